@@ -1,0 +1,89 @@
+# Needs Python 3.11, 3.12 or 3.13 and GNU make; everything else goes into .venv. `make help` lists the targets.
+#   PYTHON=...        the interpreter to make .venv with      PYTEST_ARGS=...   more arguments for pytest
+#   TDLG_DATA=...     the folder with the real data sets
+
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e
+SETTINGS := pyproject.toml constraints.txt
+
+ifndef TDLG_DATA
+ifneq ($(wildcard ../shared/data),)
+export TDLG_DATA := $(abspath ../shared/data)
+endif
+endif
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:  # two pips in one environment would disturb each other
+.PHONY: help demo test test-heavy lint format bench clean chromium
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
+
+demo: $(VENV)/.core  ## install the package, run the demo
+	@$(PY) examples/operator_demo.py
+
+test: $(VENV)/.dev  ## run every test this machine can; the others skip with a reason
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+test-heavy: $(VENV)/.heavy chromium  ## install PyTorch and Chromium, run the tests that need them or real data
+	@TDLG_NO_SKIPS=1 $(PY) -m pytest -m needs $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev  ## ruff and mypy
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+format: $(VENV)/.dev  ## let ruff sort the imports and lay out the code
+	@$(PY) -m ruff check --fix-only .
+	@$(PY) -m ruff format .
+
+bench: $(VENV)/.dev  ## check every claim in benchmarks/
+	@failed=; \
+	for claim in $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do \
+	  echo "== $$claim"; $(PY) $$claim || failed="$$failed $$claim"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "claims that do not hold:$$failed"; exit 1; fi
+
+clean:  ## remove .venv and whatever the tools left
+	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# A python3.13 on the path may be a mere shim that fails, or a Python without venv: so each is tried.
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+
+$(VENV)/.made:
+	@for python in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	  if "$$python" -c '$(FITS)' >/dev/null 2>&1; then \
+	    echo "making $(VENV) with $$("$$python" --version)"; \
+	    "$$python" -m venv --clear $(VENV) && touch $@; exit; \
+	  fi; \
+	done; \
+	echo "No Python 3.11, 3.12 or 3.13 with venv found (on Debian: the package python3-venv)."; \
+	echo "Hint: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1
+
+$(VENV)/.core: $(SETTINGS) | $(VENV)/.made
+	@echo "installing tdlg"
+	@$(INSTALL) .
+	@touch $@
+
+$(VENV)/.dev: $(SETTINGS) | $(VENV)/.made
+	@echo "installing tdlg, the light extras and the tools for tests"
+	@$(INSTALL) ".[dev]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.heavy: $(SETTINGS) | $(VENV)/.made
+	@echo "installing tdlg with all its extras; PyTorch is large"
+	@$(INSTALL) ".[dev,baselines]"
+	@touch $@ $(VENV)/.core $(VENV)/.dev
+
+chromium:
+	@for name in chromium chromium-browser google-chrome; do \
+	  if command -v $$name >/dev/null; then exit 0; fi; \
+	done; \
+	if ! command -v apt-get >/dev/null; then echo "Chromium is missing, and no apt-get to install it: please install it."; exit 1; fi; \
+	if [ "$$(id -u)" = 0 ]; then as_root=; \
+	elif command -v sudo >/dev/null; then as_root=sudo; \
+	else echo "Chromium is missing, and only root may install it: apt-get install chromium"; exit 1; fi; \
+	echo "installing Chromium"; \
+	$$as_root apt-get update -qq && $$as_root apt-get install -y -qq --no-install-recommends chromium >/dev/null

@@ -1,0 +1,310 @@
+"""Times: numbers stay numbers, everything that is a date becomes datetime64 in s, ms, us or ns, in UTC."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg._columns.take import BadRowError, as_column, first_null
+from tdlg.exceptions import EdgesError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["UNITS", "as_times"]
+
+UNITS = ("s", "ms", "us", "ns")
+MISSING_WORDS = ("", "na", "nan", "nat", "null", "none", "n/a")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+CLOCK = (
+    r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?)?"
+    r"\s*(?P<zone>[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?$"
+)
+YEAR_FIRST = r"^(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})" + CLOCK
+YEAR_LAST = r"^(?P<first>\d{1,2})[-/.](?P<other>\d{1,2})[-/.](?P<year>\d{4})" + CLOCK
+NAMED_MONTH = (
+    r"^(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d{1,2})[\s-](?P<month>[A-Za-z]{3})[a-z]*\.?[\s-](?P<year>\d{4})"
+    + CLOCK
+)
+
+Ticks: TypeAlias = tuple[NDArray[Any], str | None]
+Fields: TypeAlias = dict[str, NDArray[np.int64]]
+
+
+def as_times(values: Any, name: str = "time", time_format: str | None = None) -> Ticks:
+    """Check a column of times and give its ticks (int64 or float64) and their unit, None for plain numbers.
+
+    Parameters
+    ----------
+    values
+        Numbers, datetimes, dates, or their text.
+    name
+        The argument it came from, for the error.
+    time_format
+        How text is to be read, as for `datetime.strptime`; found from the text if None.
+
+    Examples
+    --------
+    >>> ticks, unit = as_times(["2020-01-01", "2020-01-02 12:00:00"])
+    >>> ticks.tolist(), unit
+    ([1577836800, 1577966400], 's')
+    """
+    column = as_column(values, name)
+    if not isinstance(column, np.ndarray):
+        return _from_text(column, name, time_format)
+    kind = column.dtype.kind
+    if kind in "iu":
+        return _integers(column, name), None
+    if kind == "f":
+        return _floats(column, name), None
+    row = first_null(column)
+    if row is not None and kind in "OM":
+        raise _missing(name, row)
+    if kind == "M":
+        return _datetimes(column, name)
+    if kind == "O":
+        return _datetimes(_from_datetime_objects(column, name), name)
+    raise EdgesError(
+        f"The '{name}' must hold numbers or datetimes. Got {column.dtype} instead. "
+        f"Pass numbers, datetimes or text such as '2020-01-31 12:00:00'."
+    )
+
+
+def _missing(name: str, row: int) -> BadRowError:
+    return BadRowError(f"The '{name}' is missing in {{row}}. Drop that row: an edge needs a time.", row)
+
+
+def _integers(column: NDArray[Any], name: str) -> NDArray[np.int64]:
+    if column.dtype == np.uint64 and (column > np.uint64(np.iinfo(np.int64).max)).any():
+        row = int(np.argmax(column > np.uint64(np.iinfo(np.int64).max)))
+        raise BadRowError(
+            f"The '{name}' in {{row}} is {column[row]}, beyond int64. Subtract a start, or pass floats.", row
+        )
+    return column.astype(np.int64, copy=False)
+
+
+def _floats(column: NDArray[Any], name: str) -> NDArray[np.float64]:
+    finite = np.isfinite(column)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise BadRowError(
+            f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. "
+            f"Drop that row: an edge needs a time.",
+            row,
+        )
+    return column.astype(np.float64, copy=False)
+
+
+def _datetimes(column: NDArray[Any], name: str) -> Ticks:
+    """Ticks in the column's own unit where it is one of ours, else in s, or ns below ns."""
+    own, step = np.datetime_data(column.dtype)
+    unit = own if own in UNITS else "ns" if own in ("ps", "fs", "as") else "s"
+    if (own, step) == (unit, 1):
+        return column.view(np.int64), unit
+    stored = column.astype(f"datetime64[{unit}]")
+    lost = stored.astype(column.dtype) != column
+    if lost.any():
+        row = int(np.argmax(lost))
+        raise BadRowError(
+            f"The '{name}' in {{row}} is {column[row]}, which datetime64[{unit}] cannot hold. "
+            f"Pass datetimes in s, ms, us or ns, or plain numbers.",
+            row,
+        )
+    return stored.view(np.int64), unit
+
+
+def _from_datetime_objects(column: NDArray[Any], name: str) -> NDArray[Any]:
+    zoned = np.empty(len(column), bool)
+    naive = np.empty(len(column), object)
+    for row, value in enumerate(column):
+        if not isinstance(value, datetime.date | np.datetime64):
+            raise BadRowError(
+                f"The '{name}' must hold numbers or datetimes. Got {value!r} in {{row}}. "
+                f"Pass all numbers, all datetimes, or all text.",
+                row,
+            )
+        zoned[row], naive[row] = _in_utc(value)
+    _check_zones(zoned, name)
+    return np.array(naive.tolist(), "datetime64")
+
+
+def _in_utc(value: Any) -> tuple[bool, np.datetime64]:
+    """Whether the datetime has a zone, and the datetime in UTC if so."""
+    zoned = getattr(value, "tzinfo", None) is not None
+    if hasattr(value, "to_datetime64"):  # pandas' Timestamp has nanoseconds, and numpy's form of it is UTC
+        return zoned, value.to_datetime64()
+    if zoned:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return zoned, np.datetime64(value)
+
+
+def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
+    if zoned.any() and not zoned.all():
+        row = int(np.argmax(zoned != zoned[0]))
+        has, had = ("has none", "have one") if zoned[0] else ("has one", "have none")
+        raise BadRowError(
+            f"The '{name}' in {{row}} {has}, a time zone, where the rows before it {had}. "
+            f"Give all times a zone, or none.",
+            row,
+        )
+
+
+def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
+    text = text.str.strip_chars()
+    missing = (text.is_null() | text.str.to_lowercase().is_in(MISSING_WORDS)).to_numpy()
+    if missing.any():
+        raise _missing(name, int(np.argmax(missing)))
+    if time_format is not None:
+        return _by_format(text, name, time_format)
+    numbers = _numbers(text)
+    if numbers is not None:
+        return as_times(numbers, name)
+    return _by_pattern(text, name)
+
+
+def _numbers(text: pl.Series) -> pl.Series | None:
+    import polars as pl
+
+    for dtype in (pl.Int64, pl.Float64):
+        if not text.head(1).cast(dtype, strict=False).null_count():
+            numbers = text.cast(dtype, strict=False)
+            if not numbers.null_count():
+                return numbers
+    return None
+
+
+def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> BadRowError:
+    return BadRowError(
+        f"The '{name}' in {{row}} is {text[row]!r}, which is not {wanted}. "
+        f'Correct or drop that row, or say how all times are written, such as time_format="%d.%m.%Y %H:%M".',
+        row,
+    )
+
+
+def _by_format(text: pl.Series, name: str, time_format: str) -> Ticks:
+    import polars as pl
+
+    unit = "ns" if "%f" in time_format or "%9f" in time_format else "us"
+    try:
+        read = text.str.strptime(pl.Datetime(cast(Any, unit)), time_format, strict=False)
+    except pl.exceptions.PolarsError as error:
+        raise EdgesError(
+            f"The 'time_format' {time_format!r} does not describe a date: {error}. "
+            f'Pass a format such as "%Y-%m-%d %H:%M:%S".'
+        ) from None
+    if read.null_count():
+        raise _unreadable(
+            text, name, int(np.argmax(read.is_null().to_numpy())), f"of time_format={time_format!r}"
+        )
+    return _coarsest(as_times(read, name))
+
+
+def _coarsest(times: Ticks) -> Ticks:
+    """The same times in the coarsest unit that loses nothing."""
+    ticks, unit = times
+    while unit != "s" and not (ticks % 1000).any():
+        ticks, unit = ticks // 1000, UNITS[UNITS.index(str(unit)) - 1]
+    return ticks, unit
+
+
+def _by_pattern(text: pl.Series, name: str) -> Ticks:
+    if not len(text):
+        return np.empty(0, np.int64), None
+    for pattern in (YEAR_FIRST, YEAR_LAST, NAMED_MONTH):
+        if text.head(1).str.contains(pattern)[0]:
+            return _assemble(_extract(text, pattern, name), text, name)
+    raise _unreadable(text, name, 0, "a number or a date we know")
+
+
+def _extract(text: pl.Series, pattern: str, name: str) -> pl.DataFrame:
+    """The parts of each date as columns of text, the day and month named as such."""
+    import polars as pl
+
+    found = text.alias("text").to_frame().lazy().select(pl.col("text").str.extract_groups(pattern))
+    parts = found.collect(engine="streaming").unnest("text")
+    unread = parts["year"].is_null().to_numpy()
+    if unread.any():
+        raise _unreadable(
+            text, name, int(np.argmax(unread)), f"a date written as in the first row, {text[0]!r}"
+        )
+    if pattern == YEAR_LAST:
+        return parts.rename(_day_or_month_first(parts, text, name))
+    if pattern == NAMED_MONTH:
+        numbers = {month: str(k + 1) for k, month in enumerate(MONTHS)}
+        return parts.with_columns(pl.col("month").str.to_lowercase().replace_strict(numbers, default="0"))
+    return parts
+
+
+def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict[str, str]:
+    """Which of the two leading numbers is the day: decided by some row above 12, never guessed."""
+    first, second = (_number(parts, column) for column in ("first", "other"))
+    day_first, month_first = (first > 12).any(), (second > 12).any()
+    if day_first and month_first:
+        row = int(np.argmax(second > 12 if first[0] > 12 else first > 12))
+        raise _unreadable(text, name, row, "in the same order of day and month as the other rows")
+    if not day_first and not month_first and (first != second).any():
+        row = int(np.argmax(first != second))
+        raise BadRowError(
+            f"The '{name}' is ambiguous: {text[row]!r} in {{row}} can be day/month or month/day. "
+            f'Pass time_format="%d/%m/%Y" if the day comes first, time_format="%m/%d/%Y" if the month does.',
+            row,
+        )
+    return {"first": "month", "other": "day"} if month_first else {"first": "day", "other": "month"}
+
+
+def _number(parts: pl.DataFrame, column: str) -> NDArray[np.int64]:
+    import polars as pl
+
+    return cast("NDArray[np.int64]", parts[column].cast(pl.Int64).fill_null(0).to_numpy())
+
+
+def _assemble(parts: pl.DataFrame, text: pl.Series, name: str) -> Ticks:
+    fields = {part: _number(parts, part) for part in ("year", "month", "day", "hour", "minute", "second")}
+    seconds, valid = _seconds(fields)
+    if not valid.all():
+        raise _unreadable(text, name, int(np.argmin(valid)), "a date of the calendar")
+    _check_zones(parts["zone"].is_not_null().to_numpy(), name)
+    return _with_fraction(seconds - _offset(parts), parts, name)
+
+
+def _seconds(fields: Fields) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Seconds since 1970 of the fields, and whether they are a date and a time of day."""
+    months = (fields["year"] - 1970) * 12 + fields["month"] - 1
+    days = months.astype("datetime64[M]").astype("datetime64[D]") + (fields["day"] - 1)
+    valid = (fields["month"] >= 1) & (fields["month"] <= 12) & (fields["day"] >= 1)
+    valid &= days.astype("datetime64[M]").astype(np.int64) == months
+    valid &= (fields["hour"] < 24) & (fields["minute"] < 60) & (fields["second"] < 60)
+    clock = fields["hour"] * 3600 + fields["minute"] * 60 + fields["second"]
+    return days.astype(np.int64) * 86400 + clock, valid
+
+
+def _offset(parts: pl.DataFrame) -> NDArray[np.int64] | int:
+    """Seconds by which the clock of each row is ahead of UTC."""
+    import polars as pl
+
+    if not parts["zone"].str.contains(r"\d").any():
+        return 0
+    found = (
+        parts["zone"]
+        .str.extract_groups(r"^(?P<sign>[+-])(?P<hour>\d{2}):?(?P<minute>\d{2})?")
+        .struct.unnest()
+    )
+    seconds = _number(found, "hour") * 3600 + _number(found, "minute") * 60
+    behind = found.select(pl.col("sign").fill_null("+") == "-").to_series().to_numpy()
+    return cast("NDArray[np.int64]", np.where(behind, -seconds, seconds))
+
+
+def _with_fraction(seconds: NDArray[np.int64], parts: pl.DataFrame, name: str) -> Ticks:
+    digits = int(cast(int, parts["fraction"].str.len_chars().max() or 0))
+    power = -(-digits // 3)  # 0 for whole seconds, 1 for up to 3 digits, ...
+    if power == 0:
+        return seconds, "s"
+    if power == 3 and np.abs(seconds).max() >= 2**63 // 10**9:
+        raise EdgesError(
+            f"The '{name}' has nanoseconds far from 1970, beyond int64. Write 6 digits of a second."
+        )
+    fraction = parts.select(fraction=parts["fraction"].fill_null("").str.pad_end(3 * power, "0"))
+    return seconds * 1000**power + _number(fraction, "fraction"), UNITS[power]

@@ -1,0 +1,209 @@
+"""What an edge carries beside its ends and its time: a label, a weight, features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg._columns.take import BadRowError, Column, as_column
+from tdlg.exceptions import EdgesError
+
+__all__ = ["Features", "as_features", "as_labels", "as_weights", "known"]
+
+CHUNK = 1 << 16  # rows of a feature matrix looked at in one go, so that a memmap never is in memory whole
+
+
+class Features(NamedTuple):
+    """A matrix of features, the names of its columns, and the categories of those that hold codes."""
+
+    matrix: NDArray[np.floating[Any]]
+    names: tuple[str, ...]
+    categories: dict[str, tuple[str, ...]]
+
+
+def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
+    """Check a column of labels: integers, booleans, floats (NaN missing) or objects (None missing).
+
+    Examples
+    --------
+    >>> as_labels(["fraud", None, "fair"])
+    array(['fraud', None, 'fair'], dtype=object)
+    """
+    column = as_column(values, name)
+    if not isinstance(column, np.ndarray):
+        return np.array(column.to_list(), object)
+    kind = column.dtype.kind
+    if kind in "mMc":
+        raise EdgesError(
+            f"The '{name}' must hold numbers, booleans or strings. Got {column.dtype} instead. "
+            f"Pass numbers, such as seconds."
+        )
+    if kind == "f":
+        _check_no_infinity(column, name)
+        return column.astype(np.float64, copy=False)
+    if kind == "O":
+        _check_one_kind(column, name)
+    return column
+
+
+def known(label: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mask of the labels that are not missing."""
+    if label.dtype.kind == "f":
+        return ~np.isnan(label)
+    if label.dtype.kind == "O":
+        return np.fromiter((value is not None for value in label), bool, len(label))
+    return np.ones(len(label), bool)
+
+
+def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
+    """Check a column of weights: finite numbers, as float64."""
+    column = as_column(values, name)
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "iufb":
+        raise EdgesError(
+            f"The '{name}' must hold numbers. Got {_first(column)} instead. Pass one number an edge."
+        )
+    finite = np.isfinite(column)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise BadRowError(
+            f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. "
+            f"Drop that row, or give it a weight such as 1.",
+            row,
+        )
+    return column.astype(np.float64, copy=False)
+
+
+def as_features(values: Any, name: str = "features") -> Features:
+    """Take a 2-D array, a mapping of columns, a dataframe or one column as a matrix of features.
+
+    Columns of strings become codes, positions in their sorted categories; NaN is a missing value.
+
+    Examples
+    --------
+    >>> as_features({"amount": [3, 5], "kind": ["rent", "food"]}).matrix
+    array([[3., 1.],
+           [5., 0.]])
+    """
+    if isinstance(values, Mapping):
+        return _from_columns(dict(values), name)
+    if hasattr(values, "columns"):
+        return _from_columns(_columns_of(values), name)
+    array = _as_matrix(values, name)
+    if array is None:
+        return _from_columns({"feature_0": values}, name)
+    if array.dtype.kind not in "iufb":
+        return _from_columns({f"feature_{k}": array[:, k] for k in range(array.shape[1])}, name)
+    names = tuple(f"feature_{k}" for k in range(array.shape[1]))
+    return Features(_checked_matrix(array, names, name), names, {})
+
+
+def _first(column: Column) -> str:
+    return repr(column[0]) if len(column) else "an empty column of strings"
+
+
+def _check_no_infinity(column: NDArray[Any], name: str) -> None:
+    infinite = np.isinf(column)
+    if infinite.any():
+        row = int(np.argmax(infinite))
+        raise BadRowError(
+            f"The '{name}' must be finite, or NaN where missing. Got {column[row]} in {{row}}. "
+            f"Replace it by a number, or by NaN.",
+            row,
+        )
+
+
+def _check_one_kind(column: NDArray[Any], name: str) -> None:
+    first: Any = None
+    for row, value in enumerate(column):
+        first = value if first is None else first
+        if value is not None and type(value) is not type(first):
+            raise BadRowError(
+                f"The '{name}' mixes {type(first).__name__} and {type(value).__name__}: {first!r}, and "
+                f"{value!r} in {{row}}. Pass labels of one type, such as [str(y) for y in label].",
+                row,
+            )
+
+
+def _columns_of(frame: Any) -> dict[str, Any]:
+    import narwhals as nw
+
+    table = nw.from_native(frame)
+    eager = table.collect() if isinstance(table, nw.LazyFrame) else table
+    return {str(column): eager.get_column(column).to_native() for column in eager.columns}
+
+
+def _as_matrix(values: Any, name: str) -> NDArray[Any] | None:
+    """The array if it has two dimensions, None if it is one column."""
+    array = values if isinstance(values, np.ndarray) else None
+    if array is None and isinstance(values, list | tuple) and len(values) and np.ndim(values[0]) == 1:
+        array = np.asarray(values)
+    if array is None or array.ndim == 1:
+        return None
+    if array.ndim != 2:
+        raise EdgesError(
+            f"The '{name}' must have two dimensions. Got an array of shape {array.shape} instead. "
+            f"Pass features.reshape(n_edges, -1)."
+        )
+    return np.asarray(array)
+
+
+def _checked_matrix(array: NDArray[Any], names: tuple[str, ...], name: str) -> NDArray[np.floating[Any]]:
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    for start in range(0, len(array), CHUNK):
+        infinite = np.isinf(array[start : start + CHUNK])
+        if infinite.any():
+            row, column = (int(k) for k in np.argwhere(infinite)[0])
+            raise BadRowError(
+                f"The '{name}' must be finite, or NaN where missing. Got {array[start + row, column]} "
+                f"in column {names[column]!r}, {{row}}. Replace it by a number, or by NaN.",
+                start + row,
+            )
+    return array
+
+
+def _from_columns(columns: dict[str, Any], name: str) -> Features:
+    names = tuple(str(column) for column in columns)
+    categories: dict[str, tuple[str, ...]] = {}
+    parts = []
+    for column, values in zip(names, columns.values(), strict=True):
+        numbers, found = _feature(as_column(values, column), column, name)
+        parts.append(numbers)
+        if found is not None:
+            categories[column] = found
+    _check_lengths(names, parts, name)
+    matrix = np.column_stack(parts) if parts else np.empty((0, 0))
+    return Features(_checked_matrix(matrix, names, name), names, categories)
+
+
+def _check_lengths(names: tuple[str, ...], parts: list[NDArray[Any]], name: str) -> None:
+    lengths = {column: len(part) for column, part in zip(names, parts, strict=True)}
+    if len(set(lengths.values())) > 1:
+        raise EdgesError(
+            f"The columns of '{name}' differ in length: {lengths}. Pass one value an edge in each."
+        )
+
+
+def _feature(column: Column, column_name: str, name: str) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """The column as floats, and its categories if it holds strings."""
+    if not isinstance(column, np.ndarray):
+        return _codes_of_strings(column)
+    if column.dtype.kind in "iufb":
+        return column.astype(np.float64), None
+    if column.dtype.kind == "O" and all(value is None or isinstance(value, bool) for value in column):
+        return column.astype(np.float64), None
+    raise EdgesError(
+        f"The column {column_name!r} of '{name}' must hold numbers or strings. Got {_first(column)} "
+        f"({column.dtype}) instead. Turn it into numbers (datetimes into seconds), or leave it out."
+    )
+
+
+def _codes_of_strings(column: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    import polars as pl
+
+    categories = column.drop_nulls().unique().sort()
+    codes = column.cast(pl.Enum(categories)).to_physical().cast(pl.Float64).to_numpy()
+    return cast("NDArray[np.float64]", codes), tuple(categories.to_list())

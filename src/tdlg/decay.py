@@ -1,0 +1,410 @@
+"""How much two interactions at a shared node count, by their distance in time.
+
+A decay is a small frozen description: `Gaussian`, `Laplace`, `Mixture` or `NoDecay`. What the line graph needs of it
+comes from two methods: `freeze` turns widths such as "0.1 standard deviations" or "7d" into numbers on the clock of given
+edges, and `parts` flattens the result into the integer codes and floats that the kernels take.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from tdlg.edges import TemporalEdges
+
+__all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay"]
+
+# What the kernels are told: k(d) for d = |difference in time| / bandwidth.
+CONSTANT, LAPLACE, GAUSSIAN = 0, 1, 2  # 1, exp(-d), exp(-d^2 / 2)
+
+DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
+SMALLEST_TOL = 1e-12  # below it, rounding outweighs the approximation
+
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "w": 604800.0,
+}
+_DURATION = re.compile(
+    rf"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*({'|'.join(sorted(_SECONDS, key=len, reverse=True))})\s*", re.I
+)
+
+Bandwidth = float | str | timedelta | np.timedelta64
+
+
+class Part(NamedTuple):
+    """One summand of a decay on a given clock: weight * k(|d| / bandwidth)."""
+
+    code: int
+    bandwidth: float
+    weight: float
+
+
+class ExponentialSum(NamedTuple):
+    """k(d) = Re sum of coefs * exp(-rates * |d|), for d in the unit of the clock."""
+
+    rates: NDArray[np.complex128]
+    coefs: NDArray[np.complex128]
+
+
+class Decay:
+    """What every decay can do; see `Gaussian`, `Laplace`, `Mixture` and `NoDecay`.
+
+    A decay is symmetric, 1 (or the sum of a mixture's weights) at distance 0, and never grows with distance.
+    """
+
+    @property
+    def is_psd(self) -> bool:
+        """Whether the matrix k(t_i - t_j) has no negative eigenvalue, whatever the times."""
+        return True
+
+    def freeze(self, edges: TemporalEdges) -> Decay:
+        """Fix every relative bandwidth on these edges' times, so that later edges are judged by the same width."""
+        return self
+
+    def parts(self, time_unit: str | None) -> tuple[Part, ...]:
+        """Flatten into summands with bandwidths in ticks of a clock; the decay must be frozen."""
+        raise TypeError(f"{type(self).__name__} does not say what its parts are")
+
+
+@dataclass(frozen=True)
+class NoDecay(Decay):
+    """The plain line graph: any two edges at a shared node count 1, whenever they happened.
+
+    Examples
+    --------
+    >>> from tdlg import LineGraph, NoDecay, TemporalEdges
+    >>> edges = TemporalEdges(["a", "b"], ["b", "c"], [0, 1000])
+    >>> LineGraph(edges, decay=NoDecay()).to_csr().toarray()
+    array([[2., 1.],
+           [1., 2.]])
+    """
+
+    def parts(self, time_unit: str | None) -> tuple[Part, ...]:
+        """One constant summand."""
+        return (Part(CONSTANT, 1.0, 1.0),)
+
+
+@dataclass(frozen=True)
+class _Bell(Decay):
+    """A decay of one bandwidth, absolute or relative to the spread of the times."""
+
+    bandwidth: Bandwidth | None = None
+    relative: float | None = None
+
+    def __init__(self, bandwidth: Bandwidth | None = None, *, relative: float | None = None) -> None:
+        name = type(self).__name__
+        if bandwidth is not None and relative is not None:
+            raise ParameterError(
+                f"{name} takes 'bandwidth' or 'relative', not both. Got {bandwidth!r} and {relative!r}."
+            )
+        if bandwidth is None and relative is None:
+            relative = DEFAULT_RELATIVE
+        if bandwidth is not None:
+            _seconds(bandwidth) if _is_duration(bandwidth) else _check_positive(name, "bandwidth", bandwidth)
+        if relative is not None:
+            _check_positive(name, "relative", relative)
+        object.__setattr__(self, "bandwidth", bandwidth)
+        object.__setattr__(self, "relative", relative)
+
+    def __repr__(self) -> str:
+        given = f"relative={self.relative!r}" if self.bandwidth is None else f"bandwidth={self.bandwidth!r}"
+        return f"{type(self).__name__}({given})"
+
+    def freeze(self, edges: TemporalEdges) -> Decay:
+        """Turn `relative` into a bandwidth: a number in the times' own unit, or seconds where they are datetimes."""
+        if self.relative is None:
+            return self
+        spread = _spread(edges) * self.relative
+        if spread == 0.0:
+            raise ParameterError(
+                f"{self!r} gives a bandwidth of 0, because all {edges.n_edges} edges have the same time. "
+                f"Give an absolute one, {type(self).__name__}(bandwidth=...), or use NoDecay()."
+            )
+        if edges.time_unit is None:
+            return type(self)(bandwidth=spread)
+        return type(self)(bandwidth=f"{spread * _SECONDS[edges.time_unit]!r}s")
+
+    def parts(self, time_unit: str | None) -> tuple[Part, ...]:
+        """One summand, its bandwidth in ticks of the clock."""
+        if self.bandwidth is None:
+            raise ParameterError(f"{self!r} is relative to the times of edges: freeze(edges) it first.")
+        return (Part(self._code, _in_ticks(self, time_unit), 1.0),)
+
+    @property
+    def _code(self) -> int:
+        raise TypeError(f"{type(self).__name__} has no formula")
+
+
+class Gaussian(_Bell):
+    """k(d) = exp(-d^2 / (2 bandwidth^2)): the paper's decay (its equation 1).
+
+    Parameters
+    ----------
+    bandwidth
+        The standard deviation of the bell, in the unit of the times; where the times are datetimes a string such as
+        "7d", "12h" or "90s", or a timedelta.
+    relative
+        Instead of a bandwidth: this many standard deviations of the times of the (fitted) edges. 0.1, the paper's choice,
+        when neither is given.
+
+    Examples
+    --------
+    >>> Gaussian()
+    Gaussian(relative=0.1)
+    >>> Gaussian("7d")
+    Gaussian(bandwidth='7d')
+    """
+
+    @property
+    def _code(self) -> int:
+        return GAUSSIAN
+
+
+class Laplace(_Bell):
+    """k(d) = exp(-|d| / bandwidth): memory that fades at a constant rate; its products are exact and the fastest.
+
+    Parameters
+    ----------
+    bandwidth
+        The time in which the weight falls to 1/e, in the unit of the times; where the times are datetimes a string such
+        as "7d", or a timedelta.
+    relative
+        Instead of a bandwidth: this many standard deviations of the times of the (fitted) edges. 0.1 when neither is given.
+
+    Examples
+    --------
+    >>> Laplace(bandwidth=30)
+    Laplace(bandwidth=30)
+    """
+
+    @property
+    def _code(self) -> int:
+        return LAPLACE
+
+
+@dataclass(frozen=True)
+class Mixture(Decay):
+    """A weighted sum of decays, such as a short and a long memory at once.
+
+    Parameters
+    ----------
+    decays
+        The summands; mixtures may be nested.
+    weights
+        One number a decay; equal weights that sum to 1 when not given.
+
+    Examples
+    --------
+    >>> Mixture([Laplace("1h"), Laplace("30d")], weights=[0.8, 0.2])
+    Mixture(decays=(Laplace(bandwidth='1h'), Laplace(bandwidth='30d')), weights=(0.8, 0.2))
+    """
+
+    decays: tuple[Decay, ...]
+    weights: tuple[float, ...]
+
+    def __init__(self, decays: Sequence[Decay], weights: Sequence[float] | None = None) -> None:
+        decays = tuple(decays)
+        wrong = [decay for decay in decays if not isinstance(decay, Decay)]
+        if wrong or not decays:
+            raise ParameterError(
+                f"The 'decays' parameter of Mixture must be a non-empty list of decays such as Laplace('1h'). "
+                f"Got {wrong[0] if wrong else decays!r} instead."
+            )
+        weights = (1 / len(decays),) * len(decays) if weights is None else tuple(float(w) for w in weights)
+        if len(weights) != len(decays):
+            raise ParameterError(
+                f"The 'weights' parameter of Mixture must have one number a decay: {len(decays)}. Got {len(weights)}."
+            )
+        if not all(math.isfinite(w) for w in weights):
+            raise ParameterError(f"The 'weights' parameter of Mixture must be finite numbers. Got {weights} instead.")
+        object.__setattr__(self, "decays", decays)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def is_psd(self) -> bool:
+        """Whether all weights are at least 0 and all summands are PSD."""
+        return all(w >= 0 for w in self.weights) and all(decay.is_psd for decay in self.decays)
+
+    def freeze(self, edges: TemporalEdges) -> Decay:
+        """Freeze each summand."""
+        return Mixture([decay.freeze(edges) for decay in self.decays], self.weights)
+
+    def parts(self, time_unit: str | None) -> tuple[Part, ...]:
+        """The summands' own parts, weighted."""
+        return tuple(
+            Part(part.code, part.bandwidth, part.weight * weight)
+            for decay, weight in zip(self.decays, self.weights, strict=True)
+            for part in decay.parts(time_unit)
+        )
+
+
+def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray[np.float64]:
+    """k(distance) from the formula, for distances in ticks."""
+    total = np.zeros(distance.shape)
+    for code, bandwidth, weight in parts:
+        d = np.abs(distance.astype(np.float64)) / bandwidth
+        total += weight * (np.ones_like(d) if code == CONSTANT else np.exp(-d if code == LAPLACE else -0.5 * d * d))
+    return total
+
+
+def reach(parts: Sequence[Part], cutoff: float) -> float:
+    """The distance in ticks beyond which every part is at most `cutoff` of its value at 0."""
+    if not 0 <= cutoff < 1:
+        raise ParameterError(f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.")
+    if cutoff == 0 or any(part.code == CONSTANT for part in parts):
+        return math.inf
+    far = -math.log(cutoff)
+    return max(bandwidth * (far if code == LAPLACE else math.sqrt(2 * far)) for code, bandwidth, _ in parts)
+
+
+def exponential_sum(parts: Sequence[Part], tol: float) -> ExponentialSum:
+    """Write a decay as a sum of exponentials: exact for Laplace and constant parts, within `tol` for Gaussian ones.
+
+    "Within tol" is meant for products: |error of H @ x| <= tol * max|x| * (largest row sum of H).
+    """
+    n_gaussian = max(1, sum(part.code == GAUSSIAN for part in parts))
+    rates, coefs = [], []
+    for code, bandwidth, weight in parts:
+        unit = _gaussian_exponentials(tol / n_gaussian) if code == GAUSSIAN else _ONE_EXPONENTIAL
+        rates.append(unit.rates / bandwidth if code != CONSTANT else np.zeros(1, complex))
+        coefs.append(unit.coefs * weight)
+    return ExponentialSum(np.concatenate(rates), np.concatenate(coefs))
+
+
+_ONE_EXPONENTIAL = ExponentialSum(np.ones(1, complex), np.ones(1, complex))
+
+
+@lru_cache
+def _gaussian_exponentials(tol: float) -> ExponentialSum:
+    """exp(-x^2 / 2) on x >= 0 as the real part of the fewest complex exponentials that keep products within tol."""
+    for n_terms in range(2, 9):
+        terms = _fit_exponentials(n_terms)
+        if _product_error(terms) <= tol:
+            return terms
+    raise ParameterError(
+        f"The 'tol' parameter must be at least {SMALLEST_TOL:g} a Gaussian part: sums in float64 do not come closer. "
+        f"Got {tol:g} a part."
+    )
+
+
+def _fit_exponentials(n_terms: int, reach: float = 9.0, n_samples: int = 600) -> ExponentialSum:
+    """Fit Re sum c_k exp(-l_k x) to exp(-x^2 / 2): rates by ESPRIT, then coefficients by least squares.
+
+    ESPRIT: samples of a sum of exponentials fill a Hankel matrix whose column space is closed under a shift by one
+    sample; the eigenvalues of that shift are exp(-l_k * step). Rates come in conjugate pairs, so each term kept stands
+    for a pair.
+    """
+    x = np.linspace(0.0, reach, n_samples)
+    half = n_samples // 2
+    samples = np.exp(-0.5 * x * x)
+    hankel = np.lib.stride_tricks.sliding_window_view(samples, half)
+    basis = np.linalg.svd(hankel, full_matrices=False)[0][:, : 2 * n_terms]
+    shift = np.linalg.lstsq(basis[:-1], basis[1:], rcond=None)[0]
+    rates = -np.log(np.linalg.eigvals(shift).astype(complex)) / x[1]
+    rates = np.sort_complex(rates[rates.imag > 0])
+
+    x = np.linspace(0.0, 2 * reach, 4000)
+    waves = np.exp(-np.outer(x, rates))
+    solution = np.linalg.lstsq(np.hstack([waves.real, -waves.imag]), np.exp(-0.5 * x * x), rcond=None)[0]
+    return ExponentialSum(rates, solution[: rates.size] + 1j * solution[rates.size :])
+
+
+def _product_error(terms: ExponentialSum) -> float:
+    """Bound |error of (H @ x)_i| / (max|x| * largest row sum of H) for a sum of exponentials in place of the Gaussian.
+
+    Cut the time axis around edge i into windows of width h <= 2. The n edges of a node within one window have on average
+    a row sum of at least n * (1 + exp(-h^2 / 2)) / 2 (the least is reached with half of them at each border), so n is
+    bounded by the largest row sum, and each edge in the window adds at most the window's largest error. Twice, as an
+    edge has two ends.
+    """
+    x = np.linspace(-18.0, 18.0, 14_401)
+    waves = np.exp(-np.outer(np.abs(x), terms.rates))
+    error = np.abs((waves @ terms.coefs).real - np.exp(-0.5 * x * x))
+    bounds = []
+    for width in (1.0, 1.25, 1.5, 1.75, 2.0):
+        for offset in np.linspace(0.0, width, 8, endpoint=False):
+            window = np.floor((x - x[0] + offset) / width).astype(int)
+            largest = np.maximum.reduceat(error, np.flatnonzero(np.diff(window, prepend=-1)))
+            bounds.append(largest.sum() * 2 / (1 + math.exp(-0.5 * width**2)))
+    return 2 * min(bounds)
+
+
+def _check_positive(owner: str, name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ParameterError(
+            f"The {name!r} parameter of {owner} must be a positive number"
+            f"{', or a duration such as 7d' if name == 'bandwidth' else ''}. Got {value!r} instead."
+        )
+    if not (math.isfinite(value) and value > 0):
+        raise ParameterError(
+            f"The {name!r} parameter of {owner} must be positive and finite. Got {value!r} instead. "
+            "For weights that do not fade use NoDecay()."
+        )
+
+
+def _is_duration(bandwidth: object) -> bool:
+    return isinstance(bandwidth, (str, timedelta, np.timedelta64))
+
+
+def _seconds(bandwidth: Bandwidth) -> float:
+    """A duration in seconds."""
+    if isinstance(bandwidth, str):
+        found = _DURATION.fullmatch(bandwidth)
+        seconds = float(found[1]) * _SECONDS[found[2].lower()] if found else math.nan
+    elif isinstance(bandwidth, np.timedelta64):
+        seconds = float(bandwidth / np.timedelta64(1, "ns")) * 1e-9
+    elif isinstance(bandwidth, timedelta):
+        seconds = bandwidth.total_seconds()
+    else:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ParameterError(
+            f"A bandwidth given as a duration must be positive and look like '7d', '12h', '30min', '90s' or '250ms'. "
+            f"Got {bandwidth!r} instead."
+        )
+    return seconds
+
+
+def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
+    """A bandwidth on a clock that ticks in `time_unit`, or in the numbers' own unit where that is None."""
+    bandwidth = decay.bandwidth
+    if _is_duration(bandwidth):
+        if time_unit is None:
+            raise ParameterError(
+                f"{decay!r} has a bandwidth with a unit, but the times of these edges are plain numbers. Give the "
+                "bandwidth as a number in the same unit, or the times as datetimes (read_edges and from_frame: "
+                "time_unit='s')."
+            )
+        return _seconds(bandwidth) / _SECONDS[time_unit]  # type: ignore[arg-type]
+    if time_unit is not None:
+        raise ParameterError(
+            f"{decay!r} has a bandwidth without a unit, but the times of these edges are datetimes. "
+            "Give a duration such as '7d', '12h' or '90s'."
+        )
+    return float(bandwidth)  # type: ignore[arg-type]
+
+
+def _spread(edges: TemporalEdges) -> float:
+    """The standard deviation of the times in ticks; 1 where there are no edges, since then no width matters."""
+    if edges.n_edges == 0:
+        return 1.0
+    ticks = edges.ticks
+    return float((ticks - ticks[0]).astype(np.float64).std())  # from the first: nanoseconds since 1970 exceed float64

@@ -1,0 +1,475 @@
+"""TemporalEdges: who met whom and when, with what is known of each meeting. Everything starts from it."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Hashable
+from types import EllipsisType
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg._columns.ids import Factors, as_ids, concatenate_ids, factorise, is_integers, positions
+from tdlg._columns.take import Column, read_only
+from tdlg._columns.times import as_times
+from tdlg._columns.values import Features, as_features, as_labels, as_weights, known
+from tdlg.exceptions import EdgesError
+
+__all__ = ["TemporalEdges"]
+
+T = TypeVar("T")
+Rows: TypeAlias = "range | NDArray[np.int64]"
+
+
+class TemporalEdges:
+    """Edges (src, dst, time) of a temporal network, with optional label, weight and features.
+
+    The edges are rows of a frozen table, in the caller's order: they need not be sorted by time. A slice is
+    a view of some rows of the same table and knows which (`rows`), so that a train and a test part of one
+    table never mistake an edge for another. Integer ids, times and float features are kept without a copy,
+    memory-mapped ones too; every array given out is read-only.
+
+    Parameters
+    ----------
+    src, dst
+        Ids of the two ends, one an edge: integers, strings or any hashables, none missing. Whole floats
+        are taken as integers. Lists, numpy arrays, and pandas, polars and pyarrow columns are taken.
+    time
+        Numbers in any unit of your own, or datetimes, dates or their text; finite. Datetimes with a zone
+        are moved to UTC, those without are taken as they are.
+    label
+        What is to be learnt of an edge: integers, booleans, floats (NaN = unknown) or strings
+        (None = unknown).
+    weight
+        A finite number an edge.
+    features
+        A 2-D array, a dict of columns, or a dataframe. Columns of strings are stored as codes, see
+        `feature_categories`; NaN is a missing value.
+    bipartite
+        Whether the ids of `src` and of `dst` are of two kinds, so that the user 1 and the item 1 are two
+        nodes.
+
+    Raises
+    ------
+    EdgesError
+        If the columns differ in length, or hold what the above excludes; the message shows the row.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(["ann", "bob", "ann"], ["bob", "cat", "cat"], [0, 5, 9], label=[1, 0, 1])
+    >>> edges
+    TemporalEdges(3 edges, 3 nodes, time 0 to 9, label: 2 values)
+    >>> edges.node_ids.tolist(), edges.src_code.tolist()
+    (['ann', 'bob', 'cat'], [0, 1, 0])
+
+    A part of the edges, still with the nodes of the whole:
+
+    >>> late = edges[edges.time > 4]
+    >>> late.rows.tolist(), late.n_nodes
+    ([1, 2], 3)
+    """
+
+    __slots__ = ("__weakref__", "_cache", "_label", "_lock", "_rows", "_table")
+
+    _table: _Table
+    _rows: Rows
+    _label: NDArray[Any] | None
+
+    def __init__(
+        self,
+        src: Any,
+        dst: Any,
+        time: Any,
+        *,
+        label: Any = None,
+        weight: Any = None,
+        features: Any = None,
+        bipartite: bool = False,
+    ) -> None:
+        ids = as_ids(src, "src"), as_ids(dst, "dst")
+        ticks, unit = as_times(time)
+        labels = None if label is None else as_labels(label)
+        weights = None if weight is None else as_weights(weight)
+        matrix = None if features is None else as_features(features)
+        _check_lengths(src=ids[0], dst=ids[1], time=ticks, label=labels, weight=weights, features=matrix)
+        table = _Table(*ids, ticks, unit, weights, matrix, bool(bipartite))
+        self._set(table, range(len(ticks)), labels)
+
+    def _set(self, table: _Table, rows: Rows, label: NDArray[Any] | None) -> None:
+        self._table = table
+        self._rows = rows
+        self._label = None if label is None else read_only(label)
+        self._cache: dict[Hashable, Any] = {}
+        self._lock = threading.RLock()
+
+    @classmethod
+    def _view(cls, table: _Table, rows: Rows, label: NDArray[Any] | None) -> TemporalEdges:
+        edges = cls.__new__(cls)
+        edges._set(table, rows, label)
+        return edges
+
+    # ---- columns
+
+    @property
+    def src(self) -> NDArray[Any]:
+        """The caller's ids of the sources, shape (n_edges,)."""
+        return self._ends("src", self._table.src, lambda: self.src_code)
+
+    @property
+    def dst(self) -> NDArray[Any]:
+        """The caller's ids of the destinations, shape (n_edges,)."""
+        return self._ends("dst", self._table.dst, lambda: self.dst_code)
+
+    @property
+    def time(self) -> NDArray[Any]:
+        """Times as int64, float64 or datetime64 in UTC, shape (n_edges,)."""
+        return self.ticks if self.time_unit is None else self.ticks.view(f"datetime64[{self.time_unit}]")
+
+    @property
+    def ticks(self) -> NDArray[Any]:
+        """Times as plain int64 or float64: for datetimes the number of `time_unit`s since 1970."""
+        return self._taken("ticks", lambda: self._table.ticks)
+
+    @property
+    def time_unit(self) -> str | None:
+        """Unit of `ticks` where times are datetimes ("s", "ms", "us" or "ns"), None for numbers."""
+        return self._table.unit
+
+    @property
+    def label(self) -> NDArray[Any] | None:
+        """Labels, shape (n_edges,), or None. Unknown ones are NaN among floats and None among objects."""
+        return self._label
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Mask of the edges whose label is known, shape (n_edges,); all False without labels."""
+        mask = np.zeros(len(self), bool) if self._label is None else known(self._label)
+        return read_only(mask)
+
+    @property
+    def weight(self) -> NDArray[np.float64] | None:
+        """Weights, shape (n_edges,), or None."""
+        weight = self._table.weight
+        return None if weight is None else self._taken("weight", lambda: weight)
+
+    @property
+    def features(self) -> NDArray[np.floating[Any]] | None:
+        """Features, shape (n_edges, n_features), or None. NaN is a missing value."""
+        features = self._table.features
+        return None if features is None else self._taken("features", lambda: features.matrix)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of `features`; "feature_0", ... where none were given."""
+        return () if self._table.features is None else self._table.features.names
+
+    @property
+    def feature_categories(self) -> dict[str, tuple[str, ...]]:
+        """Categories of each column of strings, sorted: a code k in `features` stands for the k-th."""
+        return {} if self._table.features is None else dict(self._table.features.categories)
+
+    # ---- nodes: those of the whole table, also for a slice
+
+    @property
+    def bipartite(self) -> bool:
+        """Whether the ids of `src` and of `dst` are of two kinds."""
+        return self._table.bipartite
+
+    @property
+    def node_ids(self) -> NDArray[Any]:
+        """Distinct ids of the whole table, shape (n_nodes,); for a slice too, so that slices line up.
+
+        Ascending where the ids can be ordered, else in order of first appearance. If `bipartite`, those of
+        `src` come first, then those of `dst`.
+        """
+        return self.cached("node_ids", lambda: self._table.node_ids)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of the whole table."""
+        return sum(len(space[0]) for space in self._table.spaces)
+
+    @property
+    def n_src_nodes(self) -> int | None:
+        """Number of distinct `src` ids of the whole table if `bipartite`, else None."""
+        return len(self._table.spaces[0][0]) if self.bipartite else None
+
+    @property
+    def src_code(self) -> NDArray[np.int32]:
+        """Position of each src in `node_ids`, shape (n_edges,)."""
+        return self._taken("src_code", lambda: self._table.codes[0])
+
+    @property
+    def dst_code(self) -> NDArray[np.int32]:
+        """Position of each dst in `node_ids`, shape (n_edges,); at least `n_src_nodes` if `bipartite`."""
+        return self._taken("dst_code", lambda: self._table.codes[1])
+
+    def codes_of(self, other: TemporalEdges) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Give the ends of other edges as positions in this one's `node_ids`, -1 where not among them.
+
+        Parameters
+        ----------
+        other
+            Edges of this or of another table.
+
+        Returns
+        -------
+        src_code, dst_code
+            Shape (other.n_edges,) each.
+
+        Examples
+        --------
+        >>> edges = TemporalEdges([10, 20], [20, 30], [0, 1])
+        >>> edges.codes_of(TemporalEdges([30], [40], [2]))
+        (array([2], dtype=int32), array([-1], dtype=int32))
+        """
+        if self.same_table(other):
+            return other.src_code, other.dst_code
+        if self.bipartite != other.bipartite:
+            raise EdgesError(
+                f"The 'other' edges have bipartite={other.bipartite}, these have bipartite={self.bipartite}. "
+                f"Make both with the same bipartite=."
+            )
+        found = read_only(self._table.positions_of(other._table))
+        return read_only(found[other.src_code]), read_only(found[other.dst_code])
+
+    # ---- rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return len(self)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_edges, 3 + n_features), as of a 2-D array with the columns src, dst, time and the features."""
+        return len(self), 3 + len(self.feature_names)
+
+    @property
+    def ndim(self) -> int:
+        """Always 2: scikit-learn slices these edges as it does a matrix."""
+        return 2
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Which rows of the table these edges are, shape (n_edges,)."""
+        return self.cached("rows", lambda: read_only(np.asarray(self._rows, np.int64)))
+
+    def __getitem__(self, key: Any) -> TemporalEdges:
+        key = _row_key(key, len(self))
+        label = None if self._label is None else self._label[key]
+        rows = self._rows[key] if isinstance(key, slice) else self.rows[key]
+        return self._view(self._table, rows, label)
+
+    def same_table(self, other: TemporalEdges) -> bool:
+        """Whether both are rows of one table, so that equal `rows` are the same edges. Survives pickling.
+
+        Examples
+        --------
+        >>> edges = TemporalEdges([1, 2], [2, 3], [0, 1])
+        >>> edges.same_table(edges[1:]), edges.same_table(TemporalEdges([1, 2], [2, 3], [0, 1]))
+        (True, False)
+        """
+        return self._table.token == other._table.token
+
+    def with_label(self, label: Any) -> TemporalEdges:
+        """Give the same rows of the same table with other labels; None takes the labels away.
+
+        Examples
+        --------
+        >>> edges = TemporalEdges([1, 2], [2, 3], [0, 1], label=[0, 1])
+        >>> edges.with_label([0, None]).labelled.tolist()
+        [True, False]
+        """
+        labels = None if label is None else as_labels(label)
+        _check_lengths(edges=self._rows, label=labels)
+        return self._view(self._table, self._rows, labels)
+
+    def cached(self, key: Hashable, build: Callable[[], T]) -> T:
+        """Give what `build()` returned when first called for this key and these edges; it is not pickled."""
+        with self._lock:
+            if key not in self._cache:
+                self._cache[key] = build()
+            return cast(T, self._cache[key])
+
+    def _taken(self, name: str, column: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """A column of the table at these rows, without a copy where the rows are evenly spaced."""
+        return self.cached(name, lambda: read_only(column()[_as_slice(self._rows)]))
+
+    def _ends(self, name: str, ids: Column | None, codes: Callable[[], NDArray[np.int32]]) -> NDArray[Any]:
+        if ids is None:
+            return self.cached(name, lambda: read_only(self.node_ids[codes()]))
+        return self._taken(name, lambda: np.asarray(ids))
+
+    # ---- as an object
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._table, self._rows, self._label
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._set(*state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TemporalEdges:
+        return self  # frozen
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self):,} edges", f"{self.n_nodes:,} nodes", *self._described()]
+        return f"TemporalEdges({', '.join(parts)})"
+
+    def _described(self) -> list[str]:
+        """What the edges hold beside their ends, for the repr."""
+        parts = [_span(self.time)] if len(self) else []
+        if self._label is not None:
+            values = self._label[self.labelled]
+            n_values = len(set(values)) if values.dtype == object else len(np.unique(values))
+            n_unknown = len(self) - len(values)
+            parts.append(f"label: {n_values:,} values" + (f" ({n_unknown:,} unknown)" if n_unknown else ""))
+        if self._table.weight is not None:
+            parts.append("weight")
+        if self.feature_names:
+            parts.append(f"{len(self.feature_names):,} features")
+        return [*parts, "bipartite"] if self.bipartite else parts
+
+
+class _Table:
+    """The columns that all views share, and their nodes, found when first asked for.
+
+    Integer ids stay as they came; other ids are kept as codes only, and `src` or `dst` is then None.
+    """
+
+    def __init__(
+        self,
+        src: Column,
+        dst: Column,
+        ticks: NDArray[Any],
+        unit: str | None,
+        weight: NDArray[np.float64] | None,
+        features: Features | None,
+        bipartite: bool,
+    ) -> None:
+        self.token = uuid.uuid4().hex
+        self.ticks, self.unit, self.weight, self.features = ticks, unit, weight, features
+        self.bipartite = bipartite
+        self._lock = threading.RLock()
+        self._spaces: list[Factors] | None = None
+        self._index: list[dict[Hashable, int]] | None = None
+        if not (is_integers(src) and is_integers(dst)):
+            self._spaces = _spaces(src, dst, bipartite)
+        self.src = src if is_integers(src) else None
+        self.dst = dst if is_integers(dst) else None
+
+    @property
+    def spaces(self) -> list[Factors]:
+        """Ids, src codes and dst codes: of all nodes together or, if bipartite, of each side."""
+        with self._lock:
+            if self._spaces is None:
+                self._spaces = _spaces(cast(Column, self.src), cast(Column, self.dst), self.bipartite)
+            return self._spaces
+
+    @property
+    def node_ids(self) -> NDArray[Any]:
+        ids = [space[0] for space in self.spaces]
+        return read_only(ids[0] if len(ids) == 1 else concatenate_ids(ids))
+
+    @property
+    def codes(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        return self.spaces[0][1], self.spaces[-1][2]
+
+    def positions_of(self, other: _Table) -> NDArray[np.int32]:
+        """Position of each node of another table in this one's `node_ids`, -1 where it has none."""
+        found, start = [], 0
+        for mine, theirs, side in zip(self.spaces, other.spaces, (0, 1), strict=False):
+            codes = self._found(mine[0], theirs[0], side)
+            found.append(np.where(codes >= 0, codes + start, -1).astype(np.int32))
+            start += len(mine[0])
+        return np.concatenate(found)
+
+    def _found(self, mine: NDArray[Any], theirs: NDArray[Any], side: int) -> NDArray[np.int32]:
+        if mine.dtype.kind != "i" or theirs.dtype.kind != "i":
+            return positions(self._indices()[side], theirs)
+        if not len(mine):
+            return np.full(len(theirs), -1, np.int32)
+        at = np.minimum(np.searchsorted(mine, theirs), len(mine) - 1)
+        return np.where(mine[at] == theirs, at, -1).astype(np.int32)
+
+    def _indices(self) -> list[dict[Hashable, int]]:
+        with self._lock:
+            if self._index is None:
+                spaces = self.spaces
+                self._index = [{value: k for k, value in enumerate(ids.tolist())} for ids, _, _ in spaces]
+            return self._index
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_index")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock(), _index=None)
+
+
+def _spaces(src: Column, dst: Column, bipartite: bool) -> list[Factors]:
+    if not bipartite:
+        return [factorise(src, dst)]
+    src_space = factorise(src, src[:0])
+    dst_ids, none, dst_code = factorise(dst[:0], dst)
+    return [src_space, (dst_ids, none, dst_code + np.int32(len(src_space[0])))]
+
+
+def _check_lengths(**columns: Any) -> None:
+    given = {name: column for name, column in columns.items() if column is not None}
+    lengths = {name: len(c.matrix) if isinstance(c, Features) else len(c) for name, c in given.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
+        raise EdgesError(f"The columns differ in length: {shown}. Pass one value an edge in each.")
+
+
+def _row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
+    """Any way to choose rows, as a slice or as checked positions."""
+    if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+        key = key[0]  # scikit-learn's array[key, ...]
+    if isinstance(key, slice | EllipsisType):
+        return key if isinstance(key, slice) else slice(None)
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        raise EdgesError(f"A key of edges must choose rows. Got {key} instead. Use edges[{key}:{key + 1}].")
+    index = np.asarray(key)
+    if index.dtype.kind == "b" or (index.dtype == object and set(map(type, index)) == {bool}):
+        return _from_mask(index.astype(bool), n_edges)
+    if index.ndim == 1 and (index.dtype.kind in "iu" or not len(index)):
+        return _from_positions(index.astype(np.int64), n_edges)
+    raise EdgesError(
+        f"A key of edges must be a slice, positions or a mask. Got {type(key).__name__} {key!r} instead. "
+        f"Use edges[:10], edges[[0, 5]] or edges[edges.time < cut]."
+    )
+
+
+def _from_mask(mask: NDArray[np.bool_], n_edges: int) -> NDArray[np.int64]:
+    if mask.shape != (n_edges,):
+        raise EdgesError(
+            f"A mask must have one value an edge: {n_edges:,}. Got one of shape {mask.shape} instead. "
+            f"Make it from these edges, such as edges.time < cut."
+        )
+    return np.flatnonzero(mask)
+
+
+def _from_positions(index: NDArray[np.int64], n_edges: int) -> NDArray[np.int64]:
+    outside = (index < -n_edges) | (index >= n_edges)
+    if outside.any():
+        raise IndexError(f"Position {index[outside][0]} is out of range for {n_edges:,} edges.")
+    return np.where(index < 0, index + n_edges, index)
+
+
+def _as_slice(rows: Rows) -> slice | NDArray[np.int64]:
+    if not isinstance(rows, range):
+        return rows
+    return slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
+
+
+def _span(time: NDArray[Any]) -> str:
+    first, last = time.min(), time.max()
+    if time.dtype.kind == "M":
+        return f"{first.astype('datetime64[D]')} to {last.astype('datetime64[D]')}"
+    return f"time {first} to {last}"

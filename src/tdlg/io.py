@@ -1,0 +1,333 @@
+"""Files and dataframes to TemporalEdges: `read_edges` for csv and parquet, `from_frame` for any dataframe."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from tdlg._columns.files import Source, csv_source
+from tdlg._columns.take import BadRowError
+from tdlg._columns.times import UNITS, as_times
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ReadError
+
+__all__ = ["from_frame", "read_edges"]
+
+Which: TypeAlias = "str | int | None"
+
+USUAL_NAMES = {
+    "src": "src source source_id from from_id from_node from_address u user user_id userid sender sender_id "
+    "payer rater reviewer follower buyer customer head node1 i",
+    "dst": "dst dest destination target target_id tgt to to_id to_node to_address v item item_id itemid "
+    "receiver receiver_id recipient payee ratee reviewee followee seller product tail node2 j",
+    "time": "time timestamp ts t date datetime unixtime unix_time epoch created created_at time_stamp",
+}
+
+
+def read_edges(
+    path: str | os.PathLike[str],
+    *,
+    src: Which = None,
+    dst: Which = None,
+    time: Which = None,
+    label: Which = None,
+    weight: Which = None,
+    features: Which | Sequence[str | int] = None,
+    bipartite: bool = False,
+    separator: str | None = None,
+    header: bool | None = None,
+    time_format: str | None = None,
+    time_unit: str | None = None,
+) -> TemporalEdges:
+    r"""Read temporal edges from a csv file, also gzipped, or a parquet file (.parquet, .pq).
+
+    In a csv file, lines that start with % or # and blank lines are skipped, and blanks around a value are
+    dropped. A column of whole numbers becomes integers, unless some start with a 0, as codes do.
+
+    Parameters
+    ----------
+    path
+        The file. What does not end in .parquet or .pq is read as csv.
+    src, dst, time
+        Columns, by name or by position from 0. If not given, a usual name is looked for (source, user_id,
+        target, timestamp, ...); without a header they are the columns 0, 1 and, of three, 2.
+    label, weight
+        Columns of the label and the weight, by name or position; none if not given.
+    features
+        Columns of the features: a list of names or positions, or one of them.
+    bipartite
+        Whether the ids of `src` and of `dst` are of two kinds, see `TemporalEdges`.
+    separator
+        Between the columns of a csv file; " " for any run of blanks. Found from the first lines if None.
+    header
+        Whether the first line of a csv file has the names. If None: whether it has no number or date.
+    time_format
+        How times are written, as for `datetime.strptime`. If None, numbers stay numbers and dates are
+        read in their usual forms; 03/04/2020 only if another row tells the day from the month.
+    time_unit
+        Unit of times that are numbers since 1970 ("s", "ms", "us" or "ns"), to make datetimes of them.
+
+    Returns
+    -------
+    TemporalEdges
+        In the order of the file.
+
+    Raises
+    ------
+    ReadError
+        If the file is missing, damaged or without such columns; the message shows the row and the way out.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.csv"
+    >>> _ = path.write_text("payer,payee,date,fraud\nann,bob,2020-01-31,0\nbob,cat,2020-02-01,1\n")
+    >>> read_edges(path, label="fraud")
+    TemporalEdges(2 edges, 3 nodes, 2020-01-31 to 2020-02-01, label: 2 values)
+    """
+    path = Path(path)
+    _check_path(path)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        source = _parquet_source(path)
+    else:
+        source = csv_source(path, separator, header)
+    wanted = {"src": src, "dst": dst, "time": time, "label": label, "weight": weight}
+    return _build(source, wanted, features, bipartite, time_format, time_unit)
+
+
+def from_frame(
+    frame: Any,
+    *,
+    src: Which = None,
+    dst: Which = None,
+    time: Which = None,
+    label: Which = None,
+    weight: Which = None,
+    features: Which | Sequence[str | int] = None,
+    bipartite: bool = False,
+    time_format: str | None = None,
+    time_unit: str | None = None,
+) -> TemporalEdges:
+    """Take temporal edges from a dataframe: pandas, polars (also lazy), pyarrow or any that narwhals knows.
+
+    Parameters
+    ----------
+    frame
+        The dataframe, one row an edge.
+    src, dst, time, label, weight, features, bipartite, time_format, time_unit
+        As for `read_edges`.
+
+    Returns
+    -------
+    TemporalEdges
+        In the order of the rows.
+
+    Raises
+    ------
+    ReadError
+        If it is no dataframe or has no such columns, or a row is no edge.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"user": [1, 2], "item": [1, 1], "ts": [0.5, 2.5], "stars": [5, 3]})
+    >>> from_frame(frame, label="stars", bipartite=True)
+    TemporalEdges(2 edges, 3 nodes, time 0.5 to 2.5, label: 2 values, bipartite)
+    """
+    wanted = {"src": src, "dst": dst, "time": time, "label": label, "weight": weight}
+    return _build(_frame_source(frame), wanted, features, bipartite, time_format, time_unit)
+
+
+# ---- what both end in
+
+
+def _build(
+    source: Source,
+    wanted: dict[str, Which],
+    features: Which | Sequence[str | int],
+    bipartite: bool,
+    time_format: str | None,
+    time_unit: str | None,
+) -> TemporalEdges:
+    if time_unit is not None and time_unit not in UNITS:
+        raise ReadError(f"The 'time_unit' must be one of {UNITS}. Got {time_unit!r} instead.")
+    at = _roles(source, wanted)
+    listed = [features] if isinstance(features, str | int) else list(features or [])
+    feature_at = [_position(source, "features", which) for which in listed]
+    columns = source.read(sorted({*at.values(), *feature_at}))
+    parts = {role: columns[position] for role, position in at.items()}
+    try:
+        parts["time"] = _times(parts["time"], time_format, time_unit)
+        chosen = {source.names[position]: columns[position] for position in feature_at} or None
+        return TemporalEdges(**parts, features=chosen, bipartite=bipartite)
+    except BadRowError as error:
+        shown = _shown_row({role: columns[position] for role, position in at.items()}, error.row)
+        raise ReadError(f"{source.origin}: {error.message.replace('{row}', shown)}") from None
+    except EdgesError as error:
+        raise ReadError(f"{source.origin}: {error}") from None
+
+
+def _shown_row(columns: dict[str, Any], row: int) -> str:
+    values = ", ".join(f"{role}={_item(column, row)!r}" for role, column in columns.items())
+    return f"data row {row + 1} ({values})"
+
+
+def _item(column: Any, row: int) -> Any:
+    value = column.iloc[row] if hasattr(column, "iloc") else column[row]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
+    """The column as numbers or datetime64."""
+    if time_format is not None and np.asarray(column[:1]).dtype.kind in "iu":
+        column = [str(value) for value in np.asarray(column).tolist()]  # such as 20200131
+    ticks, unit = as_times(column, time_format=time_format)
+    if time_unit is None or (time_unit == unit and not len(ticks)):
+        return ticks if unit is None else ticks.view(f"datetime64[{unit}]")
+    if unit is not None:
+        raise EdgesError(
+            f"The 'time_unit' {time_unit!r} is for numbers, and these times are dates. Leave it out."
+        )
+    if ticks.dtype.kind == "f" and (ticks == np.floor(ticks)).all():
+        ticks = ticks.astype(np.int64)
+    if ticks.dtype.kind == "f" and time_unit != "ns":
+        finer = {"s": ("us", 1e6), "ms": ("us", 1e3), "us": ("ns", 1e3)}
+        time_unit, factor = finer[time_unit]
+        ticks = np.round(ticks * factor)
+    return ticks.astype(np.int64, copy=False).view(f"datetime64[{time_unit}]")
+
+
+# ---- which column is which
+
+
+def _roles(source: Source, wanted: dict[str, Which]) -> dict[str, int]:
+    """Position of each column that is given, or found by its usual name."""
+    at = {role: _position(source, role, which) for role, which in wanted.items() if which is not None}
+    if source.has_names:
+        for role in ("src", "dst", "time"):
+            if role not in at:
+                at[role] = _usual(source, role, set(at.values()))
+    else:
+        at = {**_by_position(source, at), **at}
+    _check_distinct(source, {role: at[role] for role in ("src", "dst", "time")})
+    return {role: at[role] for role in wanted if role in at}
+
+
+def _position(source: Source, role: str, which: Any) -> int:
+    n_columns = len(source.names)
+    if isinstance(which, str) and source.has_names:
+        named = [k for k, name in enumerate(source.names) if name == which]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            _fail(source, f"The name {which!r} for '{role}' stands for the columns {named}. Pass a position.")
+        close = difflib.get_close_matches(which, source.names, 1, 0.6)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        _fail(source, f"No column {which!r} for '{role}'.{hint} {_present(source)}")
+    if isinstance(which, int) and not isinstance(which, bool) and 0 <= which < n_columns:
+        return which
+    _fail(source, f"The '{role}' must be a name or a position from 0 to {n_columns - 1}. Got {which!r} instead. "
+          f"{_present(source)}")  # fmt: skip
+
+
+def _usual(source: Source, role: str, taken: set[int]) -> int:
+    usual = USUAL_NAMES[role].split()
+    plain = [re.sub(r"[\s-]+", "_", name.strip().lower()) for name in source.names]
+    found = [k for k, name in enumerate(plain) if name in usual and k not in taken]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = [source.names[k] for k in found]
+        _fail(
+            source,
+            f"More than one column may be '{role}': {names}. Pass {role}=, such as {role}={names[0]!r}.",
+        )
+    _fail(
+        source,
+        f"No column has a usual name for '{role}'. {_present(source)} Pass {role}= with a name or position.",
+    )
+
+
+def _by_position(source: Source, at: dict[str, int]) -> dict[str, int]:
+    if len(source.names) == 3 or "time" in at:
+        return {"src": 0, "dst": 1, "time": 2}
+    _fail(source, f"There are {len(source.names)} columns and no names. {_present(source)} "
+          f"Pass src=, dst= and time= with positions, such as src=0, dst=1, time={len(source.names) - 1}.")  # fmt: skip
+
+
+def _present(source: Source) -> str:
+    if source.has_names:
+        return f"The columns are {source.names}."
+    return f"The first row, by position, is {dict(enumerate(source.first_row))}."
+
+
+def _check_distinct(source: Source, at: dict[str, int]) -> None:
+    for role, position in at.items():
+        twin = next(other for other in at if at[other] == position)
+        if twin != role:
+            _fail(source, f"The column {source.names[position]!r} is both '{twin}' and '{role}'. "
+                  f"Pass another {role}=. {_present(source)}")  # fmt: skip
+
+
+def _fail(source: Source, message: str) -> NoReturn:
+    raise ReadError(f"{source.origin}: {message}")
+
+
+# ---- dataframes and parquet
+
+
+def _frame_source(frame: Any) -> Source:
+    import narwhals as nw
+
+    try:
+        table = nw.from_native(frame)
+    except TypeError:
+        raise ReadError(
+            f"The 'frame' must be a dataframe (pandas, polars, pyarrow, ...). Got {type(frame).__name__} instead. "
+            f"Use TemporalEdges(src, dst, time) for arrays and lists, read_edges(path) for a file."
+        ) from None
+    eager = table.collect() if isinstance(table, nw.LazyFrame) else table
+    keys = eager.columns
+
+    def read(positions: list[int]) -> dict[int, Any]:
+        return {position: eager.get_column(keys[position]).to_native() for position in positions}
+
+    return Source("The frame", [str(key) for key in keys], True, [], read)
+
+
+def _parquet_source(path: Path) -> Source:
+    import polars as pl
+
+    try:
+        names = list(pl.read_parquet_schema(path))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ReadError(
+            f"{path}: this is not a parquet file, or it is damaged ({error}). "
+            f"If it is text, rename it to .csv; else download or write it again."
+        ) from None
+
+    def read(positions: list[int]) -> dict[int, Any]:
+        frame = pl.read_parquet(path, columns=[names[position] for position in positions])
+        return {position: frame[names[position]] for position in positions}
+
+    return Source(str(path), names, True, [], read)
+
+
+def _check_path(path: Path) -> None:
+    if path.is_dir():
+        raise ReadError(f"{path}: this is a folder. Pass one file of it, such as {_some_file(path)!r}.")
+    if not path.exists():
+        near = os.listdir(path.parent) if path.parent.is_dir() else []
+        close = difflib.get_close_matches(path.name, near, 3, 0.5)
+        hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Check the path."
+        raise ReadError(f"{path}: there is no such file. {hint}")
+
+
+def _some_file(folder: Path) -> str:
+    return min((entry.name for entry in folder.iterdir() if entry.is_file()), default="edges.csv")

@@ -1,0 +1,454 @@
+"""The time-decayed line graph as something you multiply by."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator
+
+from tdlg.decay import SMALLEST_TOL, Decay, ExponentialSum, Gaussian, decay_values, exponential_sum, reach
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import ParameterError, TooLargeError
+from tdlg.layout import MATCHES, build_layout
+from tdlg.product import BOTH, FUTURE, PAST, default_threads, multiply
+
+__all__ = ["LineGraph", "NormalizedLineGraph"]
+
+Match = Literal["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
+Normalization = Literal["spectral", "edge"]
+Floats = NDArray[Any]  # float64 or float32
+
+
+class LineGraph(LinearOperator):
+    """The time-decayed line graph of temporal edges, unformed: a scipy `LinearOperator`.
+
+    Rows and columns are edges. The entry of row i and column j is
+
+        H_ij = (number of shared endpoints of i and j) * k(t_i - t_j),
+
+    equation 1 of the paper when k is the Gaussian. A product costs O(edges), whatever the degrees; the matrix would have
+    as many entries as the sum of squared degrees.
+
+    Parameters
+    ----------
+    rows
+        The edges that are the rows.
+    cols
+        The edges that are the columns; those of `rows` when not given, which makes the line graph square. Endpoints that
+        no column has give zeros.
+    decay
+        How weights fade with time: `Gaussian` (0.1 standard deviations of the columns' times when not given, the paper's
+        choice), `Laplace`, `Mixture` or `NoDecay`.
+    match
+        Which endpoints count as shared. "any", the paper's: the distinct nodes that the two edges have in common, so an
+        edge has 2 with itself and a self-loop 1. "src", "dst", "src-dst", "dst-src": the row edge's end (first) is the
+        column edge's end (second, or the same). "pair": same source and same destination; "reversed": the one's source is
+        the other's destination and the other way round. All but "any" count 0 or 1.
+    past_only
+        Keep only columns strictly earlier than the row. Edges at the same time see nothing of each other.
+    include_self
+        Whether a row keeps the entry of its own column. Which column is a row's own is known from the table that both
+        were cut from, so it works for rectangular line graphs too; two equal rows of a table are two edges.
+    tol
+        The largest error of a product: |error of H @ x| <= tol * max|x| * (largest row sum, with self entries and both
+        directions). Laplace and NoDecay are exact but for rounding.
+    n_threads
+        Threads of a product; every core when not given (the environment variable TDLG_NUM_THREADS sets another number).
+
+    See Also
+    --------
+    NormalizedLineGraph : what `normalized` returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tdlg import Gaussian, LineGraph, TemporalEdges
+    >>> edges = TemporalEdges(src=["ann", "bob", "ann"], dst=["bob", "cat", "cat"], time=[0.0, 1.0, 3.0])
+    >>> H = LineGraph(edges, decay=Gaussian(bandwidth=1.0))
+    >>> H
+    <3x3 LineGraph: any match, Gaussian(bandwidth=1.0)>
+    >>> np.round(H @ np.ones(3), 6)
+    array([2.61764 , 2.741866, 2.146444])
+    >>> np.round(H.to_csr().toarray(), 6)
+    array([[2.      , 0.606531, 0.011109],
+           [0.606531, 2.      , 0.135335],
+           [0.011109, 0.135335, 2.      ]])
+    """
+
+    def __init__(
+        self,
+        rows: TemporalEdges,
+        cols: TemporalEdges | None = None,
+        *,
+        decay: Decay | None = None,
+        match: Match = "any",
+        past_only: bool = False,
+        include_self: bool = True,
+        tol: float = 1e-9,
+        n_threads: int | None = None,
+    ) -> None:
+        cols = rows if cols is None else cols
+        _check_arguments(rows, cols, decay, match, tol, n_threads)
+        self.rows, self.cols = rows, cols
+        self.decay = (Gaussian() if decay is None else decay).freeze(cols)
+        self.match: Match = match
+        self.include_self = bool(include_self)
+        self.tol = float(tol)
+        self.n_threads = n_threads
+        self._view = PAST if past_only else BOTH
+        self._col_copies = _Copies(cols)
+        self._row_copies = self._col_copies if rows is cols else _Copies(rows)
+        distinct_cols = self._col_copies.distinct(cols)
+        distinct_rows = distinct_cols if rows is cols else self._row_copies.distinct(rows)
+        self._layout = build_layout(distinct_rows, distinct_cols, match)
+        self._parts = self.decay.parts(self._layout.time_unit)
+        super().__init__(np.dtype(np.float64), (rows.n_edges, cols.n_edges))
+
+    # -- must: the product ------------------------------------------------------------------------------------------
+
+    def _matmat(self, X: ArrayLike) -> Floats:
+        x = self._col_copies.add(_as_floats(X))
+        n_threads = self.n_threads or default_threads()
+        y = multiply(self._layout, self._terms, x, self._view, self.include_self, n_threads)
+        return self._row_copies.repeat(y)
+
+    def _matvec(self, x: ArrayLike) -> Floats:
+        return self._matmat(np.reshape(x, (-1, 1)))[:, 0]
+
+    def _rmatvec(self, x: ArrayLike) -> Floats:
+        return self.T._matvec(x)
+
+    def _rmatmat(self, X: ArrayLike) -> Floats:
+        return self.T._matmat(X)
+
+    def _transpose(self) -> LineGraph:
+        """H.T: rows and columns swapped, the past become the future; it shares this layout."""
+        twin = object.__new__(LineGraph)
+        twin.__dict__.update(
+            rows=self.cols,
+            cols=self.rows,
+            decay=self.decay,
+            match={"src-dst": "dst-src", "dst-src": "src-dst"}.get(self.match, self.match),
+            include_self=self.include_self,
+            tol=self.tol,
+            n_threads=self.n_threads,
+            _view=-self._view,
+            _row_copies=self._col_copies,
+            _col_copies=self._row_copies,
+            _layout=self._layout.transpose(),
+            _parts=self._parts,
+        )
+        LinearOperator.__init__(twin, self.dtype, self.shape[::-1])
+        return twin
+
+    _adjoint = _transpose
+
+    # -- may: what can be had without a product ----------------------------------------------------------------------
+
+    @property
+    def past_only(self) -> bool:
+        """Whether rows see only earlier columns."""
+        return self._view == PAST
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether H equals its transpose by construction."""
+        return self.rows is self.cols and self._view == BOTH and self.match not in ("src-dst", "dst-src")
+
+    @property
+    def is_psd(self) -> bool:
+        """Whether H has no negative eigenvalue by construction (but for `tol`)."""
+        return self.is_symmetric and self.match != "reversed" and self.include_self and self.decay.is_psd
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """The entries H_ii, for every i that is both a row and a column."""
+        n = min(self.shape)
+        rows, cols = self.rows[:n], self.cols[:n]
+        distance = self._layout.row_ticks[self._row_copies.at[:n]] - self._layout.col_ticks[self._col_copies.at[:n]]
+        seen = distance * self._view <= 0 if self._view == BOTH else distance * self._view < 0
+        if not self.include_self and rows.same_table(cols):
+            seen &= rows.rows != cols.rows
+        values: NDArray[np.float64] = _shared(rows, cols, self.match) * seen * decay_values(self._parts, distance)
+        return values
+
+    def row(self, i: int) -> csr_array:
+        """Row i, from the formula itself, as a sparse matrix of one row."""
+        if not -self.shape[0] <= i < self.shape[0]:
+            raise IndexError(f"Row {i} is out of range: this line graph has {self.shape[0]} rows.")
+        return self._entries(np.array([i % self.shape[0]]), reach=np.inf)
+
+    def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
+        """The explicit matrix, from the formula itself. For small data and for checks: products do not need it.
+
+        Parameters
+        ----------
+        cutoff
+            Leave out entries where k(d) / k(0) is at most this.
+        max_bytes
+            Refuse to build a larger matrix; when not given, one that would take more than the memory that is free.
+        """
+        return self._entries(np.arange(self.shape[0]), reach(self._parts, cutoff), max_bytes)
+
+    # -- derived -----------------------------------------------------------------------------------------------------
+
+    def row_sums(self) -> NDArray[np.float64]:
+        """The sum of each row: the degree of an edge in the line graph."""
+        sums: NDArray[np.float64] = self @ np.ones(self.shape[1])
+        return sums
+
+    def normalized(self, kind: Normalization) -> NormalizedLineGraph:
+        """D^-1/2 H D^-1/2 ("spectral") or (D^-1 H + H D^-1) / 2 ("edge"), unformed."""
+        return NormalizedLineGraph(self, kind)
+
+    def __repr__(self) -> str:
+        extras = ["past only"] * self.past_only + ["future only"] * (self._view == FUTURE)
+        extras += ["without self"] * (not self.include_self)
+        details = ", ".join([f"{self.match} match", repr(self.decay), *extras])
+        return f"<{self.shape[0]}x{self.shape[1]} LineGraph: {details}>"
+
+    @cached_property
+    def _terms(self) -> ExponentialSum:
+        return exponential_sum(self._parts, self.tol)
+
+    def _entries(self, rows: NDArray[np.int64], reach: float, max_bytes: int | None = None) -> csr_array:
+        """The given rows as an explicit matrix."""
+        from tdlg._kernels.csr import count_entries, fill_entries
+
+        layout, view = self._layout, (self._view, self.include_self)
+        events = layout.source, layout.gap, layout.row_slots, layout.col_ticks.size
+        wanted = self._row_copies.at[rows]
+        counts = count_entries(wanted, events, view, reach)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        _check_fits(int(indptr[-1]), (rows.size, self.shape[1]), max_bytes)
+        index_dtype = np.int32 if indptr[-1] < 2**31 else np.int64
+        indices, data = np.empty(indptr[-1], index_dtype), np.empty(indptr[-1])
+        decay = tuple(np.array(column) for column in zip(*self._parts, strict=True))
+        ticks = layout.row_ticks, layout.col_ticks
+        fill_entries(wanted, events, ticks, view, reach, decay, indptr, indices, data)
+        matrix = csr_array((data, indices, indptr.astype(index_dtype)), shape=(rows.size, layout.col_ticks.size))
+        matrix.sum_duplicates()  # two edges over the same pair of nodes meet at both ends
+        matrix.eliminate_zeros()
+        return self._col_copies.repeat_columns(matrix)
+
+
+class NormalizedLineGraph(LinearOperator):
+    """A line graph divided by its degrees, unformed; made by `LineGraph.normalized`.
+
+    The degree of a row is its own sum; the degree of a column is its sum in the square line graph of the columns, so that
+    rows never seen before are scaled like those fitted. Degrees too small to tell from 0 count as 0, and 0 / 0 = 0.
+
+    Parameters
+    ----------
+    graph
+        The line graph H.
+    kind
+        "spectral": D^-1/2 H D^-1/2, whose eigenvalues lie in [-1, 1]. "edge": (D^-1 H + H D^-1) / 2, which gives every edge
+        about the same total weight: rows sum to at least 1/2, and all entries to the number of edges.
+
+    Examples
+    --------
+    >>> from tdlg import LineGraph, NoDecay, TemporalEdges
+    >>> edges = TemporalEdges(["a", "b"], ["b", "c"], [0, 1])
+    >>> LineGraph(edges, decay=NoDecay()).normalized("edge").row_sums()
+    array([1., 1.])
+    """
+
+    def __init__(self, graph: LineGraph, kind: Normalization) -> None:
+        if kind not in ("spectral", "edge"):
+            raise ParameterError(
+                f"The 'kind' parameter of normalized must be 'spectral' or 'edge'. Got {kind!r} instead."
+            )
+        self.graph, self.kind = graph, kind
+        row_degrees, col_degrees = graph.row_sums(), _column_degrees(graph)
+        power = -0.5 if kind == "spectral" else -1.0
+        self._left = _power(row_degrees, power, graph.tol)
+        self._right = _power(col_degrees, power, graph.tol)
+        super().__init__(graph.dtype, graph.shape)
+
+    def _matmat(self, X: ArrayLike) -> Floats:
+        return self._apply(self.graph, self._left, self._right, _as_floats(X))
+
+    def _matvec(self, x: ArrayLike) -> Floats:
+        return self._matmat(np.reshape(x, (-1, 1)))[:, 0]
+
+    def _rmatmat(self, X: ArrayLike) -> Floats:
+        return self._apply(self.graph.T, self._right, self._left, _as_floats(X))
+
+    def _rmatvec(self, x: ArrayLike) -> Floats:
+        return self._rmatmat(np.reshape(x, (-1, 1)))[:, 0]
+
+    def _apply(self, graph: LineGraph, left: Floats, right: Floats, x: Floats) -> Floats:
+        left, right = left.astype(x.dtype)[:, np.newaxis], right.astype(x.dtype)[:, np.newaxis]
+        if self.kind == "spectral":
+            return left * (graph @ (right * x))
+        both = graph @ np.hstack([x, right * x])
+        return 0.5 * (left * both[:, : x.shape[1]] + both[:, x.shape[1] :])
+
+    def row_sums(self) -> NDArray[np.float64]:
+        """The sum of each row."""
+        sums: NDArray[np.float64] = self @ np.ones(self.shape[1])
+        return sums
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """The entries at (i, i)."""
+        n = min(self.shape)
+        return self.graph.diagonal() * self._scale(self._left[:n], self._right[:n])
+
+    def row(self, i: int) -> csr_array:
+        """Row i as a sparse matrix of one row."""
+        return self._scaled(self.graph.row(i), self._left[[i]])
+
+    def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
+        """The explicit matrix; see `LineGraph.to_csr`."""
+        return self._scaled(self.graph.to_csr(cutoff, max_bytes), self._left)
+
+    def _scaled(self, matrix: csr_array, left: NDArray[np.float64]) -> csr_array:
+        by_row = np.repeat(left, np.diff(matrix.indptr))
+        data = matrix.data * self._scale(by_row, self._right[matrix.indices])
+        return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+    def _scale(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What an entry of H is multiplied by."""
+        return left * right if self.kind == "spectral" else 0.5 * (left + right)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}-normalized {self.graph!r}>"
+
+
+class _Copies:
+    """Edges that a selection holds more than once, such as a bootstrap's: laid out once, and told apart again here.
+
+    Attributes
+    ----------
+    at
+        For each edge of the selection its place among the distinct ones.
+    """
+
+    def __init__(self, edges: TemporalEdges) -> None:
+        rows = edges.rows
+        self.at = np.arange(rows.size)
+        self._first: NDArray[np.int64] | None = None
+        if not np.all(rows[1:] > rows[:-1]):  # else surely distinct
+            distinct, first, at = np.unique(rows, return_index=True, return_inverse=True)
+            if distinct.size < rows.size:
+                self._first, self.at = first, at
+
+    def distinct(self, edges: TemporalEdges) -> TemporalEdges:
+        """Each edge once."""
+        return edges if self._first is None else edges[self._first]
+
+    def add(self, x: Floats) -> Floats:
+        """Add up what the copies of an edge bring."""
+        if self._first is None:
+            return x
+        total = np.zeros((self._first.size, x.shape[1]), x.dtype)
+        np.add.at(total, self.at, x)
+        return total
+
+    def repeat(self, y: Floats) -> Floats:
+        """Give every copy its edge's value."""
+        return y if self._first is None else y[self.at]
+
+    def repeat_columns(self, matrix: csr_array) -> csr_array:
+        """Give every copy its edge's column."""
+        return matrix if self._first is None else csr_array(matrix[:, self.at])
+
+
+def _shared(rows: TemporalEdges, cols: TemporalEdges, match: Match) -> NDArray[np.int64]:
+    """The number of shared endpoints of row i and column i."""
+    (u, v), (s, t) = cols.codes_of(rows), (cols.src_code, cols.dst_code)
+    if match == "any":
+        return ((u == s) | (u == t)).astype(int) + (((v == s) | (v == t)) & (v != u))
+    same = {
+        "src": u == s,
+        "dst": v == t,
+        "src-dst": u == t,
+        "dst-src": v == s,
+        "pair": (u == s) & (v == t),
+        "reversed": (u == t) & (v == s),
+    }
+    return same[match].astype(int)
+
+
+def _column_degrees(graph: LineGraph) -> NDArray[np.float64]:
+    """The column sums of the square line graph of the columns."""
+    if graph.rows is graph.cols:
+        return graph.T.row_sums()
+    square = LineGraph(
+        graph.cols,
+        decay=graph.decay,
+        match=graph.match,
+        past_only=graph.past_only,
+        include_self=graph.include_self,
+        tol=graph.tol,
+        n_threads=graph.n_threads,
+    )
+    return square.T.row_sums()
+
+
+def _power(degrees: NDArray[np.float64], exponent: float, tol: float) -> NDArray[np.float64]:
+    """Degrees ** exponent, and 0 where a degree is 0 as far as the products can tell."""
+    known = degrees > tol * max(1.0, degrees.max(initial=0.0))
+    return np.where(known, np.where(known, degrees, 1.0) ** exponent, 0.0)
+
+
+def _as_floats(x: ArrayLike) -> Floats:
+    """float32 stays, everything else becomes float64; rows contiguous."""
+    x = np.asarray(x)
+    if x.dtype.kind == "c":
+        raise ParameterError("A line graph multiplies real vectors. Multiply the real and the imaginary part apart.")
+    return np.ascontiguousarray(x, np.float32 if x.dtype == np.float32 else np.float64)
+
+
+def _check_arguments(
+    rows: TemporalEdges, cols: TemporalEdges, decay: Decay | None, match: str, tol: float, n_threads: int | None
+) -> None:
+    for name, edges in (("rows", rows), ("cols", cols)):
+        if not isinstance(edges, TemporalEdges):
+            raise ParameterError(
+                f"The {name!r} parameter of LineGraph must be TemporalEdges. Got {type(edges).__name__} instead: "
+                "wrap columns as TemporalEdges(src, dst, time), or a table with from_frame."
+            )
+    if not isinstance(decay, Decay | None):
+        raise ParameterError(
+            f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
+            f"Got {decay!r} instead."
+        )
+    if match not in MATCHES:
+        raise ParameterError(
+            f"The 'match' parameter of LineGraph must be one of {list(MATCHES)}. Got {match!r} instead."
+        )
+    if not SMALLEST_TOL <= tol < 1:
+        raise ParameterError(
+            f"The 'tol' parameter of LineGraph must be at least {SMALLEST_TOL:g} and less than 1. Got {tol!r} instead."
+        )
+    if n_threads is not None and not n_threads >= 1:
+        raise ParameterError(f"The 'n_threads' parameter of LineGraph must be at least 1. Got {n_threads!r} instead.")
+
+
+def _check_fits(n_entries: int, shape: tuple[int, int], max_bytes: int | None) -> None:
+    """Refuse a matrix that would not fit."""
+    needed = n_entries * (8 + (4 if n_entries < 2**31 else 8)) + shape[0] * 8
+    limit = _free_bytes() if max_bytes is None else max_bytes
+    if needed > limit:
+        raise TooLargeError(
+            f"The explicit {shape[0]:,} x {shape[1]:,} matrix has {n_entries:,} entries and would need {needed:,} bytes; "
+            f"{limit:,} are {'free' if max_bytes is None else 'allowed by max_bytes'}. Products need no matrix: use H @ x, "
+            "H.row(i) or H.row_sums(); or leave out small entries with to_csr(cutoff=1e-3)."
+        )
+
+
+def _free_bytes() -> int:
+    """Memory that is free now, where the system tells; else a guess that keeps a laptop alive."""
+    try:
+        with open("/proc/meminfo") as lines:
+            kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+        return kilobytes["MemAvailable"] * 1024
+    except (OSError, KeyError, ValueError, IndexError):
+        pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**21
+        return pages * 4096 // 2

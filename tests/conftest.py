@@ -1,0 +1,113 @@
+"""What the tests share: the `needs` marker and the count of what was skipped, the data folder, hypothesis."""
+
+import importlib.util
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def find_data() -> Path:
+    if given := os.environ.get("TDLG_DATA"):
+        return Path(given)
+    neighbour = Path(__file__).parents[2] / "shared" / "data"
+    if neighbour.is_dir():
+        return neighbour
+    import pooch
+
+    return Path(pooch.os_cache("tdlg"))
+
+
+def find_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def has_data() -> bool:
+    folder = find_data()
+    return folder.is_dir() and any(folder.iterdir())
+
+
+# name in the marker: (name in a sentence, how to get it, is it there)
+NEEDS = {
+    "torch": ("PyTorch", "make test-heavy installs it", lambda: importlib.util.find_spec("torch")),
+    "gensim": ("gensim", "make test-heavy installs it", lambda: importlib.util.find_spec("gensim")),
+    "chromium": ("Chromium", "make test-heavy installs it", find_chromium),
+    "data": ("real data", "set TDLG_DATA to the folder that holds it", has_data),
+}
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with the real data sets; for tests marked `needs("data")`."""
+    return find_data()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the browser; for tests marked `needs("chromium")`."""
+    return find_chromium()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", f"needs(*names): skip where one of {', '.join(NEEDS)} is missing")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for name in needs_of(item):
+            if name not in NEEDS:
+                raise pytest.UsageError(f"{item.nodeid} needs {name!r}. Known: {', '.join(NEEDS)}")
+
+
+def pytest_runtest_setup(item):
+    for name in needs_of(item):
+        noun, remedy, is_there = NEEDS[name]
+        if not is_there():
+            pytest.skip(f"needs {noun}: {remedy}")
+
+
+def needs_of(item):
+    return [name for mark in item.iter_markers("needs") for name in mark.args]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    return fail_where_skips_are_forbidden((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return fail_where_skips_are_forbidden((yield))
+
+
+def fail_where_skips_are_forbidden(report):
+    if os.environ.get("TDLG_NO_SKIPS") == "1" and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and TDLG_NO_SKIPS=1 forbids it: {reason_of(report)}"
+    return report
+
+
+def reason_of(report) -> str:
+    return report.longrepr[2].removeprefix("Skipped: ")
+
+
+def pytest_terminal_summary(terminalreporter):
+    reasons = Counter(map(reason_of, terminalreporter.stats.get("skipped", [])))
+    if reasons:
+        terminalreporter.write_line("skipped: " + ", ".join(map(in_words, reasons, reasons.values())))
+
+
+def in_words(reason: str, count: int) -> str:
+    if not reason.startswith("needs "):
+        return f"{count} because: {reason}"
+    noun = reason.removeprefix("needs ").partition(":")[0]
+    return f"{count} {'needs' if count == 1 else 'need'} {noun}"

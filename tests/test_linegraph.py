@@ -1,0 +1,271 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from conformance import Conformance, Form
+from tdlg import (
+    EdgesError,
+    Gaussian,
+    Laplace,
+    LineGraph,
+    Mixture,
+    NoDecay,
+    ParameterError,
+    TemporalEdges,
+    TooLargeError,
+)
+from tdlg import product as product_module
+
+MATCHES = ["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
+
+
+def _wider(decay, factor):
+    if isinstance(decay, NoDecay):
+        return decay
+    if isinstance(decay, Mixture):
+        return Mixture([_wider(part, factor) for part in decay.decays], decay.weights)
+    return type(decay)(decay.bandwidth * factor)
+
+
+DECAYS = {
+    "gaussian": Gaussian(3.0),
+    "laplace": Laplace(2.0),
+    "none": NoDecay(),
+    "laplaces": Mixture([Laplace(0.5), Laplace(5.0), NoDecay()], [1.0, 0.5, 0.25]),
+    "mixture": Mixture(
+        [Gaussian(1.0), Laplace(4.0), Mixture([Gaussian(20.0), NoDecay()], [0.5, 0.5])], [2.0, 1.0, 0.5]
+    ),
+}
+
+
+def network(n_nodes=8, n_edges=40, seed=0, times=30, **options):
+    """A small network with self-loops, parallel edges and equal times."""
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, n_nodes, (2, n_edges))
+    return TemporalEdges(src, dst, rng.integers(0, times, n_edges), **options)
+
+
+@pytest.fixture
+def many_threads(monkeypatch):
+    """Let even a small product use every thread that it is given."""
+    monkeypatch.setattr(product_module, "EVENTS_A_THREAD", 1)
+
+
+@pytest.mark.parametrize("include_self", [True, False], ids=["self", "no-self"])
+@pytest.mark.parametrize("past_only", [False, True], ids=["both", "past"])
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("match", MATCHES)
+def test_every_form(match, decay, past_only, include_self):
+    form = Form(DECAYS[decay], match, past_only, include_self, bandwidth_scaled=_wider)
+    Conformance(form, network()).check_all()
+    edges = network(seed=1)
+    Conformance(form, edges[:25], edges[10:]).check_all()
+    Conformance(form, network(n_nodes=12, seed=2), edges).check_all()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("past_only", [False, True], ids=["both", "past"])
+def test_threads(decay, past_only, n_threads, many_threads):
+    form = Form(DECAYS[decay], "any", past_only, n_threads=n_threads)
+    Conformance(form, network(n_nodes=3, n_edges=50)).check_all()
+    star = TemporalEdges(np.zeros(60, int), np.arange(1, 61), np.arange(60) // 3)
+    Conformance(form, star).check_all()
+    Conformance(form, star[::2], star[::3]).check_all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("past_only", [False, True], ids=["both", "past"])
+def test_precisions(dtype, tol, past_only):
+    form = Form(Gaussian(3.0), past_only=past_only, tol=tol, dtype=dtype)
+    Conformance(form, network(n_nodes=4, n_edges=60)).check_all()
+
+
+@pytest.mark.parametrize("match", MATCHES)
+def test_bipartite_ids_do_not_meet(match):
+    Conformance(Form(Gaussian(3.0), match), network(bipartite=True)).check_all()
+
+
+@pytest.mark.parametrize("match", MATCHES)
+@pytest.mark.parametrize("include_self", [True, False])
+def test_copies_of_an_edge(match, include_self):
+    edges = network()
+    form = Form(Gaussian(3.0), match, include_self=include_self)
+    drawn = edges[np.random.default_rng(0).integers(0, 40, 40)]
+    Conformance(form, drawn).check_all()
+    Conformance(form, drawn, edges).check_all()
+    Conformance(form, edges, drawn).check_all()
+
+
+ids = st.integers(0, 4)
+forms = st.builds(
+    Form,
+    decay=st.sampled_from(list(DECAYS.values())),
+    match=st.sampled_from(MATCHES),
+    past_only=st.booleans(),
+    include_self=st.booleans(),
+    bandwidth_scaled=st.just(_wider),
+)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(ids, ids, st.integers(0, 12)), max_size=14),
+    st.sampled_from([0, 10**9, 17 * 10**17]),
+    forms,
+)
+def test_any_small_network(triples, start, form):
+    src, dst, time = np.array(triples, int).reshape(-1, 3).T
+    edges = TemporalEdges(src, dst, time + start)
+    Conformance(form, edges).check_all()
+    Conformance(form, edges[::2], edges[1:]).check_all()
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(ids, ids, st.floats(-1e3, 1e3)), max_size=14), forms)
+def test_any_fractional_times(triples, form):
+    src, dst, time = zip(*triples, strict=True) if triples else ([], [], [])
+    edges = TemporalEdges(np.array(src, int), np.array(dst, int), np.array(time, float))
+    form = Form(form.decay, form.match, form.past_only, form.include_self)
+    H, exact = form.make(edges), form.exact(edges)
+    x = np.random.default_rng(0).uniform(-1, 1, len(edges))
+    np.testing.assert_allclose(H @ x, exact @ x, rtol=0, atol=form.allowed(edges))
+    np.testing.assert_allclose(H.T @ x, exact.T @ x, rtol=0, atol=form.allowed(edges))
+
+
+def test_nanoseconds_since_1970_lose_nothing():
+    start = 1_700_000_000_000_000_000
+    small = TemporalEdges([0, 0, 0], [1, 2, 3], [0, 1, 3])
+    large = TemporalEdges([0, 0, 0], [1, 2, 3], np.array([0, 1, 3]) + start)
+    dates = TemporalEdges([0, 0, 0], [1, 2, 3], (np.array([0, 1, 3]) + start).astype("datetime64[ns]"))
+    x = np.array([1.0, -2.0, 0.5])
+    expected = LineGraph(small, decay=Gaussian(2.0)) @ x
+    assert np.array_equal(LineGraph(large, decay=Gaussian(2.0)) @ x, expected)
+    np.testing.assert_allclose(LineGraph(dates, decay=Gaussian("2ns")) @ x, expected, rtol=1e-14)
+
+
+def test_rows_and_columns_on_different_clocks():
+    days = np.array(["2024-01-01", "2024-01-02", "2024-01-05"], "datetime64[s]")
+    coarse = TemporalEdges([0, 0, 1], [1, 2, 2], days)
+    fine = TemporalEdges([0, 0, 1], [1, 2, 2], days.astype("datetime64[ns]"))
+    H = LineGraph(coarse, fine, decay=Gaussian("1d"))
+    np.testing.assert_allclose(
+        H.to_csr().toarray(), LineGraph(fine, decay=Gaussian("1d")).to_csr().toarray(), rtol=1e-12
+    )
+    numbers = TemporalEdges([0, 0, 1], [1, 2, 2], [0.5, 1.0, 4.0])
+    whole = TemporalEdges([0, 0, 1], [1, 2, 2], [0, 1, 4])
+    assert LineGraph(numbers, whole, decay=Laplace(1.0)).to_csr()[0, 0] == pytest.approx(2 * np.exp(-0.5))
+    with pytest.raises(EdgesError, match="both as datetimes or both as numbers"):
+        LineGraph(numbers, fine, decay=NoDecay())
+
+
+def test_default_decay_is_a_tenth_of_the_columns_spread():
+    edges = network()
+    H = LineGraph(edges[:5], edges)
+    assert H.decay == Gaussian(bandwidth=0.1 * edges.time.std())
+
+
+def test_unseen_nodes_give_zero_rows():
+    edges = network()
+    strangers = TemporalEdges([100, 101], [102, 3], [5, 5])
+    H = LineGraph(strangers, edges, decay=NoDecay())
+    assert (H @ np.ones(40))[0] == 0
+    assert (H @ np.ones(40))[1] == sum(3 in pair for pair in zip(edges.src, edges.dst, strict=True))
+    assert H.row(0).nnz == 0
+
+
+def test_the_layout_is_built_once_and_shared():
+    edges = network()
+    first, second = LineGraph(edges), LineGraph(edges, decay=Laplace(1.0))
+    assert first._layout is second._layout
+    assert first.T._layout.gap is first._layout.gap
+
+
+def test_explicit_matrix_that_does_not_fit_is_refused():
+    H = LineGraph(network(), decay=NoDecay())
+    with pytest.raises(TooLargeError, match=r"would need [\d,]+ bytes; 100 are allowed.*H @ x"):
+        H.to_csr(max_bytes=100)
+    needed = H.to_csr().nnz * 12
+    assert H.to_csr(max_bytes=needed * 2).nnz * 12 == needed
+
+
+def test_row_out_of_range():
+    H = LineGraph(network(), decay=NoDecay())
+    assert np.array_equal(H.row(-1).toarray(), H.row(39).toarray())
+    with pytest.raises(IndexError, match="Row 40 is out of range"):
+        H.row(40)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"match": "both"}, "'match' parameter.*'reversed'.*Got 'both'"),
+        ({"tol": 0.0}, "'tol' parameter.*at least 1e-12.*Got 0.0"),
+        ({"decay": 0.5}, "'decay' parameter.*Got 0.5"),
+        ({"n_threads": 0}, "'n_threads' parameter.*Got 0"),
+        ({"decay": Gaussian("7d")}, "plain numbers"),
+    ],
+)
+def test_wrong_parameters(options, message):
+    with pytest.raises(ParameterError, match=message):
+        LineGraph(network(), **options)
+
+
+def test_wrong_inputs():
+    with pytest.raises(ParameterError, match=r"'rows' parameter.*TemporalEdges.*Got ndarray"):
+        LineGraph(np.zeros((3, 3)))
+    H = LineGraph(network(), decay=NoDecay())
+    with pytest.raises(ParameterError, match="real vectors"):
+        H @ np.ones(40, complex)
+    with pytest.raises(ValueError, match=r"dimension mismatch|shapes"):
+        H @ np.ones(39)
+    with pytest.raises(ParameterError, match="'spectral' or 'edge'"):
+        H.normalized("both")
+
+
+def test_constant_times_name_the_way_out():
+    edges = TemporalEdges([0, 1], [1, 2], [5, 5])
+    with pytest.raises(ParameterError, match=r"same time.*NoDecay\(\)"):
+        LineGraph(edges)
+    assert np.array_equal(LineGraph(edges, decay=NoDecay()).row_sums(), [3, 3])
+
+
+def test_no_edges():
+    nothing = TemporalEdges([], [], [])
+    H = LineGraph(nothing)
+    assert H.shape == (0, 0)
+    assert (H @ np.ones(0)).shape == (0,)
+    assert (H @ np.ones((0, 3))).shape == (0, 3)
+    assert LineGraph(network(), nothing).row_sums().tolist() == [0.0] * 40
+
+
+def test_promises_of_symmetry():
+    edges = network()
+    assert LineGraph(edges).is_psd
+    assert not LineGraph(edges, include_self=False).is_psd
+    assert LineGraph(edges, match="reversed").is_symmetric
+    assert not LineGraph(edges, match="reversed").is_psd
+    assert not LineGraph(edges, match="src-dst").is_symmetric
+    assert not LineGraph(edges, past_only=True).is_symmetric
+    assert not LineGraph(edges, decay=Mixture([Laplace(1.0), Laplace(2.0)], [2.0, -1.0])).is_psd
+
+
+def test_a_long_hub_within_the_promised_error():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    edges = TemporalEdges(np.zeros(n, int), rng.integers(1, 50, n), np.sort(rng.normal(size=n)))
+    x = rng.uniform(-1, 1, n)
+    for bandwidth in (1.0, 1e-2, 1e-4):
+        H = LineGraph(edges, decay=Gaussian(bandwidth))
+        rows = LineGraph(edges[::500], edges, decay=Gaussian(bandwidth)).to_csr()
+        assert np.abs((H @ x)[::500] - rows @ x).max() <= 1e-9 * rows.sum(axis=1).max()
+
+
+def test_oracle_by_hand():
+    edges = TemporalEdges(["a", "b", "c"], ["b", "c", "c"], [0.0, 1.0, 1.0])
+    k = np.exp(-0.5)
+    expected = [[2, k, 0], [k, 2, 1], [0, 1, 1]]
+    np.testing.assert_allclose(oracle.line_graph(edges, edges, Gaussian(1.0)), expected)
