@@ -24,8 +24,10 @@ def test_the_import_is_light():
     assert not loaded & (HEAVY | {"numpy", "scipy", "numba", "narwhals"})
 
 
-def test_the_operator_is_light():
-    loaded = loaded_by("import tdlg; tdlg.LineGraph, tdlg.TemporalEdges, tdlg.Gaussian")
+def test_a_product_is_light():
+    loaded = loaded_by(
+        "import tdlg; tdlg.LineGraph(tdlg.TemporalEdges([0], [1], [2.0]), decay=tdlg.Gaussian(1)) @ [1.0]"
+    )
     assert "numba" in loaded
     assert not loaded & HEAVY
 

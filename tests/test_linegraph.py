@@ -17,6 +17,7 @@ from tdlg import (
     TooLargeError,
 )
 from tdlg import product as product_module
+from tdlg import walks as walks_module
 
 MATCHES = ["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
 
@@ -74,6 +75,40 @@ def test_threads(decay, past_only, n_threads, many_threads):
     star = TemporalEdges(np.zeros(60, int), np.arange(1, 61), np.arange(60) // 3)
     Conformance(form, star).check_all()
     Conformance(form, star[::2], star[::3]).check_all()
+
+
+@pytest.fixture
+def plain_loops(monkeypatch):
+    """Walk as on a processor that is not known to like vectors."""
+    monkeypatch.setattr(walks_module, "USE_VECTORS", False)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("past_only", [False, True], ids=["both", "past"])
+@pytest.mark.parametrize("decay", DECAYS)
+def test_plain_loops(decay, past_only, dtype, n_threads, plain_loops, many_threads):
+    form = Form(DECAYS[decay], "any", past_only, n_threads=n_threads, dtype=dtype)
+    H = form.make(network())
+    assert [type(walk).__name__ for walk in H._walks] == ["Plain"]
+    Conformance(form, network()).check_all()
+    edges = network(n_nodes=3, seed=1)
+    Conformance(form, edges[:25], edges[10:]).check_all()
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("past_only", [False, True], ids=["both", "past"])
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("vectors", [True, False], ids=["vectors", "plain"])
+def test_what_is_not_a_number_stays_with_its_neighbours(decay, past_only, columns, vectors, monkeypatch):
+    monkeypatch.setattr(walks_module, "USE_VECTORS", vectors)
+    edges = TemporalEdges([0, 0, 0, 5, 5, 7], [1, 2, 3, 6, 6, 8], [1, 2, 3, 4, 5, 6])
+    x = np.ones((6, columns))
+    x[1] = np.nan
+    y = LineGraph(edges, decay=DECAYS[decay], past_only=past_only) @ x
+    assert np.isfinite(y[3:]).all()
+    assert np.isnan(y[2]).all()
+    assert np.isnan(y[0]).all() != past_only
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

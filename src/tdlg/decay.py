@@ -283,7 +283,7 @@ def exponential_sum(parts: Sequence[Part], tol: float) -> ExponentialSum:
     n_gaussian = max(1, sum(part.code == GAUSSIAN for part in parts))
     rates, coefs = [], []
     for code, bandwidth, weight in parts:
-        unit = _gaussian_exponentials(tol / n_gaussian) if code == GAUSSIAN else _ONE_EXPONENTIAL
+        unit = gaussian_exponentials(tol / n_gaussian) if code == GAUSSIAN else _ONE_EXPONENTIAL
         rates.append(unit.rates / bandwidth if code != CONSTANT else np.zeros(1, complex))
         coefs.append(unit.coefs * weight)
     return ExponentialSum(np.concatenate(rates), np.concatenate(coefs))
@@ -293,7 +293,7 @@ _ONE_EXPONENTIAL = ExponentialSum(np.ones(1, complex), np.ones(1, complex))
 
 
 @lru_cache
-def _gaussian_exponentials(tol: float) -> ExponentialSum:
+def gaussian_exponentials(tol: float) -> ExponentialSum:
     """exp(-x^2 / 2) on x >= 0 as the real part of the fewest complex exponentials that keep products within tol."""
     for n_terms in range(2, 9):
         terms = _fit_exponentials(n_terms)

@@ -191,9 +191,7 @@ def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
     if time_unit is None or (time_unit == unit and not len(ticks)):
         return ticks if unit is None else ticks.view(f"datetime64[{unit}]")
     if unit is not None:
-        raise EdgesError(
-            f"The 'time_unit' {time_unit!r} is for numbers, and these times are dates. Leave it out."
-        )
+        raise EdgesError(f"The 'time_unit' {time_unit!r} is for numbers, and these times are dates. Leave it out.")
     if ticks.dtype.kind == "f" and (ticks == np.floor(ticks)).all():
         ticks = ticks.astype(np.int64)
     if ticks.dtype.kind == "f" and time_unit != "ns":
@@ -232,8 +230,8 @@ def _position(source: Source, role: str, which: Any) -> int:
         _fail(source, f"No column {which!r} for '{role}'.{hint} {_present(source)}")
     if isinstance(which, int) and not isinstance(which, bool) and 0 <= which < n_columns:
         return which
-    _fail(source, f"The '{role}' must be a name or a position from 0 to {n_columns - 1}. Got {which!r} instead. "
-          f"{_present(source)}")  # fmt: skip
+    allowed = f"a name or a position from 0 to {n_columns - 1}"
+    _fail(source, f"The '{role}' must be {allowed}. Got {which!r} instead. {_present(source)}")
 
 
 def _usual(source: Source, role: str, taken: set[int]) -> int:
@@ -244,21 +242,16 @@ def _usual(source: Source, role: str, taken: set[int]) -> int:
         return found[0]
     if found:
         names = [source.names[k] for k in found]
-        _fail(
-            source,
-            f"More than one column may be '{role}': {names}. Pass {role}=, such as {role}={names[0]!r}.",
-        )
-    _fail(
-        source,
-        f"No column has a usual name for '{role}'. {_present(source)} Pass {role}= with a name or position.",
-    )
+        _fail(source, f"More than one column may be '{role}': {names}. Pass {role}={names[0]!r}, or another.")
+    _fail(source, f"No column has a usual name for '{role}'. {_present(source)} Pass {role}= with a name.")
 
 
 def _by_position(source: Source, at: dict[str, int]) -> dict[str, int]:
     if len(source.names) == 3 or "time" in at:
         return {"src": 0, "dst": 1, "time": 2}
-    _fail(source, f"There are {len(source.names)} columns and no names. {_present(source)} "
-          f"Pass src=, dst= and time= with positions, such as src=0, dst=1, time={len(source.names) - 1}.")  # fmt: skip
+    last = len(source.names) - 1
+    way_out = f"Pass src=, dst= and time= with positions, such as src=0, dst=1, time={last}."
+    _fail(source, f"There are {last + 1} columns and no names. {_present(source)} {way_out}")
 
 
 def _present(source: Source) -> str:
@@ -271,8 +264,8 @@ def _check_distinct(source: Source, at: dict[str, int]) -> None:
     for role, position in at.items():
         twin = next(other for other in at if at[other] == position)
         if twin != role:
-            _fail(source, f"The column {source.names[position]!r} is both '{twin}' and '{role}'. "
-                  f"Pass another {role}=. {_present(source)}")  # fmt: skip
+            column = source.names[position]
+            _fail(source, f"The column {column!r} is both '{twin}' and '{role}'. {_present(source)} Pass {role}=.")
 
 
 def _fail(source: Source, message: str) -> NoReturn:
@@ -289,8 +282,9 @@ def _frame_source(frame: Any) -> Source:
         table = nw.from_native(frame)
     except TypeError:
         raise ReadError(
-            f"The 'frame' must be a dataframe (pandas, polars, pyarrow, ...). Got {type(frame).__name__} instead. "
-            f"Use TemporalEdges(src, dst, time) for arrays and lists, read_edges(path) for a file."
+            f"The 'frame' must be a dataframe (pandas, polars, pyarrow, ...). Got "
+            f"{type(frame).__name__} instead. Use TemporalEdges(src, dst, time) for arrays and lists, "
+            f"read_edges(path) for a file."
         ) from None
     eager = table.collect() if isinstance(table, nw.LazyFrame) else table
     keys = eager.columns

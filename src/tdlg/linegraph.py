@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
-from tdlg.decay import SMALLEST_TOL, Decay, ExponentialSum, Gaussian, decay_values, exponential_sum, reach
+from tdlg.decay import SMALLEST_TOL, Decay, Gaussian, decay_values, reach
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TooLargeError
 from tdlg.layout import MATCHES, build_layout
 from tdlg.product import BOTH, FUTURE, PAST, default_threads, multiply
+from tdlg.walks import Walk, walks_of
 
 __all__ = ["LineGraph", "NormalizedLineGraph"]
 
@@ -113,8 +114,8 @@ class LineGraph(LinearOperator):
 
     def _matmat(self, X: ArrayLike) -> Floats:
         x = self._col_copies.add(_as_floats(X))
-        n_threads = self.n_threads or default_threads()
-        y = multiply(self._layout, self._terms, x, self._view, self.include_self, n_threads)
+        own = sum(part.weight for part in self._parts) if self.include_self and self._view == BOTH else 0.0
+        y = multiply(self._layout, self._walks, x, self._view, own, self.n_threads or default_threads())
         return self._row_copies.repeat(y)
 
     def _matvec(self, x: ArrayLike) -> Floats:
@@ -212,8 +213,8 @@ class LineGraph(LinearOperator):
         return f"<{self.shape[0]}x{self.shape[1]} LineGraph: {details}>"
 
     @cached_property
-    def _terms(self) -> ExponentialSum:
-        return exponential_sum(self._parts, self.tol)
+    def _walks(self) -> list[Walk]:
+        return walks_of(self._parts, self.tol)
 
     def _entries(self, rows: NDArray[np.int64], reach: float, max_bytes: int | None = None) -> csr_array:
         """The given rows as an explicit matrix."""

@@ -1,7 +1,8 @@
 """y = H x over a layout, on one thread or many.
 
-The events are cut into equal stretches, one a thread, wherever that falls: a hub is cut in time. What a stretch must know
-of those before and behind it is the decayed sum at the cut, which a walk without output brings along first.
+The events are cut into stretches of equal length, one a thread, wherever that falls: a hub is cut in time. What a stretch
+must know of those before and behind it is the state of the walk at the cut, which short walks without output bring along
+first.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.decay import ExponentialSum
 from tdlg.layout import Layout
+from tdlg.walks import LANES, Stretch, Walk
 
 __all__ = ["BOTH", "FUTURE", "PAST", "default_threads", "multiply"]
 
@@ -26,51 +28,97 @@ EVENTS_A_THREAD = 20_000  # fewer are not worth waking a thread
 Floats = NDArray[Any]  # float64 or float32
 
 
-def multiply(layout: Layout, terms: ExponentialSum, x: Floats, view: int, include_self: bool, n_threads: int) -> Floats:
-    """H @ x for x of shape (n_cols, columns), in x's own precision; sums are kept in float64."""
-    from tdlg._kernels.recurrence import gather, take_own
+def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: float, n_threads: int) -> Floats:
+    """H @ x for x of shape (n_cols, columns), in x's own precision; sums are kept in float64.
 
+    own : what the entry of an event with itself counts.
+    """
+    n_columns = x.shape[1]
+    y = np.empty((layout.row_slots.shape[0], n_columns), x.dtype)
     n_threads = max(1, min(n_threads, layout.n_events // EVENTS_A_THREAD))
-    if not layout.is_square:
-        x = np.concatenate([x, np.zeros_like(x[:1], shape=(1, x.shape[1]))])  # the column of events without one
     cuts = _cuts(layout.gap, n_threads)
-    per_event = np.empty((layout.n_events + 1, x.shape[1]), x.dtype)
+    x = _padded(layout, x)
+    per_event = np.empty((layout.n_events + 1, LANES) if x.ndim > 1 else layout.n_events + 1, x.dtype)
     per_event[-1] = 0.0
-    own = float(terms.coefs.real.sum()) if include_self and view == BOTH else 0.0
-    _each(n_threads, lambda i: take_own(layout.source, x, cuts[i], cuts[i + 1], own, per_event))
-    for step in (1, -1):
-        if view in (BOTH, PAST if step > 0 else FUTURE):
-            _walk(layout, terms, x, cuts, step, view != BOTH, per_event)
-    n_rows = layout.row_slots.shape[0]
-    y = np.empty((n_rows, x.shape[1]), x.dtype)
-    shares = [n_rows * i // n_threads for i in range(n_threads + 1)]
-    _each(n_threads, lambda i: gather(layout.row_slots, per_event, shares[i], shares[i + 1], y))
+    for column in range(0, n_columns, LANES):
+        whole = Stretch(layout, x, column, 0, layout.n_events, 1, view != BOTH, True, own, True)
+        _event_sums(whole, walks, view, cuts, per_event)
+        _edge_sums(layout, per_event, column, n_threads, y)
     return y
 
 
-def _walk(
-    layout: Layout, terms: ExponentialSum, x: Floats, cuts: Sequence[int], step: int, strict: bool, per_event: Floats
-) -> None:
-    """Add to every event the decayed sum of what lies before it (step 1) or behind it (step -1)."""
-    from tdlg._kernels.recurrence import walk
+def _padded(layout: Layout, x: Floats) -> Floats:
+    """A single column flat, or columns in full lanes; and where events have no column, a row of zeros for them."""
+    n_rows = x.shape[0] + (not layout.is_square)
+    if x.shape[1] == 1:
+        flat = x[:, 0]
+        return flat if layout.is_square else np.append(flat, x.dtype.type(0))
+    n_columns = -(-x.shape[1] // LANES) * LANES
+    if (n_rows, n_columns) == x.shape:
+        return x
+    padded = np.zeros((n_rows, n_columns), x.dtype)
+    padded[: x.shape[0], : x.shape[1]] = x
+    return padded
+
+
+def _event_sums(whole: Stretch, walks: Sequence[Walk], view: int, cuts: Sequence[int], out: Floats) -> None:
+    """For each event the decayed sum of the others of its key that it sees."""
+    parts = range(len(cuts) - 1)
+    for walk in walks:
+        if view == BOTH and walk.goes_both_ways(out):
+            before, behind = (_states_at_cuts(walk, whole, cuts, step, out) for step in (1, -1))
+            stretches = [whole.part(cuts[part], cuts[part + 1], 1) for part in parts]
+            _each(walk.run_both, stretches, before, behind, [out] * len(parts))
+            whole = replace(whole, fresh=False)
+            continue
+        for step in {BOTH: (1, -1), PAST: (1,), FUTURE: (-1,)}[view]:
+            states = _states_at_cuts(walk, whole, cuts, step, out)
+            _each(
+                walk.run, [whole.part(cuts[part], cuts[part + 1], step) for part in parts], states, [out] * len(parts)
+            )
+            whole = replace(whole, fresh=False)
+
+
+def _states_at_cuts(walk: Walk, whole: Stretch, cuts: Sequence[int], step: int, out: Floats) -> list[NDArray[Any]]:
+    """The state in which a walk enters each stretch, from what lies before it (step 1) or behind it (step -1)."""
+    from tdlg._kernels.recurrence import span_before, span_behind
 
     n_parts = len(cuts) - 1
-    states = np.zeros((n_parts + 1, terms.rates.size, x.shape[1]), complex)
-    arguments = layout.gap, layout.source, x, terms.rates, terms.coefs
+    states = [walk.no_state(out.size // out.shape[0]) for _ in range(n_parts)]
+    if n_parts == 1:
+        return states
+    gap, quiet = whole.layout.gap, replace(whole, emit=False)
+    inner = range(1, n_parts)
+    if step > 0:
+        spans = [span_before(gap, cuts[part], cuts[part - 1], walk.reach) for part in inner]
+        stretches = [quiet.part(span[0], cuts[part], 1) for part, span in zip(inner, spans, strict=True)]
+        _each(walk.run, stretches, states[1:], [out] * len(inner))
+        for part, (first, distance) in zip(inner, spans, strict=True):
+            if first == cuts[part - 1]:  # the key began in an earlier stretch
+                states[part] += walk.faded(states[part - 1], distance)
+    else:
+        spans = [span_behind(gap, cuts[part], cuts[part + 1], walk.reach) for part in inner]
+        stretches = [quiet.part(cuts[part], span[0], -1) for part, span in zip(inner, spans, strict=True)]
+        _each(walk.run, stretches, states[:-1], [out] * len(inner))
+        for part, (stop, distance) in reversed(list(zip(inner, spans, strict=True))):
+            if stop == cuts[part + 1]:
+                states[part - 1] += walk.faded(states[part], distance)
+    return states
 
-    def run(part: int, emit: bool) -> None:
-        first, stop = (cuts[part], cuts[part + 1]) if step > 0 else (cuts[part + 1] - 1, cuts[part] - 1)
-        state = states[part].copy()
-        if first != stop:
-            walk(*arguments, first, stop, step, strict, emit, state, per_event)
-        if not emit:
-            states[part + step] += state
 
-    if n_parts > 1:
-        order = range(n_parts - 1) if step > 0 else range(n_parts - 1, 0, -1)
-        for part in order:
-            run(part, emit=False)
-    _each(n_parts, lambda part: run(part, emit=True))
+def _edge_sums(layout: Layout, per_event: Floats, column: int, n_threads: int, y: Floats) -> None:
+    from tdlg._kernels.recurrence import edge_sums, edge_sums_one
+
+    shares = [y.shape[0] * part // n_threads for part in range(n_threads + 1)]
+    if per_event.ndim == 1:
+        flat = y[:, 0]
+        _each(
+            lambda first, stop: edge_sums_one(layout.row_slots, per_event, first, stop, flat), shares[:-1], shares[1:]
+        )
+    else:
+        _each(
+            lambda first, stop: edge_sums(layout.row_slots, per_event, column, first, stop, y), shares[:-1], shares[1:]
+        )
 
 
 def _cuts(gap: NDArray[np.float64], n_parts: int) -> list[int]:
@@ -85,20 +133,22 @@ def _cuts(gap: NDArray[np.float64], n_parts: int) -> list[int]:
     return [*cuts, n_events]
 
 
-def _each(n: int, work: Callable[[int], None]) -> None:
-    """Do work(0), ..., work(n - 1), each on a thread of its own; kernels release the interpreter's lock."""
-    if n == 1:
-        work(0)
-        return
-    futures = [_pool(n).submit(work, i) for i in range(1, n)]
-    work(0)
-    for future in futures:
-        future.result()
+def _each(work: Callable[..., None], *arguments: Sequence[Any]) -> None:
+    """map(work, *arguments), each call on a thread of its own: kernels release the interpreter's lock."""
+    calls = list(zip(*arguments, strict=True))
+    others = [_pool(len(calls)).submit(work, *call) for call in calls[1:]]
+    work(*calls[0])
+    for other in others:
+        other.result()
 
 
 @lru_cache(maxsize=1)
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="tdlg")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
 def default_threads() -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = ["Source", "csv_source"]
 
 SEPARATORS = ("\t", ";", "|", ",", " ")  # a comma may be a decimal point, a blank may be inside a date
 MISSING_WORDS = ("na", "nan", "null", "none", "n/a")
+NOT_A_NUMBER = r"^[+-]?0\d|^[+-]?\d{20}"  # 007 is a code, and more digits than int64 has an id
 SAMPLE_LINES = 50
 
 
@@ -61,10 +62,12 @@ def csv_source(path: Path, separator: str | None, header: bool | None) -> Source
 def _text(path: Path) -> bytes:
     """The file's bytes without byte order mark, comments and blank lines."""
     text = _unpacked(path).removeprefix(b"\xef\xbb\xbf")
-    if text[:1] in (b"#", b"%") or b"\n#" in text or b"\n%" in text:
-        text = re.sub(rb"(?m)^[#%].*\n?", b"", text)
-    if re.search(rb"(?m)^[ \t]*\r?$", text):
-        text = re.sub(rb"(?m)^[ \t]*\r?(?:\n|\Z)", b"", text)
+    text = text[re.match(rb"(?:[#%].*(?:\n|$)|[ \t\r]*\n)*", text).end() :]  # type: ignore[union-attr]
+    if any(sign in text for sign in (b"\n#", b"\n%")):
+        text = re.sub(rb"\n[#%].*", b"", text)
+    if any(sign in text for sign in (b"\n\n", b"\n\r", b"\n ", b"\n\t")):  # looking is faster than replacing
+        text = re.sub(rb"\n[ \t\r]*(?=\n)", b"", text)
+    text = text.rstrip(b"\r\n") + b"\n" if text.strip() else b""
     if not text:
         raise ReadError(f"{path}: the file has no rows. Check that it was written or downloaded in full.")
     return text
@@ -80,9 +83,7 @@ def _unpacked(path: Path) -> bytes:
     try:
         return gzip.decompress(data)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ReadError(
-            f"{path}: the .gz file is truncated or damaged ({error}). Download it again."
-        ) from None
+        raise ReadError(f"{path}: the .gz file is truncated or damaged ({error}). Download it again.") from None
 
 
 def _decoded(lines: list[bytes], path: Path) -> list[str]:
@@ -96,18 +97,14 @@ def _decoded(lines: list[bytes], path: Path) -> list[str]:
 
 
 def _not_utf8(path: Path, error: Exception) -> ReadError:
-    return ReadError(
-        f"{path}: the text is not UTF-8 ({error}). Save it in UTF-8, or pass a dataframe to from_frame."
-    )
+    return ReadError(f"{path}: the text is not UTF-8 ({error}). Save it in UTF-8, or pass a dataframe to from_frame.")
 
 
 def _checked_separator(separator: str) -> str:
     if separator in (r"\s+", r"\s"):
         return " "
     if len(separator.encode()) != 1:
-        raise ReadError(
-            f"The 'separator' must be one character, or ' ' for runs of blanks. Got {separator!r} instead."
-        )
+        raise ReadError(f"The 'separator' must be one character, or ' ' for runs of blanks. Got {separator!r} instead.")
     return separator
 
 
@@ -131,9 +128,7 @@ def _found_separator(lines: list[str], path: Path) -> str:
 
 
 def _looks_like_names(fields: list[str]) -> bool:
-    number_or_date = re.compile(
-        r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|nan$", re.I
-    )
+    number_or_date = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|nan$", re.I)
     return not any(number_or_date.match(field) for field in fields)
 
 
@@ -146,9 +141,7 @@ def _single_blanks(text: bytes) -> bytes:
     return text
 
 
-def _read_columns(
-    body: bytes, separator: str, n_columns: int, positions: list[int], path: Path
-) -> dict[int, Any]:
+def _read_columns(body: bytes, separator: str, n_columns: int, positions: list[int], path: Path) -> dict[int, Any]:
     import polars as pl
 
     names = [f"column_{k}" for k in range(n_columns)]
@@ -164,29 +157,27 @@ def _read_columns(
             columns=[names[position] for position in sorted({*positions, last})],
         )
     except pl.exceptions.PolarsError as error:
-        _fail_at_line(body, separator, n_columns, path, error)
+        raise _bad_line(body, separator, n_columns, path, error) from None
     ends = separator.encode()
     n_empty = body.count(ends + b"\n") + body.count(ends + b"\r\n") + body.endswith((ends, ends + b"\r"))
     if frame[names[last]].null_count() > n_empty:  # a null that is no empty field: the line was too short
-        _fail_at_line(body, separator, n_columns, path, None)
+        raise _bad_line(body, separator, n_columns, path, None)
     return {position: _typed(frame[names[position]]) for position in positions}
 
 
-def _fail_at_line(
-    body: bytes, separator: str, n_columns: int, path: Path, error: Exception | None
-) -> NoReturn:
+def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Exception | None) -> ReadError:
     """Look for the line that has too many or too few fields, to show it."""
     try:
         lines = body.decode().splitlines()
     except UnicodeDecodeError as not_utf8:
-        raise _not_utf8(path, not_utf8) from None
+        return _not_utf8(path, not_utf8)
     for row, fields in enumerate(csv.reader(lines, delimiter=separator)):
         if len(fields) != n_columns:
-            raise ReadError(
+            return ReadError(
                 f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: "
                 f"{separator.join(fields)!r}. Correct that row, or pass the right separator=."
             )
-    raise ReadError(f"{path}: the file cannot be read as csv ({error}). Check its quotes and separator=.")
+    return ReadError(f"{path}: the file cannot be read as csv ({error}). Check its quotes and separator=.")
 
 
 def _typed(text: pl.Series) -> pl.Series:
@@ -196,13 +187,24 @@ def _typed(text: pl.Series) -> pl.Series:
     text = text.str.strip_chars()
     missing = text.is_null() | (text == "")
     plain = pl.select(pl.when(~missing).then(text)).to_series()
-    if not text.str.contains(r"^[+-]?0\d").any():  # 007 is a code, not a number
-        for dtype in (pl.Int64, pl.Float64):
-            numbers = plain.cast(dtype, strict=False)
-            failed = plain.filter(numbers.is_null() & plain.is_not_null())
-            if failed.str.to_lowercase().is_in(MISSING_WORDS).all() and len(failed) < len(plain):
-                return numbers
+    numbers = None if plain.str.contains(NOT_A_NUMBER).any() else _numbers(plain)
+    if numbers is not None:
+        return numbers
     truth = plain.str.to_lowercase()
     if len(plain) and truth.is_in(["true", "false"]).all() and not truth.null_count():
         return truth == "true"
     return plain
+
+
+def _numbers(text: pl.Series) -> pl.Series | None:
+    """Integers or floats if all of the text is numbers or words for a missing one."""
+    import polars as pl
+
+    for dtype in (pl.Int64, pl.Float64):
+        numbers = text.cast(dtype, strict=False)
+        failed = text.filter(numbers.is_null() & text.is_not_null())
+        if failed.str.to_lowercase().is_in(MISSING_WORDS).all() and len(failed) < len(text):
+            return numbers
+        if failed.str.contains(r"^[+-]?\d{19}$").any():  # beyond int64: floats would take two ids for one
+            return None
+    return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.take import BadRowError, Column, as_column, first_null
+from tdlg._columns.take import BadRowError, Column, as_column, first_null, read_only
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,10 +95,9 @@ def _factorise_integers(src: NDArray[Any], dst: NDArray[Any]) -> Factors:
     from tdlg._kernels.ids import factorise_integers
 
     shared = np.int32 if src.dtype == dst.dtype == np.int32 else np.int64
-    ids, src_code, dst_code = factorise_integers(
-        src.astype(shared, copy=False), dst.astype(shared, copy=False)
-    )
-    return ids, src_code, dst_code
+    # one layout, read-only and contiguous, so that each kernel is compiled once for each dtype
+    columns = [read_only(np.ascontiguousarray(column, shared)) for column in (src, dst)]
+    return cast(Factors, factorise_integers(*columns))
 
 
 def _factorise_strings(src: pl.Series, dst: pl.Series) -> Factors:

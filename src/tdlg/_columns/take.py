@@ -145,7 +145,7 @@ def _from_polars(series: Any, name: str) -> Column:
     if series.dtype.is_numeric() or (series.dtype.is_temporal() and dtype != pl.Time):
         return _from_numpy(series.to_numpy(), name)
     if dtype == pl.Boolean and not series.null_count():
-        return series.to_numpy()
+        return cast("NDArray[Any]", series.to_numpy())
     return _from_objects(series.to_list())
 
 

@@ -26,8 +26,7 @@ CLOCK = (
 YEAR_FIRST = r"^(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})" + CLOCK
 YEAR_LAST = r"^(?P<first>\d{1,2})[-/.](?P<other>\d{1,2})[-/.](?P<year>\d{4})" + CLOCK
 NAMED_MONTH = (
-    r"^(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d{1,2})[\s-](?P<month>[A-Za-z]{3})[a-z]*\.?[\s-](?P<year>\d{4})"
-    + CLOCK
+    r"^(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d{1,2})[\s-](?P<month>[A-Za-z]{3})[a-z]*\.?[\s-](?P<year>\d{4})" + CLOCK
 )
 
 Ticks: TypeAlias = tuple[NDArray[Any], str | None]
@@ -91,8 +90,7 @@ def _floats(column: NDArray[Any], name: str) -> NDArray[np.float64]:
     if not finite.all():
         row = int(np.argmin(finite))
         raise BadRowError(
-            f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. "
-            f"Drop that row: an edge needs a time.",
+            f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. Drop that row: an edge needs a time.",
             row,
         )
     return column.astype(np.float64, copy=False)
@@ -196,9 +194,7 @@ def _by_format(text: pl.Series, name: str, time_format: str) -> Ticks:
             f'Pass a format such as "%Y-%m-%d %H:%M:%S".'
         ) from None
     if read.null_count():
-        raise _unreadable(
-            text, name, int(np.argmax(read.is_null().to_numpy())), f"of time_format={time_format!r}"
-        )
+        raise _unreadable(text, name, int(np.argmax(read.is_null().to_numpy())), f"of time_format={time_format!r}")
     return _coarsest(as_times(read, name))
 
 
@@ -227,9 +223,7 @@ def _extract(text: pl.Series, pattern: str, name: str) -> pl.DataFrame:
     parts = found.collect(engine="streaming").unnest("text")
     unread = parts["year"].is_null().to_numpy()
     if unread.any():
-        raise _unreadable(
-            text, name, int(np.argmax(unread)), f"a date written as in the first row, {text[0]!r}"
-        )
+        raise _unreadable(text, name, int(np.argmax(unread)), f"a date written as in the first row, {text[0]!r}")
     if pattern == YEAR_LAST:
         return parts.rename(_day_or_month_first(parts, text, name))
     if pattern == NAMED_MONTH:
@@ -287,11 +281,7 @@ def _offset(parts: pl.DataFrame) -> NDArray[np.int64] | int:
 
     if not parts["zone"].str.contains(r"\d").any():
         return 0
-    found = (
-        parts["zone"]
-        .str.extract_groups(r"^(?P<sign>[+-])(?P<hour>\d{2}):?(?P<minute>\d{2})?")
-        .struct.unnest()
-    )
+    found = parts["zone"].str.extract_groups(r"^(?P<sign>[+-])(?P<hour>\d{2}):?(?P<minute>\d{2})?").struct.unnest()
     seconds = _number(found, "hour") * 3600 + _number(found, "minute") * 60
     behind = found.select(pl.col("sign").fill_null("+") == "-").to_series().to_numpy()
     return cast("NDArray[np.int64]", np.where(behind, -seconds, seconds))
@@ -303,8 +293,6 @@ def _with_fraction(seconds: NDArray[np.int64], parts: pl.DataFrame, name: str) -
     if power == 0:
         return seconds, "s"
     if power == 3 and np.abs(seconds).max() >= 2**63 // 10**9:
-        raise EdgesError(
-            f"The '{name}' has nanoseconds far from 1970, beyond int64. Write 6 digits of a second."
-        )
+        raise EdgesError(f"The '{name}' has nanoseconds far from 1970, beyond int64. Write 6 digits of a second.")
     fraction = parts.select(fraction=parts["fraction"].fill_null("").str.pad_end(3 * power, "0"))
     return seconds * 1000**power + _number(fraction, "fraction"), UNITS[power]

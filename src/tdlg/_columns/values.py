@@ -52,7 +52,7 @@ def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
 def known(label: NDArray[Any]) -> NDArray[np.bool_]:
     """Mask of the labels that are not missing."""
     if label.dtype.kind == "f":
-        return ~np.isnan(label)
+        return cast("NDArray[np.bool_]", ~np.isnan(label))
     if label.dtype.kind == "O":
         return np.fromiter((value is not None for value in label), bool, len(label))
     return np.ones(len(label), bool)
@@ -62,9 +62,7 @@ def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
     """Check a column of weights: finite numbers, as float64."""
     column = as_column(values, name)
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "iufb":
-        raise EdgesError(
-            f"The '{name}' must hold numbers. Got {_first(column)} instead. Pass one number an edge."
-        )
+        raise EdgesError(f"The '{name}' must hold numbers. Got {_first(column)} instead. Pass one number an edge.")
     finite = np.isfinite(column)
     if not finite.all():
         row = int(np.argmin(finite))
@@ -89,7 +87,7 @@ def as_features(values: Any, name: str = "features") -> Features:
     """
     if isinstance(values, Mapping):
         return _from_columns(dict(values), name)
-    if hasattr(values, "columns"):
+    if hasattr(type(values), "columns"):  # asked of the class: a lazy frame would find them out
         return _from_columns(_columns_of(values), name)
     array = _as_matrix(values, name)
     if array is None:
@@ -182,9 +180,7 @@ def _from_columns(columns: dict[str, Any], name: str) -> Features:
 def _check_lengths(names: tuple[str, ...], parts: list[NDArray[Any]], name: str) -> None:
     lengths = {column: len(part) for column, part in zip(names, parts, strict=True)}
     if len(set(lengths.values())) > 1:
-        raise EdgesError(
-            f"The columns of '{name}' differ in length: {lengths}. Pass one value an edge in each."
-        )
+        raise EdgesError(f"The columns of '{name}' differ in length: {lengths}. Pass one value an edge in each.")
 
 
 def _feature(column: Column, column_name: str, name: str) -> tuple[NDArray[Any], tuple[str, ...] | None]:

@@ -1,14 +1,15 @@
 """Integer ids to codes: which ids occur, ascending, and the position of each endpoint among them."""
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numba import njit
+from numba import jit
 from numpy.typing import NDArray
+
+from . import JIT
 
 __all__ = ["factorise_integers"]
 
-FLAGS: dict[str, Any] = {"cache": True, "nogil": True}
 SPARE = 1 << 16  # a table of ids this small is always worth its memory
 HASH = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads neighbouring ids over the table
 
@@ -32,16 +33,20 @@ def factorise_integers(
     >>> ids.tolist(), src_code.tolist(), dst_code.tolist()
     ([3, 7, 90], [1, 0], [0, 2])
     """
-    n_ends = len(src) + len(dst)
-    if n_ends == 0:
+    columns = [column for column in (src, dst) if len(column)]
+    if not columns:
         return src[:0], np.empty(0, np.int32), np.empty(0, np.int32)
-    low, high = (int(bound) for bound in _bounds(src, dst))
+    bounds = [_bounds(column) for column in columns]
+    low, high = int(min(bound[0] for bound in bounds)), int(max(bound[1] for bound in bounds))
     width = high - low + 1
-    if width > 4 * n_ends + SPARE:
+    if width > 4 * (len(src) + len(dst)) + SPARE:
         return _through_hash(src, dst)
-    position = _dense_positions(src, dst, low, width)
+    position = np.full(width, -1, np.int32)
+    for column in columns:
+        _mark(column, low, position)
+    n_ids = _number(position)
     ids = (np.flatnonzero(position >= 0) + low).astype(src.dtype)
-    if low == 0 and len(ids) == width and src.dtype == np.int32:
+    if low == 0 and n_ids == width and src.dtype == np.int32:
         return ids, cast(NDArray[np.int32], src), cast(NDArray[np.int32], dst)
     return ids, _dense_codes(src, low, position), _dense_codes(dst, low, position)
 
@@ -49,46 +54,52 @@ def factorise_integers(
 def _through_hash(
     src: NDArray[np.integer], dst: NDArray[np.integer]
 ) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.int32]]:
-    ids = np.sort(_distinct(src, dst))
+    slots, filled = np.empty(SPARE, src.dtype), np.zeros(SPARE, np.bool_)
+    n_ids = 0
+    for column in (src, dst):
+        slots, filled, n_ids = _insert(column, slots, filled, n_ids)
+    ids = np.sort(slots[filled])
     slots, codes = _hash_table(ids)
     return ids, _hash_codes(src, slots, codes), _hash_codes(dst, slots, codes)
 
 
-@njit(**FLAGS)
-def _bounds(src, dst):  # type: ignore[no-untyped-def]
-    low = high = src[0] if len(src) else dst[0]
-    for column in (src, dst):
-        for value in column:
-            low = min(low, value)
-            high = max(high, value)
+@jit(**JIT)
+def _bounds(column):
+    low = high = column[0]
+    for value in column:
+        low = min(low, value)
+        high = max(high, value)
     return low, high
 
 
-@njit(**FLAGS)
-def _dense_positions(src, dst, low, width):  # type: ignore[no-untyped-def]
-    """Position of low, low + 1, ... among the ids that occur, -1 for those that do not."""
-    position = np.full(width, -1, np.int32)
-    for column in (src, dst):
-        for value in column:
-            position[value - low] = 0
+@jit(**JIT)
+def _mark(column, low, position):
+    """Set to 0 what occurs among low, low + 1, ..."""
+    for value in column:
+        position[value - low] = 0  # out
+
+
+@jit(**JIT)
+def _number(position):
+    """Count up what was marked, and give its number."""
     n = 0
-    for k in range(width):
+    for k in range(len(position)):
         if position[k] == 0:
-            position[k] = n
+            position[k] = n  # out
             n += 1
-    return position
+    return n
 
 
-@njit(**FLAGS)
-def _dense_codes(column, low, position):  # type: ignore[no-untyped-def]
+@jit(**JIT)
+def _dense_codes(column, low, position):
     codes = np.empty(len(column), np.int32)
     for i in range(len(column)):
         codes[i] = position[column[i] - low]
     return codes
 
 
-@njit(**FLAGS)
-def _slot_of(value, slots, filled):  # type: ignore[no-untyped-def]
+@jit(**JIT)
+def _slot_of(value, slots, filled):
     """The slot that holds value, or the empty one where it belongs (linear probing)."""
     mask = np.uint64(len(slots) - 1)
     slot = (np.uint64(value) * HASH >> np.uint64(20)) & mask
@@ -97,8 +108,8 @@ def _slot_of(value, slots, filled):  # type: ignore[no-untyped-def]
     return slot
 
 
-@njit(**FLAGS)
-def _grown(slots, filled):  # type: ignore[no-untyped-def]
+@jit(**JIT)
+def _grown(slots, filled):
     larger = np.empty(4 * len(slots), slots.dtype)
     taken = np.zeros(4 * len(slots), np.bool_)
     for k in range(len(slots)):
@@ -109,26 +120,22 @@ def _grown(slots, filled):  # type: ignore[no-untyped-def]
     return larger, taken
 
 
-@njit(**FLAGS)
-def _distinct(src, dst):  # type: ignore[no-untyped-def]
-    """The distinct values of both columns, in no order."""
-    slots = np.empty(SPARE, src.dtype)
-    filled = np.zeros(SPARE, np.bool_)
-    n = 0
-    for column in (src, dst):
-        for value in column:
-            slot = _slot_of(value, slots, filled)
-            if not filled[slot]:
-                slots[slot] = value
-                filled[slot] = True
-                n += 1
-                if 2 * n > len(slots):
-                    slots, filled = _grown(slots, filled)
-    return slots[filled]
+@jit(**JIT)
+def _insert(column, slots, filled, n):
+    """Add the values of a column to the n in a table, which grows to stay half empty."""
+    for value in column:
+        slot = _slot_of(value, slots, filled)
+        if not filled[slot]:
+            slots[slot] = value
+            filled[slot] = True
+            n += 1
+            if 2 * n > len(slots):
+                slots, filled = _grown(slots, filled)
+    return slots, filled, n
 
 
-@njit(**FLAGS)
-def _hash_table(ids):  # type: ignore[no-untyped-def]
+@jit(**JIT)
+def _hash_table(ids):
     """Slots of ids and, beside them, their positions; -1 marks an empty slot."""
     size = SPARE
     while size < 2 * len(ids):
@@ -144,8 +151,8 @@ def _hash_table(ids):  # type: ignore[no-untyped-def]
     return slots, codes
 
 
-@njit(**FLAGS)
-def _hash_codes(column, slots, codes):  # type: ignore[no-untyped-def]
+@jit(**JIT)
+def _hash_codes(column, slots, codes):
     mask = np.uint64(len(slots) - 1)
     found = np.empty(len(column), np.int32)
     for i in range(len(column)):

@@ -4,9 +4,11 @@ With k(d) = Re sum_k coefs[k] * exp(-rates[k] * d), the sum over all earlier eve
 
     s_k(i) = sum over j before i of exp(-rates[k] * (t_i - t_j)) * x_j,
 
-follows from the one before it: s_k(i) = exp(-rates[k] * gap_i) * (s_k(i - 1) + x_(i - 1)). The same walk from the other end
-gives the later events. At the first event of a key the gap is infinite and the sum starts anew, so the walk needs to know
+follows from the one before: s_k(i) = exp(-rates[k] * gap_i) * (s_k(i - 1) + x_(i - 1)). The same walk from the other end
+gives the later events. At the first event of a key the gap is infinite and the sum starts anew; the walk needs to know
 nothing else of keys.
+
+This is the plain loop; `waves.py` and `fading.py` do the same faster.
 """
 
 import numpy as np
@@ -16,52 +18,87 @@ from tdlg._kernels import JIT
 
 
 @jit(**JIT)
-def walk(gap, source, x, rates, coefs, first, stop, step, strict, emit, state, out):  # out: state, out
-    """Walk over events first, first + step, ... before stop, adding the decayed sums of what was passed to `out`.
+def walk(
+    gap, source, x, column, first, stop, step, rates, coefs, strict, emit, own, fresh, state, out
+):  # out: state, out
+    """Walk over the events first, first + step, ... before stop, and give each the decayed sum of those passed.
 
-    state : (terms, columns) complex, the sums at `first` of the events passed before the walk; at the end those at `stop`.
-    strict : events at the same time do not see each other. emit : whether to add to `out`, or only to bring the state along.
+    x : (columns of H, any); the walk takes as many of its columns, from `column` on, as `out` has: (events, columns).
+    strict : events at the same time do not see each other.
+    emit : whether to write to `out`, or only to bring the state along.
+    own : what an event's own value counts; fresh : whether `out` starts here, or is added to.
+    state : (terms, columns) complex, the sums at `first` of what was passed before; at the end those at `stop`.
     """
-    pending = np.zeros(x.shape[1])  # events not yet in the state: the last one; under `strict` all at the last time
+    n_columns = state.shape[1]
+    waiting = np.zeros(n_columns)  # passed but not yet in the state: the last event; under `strict` all at its time
     for i in range(first, stop, step):
         if i != first:
-            _advance(state, pending, rates, gap[i] if step > 0 else gap[i + 1], strict)
-        if emit:
-            for column in range(x.shape[1]):
-                total = 0.0
+            _advance(state, waiting, rates, gap[i] if step > 0 else gap[i + 1], strict)
+        for c in range(n_columns):
+            value = np.float64(x[source[i], column + c])
+            if emit:
+                total = own * value if fresh else np.float64(out[i, c])
                 for k in range(rates.size):
-                    total += (coefs[k] * state[k, column]).real
-                out[i, column] += total
-        for column in range(x.shape[1]):
-            pending[column] += x[source[i], column]
-    _advance(state, pending, rates, gap[stop] if step > 0 else gap[stop + 1], strict)
+                    total += (coefs[k] * state[k, c]).real
+                out[i, c] = total
+            waiting[c] += value
+    _advance(state, waiting, rates, gap[stop] if step > 0 else gap[stop + 1], False)
 
 
 @jit(**JIT)
-def _advance(state, pending, rates, gap, strict):  # out: state, pending
+def _advance(state, waiting, rates, gap, strict):  # out: state, waiting
     if strict and gap == 0.0:
         return
     for k in range(rates.size):
-        factor = np.exp(-rates[k] * gap) if gap < np.inf else 0.0j
-        for column in range(state.shape[1]):
-            state[k, column] = factor * (state[k, column] + pending[column])
-    pending[:] = 0.0
+        factor = np.exp(-rates[k] * gap)
+        for c in range(waiting.size):
+            state[k, c] = factor * (state[k, c] + waiting[c]) if gap < np.inf else 0.0j
+    waiting[:] = 0.0
 
 
 @jit(**JIT)
-def take_own(source, x, first, stop, weight, out):  # out: out
-    """Start each event's sum with its own value, times k(0)."""
-    for i in range(first, stop):
-        for column in range(x.shape[1]):
-            out[i, column] = weight * x[source[i], column]
+def edge_sums(slots, per_event, column, first, stop, y):  # out: y
+    """Column by column, y of an edge = the sum over its events.
 
-
-@jit(**JIT)
-def gather(slots, per_event, first, stop, y):  # out: y
-    """Y of an edge = the sum over its events; the last entry of `per_event` is 0 and stands for an end that is not there."""
+    per_event : (events + 1, columns); its last row is 0 and stands for an end that is not there.
+    """
+    n_columns = min(per_event.shape[1], y.shape[1] - column)
     for i in range(first, stop):
-        for column in range(y.shape[1]):
-            total = per_event[slots[i, 0], column]
+        for c in range(n_columns):
+            total = per_event[slots[i, 0], c]
             for end in range(1, slots.shape[1]):
-                total += per_event[slots[i, end], column]
-            y[i, column] = total
+                total += per_event[slots[i, end], c]
+            y[i, column + c] = total
+
+
+@jit(**JIT)
+def edge_sums_one(slots, per_event, first, stop, y):  # out: y
+    """`edge_sums` of a single column."""
+    if slots.shape[1] == 1:
+        for i in range(first, stop):
+            y[i] = per_event[slots[i, 0]]
+    else:
+        for i in range(first, stop):
+            y[i] = per_event[slots[i, 0]] + per_event[slots[i, 1]]
+
+
+@jit(**JIT)
+def span_before(gap, cut, limit, reach):
+    """How far back from `cut` events of its key matter: the first of them (not before `limit`) and its distance to `cut`."""
+    first = cut
+    passed = 0.0
+    while first > limit and passed + gap[first] <= reach and gap[first] < np.inf:
+        passed += gap[first]
+        first -= 1
+    return first, passed
+
+
+@jit(**JIT)
+def span_behind(gap, cut, limit, reach):
+    """How far from event cut - 1 later events of its key matter: the stop of them (not behind `limit`) and the distance."""
+    stop = cut
+    passed = 0.0
+    while stop < limit and passed + gap[stop] <= reach and gap[stop] < np.inf:
+        passed += gap[stop]
+        stop += 1
+    return stop, passed

@@ -1,0 +1,115 @@
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+import oracle
+from tdlg import Gaussian, Laplace, Mixture, NoDecay, ParameterError, TemporalEdges
+from tdlg.decay import decay_values, exponential_sum, gaussian_exponentials, reach
+
+NUMBERS = TemporalEdges([0, 1, 2], [1, 2, 3], [0.0, 10.0, 40.0])
+DAYS = TemporalEdges([0, 1, 2], [1, 2, 3], np.array(["2024-01-01", "2024-01-11", "2024-02-10"], "datetime64[D]"))
+
+
+def test_default_is_the_papers():
+    assert Gaussian() == Gaussian(relative=0.1)
+    assert Gaussian().freeze(NUMBERS) == Gaussian(bandwidth=0.1 * np.std([0.0, 10.0, 40.0]))
+
+
+@pytest.mark.parametrize("decay", [Gaussian(relative=0.5), Laplace(relative=0.5), Mixture([Gaussian(), NoDecay()])])
+def test_a_frozen_decay_stays(decay):
+    frozen = decay.freeze(DAYS)
+    assert frozen == frozen.freeze(DAYS[:2])
+    days = np.std([0, 10, 40])
+    expected = 86400 * days * (0.1 if isinstance(decay, Mixture) else 0.5)
+    assert frozen.parts("s")[0].bandwidth == pytest.approx(expected, rel=1e-14)
+    assert frozen.parts("ns")[0].bandwidth == pytest.approx(expected * 1e9, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "seconds"),
+    [
+        ("7d", 604800),
+        ("12h", 43200),
+        ("30min", 1800),
+        ("90s", 90),
+        ("250ms", 0.25),
+        ("1.5 W", 907200),
+        ("1e3us", 1e-3),
+        (timedelta(hours=2), 7200),
+        (np.timedelta64(3, "h"), 10800),
+    ],
+)
+def test_durations(bandwidth, seconds):
+    assert Laplace(bandwidth).parts("s")[0].bandwidth == pytest.approx(seconds, rel=1e-15)
+
+
+def test_units_must_fit_the_times():
+    with pytest.raises(ParameterError, match=r"without a unit.*'7d'"):
+        Gaussian(5.0).parts("s")
+    with pytest.raises(ParameterError, match=r"plain numbers.*as a number"):
+        Gaussian("5d").parts(None)
+    with pytest.raises(ParameterError, match=r"freeze\(edges\)"):
+        Gaussian().parts(None)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 0, np.nan, np.inf, "soon", "-3d", True, timedelta(0), np.timedelta64("NaT")])
+@pytest.mark.parametrize("kind", [Gaussian, Laplace])
+def test_wrong_bandwidths(kind, wrong):
+    with pytest.raises(ParameterError, match=r"positive.*Got"):
+        kind(wrong)
+
+
+def test_wrong_arguments():
+    with pytest.raises(ParameterError, match="not both"):
+        Gaussian(1.0, relative=0.1)
+    with pytest.raises(ParameterError, match=r"'relative'.*Got -0.1"):
+        Laplace(relative=-0.1)
+    with pytest.raises(ParameterError, match=r"'decays' parameter.*Got 0.5"):
+        Mixture([0.5])
+    with pytest.raises(ParameterError, match="non-empty"):
+        Mixture([])
+    with pytest.raises(ParameterError, match=r"one number a decay: 2\. Got 1"):
+        Mixture([NoDecay(), NoDecay()], [1.0])
+    with pytest.raises(ParameterError, match="finite"):
+        Mixture([NoDecay()], [np.nan])
+
+
+def test_psd_only_with_weights_that_are_not_negative():
+    assert Mixture([Gaussian(1.0), Laplace(2.0)]).is_psd
+    assert not Mixture([Gaussian(1.0), Laplace(2.0)], [1.0, -0.1]).is_psd
+
+
+MIXED = Mixture([Gaussian(1.0), Laplace(4.0), Mixture([Gaussian(20.0), NoDecay()], [0.5, 0.5])], [2.0, 1.0, 0.5])
+
+
+@pytest.mark.parametrize("decay", [Gaussian(3.0), Laplace(2.0), NoDecay(), MIXED])
+def test_formula_and_sum_of_exponentials(decay):
+    distance = np.linspace(0, 60, 500)
+    expected = [oracle.weight(decay, d) for d in distance]
+    parts = decay.parts(None)
+    np.testing.assert_allclose(decay_values(parts, distance), expected, rtol=1e-13)
+    terms = exponential_sum(parts, 1e-9)
+    approximate = (np.exp(-np.outer(distance, terms.rates)) @ terms.coefs).real
+    np.testing.assert_allclose(approximate, expected, rtol=0, atol=1e-9)
+
+
+def test_fewer_terms_for_less_accuracy():
+    assert [gaussian_exponentials(tol).rates.size for tol in (1e-4, 1e-6, 1e-9, 1e-12)] == [3, 4, 6, 8]
+    with pytest.raises(ParameterError, match="at least 1e-12"):
+        gaussian_exponentials(1e-14)
+
+
+def test_every_rate_fades():
+    for tol in (1e-2, 1e-4, 1e-6, 1e-8, 1e-9, 1e-10, 1e-12):
+        assert gaussian_exponentials(tol).rates.real.min() > 1
+
+
+def test_reach():
+    assert reach(NoDecay().parts(None), 1e-3) == np.inf
+    assert reach(Gaussian(2.0).parts(None), 0.0) == np.inf
+    for decay in (Gaussian(2.0), Laplace(2.0)):
+        parts = decay.parts(None)
+        assert decay_values(parts, np.array([reach(parts, 1e-3)]))[0] == pytest.approx(1e-3)
+    with pytest.raises(ParameterError, match="'cutoff'"):
+        reach(Gaussian(2.0).parts(None), -1.0)

@@ -1,0 +1,551 @@
+"""TemporalEdges: what it takes, what it refuses and how, and that slices keep their place in the table."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, train_test_split
+
+from tdlg._kernels.ids import factorise_integers
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError
+
+SRC, DST, TIME = [3, 1, 3, 7], [1, 7, 3, 3], [4, 2, 2, 9]
+
+
+def make(**columns):
+    return TemporalEdges(**{"src": SRC, "dst": DST, "time": TIME, **columns})
+
+
+def timed(times):
+    n = len(times)
+    return TemporalEdges(list(range(n)), list(range(n)), times)
+
+
+# ---- ids
+
+INTEGERS = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1))
+
+
+@given(st.lists(st.tuples(INTEGERS, INTEGERS), max_size=60), st.booleans())
+def test_codes_of_integers_are_positions_among_the_distinct_ids(pairs, bipartite):
+    src, dst = (np.array([pair[k] for pair in pairs], np.int64) for k in (0, 1))
+    edges = TemporalEdges(src, dst, np.zeros(len(pairs)), bipartite=bipartite)
+    if bipartite:
+        expected = sorted(set(src.tolist())) + sorted(set(dst.tolist()))
+        assert edges.n_src_nodes == len(set(src.tolist()))
+        assert (edges.src_code < edges.n_src_nodes).all()
+        assert (edges.dst_code >= edges.n_src_nodes).all()
+    else:
+        expected = sorted({*src.tolist(), *dst.tolist()})
+        assert edges.n_src_nodes is None
+    assert edges.node_ids.tolist() == expected
+    assert edges.n_nodes == len(expected)
+    np.testing.assert_array_equal(edges.node_ids[edges.src_code], src)
+    np.testing.assert_array_equal(edges.node_ids[edges.dst_code], dst)
+
+
+@given(hnp.arrays(np.int32, st.integers(0, 50), elements=st.integers(-(2**31), 2**31 - 1)))
+def test_factorise_integers_equals_numpy_unique(column):
+    ids, src_code, dst_code = factorise_integers(column, column[:3])
+    expected, inverse = np.unique(column, return_inverse=True)
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_array_equal(src_code, inverse)
+    np.testing.assert_array_equal(dst_code, inverse[:3])
+
+
+def test_the_hash_table_grows_with_many_scattered_ids():
+    src = np.random.default_rng(0).integers(-(2**62), 2**62, 200_000)
+    ids, src_code, _ = factorise_integers(src, src[:0])
+    assert (np.diff(ids) > 0).all()
+    np.testing.assert_array_equal(ids[src_code], src)
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=30))
+def test_strings_are_sorted_and_decoded(pairs):
+    src, dst = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    edges = TemporalEdges(src, dst, [0] * len(pairs))
+    assert edges.node_ids.tolist() == sorted({*src, *dst})
+    assert edges.src.tolist() == src
+    assert edges.dst.tolist() == dst
+
+
+def test_ids_without_a_common_order_come_as_they_appear():
+    edges = TemporalEdges(["b", 2, (1, 2)], [2, "a", "b"], [0, 0, 0])
+    assert edges.node_ids.tolist() == ["b", 2, "a", (1, 2)]
+    assert edges.src.tolist() == ["b", 2, (1, 2)]
+
+
+def test_tuples_are_ids_in_order():
+    edges = TemporalEdges([(2, 1), (1, 1)], [(1, 1), (0, 5)], [0, 1])
+    assert edges.node_ids.tolist() == [(0, 5), (1, 1), (2, 1)]
+
+
+def test_whole_floats_are_integers_and_others_stay():
+    whole = TemporalEdges(np.array([1.0, 2.0]), [2.0, 3.0], [0, 1])
+    assert whole.src.dtype == np.int64
+    assert whole.node_ids.tolist() == [1, 2, 3]
+    assert TemporalEdges([0.5, 2.0], [2.0, 3.0], [0, 1]).node_ids.tolist() == [0.5, 2.0, 3.0]
+
+
+def test_unsigned_ids_beyond_int64_are_kept():
+    big = 2**64 - 1
+    assert TemporalEdges(np.array([big, 1], np.uint64), [1, 1], [0, 1]).node_ids.tolist() == [1, big]
+
+
+def test_integer_ids_and_times_are_not_copied(tmp_path):
+    np.save(tmp_path / "src.npy", np.arange(5))
+    src, time = np.load(tmp_path / "src.npy", mmap_mode="r"), np.arange(5.0)
+    edges = TemporalEdges(src, np.arange(5), time)
+    assert np.shares_memory(edges.src, src)
+    assert np.shares_memory(edges.ticks, time)
+    assert np.shares_memory(edges[1:4].ticks, time)
+    assert time.flags.writeable
+
+
+def test_int32_ids_from_0_are_their_own_codes():
+    src, dst = np.array([0, 2], np.int32), np.array([1, 0], np.int32)
+    edges = TemporalEdges(src, dst, [0, 1])
+    assert np.shares_memory(edges.src_code, src)
+    assert np.shares_memory(edges.dst_code, dst)
+
+
+def test_bipartite_keeps_equal_ids_apart():
+    edges = TemporalEdges([1, 2], ["x", "y"], [0, 1], bipartite=True)
+    assert edges.node_ids.tolist() == [1, 2, "x", "y"]
+    assert edges.src.tolist() == [1, 2]
+    both = TemporalEdges([1, 2], [1, 1], [0, 1], bipartite=True)
+    assert both.node_ids.tolist() == [1, 2, 1]
+    assert both.dst_code.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT")])
+@pytest.mark.parametrize("other", ["a", 1, 1.5, (1, 2)])
+def test_a_missing_id_shows_its_row(nothing, other):
+    with pytest.raises(EdgesError, match=r"'dst' has a missing id in row 1.*Drop that row"):
+        TemporalEdges([1, 2], [other, nothing], [0, 1])
+
+
+def test_an_unhashable_id_shows_its_row():
+    with pytest.raises(EdgesError, match=r"'src'.*row 1.*\[2\].*tuples"):
+        TemporalEdges(["a", [2]], ["b", "c"], [0, 1])
+
+
+FORMS = {
+    "list": list,
+    "tuple": tuple,
+    "numpy": np.array,
+    "object": lambda v: np.array(v, object),
+    "pandas": pd.Series,
+    "pandas index": pd.Index,
+    "pandas category": lambda v: pd.Series(v).astype("category"),
+    "polars": pl.Series,
+    "pyarrow": pa.array,
+    "pyarrow chunks": lambda v: pa.chunked_array([v[:1], v[1:]]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ids", [[5, 3, 5], ["b", "a", "b"]])
+def test_columns_of_every_library_are_the_same_edges(form, ids):
+    edges = TemporalEdges(FORMS[form](ids), ids, FORMS[form]([1, 2, 3]), label=FORMS[form](ids))
+    assert edges.src.tolist() == edges.label.tolist() == ids
+    assert edges.src_code.tolist() == [1, 0, 1]
+    assert edges.ticks.tolist() == [1, 2, 3]
+
+
+# ---- times
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"), "s"),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[h]"), "s"),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[ms]"), "ms"),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), "ns"),
+        ([datetime(2020, 1, 1), datetime(2020, 1, 2)], "us"),
+        ([datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, 2, tzinfo=timezone(timedelta(hours=2)))], "us"),
+        ([date(2020, 1, 1), date(2020, 1, 2)], "s"),
+        (pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"])).dt.as_unit("ns"), "ns"),
+        (pd.to_datetime(["2020-01-01 01:00", "2020-01-02 01:00"]).tz_localize("Europe/Paris").as_unit("s"), "s"),
+        (list(pd.to_datetime(["2020-01-01", "2020-01-02"]).as_unit("ms")), "ms"),
+        (pl.Series([datetime(2020, 1, 1, 1), datetime(2020, 1, 2, 1)]).dt.replace_time_zone("Europe/Paris"), "us"),
+        (pl.Series([date(2020, 1, 1), date(2020, 1, 2)]), "s"),
+        (["2020-01-01", "2020-01-02T00:00"], "s"),
+        (["2020-01-01T01:00:00.000+01:00", "2020-01-02T00:00:00Z"], "ms"),
+    ],
+)
+def test_datetimes_of_every_kind_are_utc(times, unit):
+    edges = timed(times)
+    assert edges.time_unit == unit
+    assert edges.time.dtype == np.dtype(f"datetime64[{unit}]")
+    assert edges.time.astype("datetime64[s]").tolist() == [datetime(2020, 1, 1), datetime(2020, 1, 2)]
+    assert np.shares_memory(edges.time, edges.ticks)
+
+
+@pytest.mark.parametrize(
+    ("times", "dtype"),
+    [
+        ([1, 2], "int64"),
+        ([1, 2.5], "float64"),
+        (np.array([1, 2], "int8"), "int64"),
+        (np.array([1, 2], "uint64"), "int64"),
+        (np.array([1, 2], "float32"), "float64"),
+        (np.array([1, 2], ">f8"), "float64"),
+        (["1", "2"], "int64"),
+    ],
+)
+def test_numbers_stay_numbers(times, dtype):
+    edges = timed(times)
+    assert edges.time.dtype == edges.ticks.dtype == dtype
+    assert edges.time_unit is None
+    assert edges.ticks[0] == 1
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "datetime64[us]"])
+def test_ticks_share_memory_with_the_given_times(dtype):
+    times = np.arange(3).astype(dtype)
+    assert np.shares_memory(timed(times).ticks, times)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([0.0, float("nan")], r"'time' must be finite\. Got nan in row 1.*Drop that row"),
+        ([0.0, float("inf")], r"Got inf in row 1"),
+        ([0, None], r"Got nan in row 1"),
+        ([datetime(2020, 1, 1), None], r"'time' is missing in row 1"),
+        (np.array(["2020-01-01", "NaT"], "datetime64[s]"), r"'time' is missing in row 1"),
+        (["2020-01-01", ""], r"'time' is missing in row 1"),
+        (["2020-01-01", "2020-02-30"], r"row 1.*'2020-02-30'.*not a date of the calendar"),
+        (["2020-01-01", "soon"], r"row 1.*'soon'.*time_format"),
+        (["soon", "later"], r"row 0.*'soon'.*time_format"),
+        (["03/04/2020", "05/06/2020"], r"ambiguous.*03/04/2020.*time_format=\"%d/%m/%Y\""),
+        (["2020-01-01", "2020-01-02Z"], r"row 1.*zone.*Give all times a zone, or none"),
+        ([datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)], r"row 1.*zone.*or none"),
+        (np.array([1, 2**64 - 1], np.uint64), r"row 1.*beyond int64"),
+        ([True, False], r"'time' must hold numbers or datetimes\. Got bool.*Pass numbers"),
+        (np.array([1, 2], "timedelta64[s]"), r"Got timedelta64\[s\]"),
+        (np.array([1j, 2]), r"Got complex128"),
+        ([datetime(2020, 1, 1), 3], r"Got 3 in row 1.*all numbers, all datetimes"),
+    ],
+)
+def test_what_is_no_time_is_refused_with_its_row(times, message):
+    with pytest.raises(EdgesError, match=message):
+        timed(times)
+
+
+@given(st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)), min_size=1, max_size=20))
+def test_text_of_datetimes_reads_back(times):
+    edges = timed([time.isoformat() for time in times])
+    np.testing.assert_array_equal(edges.time.astype("datetime64[us]"), np.array(times, "datetime64[us]"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (["31/12/2019", "01/02/2020"], ["2019-12-31", "2020-02-01"]),
+        (["12/31/2019", "01/02/2020"], ["2019-12-31", "2020-01-02"]),
+        (["01/01/2020", "2/2/2020 10:30"], ["2020-01-01", "2020-02-02T10:30"]),
+        (["2020/1/31", "2020/02/01 1:02:03"], ["2020-01-31", "2020-02-01T01:02:03"]),
+        (["Fri, 31 Jan 2020 10:00:00 -0130", "1 Feb 2020 00:00:00 GMT"], ["2020-01-31T11:30", "2020-02-01"]),
+    ],
+)
+def test_dates_in_other_forms(text, expected):
+    np.testing.assert_array_equal(timed(text).time, np.array(expected, "datetime64[s]"))
+
+
+# ---- lengths and shapes
+
+
+def test_lengths_that_differ_name_each():
+    with pytest.raises(EdgesError, match=r"src has 4, dst has 4, time has 3, label has 2\. Pass one value"):
+        make(time=[1, 2, 3], label=[0, 1])
+
+
+@pytest.mark.parametrize("src", [5, "abc", {"a": 1}, {1, 2, 3, 4}, None, np.zeros((4, 2)), pl.DataFrame({"a": SRC})])
+def test_what_is_no_column_is_refused(src):
+    with pytest.raises(EdgesError, match=r"'src' must (be a column|have one dimension).*Pass"):
+        make(src=src)
+
+
+# ---- labels, weights, features
+
+
+@pytest.mark.parametrize(
+    ("label", "expected", "dtype"),
+    [
+        ([1, 0, 2, 1], [1, 0, 2, 1], "int64"),
+        ([True, False, True, True], [True, False, True, True], "bool"),
+        ([1, None, 2, 1], [1, None, 2, 1], "float64"),
+        (pd.Series([1, None, 2, 1], dtype="Int64"), [1, None, 2, 1], "float64"),
+        (pl.Series([1, None, 2, 1]), [1, None, 2, 1], "float64"),
+        (pl.Series([True, None, False, True]), [True, None, False, True], "object"),
+        (["a", None, "b", "a"], ["a", None, "b", "a"], "object"),
+        (pd.Series(["a", None, "b", "a"]), ["a", None, "b", "a"], "object"),
+        (["a", float("nan"), "b", "a"], ["a", None, "b", "a"], "object"),
+        ([None] * 4, [None] * 4, "object"),
+    ],
+)
+def test_labels_of_every_kind(label, expected, dtype):
+    edges = make(label=label)
+    assert edges.label.dtype == dtype
+    assert [y if known else None for y, known in zip(edges.label, edges.labelled, strict=True)] == expected
+
+
+def test_no_labels_are_none():
+    assert make().label is None
+    assert not make().labelled.any()
+
+
+def test_labels_of_two_types_are_refused_with_both():
+    with pytest.raises(EdgesError, match=r"mixes str and int: 'a', and 3 in row 2.*one type"):
+        make(label=["a", None, 3, "b"])
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"weight": [1, 2, float("nan"), 1]}, r"'weight' must be finite\. Got nan in row 2"),
+        ({"weight": ["a"] * 4}, r"'weight' must hold numbers\. Got 'a'"),
+        ({"label": [1, float("inf"), 0, 0]}, r"'label' must be finite.*inf in row 1"),
+        ({"features": [1, 2, float("inf"), 3]}, r"'features' must be finite.*'feature_0', row 2"),
+        ({"features": np.zeros((4, 2, 2))}, r"'features' must have two dimensions"),
+        ({"features": {"a": [1, 2, 3, 4], "b": [1]}}, r"'features' differ in length: \{'a': 4, 'b': 1\}"),
+        ({"features": {"when": np.zeros(4, "datetime64[s]")}}, r"'when'.*numbers or strings.*seconds"),
+    ],
+)
+def test_bad_values_are_refused(column, message):
+    with pytest.raises(EdgesError, match=message):
+        make(**column)
+
+
+@pytest.mark.parametrize("form", [dict, pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_features_of_a_frame_have_names_and_categories(form):
+    edges = make(features=form({"amount": [1, 2, 3, 4], "kind": ["b", "a", None, "b"]}))
+    assert edges.feature_names == ("amount", "kind")
+    assert edges.feature_categories == {"kind": ("a", "b")}
+    np.testing.assert_array_equal(edges.features, [[1, 1], [2, 0], [3, np.nan], [4, 1]])
+    assert edges.shape == (4, 5)
+
+
+def test_a_matrix_of_features_is_not_copied():
+    matrix = np.arange(8, dtype=np.float32).reshape(4, 2)
+    edges = make(features=matrix)
+    assert np.shares_memory(edges.features, matrix)
+    assert edges.feature_names == ("feature_0", "feature_1")
+    assert make(features=[[1, 2]] * 4).features.shape == (4, 2)
+    assert make(features=[1, 2, 3, 4]).features.shape == (4, 1)
+
+
+# ---- rows
+
+
+KEYS = [
+    slice(1, 3),
+    slice(None, None, -1),
+    slice(-1, None),
+    slice(3, 1),
+    [0, 3],
+    [],
+    (2, 0),
+    np.array([-1, 0]),
+    np.array([True, False, True, False]),
+    [True, False, False, True],
+    pd.Series([True, False, True, False]),
+    pd.Series([True, False, True, False], dtype="boolean"),
+    pl.Series([True, False, True, False]),
+    (np.array([1, 2]), Ellipsis),
+    Ellipsis,
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+@pytest.mark.parametrize("ids", [SRC, list("cacd")])
+def test_a_slice_takes_the_same_rows_of_every_column(key, ids):
+    edges = make(src=ids, label=[0, 1, 2, 3], weight=[4, 5, 6, 7], features=np.arange(8.0).reshape(4, 2))
+    part = edges[key]
+    plain = key[0] if isinstance(key, tuple) and key[-1] is Ellipsis else key
+    at = np.arange(4)[list(plain) if isinstance(plain, tuple) else plain] if plain is not KEYS[5] else np.arange(0)
+    np.testing.assert_array_equal(part.rows, at)
+    assert part.n_edges == len(part) == len(at)
+    for name in ("src", "dst", "time", "ticks", "label", "weight", "features", "src_code", "dst_code", "labelled"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(edges, name)[at], err_msg=name)
+    assert part.n_nodes == edges.n_nodes
+    assert part.same_table(edges)
+
+
+@given(st.data())
+def test_slices_of_slices_compose(data):
+    edges = TemporalEdges(np.arange(12), np.arange(12), np.arange(12) * 2.0)
+    rows = np.arange(12)
+    for _ in range(3):
+        n = len(rows)
+        bounds = st.none() | st.integers(-n - 2, n + 2)
+        step = st.none() | st.sampled_from([-3, -1, 1, 2])
+        key = data.draw(
+            st.builds(slice, bounds, bounds, step)
+            | hnp.arrays(bool, n)
+            | (hnp.arrays(np.int64, st.integers(0, 5), elements=st.integers(-n, n - 1)) if n else st.just([]))
+        )
+        edges, rows = edges[key], rows[np.asarray(key, int) if isinstance(key, list) else key]
+    np.testing.assert_array_equal(edges.rows, rows)
+    np.testing.assert_array_equal(edges.time, rows * 2.0)
+
+
+def test_keys_that_choose_no_rows_are_refused():
+    with pytest.raises(EdgesError, match=r"Got 2 instead\. Use edges\[2:3\]"):
+        make()[2]
+    with pytest.raises(EdgesError, match=r"one value an edge: 4\. Got one of shape \(3,\)"):
+        make()[[True, False, True]]
+    with pytest.raises(EdgesError, match="slice, positions or a mask"):
+        make()["src"]
+    with pytest.raises(IndexError, match="Position 4 is out of range for 4 edges"):
+        make()[[0, 4]]
+
+
+def test_with_label_keeps_table_and_rows():
+    part = make(label=[0, 1, 0, 1])[1:3]
+    hidden = part.with_label(None)
+    assert hidden.label is None
+    assert hidden.same_table(part)
+    assert hidden.rows.tolist() == [1, 2]
+    assert part.with_label(["a", "b"])[1:].label.tolist() == ["b"]
+    with pytest.raises(EdgesError, match="edges has 2, label has 4"):
+        part.with_label([0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("ids", [SRC, list("cacd")])
+def test_pickling_keeps_rows_and_identity_but_no_cache(ids):
+    part = make(src=ids, label=[0, 1, 0, 1])[1:3]
+    part.cached("heavy", lambda: 1)
+    back = pickle.loads(pickle.dumps(part))
+    assert back.same_table(part)
+    assert back.cached("heavy", lambda: 2) == 2
+    for name in ("rows", "src", "time", "label", "src_code", "node_ids"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(part, name))
+        assert not getattr(back, name).flags.writeable
+    assert copy.deepcopy(part) is part
+
+
+def test_cached_builds_once_for_an_instance():
+    edges, built = make(), []
+    for _ in range(2):
+        assert edges.cached("key", lambda: built.append(1) or "value") == "value"
+    assert built == [1]
+    assert edges[:2].cached("key", lambda: "other") == "other"
+
+
+def test_arrays_are_read_only_and_the_callers_are_not():
+    own = {name: np.arange(4) * 1.0 for name in ("src", "time", "weight", "label")}
+    own["features"] = np.zeros((4, 2))
+    edges = make(**own)
+    for part in (edges, edges[1:], edges[[0, 2]]):
+        for name in (*own, "dst", "ticks", "rows", "node_ids", "src_code", "dst_code", "labelled"):
+            assert not getattr(part, name).flags.writeable, name
+    assert all(array.flags.writeable for array in own.values())
+
+
+# ---- the nodes of other edges
+
+
+@pytest.mark.parametrize("as_id", [int, str, lambda k: k * 10**15, lambda k: (k,)])
+@pytest.mark.parametrize("bipartite", [False, True])
+def test_codes_of_other_edges(as_id, bipartite):
+    edges = TemporalEdges([as_id(1), as_id(2)], [as_id(2), as_id(3)], [0, 1], bipartite=bipartite)
+    other = TemporalEdges([as_id(k) for k in (9, 3, 2)], [as_id(k) for k in (2, 9, 1)], [0, 1, 2], bipartite=bipartite)
+    src_code, dst_code = edges.codes_of(other[1:])
+    assert src_code.dtype == dst_code.dtype == np.int32
+    assert src_code.tolist() == ([-1, 1] if bipartite else [2, 1])
+    assert dst_code.tolist() == ([-1, -1] if bipartite else [-1, 0])
+
+
+def test_codes_of_a_slice_of_the_same_table_are_its_own():
+    edges = make()
+    assert edges[:1].codes_of(edges[2:])[0] is not None
+    np.testing.assert_array_equal(edges[:1].codes_of(edges[2:])[0], edges.src_code[2:])
+
+
+def test_codes_of_ids_of_another_type_are_unseen():
+    assert make().codes_of(make(src=list("abcd"), dst=list("abcd")))[0].tolist() == [-1] * 4
+
+
+def test_codes_of_needs_the_same_bipartite():
+    with pytest.raises(EdgesError, match=r"bipartite=True, these have bipartite=False.*same bipartite="):
+        make().codes_of(make(bipartite=True))
+
+
+# ---- as an object
+
+
+def test_repr_says_what_it_holds():
+    edges = TemporalEdges(
+        ["a", "b"], ["b", "a"], ["2010-11-08", "2016-01-22"], label=[1, None], weight=[1, 1], features=[[1, 2]] * 2
+    )
+    assert repr(edges) == (
+        "TemporalEdges(2 edges, 2 nodes, 2010-11-08 to 2016-01-22, label: 1 values (1 unknown), weight, 2 features)"
+    )
+    assert repr(make(bipartite=True)) == "TemporalEdges(4 edges, 6 nodes, time 2 to 9, bipartite)"
+
+
+@pytest.mark.parametrize("bipartite", [False, True])
+def test_no_edges_work_everywhere(bipartite):
+    empty = TemporalEdges([], [], [], label=[], weight=[], features=np.empty((0, 2)), bipartite=bipartite)
+    assert empty.shape == (0, 5)
+    assert empty.n_nodes == 0
+    assert len(empty[:0]) == len(empty[[]]) == len(empty.src) == len(empty.dst_code) == len(empty.labelled) == 0
+    assert make(bipartite=bipartite).codes_of(empty)[0].tolist() == []
+    assert empty.codes_of(make(bipartite=bipartite))[1].tolist() == [-1] * 4
+    assert repr(empty).startswith("TemporalEdges(0 edges, 0 nodes")
+
+
+class LastLabel(ClassifierMixin, BaseEstimator):
+    """Predicts the label of the latest training edge: enough to show that slices arrive whole."""
+
+    def __init__(self, shift=0):
+        self.shift = shift
+
+    def fit(self, edges, y):
+        assert isinstance(edges, TemporalEdges)
+        assert len(edges) == len(y)
+        np.testing.assert_array_equal(edges.label, y)
+        self.classes_ = np.unique(y)
+        self.answer_ = (y[np.argmax(edges.ticks)] + self.shift) % 2
+        return self
+
+    def predict(self, edges):
+        return np.full(len(edges), self.answer_)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_scikit_learn_slices_edges_as_it_does_a_matrix(n_jobs):
+    y = np.array([0, 1] * 10)
+    edges = TemporalEdges(list("abcdefghij") * 2, list("jihgfedcba") * 2, np.arange(20), label=y)
+    train, test, y_train, y_test = train_test_split(edges, y, test_size=5, random_state=0)
+    np.testing.assert_array_equal(train.label, y_train)
+    np.testing.assert_array_equal(test.label, y_test)
+    assert sorted([*train.rows, *test.rows]) == list(range(20))
+    folds = StratifiedKFold(4).split(y, y)
+    expected = [np.mean(y[test] == y[train.max()]) for train, test in folds]
+    assert cross_val_score(LastLabel(), edges, y, cv=4, n_jobs=n_jobs).tolist() == expected
+    search = GridSearchCV(LastLabel(), {"shift": [0, 1]}, cv=4, n_jobs=n_jobs).fit(edges, y)
+    assert search.best_estimator_.predict(edges[:3]).shape == (3,)
+
+
+def test_importing_edges_is_light():
+    heavy = {"polars", "pandas", "narwhals", "sklearn", "numba"}
+    code = f"import sys, tdlg.edges, tdlg.io; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,310 @@
+"""read_edges and from_frame: the forms that files and frames come in, and what is said of the broken ones."""
+
+import gzip
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tdlg.exceptions import ReadError
+from tdlg.io import from_frame, read_edges
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="edges.csv"):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+def rows(edges):
+    return list(zip(edges.src.tolist(), edges.dst.tolist(), edges.ticks.tolist(), strict=True))
+
+
+EXPECTED = [(3, 1, 10), (1, 7, 20), (3, 7, 20)]
+
+FILES = {
+    "plain": "3,1,10\n1,7,20\n3,7,20\n",
+    "no end of line": "3,1,10\n1,7,20\n3,7,20",
+    "header": "src,dst,time\n3,1,10\n1,7,20\n3,7,20\n",
+    "header in other words": "User-ID,item_id,Timestamp\n3,1,10\n1,7,20\n3,7,20\n",
+    "header in another order": "time,to,from\n10,1,3\n20,7,1\n20,7,3\n",
+    "tabs": "3\t1\t10\n1\t7\t20\n3\t7\t20\n",
+    "semicolons": "3;1;10\n1;7;20\n3;7;20\n",
+    "bars": "3|1|10\n1|7|20\n3|7|20\n",
+    "blanks": "3 1 10\n1 7 20\n3 7 20\n",
+    "runs of blanks": "  3  1 10 \n1 \t 7 20\n3 7\t20\t\n",
+    "blanks after commas": "3, 1, 10\n1, 7, 20\n3, 7, 20\n",
+    "comments": "% a graph, signed\n# u v t\n3 1 10\n# half\n1 7 20\n%\n3 7 20\n# end",
+    "blank lines": "\n3,1,10\n\n1,7,20\n  \n3,7,20\n\n",
+    "crlf": "src,dst,time\r\n3,1,10\r\n\r\n1,7,20\r\n3,7,20\r\n",
+    "quotes": '"src","dst","time"\n"3","1","10"\n"1","7","20"\n"3","7","20"\n',
+    "byte order mark": "\ufeff3,1,10\n1,7,20\n3,7,20\n",
+    "ids as floats": "3.0,1.0,10\n1.0,7.0,20\n3.0,7.0,20\n",
+}
+
+
+@pytest.mark.parametrize("form", FILES)
+@pytest.mark.parametrize("name", ["edges.csv", "edges.txt", "edges"])
+def test_one_table_in_many_forms_of_text(write, form, name):
+    edges = read_edges(write(FILES[form], name))
+    assert rows(edges) == EXPECTED
+    assert edges.src.dtype == edges.time.dtype == np.int64
+
+
+def test_gzip_is_known_by_its_first_bytes(write):
+    packed = gzip.compress(FILES["comments"].encode())
+    assert rows(read_edges(write(packed, "edges.txt.gz"))) == EXPECTED
+    assert rows(read_edges(write(packed, "edges.csv"))) == EXPECTED
+
+
+FRAME = {
+    "src": ["a", "b", "a"],
+    "dst": ["b", "c", "c"],
+    "time": [1.5, 2.0, 3.0],
+    "y": [1, 0, 1],
+    "w": [0.5, 1.0, 2.0],
+    "kind": ["x", "y", "x"],
+}
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", "pandas", "polars", "lazy", "pyarrow"])
+def test_every_source_gives_the_same_edges(tmp_path, source):
+    frame = pl.DataFrame(FRAME)
+    columns = {"label": "y", "weight": 4, "features": ["w", "kind"]}
+    if source == "csv":
+        frame.write_csv(tmp_path / "edges.csv")
+        edges = read_edges(tmp_path / "edges.csv", **columns)
+    elif source == "parquet":
+        frame.write_parquet(tmp_path / "edges.pq")
+        edges = read_edges(tmp_path / "edges.pq", **columns)
+    else:
+        forms = {"pandas": pd.DataFrame(FRAME), "polars": frame, "lazy": frame.lazy(), "pyarrow": pa.table(FRAME)}
+        edges = from_frame(forms[source], **columns)
+    assert rows(edges) == [("a", "b", 1.5), ("b", "c", 2.0), ("a", "c", 3.0)]
+    assert edges.label.tolist() == [1, 0, 1]
+    assert edges.weight.tolist() == [0.5, 1.0, 2.0]
+    assert edges.feature_names == ("w", "kind")
+    assert edges.feature_categories == {"kind": ("x", "y")}
+    assert edges.features.tolist() == [[0.5, 0], [1, 1], [2, 0]]
+
+
+def test_a_pandas_frame_without_names_is_taken_by_position():
+    frame = pd.DataFrame(np.array([[1.0, 2.0, 0.5], [2.0, 3.0, 1.5]]))
+    assert rows(from_frame(frame, src=0, dst=1, time=2)) == [(1, 2, 0.5), (2, 3, 1.5)]
+
+
+def test_bipartite_is_passed_on(write):
+    assert read_edges(write("1,1,5\n2,1,6\n"), bipartite=True).n_nodes == 3
+
+
+def test_header_only_is_no_edges(write):
+    edges = read_edges(write("src,dst,time,y\n"), label="y")
+    assert len(edges) == 0
+    assert edges.n_nodes == 0
+
+
+def test_header_can_be_told(write):
+    path = write("a,b,c\nd,e,5\n")
+    with pytest.raises(ReadError, match=r"No column has a usual name for 'src'. The columns are \['a', 'b', 'c'\]"):
+        read_edges(path)
+    with pytest.raises(ReadError, match=r"data row 1 \(src='a', dst='b', time='c'\) is 'c'"):
+        read_edges(path, header=False)
+    assert rows(read_edges(write("0,1,2\n3,4,5\n"), header=True, src="0", dst="1", time="2")) == [(3, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "dtype"),
+    [
+        ("1,0,1", [1, 0, 1], "int64"),
+        ("1,,1", [1, None, 1], "float64"),
+        ("1,NA,1.5", [1, None, 1.5], "float64"),
+        ("good,,bad", ["good", None, "bad"], "object"),
+        ("True,false,True", [True, False, True], "bool"),
+        ("007,07,1", ["007", "07", "1"], "object"),
+    ],
+)
+def test_labels_in_text(write, column, values, dtype):
+    lines = [f"{k},{k},{k},{y}" for k, y in enumerate(column.split(","))]
+    edges = read_edges(write("\n".join(lines)), time=2, label=3)
+    assert edges.label.dtype == dtype
+    assert [y if known else None for y, known in zip(edges.label, edges.labelled, strict=True)] == values
+
+
+@pytest.mark.parametrize("big", ["9999999999999999998", "12345678901234567890123"])
+def test_ids_beyond_int64_stay_text(write, big):
+    other = big[:-1] + "9"
+    assert sorted(read_edges(write(f"{big},{other},1\n1,2,2\n")).node_ids) == sorted(["1", "2", big, other])
+
+
+def test_ids_with_leading_zeros_stay_text(write):
+    assert read_edges(write("007,7,1\n7,007,2\n")).node_ids.tolist() == ["007", "7"]
+
+
+IDS = st.text(st.characters(categories=["L", "N"], include_characters=' ,;"|#'), min_size=1, max_size=6)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(IDS, IDS, st.integers(-(2**62), 2**62)), min_size=1, max_size=8))
+def test_what_polars_writes_reads_back(tmp_path, edges):
+    frame = pl.DataFrame(edges, schema={"src": pl.String, "dst": pl.String, "time": pl.Int64}, orient="row")
+    kept = frame.filter(~pl.col("src").str.contains(r"^[#%]|^\s*$"), ~pl.col("dst").str.contains(r"^\s*$"))
+    kept.write_csv(tmp_path / "edges.csv", quote_style="always")
+    back = read_edges(tmp_path / "edges.csv", separator=",", header=True)
+    assert [str(value) for value in back.ticks] == [str(value) for value in kept["time"]]
+    for ends, column in ((back.src, kept["src"]), (back.dst, kept["dst"])):
+        if ends.dtype == object:
+            assert ends.tolist() == [value.strip() for value in column]
+        else:
+            assert ends.tolist() == [float(value) for value in column]
+
+
+# ---- times
+
+
+@pytest.mark.parametrize(
+    ("times", "options", "expected"),
+    [
+        (["1.5", "2"], {}, [1.5, 2.0]),
+        (["1577836800", "1577836801"], {"time_unit": "s"}, ["2020-01-01", "2020-01-01T00:00:01"]),
+        (["1577836800.0", "1577836801.0"], {"time_unit": "s"}, ["2020-01-01", "2020-01-01T00:00:01"]),
+        (["1577836800.25", "1577836801"], {"time_unit": "s"}, ["2020-01-01T00:00:00.250", "2020-01-01T00:00:01"]),
+        (["1577836800000", "1577836800001"], {"time_unit": "ms"}, ["2020-01-01", "2020-01-01T00:00:00.001"]),
+        (["2020-01-01 10:00", "2020-01-02"], {}, ["2020-01-01T10:00", "2020-01-02"]),
+        (["2020-01-01T10:00Z", "2020-01-01T10:00+0200"], {}, ["2020-01-01T10:00", "2020-01-01T08:00"]),
+        (["31/01/2020", "01/02/2020"], {}, ["2020-01-31", "2020-02-01"]),
+        (["01/02/2020", "03/04/2020"], {"time_format": "%d/%m/%Y"}, ["2020-02-01", "2020-04-03"]),
+        (["01/02/2020", "03/04/2020"], {"time_format": "%m/%d/%Y"}, ["2020-01-02", "2020-03-04"]),
+        (["20200131", "20200201"], {"time_format": "%Y%m%d"}, ["2020-01-31", "2020-02-01"]),
+        (
+            ["31.1.2020 5:06 PM", "1.2.2020 1:00 AM"],
+            {"time_format": "%d.%m.%Y %I:%M %p"},
+            ["2020-01-31T17:06", "2020-02-01T01:00"],
+        ),
+    ],
+)
+def test_times_in_text(write, times, options, expected):
+    edges = read_edges(write("".join(f'{k},{k},"{time}"\n' for k, time in enumerate(times))), **options)
+    dtype = "datetime64[us]" if isinstance(expected[0], str) else "float64"
+    np.testing.assert_array_equal(edges.time.astype(dtype), np.array(expected, dtype))
+    frame = pd.DataFrame({"src": [0, 1], "dst": [0, 1], "time": times})
+    np.testing.assert_array_equal(from_frame(frame, **options).time, edges.time)
+
+
+def test_datetimes_of_frames(tmp_path):
+    times = [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC)]
+    frame = pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": times})
+    frame.write_parquet(tmp_path / "edges.parquet")
+    for edges in (from_frame(frame), from_frame(frame.to_pandas()), read_edges(tmp_path / "edges.parquet")):
+        assert edges.time.astype("datetime64[D]").astype(str).tolist() == ["2020-01-01", "2020-01-02"]
+
+
+def test_numbers_as_dates_in_a_frame():
+    frame = pd.DataFrame({"src": [1], "dst": [2], "time": [20200131]})
+    assert from_frame(frame, time_format="%Y%m%d").time.astype(str).tolist() == ["2020-01-31T00:00:00"]
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("", {}, "the file has no rows. Check that it was written"),
+        ("# only\n% comments\n", {}, "the file has no rows"),
+        ("1\n2\n3\n", {}, r"only one column found; the first line is '1'. Pass separator="),
+        ("1,2,3\n", {"separator": ";"}, r"only one column found with separator=';'; the first line is '1,2,3'"),
+        ("1,2,3\n", {"separator": "::"}, r"'separator' must be one character.*Got '::'"),
+        ("1,2,3\n4,5\n6,7,8\n", {}, r"data row 2 has 2 fields, the first line has 3: '4,5'. Correct"),
+        ("1,2,3\n4,5,6,7\n6,7,8\n", {}, r"data row 2 has 4 fields, the first line has 3: '4,5,6,7'"),
+        ("1 2 3\n4 5\n", {}, r"data row 2 has 2 fields"),
+        ("1,2,,3\n4,5,6\n7,8,,\n", {"time": 2}, r"data row 2 has 3 fields, the first line has 4"),
+        (b"caf\xe9,2,3\n", {}, "not UTF-8.*Save it in UTF-8"),
+        (b"a,2,3\n" * 100 + b"caf\xe9,2,3\n", {}, "not UTF-8.*Save it in UTF-8"),
+        (FILES["plain"].encode("utf-16"), {}, "(not UTF-8|no text).*UTF-8"),
+        (gzip.compress(b"1,2,3\n" * 1000)[:-20], {}, r"\.gz file is truncated or damaged.*Download it again"),
+        ("1,2,0,3\n", {}, r"4 columns and no names.*\{0: '1', 1: '2', 2: '0', 3: '3'\}.*src=0, dst=1, time=3"),
+        ("1,2,3\n", {"src": "payer"}, r"'src' must be a name or a position from 0 to 2. Got 'payer'.*first row"),
+        ("1,2,3\n", {"time": 3}, r"'time' must be a name or a position from 0 to 2. Got 3 instead"),
+        ("1,2,3\n", {"src": -1}, r"Got -1 instead"),
+        ("payer,payee,time\na,b,1\n", {"src": "player"}, r"No column 'player' for 'src'. Did you mean 'payer'\? The"),
+        ("src,dst,time\na,b,1\n", {"label": "fraud"}, r"No column 'fraud' for 'label'.*\['src', 'dst', 'time'\]"),
+        ("src,dst,time\na,b,1\n", {"features": "x"}, r"No column 'x' for 'features'"),
+        ("src,user,dst,time\na,b,c,1\n", {}, r"More than one column may be 'src': \['src', 'user'\]. Pass src='src'"),
+        ("src,x,time\na,b,1\n", {}, r"No column has a usual name for 'dst'.*Pass dst="),
+        ("src,dst,time\na,b,1\n", {"src": "dst", "dst": 1}, r"'dst' is both 'src' and 'dst'.*Pass dst="),
+        (
+            "x,x,time\na,b,1\n",
+            {"src": "x", "dst": 1},
+            r"'x' for 'src' stands for the columns \[0, 1\]. Pass a position",
+        ),
+        ("a,b,1\nc,,2\n", {}, r"'dst' has a missing id in data row 2 \(src='c', dst=None, time=2\). Drop"),
+        ("1,2,1\n3,NA,2\n", {}, r"'dst' has a missing id in data row 2"),
+        ("a,b,1\nc,d,\n", {}, r"'time' must be finite. Got nan in data row 2 \(src='c'.*Drop that row"),
+        ("a,b,1\nc,d,inf\n", {}, r"'time' must be finite. Got inf in data row 2"),
+        ("a,b,2020-01-01\nc,d,\n", {}, r"'time' is missing in data row 2"),
+        ("a,b,2020-01-01\nc,d,soon\n", {}, r"data row 2 \(src='c', dst='d', time='soon'\) is 'soon'.*time_format"),
+        ("a,b,2020-01-01\nc,d,2020-13-01\n", {}, r"data row 2.*not a date of the calendar"),
+        ("a,b,03/04/2020\nc,d,05/06/2020\n", {}, r"ambiguous: '03/04/2020' in data row 1.*time_format=\"%d/%m/%Y\""),
+        ("a,b,13/04/2020\nc,d,05/16/2020\n", {}, r"'05/16/2020'.*same order of day and month"),
+        ("a,b,2020-01-01Z\nc,d,2020-01-01\n", {}, r"data row 2.*zone.*or none"),
+        ("a,b,2020-01-01\n", {"time_format": "%d/%m/%Y"}, r"'2020-01-01'.*not of time_format='%d/%m/%Y'"),
+        ("a,b,2020-01-01\n", {"time_unit": "s"}, r"'time_unit' 's' is for numbers.*Leave it out"),
+        ("a,b,1\n", {"time_unit": "h"}, r"'time_unit' must be one of \('s', 'ms', 'us', 'ns'\). Got 'h'"),
+        ("a,b,1,x\nc,d,2,y\n", {"time": 2, "weight": 3}, r"'weight' must hold numbers. Got 'x'"),
+    ],
+)
+def test_a_broken_file_says_what_to_do(write, content, options, message):
+    path = write(content)
+    with pytest.raises(ReadError, match=message) as error:
+        read_edges(path, **options)
+    assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+def test_a_missing_file_shows_those_with_close_names(write):
+    path = write("1,2,3\n", "payments.csv")
+    with pytest.raises(ReadError, match=r"no such file. Did you mean 'payments.csv'\?"):
+        read_edges(path.with_name("payment.csv"))
+    with pytest.raises(ReadError, match=r"no such file. Check the path"):
+        read_edges(path.parent / "nowhere" / "x.csv")
+
+
+def test_a_folder_is_no_file(write):
+    path = write("1,2,3\n", "payments.csv")
+    with pytest.raises(ReadError, match=r"this is a folder. Pass one file of it, such as 'payments.csv'"):
+        read_edges(path.parent)
+
+
+@pytest.mark.parametrize("content", ["src,dst,time\n1,2,3\n", "", "PAR1 cut short"])
+def test_what_is_no_parquet_says_so(write, content):
+    with pytest.raises(ReadError, match=r"not a parquet file, or it is damaged.*rename it to \.csv"):
+        read_edges(write(content, "edges.parquet"))
+
+
+@pytest.mark.parametrize("frame", [5, [[1, 2, 3]], np.zeros((2, 3)), "edges.csv"])
+def test_what_is_no_frame_says_so(frame):
+    with pytest.raises(ReadError, match=r"'frame' must be a dataframe.*Use TemporalEdges\(src, dst, time\)"):
+        from_frame(frame)
+
+
+def test_a_frame_with_a_missing_id_shows_its_row():
+    frame = pd.DataFrame({"src": ["a", None], "dst": ["b", "c"], "time": [1, 2]})
+    with pytest.raises(ReadError, match=r"The frame: The 'src' has a missing id in data row 2 \(src=.*dst='c'"):
+        from_frame(frame)
+
+
+@pytest.mark.needs("data")
+def test_real_files_have_their_known_sizes(data_dir):
+    alpha = read_edges(data_dir / "soc-sign-bitcoinalpha.csv", label=2, time=3, time_unit="s")
+    assert (alpha.n_edges, alpha.n_nodes) == (24_186, 3_783)
+    assert str(alpha.time.min())[:10] == "2010-11-08"
+    escorts = read_edges(data_dir / "escorts.edges", label=2, time=3, bipartite=True)
+    assert (escorts.n_edges, escorts.n_nodes) == (50_632, 16_730)
