@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +58,7 @@ class Layout:
     row_ticks: NDArray[Any]
     col_ticks: NDArray[Any]
     time_unit: str | None
+    _spare: list[NDArray[Any]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def n_events(self) -> int:
@@ -70,8 +73,23 @@ class Layout:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays but the edges' own times."""
-        arrays = {id(a): a.nbytes for a in (self.source, self.target, self.gap, self.row_slots, self.col_slots)}
-        return sum(arrays.values())
+        arrays = (self.source, self.target, self.gap, self.row_slots, self.col_slots, *self._spare)
+        return sum({id(array): array.nbytes for array in arrays}.values())
+
+    @contextmanager
+    def one_value_an_event(self, dtype: Any) -> Iterator[NDArray[Any]]:
+        """Work space, kept for the next product: fresh memory costs as much again as writing to it. Its last entry is 0."""
+        try:
+            space = self._spare.pop()  # products that run at the same time take one each
+        except IndexError:
+            space = None
+        if space is None or space.dtype != dtype:
+            space = np.empty(self.n_events + 1, dtype)
+        space[-1] = 0.0
+        try:
+            yield space
+        finally:
+            self._spare[:] = [space]
 
     def transpose(self) -> Layout:
         """The same events with rows and columns swapped."""
@@ -84,6 +102,7 @@ class Layout:
             row_ticks=self.col_ticks,
             col_ticks=self.row_ticks,
             time_unit=self.time_unit,
+            _spare=self._spare,
         )
 
 
@@ -102,6 +121,7 @@ def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout
 def _symmetric(edges: TemporalEdges, kind: str) -> Layout:
     from tdlg._kernels.layout import place_symmetric
 
+    _check_span(edges.ticks)
     keys, _, n_keys = _keys(edges, edges, kind, kind)
     source, gap, slots = place_symmetric(keys, n_keys, edges.ticks, _time_order(edges, edges.ticks))
     return Layout(source, source, gap, slots, slots, edges.ticks, edges.ticks, edges.time_unit)
@@ -111,6 +131,7 @@ def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_ki
     from tdlg._kernels.layout import place_rectangular
 
     row_ticks, col_ticks, time_unit = _common_clock(rows, cols)
+    _check_span(row_ticks, col_ticks)
     row_keys, col_keys, n_keys = _keys(rows, cols, row_kind, col_kind)
     orders = _time_order(rows, row_ticks), _time_order(cols, col_ticks)
     own = own_columns(rows, cols)
@@ -219,6 +240,20 @@ def _in_unit(edges: TemporalEdges, unit: str) -> NDArray[np.int64]:
             "edges, within 64 bits. Give both in the coarser unit, for instance with .astype('datetime64[s]')."
         )
     return edges.ticks * factor
+
+
+def _check_span(*ticks: NDArray[Any]) -> None:
+    """Distances in time must be representable too."""
+    some = [column for column in ticks if column.size]
+    if not some:
+        return
+    low, high = min(column.min().item() for column in some), max(column.max().item() for column in some)
+    largest = np.finfo(np.float64).max if isinstance(low, float) else np.iinfo(np.int64).max
+    if not high - low <= largest:
+        raise EdgesError(
+            f"Times from {low} to {high} lie too far apart: their difference overflows. Count them from a later start "
+            "or in a coarser unit."
+        )
 
 
 def _check_number(rows: TemporalEdges, cols: TemporalEdges, match: str) -> None:

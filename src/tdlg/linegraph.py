@@ -157,6 +157,11 @@ class LineGraph(LinearOperator):
         return self._view == PAST
 
     @property
+    def nbytes(self) -> int:
+        """Bytes held for products, besides the edges."""
+        return self._layout.nbytes
+
+    @property
     def is_symmetric(self) -> bool:
         """Whether H equals its transpose by construction."""
         return self.rows is self.cols and self._view == BOTH and self.match not in ("src-dst", "dst-src")

@@ -8,8 +8,9 @@ first.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -38,13 +39,20 @@ def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: f
     n_threads = max(1, min(n_threads, layout.n_events // EVENTS_A_THREAD))
     cuts = _cuts(layout.gap, n_threads)
     x = _padded(layout, x)
-    per_event = np.empty((layout.n_events + 1, LANES) if x.ndim > 1 else layout.n_events + 1, x.dtype)
-    per_event[-1] = 0.0
-    for column in range(0, n_columns, LANES):
-        whole = Stretch(layout, x, column, 0, layout.n_events, 1, view != BOTH, True, own, True)
-        _event_sums(whole, walks, view, cuts, per_event)
-        _edge_sums(layout, per_event, column, n_threads, y)
+    with layout.one_value_an_event(x.dtype) if x.ndim == 1 else _lanes_an_event(layout, x.dtype) as per_event:
+        for column in range(0, n_columns, LANES):
+            whole = Stretch(layout, x, column, 0, layout.n_events, 1, view != BOTH, True, own, True)
+            _event_sums(whole, walks, view, cuts, per_event)
+            _edge_sums(layout, per_event, column, n_threads, y)
     return y
+
+
+@contextmanager
+def _lanes_an_event(layout: Layout, dtype: Any) -> Iterator[Floats]:
+    """Work space for several columns, its last row 0; too large to be kept."""
+    space = np.empty((layout.n_events + 1, LANES), dtype)
+    space[-1] = 0.0
+    yield space
 
 
 def _padded(layout: Layout, x: Floats) -> Floats:

@@ -151,12 +151,14 @@ class Wave(Walk):
         return 1.0 / (step * self.bandwidth), table, poly
 
     def no_state(self, lanes: int) -> NDArray[np.float64]:
-        return np.zeros((self._terms.rates.size, 2, lanes)) if lanes > 1 else np.zeros((2, self._terms.rates.size))
+        if lanes == 1:
+            return np.zeros((2, self._terms.rates.size))
+        return np.zeros((gaussian_exponentials(self.tol).rates.size, 2, lanes))  # lanes are columns: no spare terms
 
     def faded(self, state: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
         by_lane = state.ndim == 2
         re, im = state if by_lane else (state[:, 0], state[:, 1])
-        factor = np.exp(-self._terms.rates * distance / self.bandwidth)
+        factor = np.exp(-self._terms.rates[: re.shape[0]] * distance / self.bandwidth)
         whole = (re + 1j * im) * (factor if by_lane else factor[:, np.newaxis])
         return np.stack([whole.real, whole.imag], axis=0 if by_lane else 1)
 

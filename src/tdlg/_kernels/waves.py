@@ -123,7 +123,7 @@ def walk_columns(
     store(weights, half, c_im)
     value = zeros(own_v)
     total = value
-    for k in range(half):
+    for k in range(state.shape[0]):
         total = total + load(state, 2 * k * lanes, own_v)
     shift = 0 if step > 0 else 1
     for i in range(first, stop, step):
@@ -148,7 +148,7 @@ def _advance_columns(gap, like, per_cell, table, poly, weights, factors, value, 
     store(factors, half, d_im)
     same_key = gap < np.inf
     total = zeros(value)
-    for k in range(half):
+    for k in range(state.shape[0]):
         s_re = load(state, 2 * k * lanes, value) + weights[k] * value
         s_im = load(state, (2 * k + 1) * lanes, value) + weights[half + k] * value
         n_re = keep_if(same_key, factors[k] * s_re - factors[half + k] * s_im)

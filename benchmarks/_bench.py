@@ -1,0 +1,139 @@
+"""What the claims share: networks, interleaved timing, the floor, and a verdict."""
+
+import gzip
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from numba import jit
+
+from tdlg import TemporalEdges
+from tdlg.layout import Layout
+
+
+class Claim:
+    """Collects what was measured against its bar, and exits non-zero where a bar was missed."""
+
+    def __init__(self, sentence: str) -> None:
+        self.failed = False
+        print(f"{sentence}\n  {machine()}")
+
+    def check(self, what: str, value: float, bar: float, *, at_least: bool = False, note: str = "") -> None:
+        held = value >= bar if at_least else value <= bar
+        self.failed |= not held
+        word = "at least" if at_least else "at most"
+        print(f"  {'held  ' if held else 'MISSED'} {what}: {value:.3g} ({word} {bar:g}){'; ' + note if note else ''}")
+
+    def exit(self) -> None:
+        sys.exit(self.failed)
+
+
+def machine() -> str:
+    """The processor, its cores, and the versions that matter."""
+    import numba
+
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        name = next((line.split(":")[1].strip() for line in info.open() if line.startswith("model name")), name)
+    return f"{name}, {os.cpu_count()} cores; Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}"
+
+
+def interleaved(works: dict[str, Callable[[], object]], repeats: int = 15) -> dict[str, float]:
+    """Median seconds of each, taking turns, so that a noisy neighbour disturbs all alike; the first turn is not timed."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(repeats + 1):
+        for name, work in works.items():
+            start = perf_counter()
+            work()
+            if turn:
+                times[name].append(perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def floor(layout: Layout, n_threads: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Touch the data and do nothing with it: gather x over the events, then gather-add the two events of each edge."""
+    per_event = np.zeros(layout.n_events + 1)
+    y = np.empty(layout.row_slots.shape[0])
+    pool = ThreadPoolExecutor(n_threads)
+
+    def run(x: np.ndarray) -> np.ndarray:
+        for kernel, arrays, size in (
+            (_gather, (layout.source, x, per_event), layout.n_events),
+            (_gather_add, (layout.row_slots, per_event, y), y.size),
+        ):
+            cuts = [size * part // n_threads for part in range(n_threads + 1)]
+            others = [pool.submit(kernel, *arrays, cuts[i], cuts[i + 1]) for i in range(1, n_threads)]
+            kernel(*arrays, cuts[0], cuts[1])
+            for other in others:
+                other.result()
+        return y
+
+    return run
+
+
+@jit(nopython=True, nogil=True)
+def _gather(source, x, out, first, stop):
+    for i in range(first, stop):
+        out[i] = x[source[i]]
+
+
+@jit(nopython=True, nogil=True)
+def _gather_add(slots, per_event, y, first, stop):
+    for i in range(first, stop):
+        y[i] = per_event[slots[i, 0]] + per_event[slots[i, 1]]
+
+
+def data_file(name: str) -> Path:
+    """A real data set; where it is not at hand, the claim is not run."""
+    folder = Path(os.environ.get("TDLG_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not (folder / name).exists():
+        print(f"  not run: needs {name}; set TDLG_DATA to the folder that holds it")
+        sys.exit(0)
+    return folder / name
+
+
+@cache
+def wikielect() -> TemporalEdges:
+    src, dst, _, time = np.loadtxt(data_file("soc-wiki-elec.edges"), dtype=np.int64).T
+    return TemporalEdges(src, dst, time)
+
+
+@cache
+def epinions_topology() -> TemporalEdges:
+    """Who rates whom on Epinions, at made-up times; in the order of time, as logs are."""
+    with gzip.open(data_file("soc-sign-epinions.txt.gz")) as lines:
+        src, dst, _ = np.loadtxt(lines, dtype=np.int64).T
+    rng = np.random.default_rng(0)
+    order = rng.permutation(src.size)
+    return TemporalEdges(src[order], dst[order], np.sort(rng.uniform(0, 1e8, src.size)))
+
+
+def power_law(n_edges: int, exponent: float = 0.75, seed: int = 0) -> TemporalEdges:
+    """A network with hubs: the r-th of n_edges / 5 nodes has a degree in proportion to r ** -exponent; unsorted times."""
+    rng = np.random.default_rng(seed)
+    n_nodes = n_edges // 5
+    ends = (n_nodes * rng.random((2, n_edges)) ** (1 / (1 - exponent))).astype(np.int32)
+    names = rng.permutation(n_nodes).astype(np.int32)
+    return TemporalEdges(names[ends[0]], names[ends[1]], rng.uniform(0, 1e8, n_edges))
+
+
+def star(n_edges: int) -> TemporalEdges:
+    """One hub, everybody else seen once."""
+    times = np.sort(np.random.default_rng(0).uniform(0, 1e8, n_edges))
+    return TemporalEdges(np.zeros(n_edges, np.int64), np.arange(1, n_edges + 1), times)
+
+
+def relative_error(H, x: np.ndarray, n_rows: int = 200) -> float:
+    """The error of some entries of H @ x against rows written out, in units of max|x| * the largest row sum."""
+    rows = np.random.default_rng(3).choice(H.shape[0], n_rows, replace=False)
+    y = H @ x
+    error = max(np.abs(y[i] - H.row(i) @ x).max() for i in rows)
+    return float(error / (np.abs(x).max() * H.row_sums().max()))

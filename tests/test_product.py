@@ -1,0 +1,57 @@
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from tdlg import LineGraph, TemporalEdges, product
+from tdlg.product import default_threads
+
+
+def network(n_edges=60_000):
+    rng = np.random.default_rng(0)
+    return TemporalEdges(*rng.integers(0, 500, (2, n_edges)), rng.uniform(0, 100, n_edges))
+
+
+def test_one_operator_multiplied_from_many_threads():
+    H = LineGraph(network(), n_threads=2)
+    X = np.random.default_rng(1).normal(size=(8, H.shape[1]))
+    expected = [H @ x for x in X]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            for result, wanted in zip(pool.map(H.__matmul__, X), expected, strict=True):
+                assert np.array_equal(result, wanted)
+
+
+def multiply_in_child(queue):
+    H = LineGraph(network(), n_threads=2)
+    queue.put(float((H @ np.ones(H.shape[1])).sum()))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # forking with threads: what is tested
+def test_a_forked_child_makes_threads_of_its_own():
+    H = LineGraph(network(), n_threads=2)
+    expected = float((H @ np.ones(H.shape[1])).sum())  # the parent's threads are running now
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=multiply_in_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=60) == expected
+    child.join()
+
+
+def test_number_of_threads_from_the_environment(monkeypatch):
+    monkeypatch.setenv("TDLG_NUM_THREADS", "3")
+    assert default_threads() == 3
+    monkeypatch.setenv("TDLG_NUM_THREADS", "many")
+    assert default_threads() >= 1
+
+
+def test_cuts_never_part_equal_times():
+    gap = np.array([np.inf, 0, 0, 0, 1, 1, 0, 0, np.inf, 1, np.inf])
+    for n_parts in range(1, 6):
+        cuts = product._cuts(gap, n_parts)
+        assert (cuts[0], cuts[-1], len(cuts)) == (0, 10, n_parts + 1)
+        assert cuts == sorted(cuts)
+        assert all(gap[cut] != 0 for cut in cuts)

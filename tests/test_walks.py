@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from tdlg import Gaussian, Laplace, LineGraph, TemporalEdges
+from tdlg._kernels.fading import exp_of_negative
+from tdlg._kernels.layout import radix_argsort
+from tdlg.walks import walks_of
+
+
+def test_exponential_to_the_last_digits():
+    r = np.concatenate([np.linspace(0, 50, 20_001), np.geomspace(1e-300, 700, 2001)])
+    values = np.array([exp_of_negative(value) for value in r])
+    np.testing.assert_allclose(values, np.exp(-r), rtol=4e-16)
+    assert exp_of_negative(0.0) == 1.0
+    assert exp_of_negative(1e9) == exp_of_negative(np.inf) == 0.0
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("per_bandwidth", [2, 31, 32, 33, 64, 1000])
+def test_equal_gaps_do_not_add_up_their_errors(tol, per_bandwidth):
+    # The worst case of a table: every gap at the same distance from a cell's middle.
+    n = 40 * per_bandwidth
+    edges = TemporalEdges(np.zeros(n, int), np.arange(1, n + 1), np.arange(n))
+    H = LineGraph(edges, decay=Gaussian(float(per_bandwidth)), tol=tol)
+    x = np.random.default_rng(0).choice([-1.0, 1.0], (n, 3))
+    rows = np.linspace(0, n - 1, 20).astype(int)
+    for X in (x, np.ones((n, 1))):
+        error = max(np.abs((H @ X)[i] - H.row(i) @ X).max() for i in rows)
+        assert error <= (tol + 1e-14) * H.row_sums().max()
+
+
+def test_vectors_and_plain_loops_give_the_same():
+    rng = np.random.default_rng(0)
+    edges = TemporalEdges(*rng.integers(0, 9, (2, 500)), rng.uniform(0, 100, 500))
+    for decay in (Gaussian(5.0), Laplace(5.0)):
+        H, plain = LineGraph(edges, decay=decay), LineGraph(edges, decay=decay)
+        plain.__dict__["_walks"] = walks_of(plain._parts, plain.tol, use_vectors=False)
+        for columns in (1, 8):
+            X = rng.normal(size=(500, columns))
+            np.testing.assert_allclose(H @ X, plain @ X, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.uint64])
+@pytest.mark.parametrize("high", [1, 5, 2**11, 2**40, 2**64 - 1])
+def test_radix_argsort_is_stable(dtype, high):
+    keys = np.random.default_rng(0).integers(0, high, 3000, dtype, endpoint=True)
+    assert np.array_equal(radix_argsort(keys), np.argsort(keys, kind="stable"))
+    assert np.array_equal(radix_argsort(np.sort(keys)), np.arange(3000))
