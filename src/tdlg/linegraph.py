@@ -115,7 +115,7 @@ class LineGraph(LinearOperator):
     def _matmat(self, X: ArrayLike) -> Floats:
         x = self._col_copies.add(_as_floats(X))
         own = sum(part.weight for part in self._parts) if self.include_self and self._view == BOTH else 0.0
-        y = multiply(self._layout, self._walks, x, self._view, own, self.n_threads or default_threads())
+        y = multiply(self._layout, self._walks_for(x), x, self._view, own, self.n_threads or default_threads())
         return self._row_copies.repeat(y)
 
     def _matvec(self, x: ArrayLike) -> Floats:
@@ -220,6 +220,12 @@ class LineGraph(LinearOperator):
     @cached_property
     def _walks(self) -> list[Walk]:
         return walks_of(self._parts, self.tol)
+
+    def _walks_for(self, x: Floats) -> list[Walk]:
+        """The fast walks need finite values: they end a key by a product with 0, which keeps NaN and infinity."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = bool(np.isfinite(x.sum()))
+        return self._walks if finite else walks_of(self._parts, self.tol, use_vectors=False)
 
     def _entries(self, rows: NDArray[np.int64], reach: float, max_bytes: int | None = None) -> csr_array:
         """The given rows as an explicit matrix."""

@@ -72,19 +72,16 @@ def _padded(layout: Layout, x: Floats) -> Floats:
 def _event_sums(whole: Stretch, walks: Sequence[Walk], view: int, cuts: Sequence[int], out: Floats) -> None:
     """For each event the decayed sum of the others of its key that it sees."""
     parts = range(len(cuts) - 1)
+    outs = [out] * len(parts)
+    step = -1 if view == FUTURE else 1
     for walk in walks:
-        if view == BOTH and walk.goes_both_ways(out):
-            before, behind = (_states_at_cuts(walk, whole, cuts, step, out) for step in (1, -1))
-            stretches = [whole.part(cuts[part], cuts[part + 1], 1) for part in parts]
-            _each(walk.run_both, stretches, before, behind, [out] * len(parts))
-            whole = replace(whole, fresh=False)
-            continue
-        for step in {BOTH: (1, -1), PAST: (1,), FUTURE: (-1,)}[view]:
-            states = _states_at_cuts(walk, whole, cuts, step, out)
-            _each(
-                walk.run, [whole.part(cuts[part], cuts[part + 1], step) for part in parts], states, [out] * len(parts)
-            )
-            whole = replace(whole, fresh=False)
+        stretches = [whole.part(cuts[part], cuts[part + 1], step) for part in parts]
+        if view == BOTH:
+            before, behind = (_states_at_cuts(walk, whole, cuts, way, out) for way in (1, -1))
+            _each(walk.run_both, stretches, before, behind, outs)
+        else:
+            _each(walk.run, stretches, _states_at_cuts(walk, whole, cuts, step, out), outs)
+        whole = replace(whole, fresh=False)
 
 
 def _states_at_cuts(walk: Walk, whole: Stretch, cuts: Sequence[int], step: int, out: Floats) -> list[NDArray[Any]]:

@@ -80,13 +80,10 @@ class Walk:
         """Walk, leaving the state at `stop` in `state` and the sums in `out`."""
         raise TypeError(f"{type(self).__name__} does not walk")
 
-    def goes_both_ways(self, out: Floats) -> bool:
-        """Whether `run_both` can be used."""
-        return False
-
     def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
-        """Walk both ways at once, given the states at either end."""
-        raise TypeError(f"{type(self).__name__} goes one way at a time")
+        """Walk both ways, given the states at either end; they are used up."""
+        self.run(stretch, before, out)
+        self.run(replace(stretch.part(stretch.first, stretch.stop, -1), fresh=False), behind, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +114,18 @@ class Fading(Walk):
         else:
             own = (s.own,) * LANES
             walk_columns(layout.gap, layout.source, s.x, s.column, *way, own, s.fresh, state, out)
+
+    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
+        from tdlg._kernels.fading import walk_both, walk_columns_both
+
+        s, layout = stretch, stretch.layout
+        way = s.first, s.stop, self.rates, self.weights
+        if out.ndim == 1:
+            states = before[:, 0], behind[:, 0]
+            walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, *states, out)
+        else:
+            own = (s.own,) * LANES
+            walk_columns_both(layout.gap, layout.source, s.x, s.column, *way, own, s.fresh, before, behind, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,15 +182,16 @@ class Wave(Walk):
             own = (s.own,) * LANES
             walk_columns(layout.gap, layout.source, s.x, s.column, *way, own, s.fresh, state, out)
 
-    def goes_both_ways(self, out: Floats) -> bool:
-        return out.ndim == 1
-
     def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
-        from tdlg._kernels.waves import walk_both
+        from tdlg._kernels.waves import walk_both, walk_columns_both
 
         s, layout = stretch, stretch.layout
         way = s.first, s.stop, self._coefs, self._wave
-        walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, before, behind, out)
+        if out.ndim == 1:
+            walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, before, behind, out)
+        else:
+            own = (s.own,) * LANES
+            walk_columns_both(layout.gap, layout.source, s.x, s.column, *way, own, s.fresh, before, behind, out)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,22 @@
 """The walk of `recurrence.py` for Laplace decays: real rates, whose sums need no approximation.
 
-Events are taken in blocks that stay in the first cache: first the factors of a whole block, by a plain loop that the
-compiler turns into vector instructions, then the recurrence of each rate through the block.
+Events are taken in chunks that stay in the first cache: first the factors exp(-rate * gap) of a whole chunk, by a plain loop
+that the compiler turns into vector instructions, then the recurrence of each rate through the chunk. Chunks of whole keys
+are walked both ways at once; a key longer than a chunk is walked up in chunks, then down.
+
+All walks take x to be finite. k(d) = sum of weights * exp(-rates * d); `own`, `fresh`, `strict`, `emit` and `state` mean what
+they mean in `recurrence.walk`.
 """
 
 import numpy as np
 from numba import jit
 
 from tdlg._kernels import JIT
-from tdlg._kernels.vectors import as_bits, as_float, keep_if, load, store, vector, zeros
+from tdlg._kernels.layout import chunk_end
+from tdlg._kernels.vectors import as_bits, as_float, item, load, pointer, prefetch, store, vector, zeros
 
-BLOCK = 128
+CHUNK = 2048
+AHEAD = 24  # events between asking for a row of x and using it
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: added to a small float, it leaves the nearest integer in the low bits
@@ -35,115 +41,188 @@ def exp_of_negative(r):
 
 
 @jit(**JIT)
-def walk(gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out):  # out: state, out
-    """As `recurrence.walk`, for one column and real rates: k(d) = sum of weights * exp(-rates * d).
-
-    own, fresh : as there. state : (rates,).
-    """
-    gaps, values, sums, factors = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    last = np.zeros(rates.size)  # values passed but not yet in the state, of each rate's own walk
-    shift = 0 if step > 0 else 1
-    for start in range(first, stop, step * BLOCK):
-        n = min(BLOCK, (stop - start) * step)
-        for q in range(n):
-            i = start + step * q
-            gaps[q] = gap[i + shift]
-            values[q] = x[source[i]]
-            sums[q] = own * values[q] if fresh else 0.0
-        if start == first:
-            gaps[0] = 0.0  # the state is that of the first event already
-        for k in range(rates.size):
-            _factors(gaps, rates[k], n, factors)
-            if strict:
-                _run_strict(gaps, factors, values, n, weights[k], k, state, last, sums)
-            else:
-                _run(gaps, factors, values, n, weights[k], k, state, last, sums)
-        if emit:
-            for q in range(n):
-                i = start + step * q
-                out[i] = sums[q] + (0.0 if fresh else out[i])
-    distance = gap[stop + shift]
-    for k in range(rates.size):
-        state[k] = exp_of_negative(rates[k] * distance) * (state[k] + last[k]) if distance < np.inf else 0.0
+def _find_factors(gap, low, high, rate, factors):  # out: factors
+    """exp(-rate * gap[q]) for low <= q < high; 0 where a key begins, whatever the rate."""
+    for q in range(high - low):
+        distance = gap[low + q]
+        factors[q] = exp_of_negative(rate * distance) if distance < np.inf else 0.0
 
 
 @jit(**JIT)
-def _factors(gaps, rate, n, factors):  # out: factors
-    for q in range(n):
-        factors[q] = exp_of_negative(rate * gaps[q])
+def _take(source, x, low, high, own, fresh, out, values, sums):  # out: values, sums
+    for q in range(high - low):
+        values[q] = x[source[low + q]]
+        sums[q] = own * values[q] if fresh else out[low + q]
 
 
 @jit(**JIT)
-def _run(gaps, factors, values, n, weight, k, state, last, sums):  # out: state, last, sums
-    """S <- factor * (s + value before), through a block."""
-    s, value = state[k], last[k]
+def _run_up(factors, values, n, weight, s, sums):  # out: sums
+    """Give each event the sum of those before it; returns the sum at the event behind the last."""
     for q in range(n):
-        s = factors[q] * (s + value) if gaps[q] < np.inf else 0.0
         sums[q] += weight * s
-        value = values[q]
-    state[k], last[k] = s, value
+        s = factors[q + 1] * s + factors[q + 1] * values[q]
+    return s
 
 
 @jit(**JIT)
-def _run_strict(gaps, factors, values, n, weight, k, state, last, sums):  # out: state, last, sums
-    """The same, where values at one time wait until time moves on."""
-    s, waiting = state[k], last[k]
+def _run_down(factors, values, n, weight, s, sums):  # out: sums
+    """Give each event the sum of those behind it; returns the sum at the event before the first."""
+    for q in range(n - 1, -1, -1):
+        sums[q] += weight * s
+        s = factors[q] * s + factors[q] * values[q]
+    return s
+
+
+@jit(**JIT)
+def _meet(factors, values, n, weight, up, down, sums):  # out: sums
+    """`_run_up` and `_run_down` in one loop, so that the processor works on one while it waits for the other."""
     for q in range(n):
-        if gaps[q] > 0.0:
-            s = factors[q] * (s + waiting) if gaps[q] < np.inf else 0.0
-            waiting = 0.0
+        r = n - 1 - q
+        sums[q] += weight * up
+        sums[r] += weight * down
+        up = factors[q + 1] * up + factors[q + 1] * values[q]
+        down = factors[r] * down + factors[r] * values[r]
+
+
+@jit(**JIT)
+def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
+    """Give events first .. stop - 1 the sums of all earlier and all later events of their keys.
+
+    before, behind : the states at `first` and at `stop - 1` of what lies outside.
+    """
+    values, sums, factors = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
+    nothing = np.zeros(rates.size)
+    low = first
+    while low < stop:
+        high = chunk_end(gap, low, stop, CHUNK)
+        front, back = before if low == first else nothing, behind if high == stop else nothing
+        if high - low <= CHUNK:
+            _take(source, x, low, high, own, fresh, out, values, sums)
+            for k in range(rates.size):
+                _find_factors(gap, low, high + 1, rates[k], factors)
+                _meet(factors, values, high - low, weights[k], front[k], back[k], sums)
+            out[low:high] = sums[: high - low]
+        else:
+            walk(gap, source, x, low, high, 1, rates, weights, False, True, own, fresh, front.copy(), out)
+            walk(gap, source, x, high - 1, low - 1, -1, rates, weights, False, True, own, False, back.copy(), out)
+        low = high
+
+
+@jit(**JIT)
+def walk(gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out):  # out: state, out
+    """Walk one way: give the sums of the events passed, or (not emit) only bring the state along. state : (rates,)."""
+    values, sums, factors = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
+    waiting = np.zeros(rates.size)
+    for start in range(first, stop, CHUNK * step):
+        n = min(CHUNK, (stop - start) * step)
+        low = start if step > 0 else start - n + 1
+        _take(source, x, low, low + n, own, fresh, out, values, sums)
+        for k in range(rates.size):
+            _find_factors(gap, low, low + n + 1, rates[k], factors)
+            if strict:
+                state[k], waiting[k] = _run_strictly(
+                    gap, low, factors, values, n, step, weights[k], state[k], waiting[k], sums
+                )
+            elif step > 0:
+                state[k] = _run_up(factors, values, n, weights[k], state[k], sums)
+            else:
+                state[k] = _run_down(factors, values, n, weights[k], state[k], sums)
+        if emit:
+            out[low : low + n] = sums[:n]
+
+
+@jit(**JIT)
+def _run_strictly(gap, low, factors, values, n, step, weight, s, waiting, sums):  # out: sums
+    """As `_run_up` or `_run_down`, where values at one time wait until time moves on."""
+    shift = 1 if step > 0 else 0
+    for at in range(n):
+        q = at if step > 0 else n - 1 - at
         sums[q] += weight * s
         waiting += values[q]
-    state[k], last[k] = s, waiting
+        if gap[low + q + shift] > 0.0:
+            s = factors[q + shift] * (s + waiting)
+            waiting = 0.0
+    return s, waiting
 
 
 @jit(**JIT)
 def walk_columns(
     gap, source, x, column, first, stop, step, rates, weights, strict, emit, own, fresh, state, out
 ):  # out: state, out
-    """As `walk` for several columns of x at once, from `column` on, one lane a column.
+    """As `walk` for several columns of x at once, from `column` on: a lane is a column, and the rates take turns.
 
     out : (events, lanes); state : (rates, lanes). own : a tuple, one lane a column.
     """
-    own_v = vector(own)
-    lanes = out.shape[1]
-    factors = np.empty((rates.size, BLOCK))
-    gaps = np.empty(BLOCK)
-    value = zeros(own_v)
-    total = value
-    for k in range(rates.size):
-        total = total + weights[k] * load(state, k * lanes, own_v)
-    shift = 0 if step > 0 else 1
-    for start in range(first, stop, step * BLOCK):
-        n = min(BLOCK, (stop - start) * step)
-        for q in range(n):
-            gaps[q] = gap[start + step * q + shift]
-        if start == first:
-            gaps[0] = 0.0
+    factors = np.empty((rates.size, CHUNK + 1))
+    waiting = np.zeros(out.shape[1])
+    for start in range(first, stop, CHUNK * step):
+        n = min(CHUNK, (stop - start) * step)
+        low = start if step > 0 else start - n + 1
         for k in range(rates.size):
-            _factors(gaps, rates[k], n, factors[k])
-        for q in range(n):
-            i = start + step * q
-            if not (strict and gaps[q] == 0.0):
-                total = _advance_columns(gaps[q] < np.inf, factors[:, q], weights, value, state)
-                value = zeros(own_v)
-            this = load(x, source[i] * x.shape[1] + column, own_v)
-            if emit:
-                store(out, i * lanes, total + (own_v * this if fresh else load(out, i * lanes, own_v)))
-            value = value + this
-    distance = gap[stop + shift]
-    for k in range(rates.size):
-        factors[k, 0] = exp_of_negative(rates[k] * distance)
-    _advance_columns(distance < np.inf, factors[:, 0], weights, value, state)
+            _find_factors(gap, low, low + n + 1, rates[k], factors[k])
+        _run_columns(
+            gap, source, x, column, low, low + n, step, weights, factors, strict, emit, own, fresh, waiting, state, out
+        )
 
 
 @jit(**JIT)
-def _advance_columns(same_key, factors, weights, value, state):  # out: state
-    total = zeros(value)
-    lanes = state.shape[1]
-    for k in range(factors.size):
-        s = load(state, k * lanes, value) + value
-        s = keep_if(same_key, s * factors[k])
-        store(state, k * lanes, s)
-        total = total + weights[k] * s
-    return total
+def walk_columns_both(
+    gap, source, x, column, first, stop, rates, weights, own, fresh, before, behind, out
+):  # out: out
+    """As `walk_both` for several columns."""
+    factors = np.empty((rates.size, CHUNK + 1))
+    waiting = np.zeros(out.shape[1])
+    state = np.empty_like(before)
+    low = first
+    while low < stop:
+        high = chunk_end(gap, low, stop, CHUNK)
+        whole = high - low <= CHUNK
+        if whole:
+            for k in range(rates.size):
+                _find_factors(gap, low, high + 1, rates[k], factors[k])
+        for step in (1, -1):
+            state[:] = 0.0
+            if step > 0 and low == first:
+                state[:] = before
+            if step < 0 and high == stop:
+                state[:] = behind
+            start = fresh and step > 0
+            if whole:
+                _run_columns(
+                    gap, source, x, column, low, high, step, weights, factors, False, True, own, start, waiting, state, out
+                )
+            else:
+                way = (low, high, 1) if step > 0 else (high - 1, low - 1, -1)
+                walk_columns(gap, source, x, column, *way, rates, weights, False, True, own, start, state, out)
+        low = high
+
+
+@jit(**JIT)
+def _run_columns(
+    gap, source, x, column, low, high, step, weights, factors, strict, emit, own, fresh, waiting, state, out
+):  # out: waiting, state, out
+    """Walk up or down through the chunk low .. high - 1, whose factors were found."""
+    own_v = vector(own)
+    gaps, sources, values, sums = pointer(gap), pointer(source), pointer(x), pointer(out)
+    states, w, f = pointer(state), pointer(weights), pointer(factors)
+    n_rates, lanes, n_columns, width = state.shape[0], out.shape[1], x.shape[1], factors.shape[1]
+    shift = 1 if step > 0 else 0
+    held = load(pointer(waiting), 0, own_v)
+    total = zeros(own_v)
+    for k in range(n_rates):
+        total = total + item(w, k) * load(states, k * lanes, own_v)
+    for at in range(high - low):
+        i = low + at if step > 0 else high - 1 - at
+        prefetch(values, item(sources, min(max(i + AHEAD * step, low), high - 1)) * n_columns + column)
+        value = load(values, item(sources, i) * n_columns + column, own_v)
+        if emit:
+            store(sums, i * lanes, total + (own_v * value if fresh else load(sums, i * lanes, own_v)))
+        held = held + value
+        if not (strict and item(gaps, i + shift) == 0.0):
+            total = zeros(own_v)
+            for k in range(n_rates):  # s_k <- factors[k] * (s_k + value)
+                s = item(f, k * width + i + shift - low) * (load(states, k * lanes, held) + held)
+                store(states, k * lanes, s)
+                total = total + item(w, k) * s
+            held = zeros(own_v)
+    store(pointer(waiting), 0, held)

@@ -172,3 +172,18 @@ def _shared_ends(row_keys, col_keys, own):
                 if row_keys[row, end] >= 0 and row_keys[row, end] == col_keys[own[row], other]:
                     shares[row, end] = other
     return shares
+
+
+@jit(**JIT)
+def chunk_end(gap, low, stop, size):
+    """Where a chunk of whole keys, from event `low` on, ends: after at most `size` events, or after one longer key."""
+    high = min(low + size, stop)
+    if high == stop:
+        return stop
+    while high > low and gap[high] < np.inf:
+        high -= 1
+    if high == low:
+        high = low + size
+        while high < stop and gap[high] < np.inf:
+            high += 1
+    return high

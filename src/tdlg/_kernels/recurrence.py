@@ -15,12 +15,13 @@ import numpy as np
 from numba import jit
 
 from tdlg._kernels import JIT
+from tdlg._kernels.vectors import pointer, prefetch
+
+AHEAD = 16  # edges between asking for a row of sums and using it
 
 
 @jit(**JIT)
-def walk(
-    gap, source, x, column, first, stop, step, rates, coefs, strict, emit, own, fresh, state, out
-):  # out: state, out
+def walk(gap, source, x, column, first, stop, step, rates, coefs, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk over the events first, first + step, ... before stop, and give each the decayed sum of those passed.
 
     x : (columns of H, any); the walk takes as many of its columns, from `column` on, as `out` has: (events, columns).
@@ -29,12 +30,10 @@ def walk(
     own : what an event's own value counts; fresh : whether `out` starts here, or is added to.
     state : (terms, columns) complex, the sums at `first` of what was passed before; at the end those at `stop`.
     """
-    n_columns = state.shape[1]
-    waiting = np.zeros(n_columns)  # passed but not yet in the state: the last event; under `strict` all at its time
+    waiting = np.zeros(state.shape[1])  # values not in the state yet: this event's; under `strict` all at its time
     for i in range(first, stop, step):
-        if i != first:
-            _advance(state, waiting, rates, gap[i] if step > 0 else gap[i + 1], strict)
-        for c in range(n_columns):
+        distance = gap[i + 1] if step > 0 else gap[i]
+        for c in range(waiting.size):
             value = np.float64(x[source[i], column + c])
             if emit:
                 total = own * value if fresh else np.float64(out[i, c])
@@ -42,18 +41,11 @@ def walk(
                     total += (coefs[k] * state[k, c]).real
                 out[i, c] = total
             waiting[c] += value
-    _advance(state, waiting, rates, gap[stop] if step > 0 else gap[stop + 1], False)
-
-
-@jit(**JIT)
-def _advance(state, waiting, rates, gap, strict):  # out: state, waiting
-    if strict and gap == 0.0:
-        return
-    for k in range(rates.size):
-        factor = np.exp(-rates[k] * gap)
-        for c in range(waiting.size):
-            state[k, c] = factor * (state[k, c] + waiting[c]) if gap < np.inf else 0.0j
-    waiting[:] = 0.0
+            if not (strict and distance == 0.0):
+                for k in range(rates.size):
+                    factor = np.exp(-rates[k] * distance)
+                    state[k, c] = factor * (state[k, c] + waiting[c]) if distance < np.inf else 0.0j
+                waiting[c] = 0.0
 
 
 @jit(**JIT)
@@ -63,12 +55,19 @@ def edge_sums(slots, per_event, column, first, stop, y):  # out: y
     per_event : (events + 1, columns); its last row is 0 and stands for an end that is not there.
     """
     n_columns = min(per_event.shape[1], y.shape[1] - column)
+    last = slots.shape[1] - 1
+    rows = pointer(per_event)
     for i in range(first, stop):
-        for c in range(n_columns):
-            total = per_event[slots[i, 0], c]
-            for end in range(1, slots.shape[1]):
-                total += per_event[slots[i, end], c]
-            y[i, column + c] = total
+        soon = min(i + AHEAD, stop - 1)
+        prefetch(rows, slots[soon, 0] * per_event.shape[1])
+        prefetch(rows, slots[soon, last] * per_event.shape[1])
+        a, b = slots[i, 0], slots[i, last]
+        if last == 0:
+            for c in range(n_columns):
+                y[i, column + c] = per_event[a, c]
+        else:
+            for c in range(n_columns):
+                y[i, column + c] = per_event[a, c] + per_event[b, c]
 
 
 @jit(**JIT)

@@ -56,40 +56,62 @@ def vector(context, values):
 
 
 @intrinsic
-def load(context, array, start, like):
-    """array.flat[start : start + lanes], for a contiguous array of float64 or float32; as many lanes as `like` has."""
+def pointer(context, array):
+    """Where a contiguous array begins.
+
+    Helpers take pointers, not arrays: numba counts the references of an array that it hands on, which in a loop costs more
+    than the work.
+    """
 
     def generate(target, builder, signature, arguments):
-        pointer, narrow = _address(target, builder, signature, arguments)
-        value = builder.load(pointer)
-        value.align = 4 if narrow else 8
-        return builder.fpext(value, _llvm(signature.args[2])) if narrow else value
+        return target.make_array(signature.args[0])(target, builder, arguments[0]).data
 
-    return like(array, types.intp, like), generate
+    return types.CPointer(array.dtype)(array), generate
 
 
 @intrinsic
-def store(context, array, start, value):
-    """array.flat[start : start + lanes] = value."""
+def load(context, start, offset, like):
+    """The vector of the numbers start[offset], start[offset + 1], ...; as many lanes as `like` has."""
+
+    def generate(_, builder, signature, arguments):
+        address, narrow = _address(builder, signature, arguments)
+        value = builder.load(address)
+        value.align = 4 if narrow else 8
+        return builder.fpext(value, _llvm(signature.args[2])) if narrow else value
+
+    return like(start, types.intp, like), generate
+
+
+@intrinsic
+def store(context, start, offset, value):
+    """Write the lanes to start[offset], start[offset + 1], ..."""
 
     def generate(target, builder, signature, arguments):
-        pointer, narrow = _address(target, builder, signature, arguments)
+        address, narrow = _address(builder, signature, arguments)
         result = arguments[2]
         if narrow:
             result = builder.fptrunc(result, _llvm(signature.args[2], ir.FloatType()))
-        builder.store(result, pointer).align = 4 if narrow else 8
+        builder.store(result, address).align = 4 if narrow else 8
         return target.get_dummy_value()
 
-    return types.void(array, types.intp, value), generate
+    return types.void(start, types.intp, value), generate
 
 
-def _address(target, builder, signature, arguments):
-    """Where array.flat[start] lies, as a pointer to a vector; and whether its floats are narrow."""
-    array_type, kind = signature.args[0], signature.args[2]
-    narrow = array_type.dtype == types.float32
-    element = ir.FloatType() if narrow else _DOUBLE
-    data = target.make_array(array_type)(target, builder, arguments[0]).data
-    return builder.bitcast(builder.gep(data, [arguments[1]]), _llvm(kind, element).as_pointer()), narrow
+@intrinsic
+def item(context, start, offset):
+    """start[offset], without numba's care for negative indices."""
+
+    def generate(_, builder, signature, arguments):
+        return builder.load(builder.gep(arguments[0], [arguments[1]]))
+
+    return start.dtype(start, types.intp), generate
+
+
+def _address(builder, signature, arguments):
+    """Where start[offset] lies, as a pointer to a vector; and whether its floats are narrow."""
+    narrow = signature.args[0].dtype == types.float32
+    kind = _llvm(signature.args[2], ir.FloatType() if narrow else _DOUBLE)
+    return builder.bitcast(builder.gep(arguments[0], [arguments[1]]), kind.as_pointer()), narrow
 
 
 @intrinsic
@@ -110,13 +132,22 @@ def lane_sum(context, value):
 
 
 @intrinsic
-def keep_if(context, condition, value):
-    """The value, or zeros; also where a lane is not a number, which a product with 0 would keep."""
+def lane_sums(context, a, b):
+    """The sums over all lanes of two vectors, for less than twice the work of one."""
 
-    def generate(_, builder, signature, arguments):
-        return builder.select(arguments[0], arguments[1], ir.Constant(_llvm(signature.args[1]), None))
+    def generate(target, builder, signature, arguments):
+        def pick(u, v, index):
+            return builder.shuffle_vector(u, v, ir.Constant(ir.VectorType(_INT, len(index)), index))
 
-    return value(types.boolean, value), generate
+        u, v = arguments
+        if signature.args[0].lanes == 8:
+            u, v = (builder.fadd(pick(w, w, [0, 1, 2, 3]), pick(w, w, [4, 5, 6, 7])) for w in (u, v))
+        both = builder.fadd(pick(u, v, [0, 4, 2, 6]), pick(u, v, [1, 5, 3, 7]))  # u01, v01, u23, v23
+        both = builder.fadd(pick(both, both, [0, 1]), pick(both, both, [2, 3]))
+        sums = [builder.extract_element(both, _INT(lane)) for lane in (0, 1)]
+        return target.make_tuple(builder, signature.return_type, sums)
+
+    return types.UniTuple(types.float64, 2)(a, b), generate
 
 
 @intrinsic
@@ -130,18 +161,17 @@ def zeros(context, like):
 
 
 @intrinsic
-def prefetch(context, array, index):
-    """Ask for array.flat[index] before it is needed."""
+def prefetch(context, start, offset):
+    """Ask for start[offset] before it is needed."""
 
     def generate(target, builder, signature, arguments):
-        data = target.make_array(signature.args[0])(target, builder, arguments[0]).data
-        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        address = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), cgutils.voidptr_t)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, _INT, _INT, _INT])
         ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(ask, [pointer, _INT(0), _INT(3), _INT(1)])
+        builder.call(ask, [address, _INT(0), _INT(3), _INT(1)])
         return target.get_dummy_value()
 
-    return types.void(array, types.intp), generate
+    return types.void(start, types.intp), generate
 
 
 @intrinsic
