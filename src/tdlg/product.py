@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.layout import Layout
-from tdlg.walks import LANES, Stretch, Walk
+from tdlg.walks import LANES, Stretch, Walk, empty_aligned
 
 __all__ = ["BOTH", "FUTURE", "PAST", "default_threads", "multiply"]
 
@@ -50,7 +50,7 @@ def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: f
 @contextmanager
 def _lanes_an_event(layout: Layout, dtype: Any) -> Iterator[Floats]:
     """Work space for several columns, its last row 0; too large to be kept."""
-    space = np.empty((layout.n_events + 1, LANES), dtype)
+    space = empty_aligned((layout.n_events + 1, LANES), dtype)
     space[-1] = 0.0
     yield space
 

@@ -247,7 +247,22 @@ def _wave_table(tol: float) -> tuple[float, NDArray[np.float64], NDArray[np.floa
     n_cells = math.ceil(cells_each * math.log(100 * scale / tol) / slowest)
     table = np.exp(-np.outer(np.arange(n_cells + 1) / cells_each, terms.rates))
     table[-1] = 0.0
-    return 1.0 / cells_each, np.hstack([table.real, table.imag]), np.hstack([poly.real, poly.imag])
+    return 1.0 / cells_each, _aligned(np.hstack([table.real, table.imag])), _aligned(np.hstack([poly.real, poly.imag]))
+
+
+def _aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A copy that begins at a cache line, so that no vector in it lies across two."""
+    copy = empty_aligned(array.shape, array.dtype)
+    copy[:] = array
+    return copy
+
+
+def empty_aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array that begins at a cache line."""
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    flat = np.empty(n_bytes + 64, np.uint8)
+    skip = -flat.ctypes.data % 64
+    return flat[skip : skip + n_bytes].view(dtype).reshape(shape)
 
 
 def _fit_poly(rates: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], float]:

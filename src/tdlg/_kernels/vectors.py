@@ -7,14 +7,28 @@ where the processor has it. LLVM splits vectors wider than the processor's regis
 
 import operator
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import jit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
+
+from tdlg._kernels import JIT
 
 _DOUBLE = ir.DoubleType()
 _INT = ir.IntType(32)
 _CONTRACT = ("contract",)
+
+
+LINE = 64  # bytes of a cache line; a vector that lies across two costs twice
+
+
+@jit(**JIT)
+def empty_aligned(n_rows, n_columns):
+    """An array of float64 that begins at a cache line."""
+    flat = np.empty(n_rows * n_columns + LINE // 8)
+    skip = (-flat.ctypes.data % LINE) // 8
+    return flat[skip : skip + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
 class Vector(types.Type):

@@ -17,7 +17,7 @@ from numba import jit
 
 from tdlg._kernels import JIT
 from tdlg._kernels.layout import chunk_end
-from tdlg._kernels.vectors import item, lane_sum, lane_sums, load, pointer, prefetch, store, vector, zeros
+from tdlg._kernels.vectors import empty_aligned, item, lane_sum, lane_sums, load, pointer, prefetch, store, vector, zeros
 
 DEGREE = 6  # of 1 + z * poly(z)
 AHEAD = 24  # events between asking for a value of x and using it
@@ -50,7 +50,7 @@ def walk_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behi
     Both walks need the factor of every gap, so in chunks of whole keys it is found once and kept for the other walk.
     before, behind : the states at `first` and at `stop - 1` of what lies outside.
     """
-    factors, values = np.empty((CHUNK + 1, wave[1].shape[1])), np.empty(CHUNK)
+    factors, values = empty_aligned(CHUNK + 1, wave[1].shape[1]), np.empty(CHUNK)
     nothing = np.zeros_like(before)
     low = first
     while low < stop:
@@ -160,7 +160,7 @@ def walk_columns(
     out : (events, lanes); state : (terms, 2, lanes). own : a tuple, one lane a column.
     """
     weights = np.array(coefs)
-    factors = np.empty((CHUNK, wave[1].shape[1]))
+    factors = empty_aligned(CHUNK, wave[1].shape[1])
     waiting = np.zeros(out.shape[1])
     shift = 1 if step > 0 else 0
     for start in range(first, stop, CHUNK * step):
@@ -178,7 +178,7 @@ def walk_columns_both(
 ):  # out: out
     """As `walk_both` for several columns; small keys are walked both ways while their factors and sums are in the cache."""
     weights = np.array(coefs)
-    factors = np.empty((CHUNK + 1, wave[1].shape[1]))
+    factors = empty_aligned(CHUNK + 1, wave[1].shape[1])
     waiting = np.zeros(out.shape[1])
     state = np.empty_like(before)
     low = first
