@@ -238,7 +238,10 @@ def test_row_out_of_range():
     ("options", "message"),
     [
         ({"match": "both"}, "'match' parameter.*'reversed'.*Got 'both'"),
-        ({"tol": 0.0}, "'tol' parameter.*at least 1e-12.*Got 0.0"),
+        ({"decay": Gaussian(1.0), "tol": 0.0}, "'tol' parameter.*at least 1e-1.*Got 0.0"),
+        ({"decay": Mixture([Gaussian(1.0), Gaussian(2.0)]), "tol": 1e-12}, "'tol' parameter.*for this decay"),
+        ({"decay": NoDecay(), "tol": "low"}, "'tol' parameter.*Got 'low'"),
+        ({"match": ["any"]}, "'match' parameter"),
         ({"decay": 0.5}, "'decay' parameter.*Got 0.5"),
         ({"n_threads": 0}, "'n_threads' parameter.*Got 0"),
         ({"decay": Gaussian("7d")}, "plain numbers"),

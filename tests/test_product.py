@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tdlg import LineGraph, TemporalEdges, product
+from tdlg import LineGraph, ParameterError, TemporalEdges, product
 from tdlg.product import default_threads
 
 
@@ -45,6 +45,9 @@ def test_number_of_threads_from_the_environment(monkeypatch):
     monkeypatch.setenv("TDLG_NUM_THREADS", "3")
     assert default_threads() == 3
     monkeypatch.setenv("TDLG_NUM_THREADS", "many")
+    with pytest.raises(ParameterError, match=r"TDLG_NUM_THREADS must be a positive number\. Got 'many'"):
+        default_threads()
+    monkeypatch.delenv("TDLG_NUM_THREADS")
     assert default_threads() >= 1
 
 

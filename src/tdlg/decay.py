@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import CONSTANT, GAUSSIAN, LAPLACE
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -25,26 +26,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay"]
 
-# What the kernels are told: k(d) for d = |difference in time| / bandwidth.
-CONSTANT, LAPLACE, GAUSSIAN = 0, 1, 2  # 1, exp(-d), exp(-d^2 / 2)
-
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
 SMALLEST_TOL = 1e-12  # below it, rounding outweighs the approximation
 
-_SECONDS = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-    "w": 604800.0,
+_UNITS = {  # seconds of a unit and its names; not "m", which may be a minute or a month
+    1e-9: "ns nanosecond nanoseconds",
+    1e-6: "us microsecond microseconds",
+    1e-3: "ms millisecond milliseconds",
+    1.0: "s sec second seconds",
+    60.0: "min minute minutes",
+    3600.0: "h hour hours",
+    86400.0: "d D day days",
+    604800.0: "w W week weeks",
 }
-_DURATION = re.compile(
-    rf"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*({'|'.join(sorted(_SECONDS, key=len, reverse=True))})\s*", re.I
-)
+_SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names.split()}
+_DURATION = re.compile(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-zA-Z]+)\s*")
 
 Bandwidth = float | str | timedelta | np.timedelta64
 
@@ -67,7 +63,7 @@ class ExponentialSum(NamedTuple):
 class Decay:
     """What every decay can do; see `Gaussian`, `Laplace`, `Mixture` and `NoDecay`.
 
-    A decay is symmetric, 1 (or the sum of a mixture's weights) at distance 0, and never grows with distance.
+    A decay is symmetric in time, and 1 (or the sum of a mixture's weights) at distance 0.
     """
 
     @property
@@ -133,13 +129,17 @@ class _Bell(Decay):
         if self.relative is None:
             return self
         spread = _spread(edges) * self.relative
+        if not math.isfinite(spread):
+            raise ParameterError(
+                f"{self!r} gives an infinite bandwidth: the times are too far apart. Give an absolute one."
+            )
         if spread == 0.0:
             raise ParameterError(
                 f"{self!r} gives a bandwidth of 0, because all {edges.n_edges} edges have the same time. "
                 f"Give an absolute one, {type(self).__name__}(bandwidth=...), or use NoDecay()."
             )
         if edges.time_unit is None:
-            return type(self)(bandwidth=spread)
+            return type(self)(bandwidth=spread)  # a Python float: its repr can be pasted back
         return type(self)(bandwidth=f"{spread * _SECONDS[edges.time_unit]!r}s")
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
@@ -221,14 +221,20 @@ class Mixture(Decay):
     weights: tuple[float, ...]
 
     def __init__(self, decays: Sequence[Decay], weights: Sequence[float] | None = None) -> None:
-        decays = tuple(decays)
-        wrong = [decay for decay in decays if not isinstance(decay, Decay)]
-        if wrong or not decays:
+        listed = isinstance(decays, (list, tuple)) and len(decays) > 0
+        wrong = [decay for decay in decays if not isinstance(decay, Decay)] if listed else [decays]
+        if wrong:
             raise ParameterError(
                 f"The 'decays' parameter of Mixture must be a non-empty list of decays such as Laplace('1h'). "
-                f"Got {wrong[0] if wrong else decays!r} instead."
+                f"Got {wrong[0]!r} instead."
             )
-        weights = (1 / len(decays),) * len(decays) if weights is None else tuple(float(w) for w in weights)
+        decays = tuple(decays)
+        try:
+            weights = (1 / len(decays),) * len(decays) if weights is None else tuple(float(w) for w in weights)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(
+                f"The 'weights' parameter of Mixture must be a list of numbers. Got {weights!r} instead."
+            ) from error
         if len(weights) != len(decays):
             raise ParameterError(
                 f"The 'weights' parameter of Mixture must have one number a decay: {len(decays)}. Got {len(weights)}."
@@ -266,19 +272,24 @@ def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray
 
 
 def reach(parts: Sequence[Part], cutoff: float) -> float:
-    """The distance in ticks beyond which every part is at most `cutoff` of its value at 0."""
-    if not 0 <= cutoff < 1:
+    """The distance in ticks beyond which |k(d)| is at most `cutoff` of k(0)."""
+    if not (isinstance(cutoff, (int, float)) and 0 <= cutoff < 1):
         raise ParameterError(f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.")
-    if cutoff == 0 or any(part.code == CONSTANT for part in parts):
+    heights = [part._replace(weight=abs(part.weight)) for part in parts]  # fades steadily, whatever the signs
+    least = cutoff * abs(sum(part.weight for part in parts))
+    if sum(part.weight for part in heights if part.code == CONSTANT) >= least:
         return math.inf
-    far = -math.log(cutoff)
-    return max(bandwidth * (far if code == LAPLACE else math.sqrt(2 * far)) for code, bandwidth, _ in parts)
+    low, high = 0.0, 750.0 * max(part.bandwidth for part in parts)  # exp(-750) is 0 in float64
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if decay_values(heights, np.array([middle]))[0] > least else (low, middle)
+    return high
 
 
 def exponential_sum(parts: Sequence[Part], tol: float) -> ExponentialSum:
     """Write a decay as a sum of exponentials: exact for Laplace and constant parts, within `tol` for Gaussian ones.
 
-    "Within tol" is meant for products: |error of H @ x| <= tol * max|x| * (largest row sum of H).
+    "Within tol" is meant for products: |error of H @ x| <= tol * max|x| * (largest row sum of H), see `_product_error`.
     """
     n_gaussian = max(1, sum(part.code == GAUSSIAN for part in parts))
     rates, coefs = [], []
@@ -353,7 +364,7 @@ def _check_positive(owner: str, name: str, value: object) -> None:
             f"The {name!r} parameter of {owner} must be a positive number"
             f"{', or a duration such as 7d' if name == 'bandwidth' else ''}. Got {value!r} instead."
         )
-    if not (math.isfinite(value) and value > 0):
+    if not 1e-280 < value < 1e280:  # so that no ratio of a gap to it overflows
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be positive and finite. Got {value!r} instead. "
             "For weights that do not fade use NoDecay()."
@@ -368,9 +379,10 @@ def _seconds(bandwidth: Bandwidth) -> float:
     """A duration in seconds."""
     if isinstance(bandwidth, str):
         found = _DURATION.fullmatch(bandwidth)
-        seconds = float(found[1]) * _SECONDS[found[2].lower()] if found else math.nan
+        seconds = float(found[1]) * _SECONDS.get(found[2], math.nan) if found else math.nan
     elif isinstance(bandwidth, np.timedelta64):
-        seconds = float(bandwidth / np.timedelta64(1, "ns")) * 1e-9
+        is_month = np.datetime_data(bandwidth.dtype)[0] in ("Y", "M", "generic")  # of no fixed length
+        seconds = math.nan if is_month else float(bandwidth / np.timedelta64(1, "ns")) * 1e-9
     elif isinstance(bandwidth, timedelta):
         seconds = bandwidth.total_seconds()
     else:
@@ -407,4 +419,7 @@ def _spread(edges: TemporalEdges) -> float:
     if edges.n_edges == 0:
         return 1.0
     ticks = edges.ticks
-    return float((ticks - ticks[0]).astype(np.float64).std())  # from the first: nanoseconds since 1970 exceed float64
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(
+            (ticks - ticks[0]).astype(np.float64).std()
+        )  # from the first: nanoseconds since 1970 exceed float64

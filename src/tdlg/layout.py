@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,13 @@ MATCHES = {
 
 _FINER = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 _MOST_EVENTS = np.iinfo(np.int32).max - 1
+
+
+class _Spare(list[NDArray[Any]]):
+    """Work space between two products; not worth pickling."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return _Spare, ()
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class Layout:
     row_ticks: NDArray[Any]
     col_ticks: NDArray[Any]
     time_unit: str | None
-    _spare: list[NDArray[Any]] = field(default_factory=list, repr=False, compare=False)
+    _spare: _Spare = field(default_factory=lambda: _Spare(), repr=False, compare=False)
 
     @property
     def n_events(self) -> int:
@@ -73,7 +81,7 @@ class Layout:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays but the edges' own times."""
-        arrays = (self.source, self.target, self.gap, self.row_slots, self.col_slots, *self._spare)
+        arrays: list[NDArray[Any]] = [self.source, self.target, self.gap, self.row_slots, self.col_slots, *self._spare]
         return sum({id(array): array.nbytes for array in arrays}.values())
 
     @contextmanager
@@ -109,13 +117,19 @@ class Layout:
 def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout:
     """Lay out the events of rows and columns; no row and no column may occur twice.
 
-    Where rows and columns are the same object and the match is symmetric, the layout is kept with the edges.
+    The layout is kept with the rows for as long as both live.
     """
     row_key, col_key = MATCHES[match]
     _check_number(rows, cols, match)
-    if rows is cols and row_key == col_key:
+    if rows is not cols:
+        partners: WeakKeyDictionary[TemporalEdges, dict[str, Layout]] = rows.cached(("layouts",), WeakKeyDictionary)
+        layouts = partners.setdefault(cols, {})
+        if match not in layouts:
+            layouts[match] = _rectangular(rows, cols, row_key, col_key)
+        return layouts[match]
+    if row_key == col_key:
         return cols.cached(("layout", match), lambda: _symmetric(cols, col_key))
-    return _rectangular(rows, cols, row_key, col_key)
+    return cols.cached(("layout", match), lambda: _rectangular(cols, cols, row_key, col_key))
 
 
 def _symmetric(edges: TemporalEdges, kind: str) -> Layout:
@@ -158,7 +172,7 @@ def _time_order(edges: TemporalEdges, ticks: NDArray[Any]) -> NDArray[np.int32]:
     from tdlg._kernels.layout import radix_argsort
 
     # Converting to a shared clock keeps the order, so one order serves whatever clock.
-    return edges.cached("time_order", lambda: radix_argsort(_sortable(ticks)))
+    return edges.cached(("time_order",), lambda: radix_argsort(_sortable(ticks)))
 
 
 def _sortable(ticks: NDArray[Any]) -> NDArray[np.uint64]:
@@ -224,10 +238,22 @@ def _common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any
             f"meaning. Give both as datetimes or both as numbers."
         )
     if rows.time_unit is None or cols.time_unit is None:
-        dtype = np.result_type(rows.ticks, cols.ticks)
-        return rows.ticks.astype(dtype, copy=False), cols.ticks.astype(dtype, copy=False), None
+        if rows.ticks.dtype == cols.ticks.dtype:
+            return rows.ticks, cols.ticks, None
+        return _as_fractions(rows), _as_fractions(cols), None
     unit = max(rows.time_unit, cols.time_unit, key=_FINER.__getitem__)
     return _in_unit(rows, unit), _in_unit(cols, unit), unit
+
+
+def _as_fractions(edges: TemporalEdges) -> NDArray[np.float64]:
+    """Times as float64, where the other side has fractions."""
+    fractions = edges.ticks.astype(np.float64)
+    if edges.n_edges and np.abs(fractions).max() > 2.0**53 and edges.ticks.dtype == np.int64:
+        raise EdgesError(
+            f"Whole times up to {edges.ticks.max()} cannot be compared with the fractional times of the other edges without "
+            "losing digits. Give both as integers, or count both from a later start."
+        )
+    return fractions
 
 
 def _in_unit(edges: TemporalEdges, unit: str) -> NDArray[np.int64]:
@@ -251,8 +277,7 @@ def _check_span(*ticks: NDArray[Any]) -> None:
     largest = np.finfo(np.float64).max if isinstance(low, float) else np.iinfo(np.int64).max
     if not high - low <= largest:
         raise EdgesError(
-            f"Times from {low} to {high} lie too far apart: their difference overflows. Count them from a later start "
-            "or in a coarser unit."
+            f"Times from {low} to {high} lie too far apart: their difference overflows. Count them in a coarser unit."
         )
 
 

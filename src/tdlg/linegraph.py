@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -11,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
-from tdlg.decay import SMALLEST_TOL, Decay, Gaussian, decay_values, reach
+from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
+from tdlg.decay import SMALLEST_TOL, Decay, Gaussian, Part, decay_values, reach
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TooLargeError
 from tdlg.layout import MATCHES, build_layout
-from tdlg.product import BOTH, FUTURE, PAST, default_threads, multiply
+from tdlg.product import default_threads, multiply
 from tdlg.walks import Walk, walks_of
 
 __all__ = ["LineGraph", "NormalizedLineGraph"]
@@ -56,10 +59,12 @@ class LineGraph(LinearOperator):
         Whether a row keeps the entry of its own column. Which column is a row's own is known from the table that both
         were cut from, so it works for rectangular line graphs too; two equal rows of a table are two edges.
     tol
-        The largest error of a product: |error of H @ x| <= tol * max|x| * (largest row sum, with self entries and both
-        directions). Laplace and NoDecay are exact but for rounding.
+        The largest error of a product: |error of H @ x| <= tol * max|x| * R, where R is the largest row sum of the square
+        line graph of the columns, with self entries and both directions; where a mixture has negative weights, of their
+        absolute values. Laplace and NoDecay are exact but for rounding.
     n_threads
         Threads of a product; every core when not given (the environment variable TDLG_NUM_THREADS sets another number).
+        The same call gives the same bits; another number of threads may change the last ones.
 
     See Also
     --------
@@ -94,20 +99,20 @@ class LineGraph(LinearOperator):
         n_threads: int | None = None,
     ) -> None:
         cols = rows if cols is None else cols
-        _check_arguments(rows, cols, decay, match, tol, n_threads)
+        _check_arguments(rows, cols, decay, match, n_threads)
         self.rows, self.cols = rows, cols
         self.decay = (Gaussian() if decay is None else decay).freeze(cols)
         self.match: Match = match
         self.include_self = bool(include_self)
-        self.tol = float(tol)
+        self.tol = tol
         self.n_threads = n_threads
         self._view = PAST if past_only else BOTH
-        self._col_copies = _Copies(cols)
-        self._row_copies = self._col_copies if rows is cols else _Copies(rows)
-        distinct_cols = self._col_copies.distinct(cols)
-        distinct_rows = distinct_cols if rows is cols else self._row_copies.distinct(rows)
-        self._layout = build_layout(distinct_rows, distinct_cols, match)
+        self._row_copies, self._col_copies = (
+            edges.cached(("copies",), partial(_Copies, edges)) for edges in (rows, cols)
+        )
+        self._layout = build_layout(self._row_copies.distinct, self._col_copies.distinct, match)
         self._parts = self.decay.parts(self._layout.time_unit)
+        _check_tol(self._parts, tol)
         super().__init__(np.dtype(np.float64), (rows.n_edges, cols.n_edges))
 
     # -- must: the product ------------------------------------------------------------------------------------------
@@ -176,7 +181,7 @@ class LineGraph(LinearOperator):
         n = min(self.shape)
         rows, cols = self.rows[:n], self.cols[:n]
         distance = self._layout.row_ticks[self._row_copies.at[:n]] - self._layout.col_ticks[self._col_copies.at[:n]]
-        seen = distance * self._view <= 0 if self._view == BOTH else distance * self._view < 0
+        seen = np.ones(n, bool) if self._view == BOTH else np.sign(distance) == -self._view
         if not self.include_self and rows.same_table(cols):
             seen &= rows.rows != cols.rows
         values: NDArray[np.float64] = _shared(rows, cols, self.match) * seen * decay_values(self._parts, distance)
@@ -184,9 +189,13 @@ class LineGraph(LinearOperator):
 
     def row(self, i: int) -> csr_array:
         """Row i, from the formula itself, as a sparse matrix of one row."""
-        if not -self.shape[0] <= i < self.shape[0]:
+        if not -self.shape[0] <= operator.index(i) < self.shape[0]:
             raise IndexError(f"Row {i} is out of range: this line graph has {self.shape[0]} rows.")
-        return self._entries(np.array([i % self.shape[0]]), reach=np.inf)
+        row, layout = self._row_copies.at[i], self._layout
+        found = [self._seen_from(slot) for slot in layout.row_slots[row] if slot < layout.n_events]
+        cols = np.concatenate([layout.source[events] for events in found] or [np.empty(0, np.int32)])
+        data = decay_values(self._parts, layout.row_ticks[row] - layout.col_ticks[cols])
+        return self._finished(csr_array((data, cols, [0, cols.size]), shape=(1, layout.col_ticks.size)))
 
     def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
         """The explicit matrix, from the formula itself. For small data and for checks: products do not need it.
@@ -198,7 +207,23 @@ class LineGraph(LinearOperator):
         max_bytes
             Refuse to build a larger matrix; when not given, one that would take more than the memory that is free.
         """
-        return self._entries(np.arange(self.shape[0]), reach(self._parts, cutoff), max_bytes)
+        from tdlg._kernels.csr import fill_entries, windows
+
+        layout = self._layout
+        low, high = windows(layout.gap, 0, layout.n_events, self._view, reach(self._parts, cutoff))
+        counts = self._count_entries(low, high)
+        self._check_fits(int(counts[self._row_copies.at].sum()), cutoff, max_bytes)
+        source, slots, n_cols = layout.source, layout.row_slots, layout.col_ticks.size
+        indptr = np.concatenate(
+            [[0], np.cumsum(counts if self._col_copies.none else self._count_entries(low, high, 1))]
+        )
+        index_dtype = np.int32 if indptr[-1] < 2**31 else np.int64
+        indices, data = np.empty(indptr[-1], index_dtype), np.empty(indptr[-1])
+        decay = tuple(np.array(column) for column in zip(*self._parts, strict=True))
+        ticks = layout.row_ticks, layout.col_ticks
+        fill_entries(source, slots, n_cols, low, high, ticks, self.include_self, decay, indptr, indices, data)
+        matrix = csr_array((data, indices, indptr.astype(index_dtype)), shape=(slots.shape[0], n_cols))
+        return self._row_copies.repeat(self._finished(matrix))
 
     # -- derived -----------------------------------------------------------------------------------------------------
 
@@ -227,25 +252,50 @@ class LineGraph(LinearOperator):
             finite = bool(np.isfinite(x.sum()))
         return self._walks if finite else walks_of(self._parts, self.tol, use_vectors=False)
 
-    def _entries(self, rows: NDArray[np.int64], reach: float, max_bytes: int | None = None) -> csr_array:
-        """The given rows as an explicit matrix."""
-        from tdlg._kernels.csr import count_entries, fill_entries
+    def _seen_from(self, slot: int) -> NDArray[np.int64]:
+        """The events with a column that the event at `slot` sees."""
+        from tdlg._kernels.csr import key_range, windows
 
-        layout, view = self._layout, (self._view, self.include_self)
-        events = layout.source, layout.gap, layout.row_slots, layout.col_ticks.size
-        wanted = self._row_copies.at[rows]
-        counts = count_entries(wanted, events, view, reach)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        _check_fits(int(indptr[-1]), (rows.size, self.shape[1]), max_bytes)
-        index_dtype = np.int32 if indptr[-1] < 2**31 else np.int64
-        indices, data = np.empty(indptr[-1], index_dtype), np.empty(indptr[-1])
-        decay = tuple(np.array(column) for column in zip(*self._parts, strict=True))
-        ticks = layout.row_ticks, layout.col_ticks
-        fill_entries(wanted, events, ticks, view, reach, decay, indptr, indices, data)
-        matrix = csr_array((data, indices, indptr.astype(index_dtype)), shape=(rows.size, layout.col_ticks.size))
+        layout = self._layout
+        first, stop = key_range(layout.gap, slot)
+        low, high = windows(layout.gap, first, stop, self._view, np.inf)
+        events = np.arange(low[slot - first], high[slot - first])
+        keep = layout.source[events] < layout.col_ticks.size
+        return events[keep if self.include_self else keep & (events != slot)]
+
+    def _count_entries(
+        self, low: NDArray[np.int64], high: NDArray[np.int64], copies: NDArray[np.int64] | int | None = None
+    ) -> NDArray[np.int64]:
+        """How many entries each distinct row has, a column met at both ends twice; each column as often as it has copies."""
+        layout = self._layout
+        weight = np.append(
+            np.broadcast_to(self._col_copies.count if copies is None else copies, layout.col_ticks.size), 0
+        )
+        of_event = weight[layout.source]
+        before = np.concatenate([[0], np.cumsum(of_event)])
+        seen = before[high] - before[low]
+        if not self.include_self and self._view == BOTH:
+            seen = seen - np.where(layout.target < layout.row_ticks.size, of_event, 0)
+        counts: NDArray[np.int64] = np.append(seen, 0)[layout.row_slots].sum(axis=1)
+        return counts
+
+    def _finished(self, matrix: csr_array) -> csr_array:
         matrix.sum_duplicates()  # two edges over the same pair of nodes meet at both ends
         matrix.eliminate_zeros()
         return self._col_copies.repeat_columns(matrix)
+
+    def _check_fits(self, n_entries: int, cutoff: float, max_bytes: int | None) -> None:
+        """Refuse a matrix that would not fit."""
+        needed = n_entries * (8 + (4 if n_entries < 2**31 else 8)) + self.shape[0] * 8
+        limit = _free_bytes() if max_bytes is None else max_bytes
+        if needed > limit:
+            fades = cutoff == 0 and np.isfinite(reach(self._parts, 1e-3))
+            raise TooLargeError(
+                f"The explicit {self.shape[0]:,} x {self.shape[1]:,} matrix has {n_entries:,} entries and would need "
+                f"{needed:,} bytes; {limit:,} are {'free' if max_bytes is None else 'allowed by max_bytes'}. Products need "
+                "no matrix: use H @ x, H.row(i) or H.row_sums()"
+                f"{'; or leave out small entries with to_csr(cutoff=1e-3)' if fades else ''}."
+            )
 
 
 class NormalizedLineGraph(LinearOperator):
@@ -276,30 +326,35 @@ class NormalizedLineGraph(LinearOperator):
                 f"The 'kind' parameter of normalized must be 'spectral' or 'edge'. Got {kind!r} instead."
             )
         self.graph, self.kind = graph, kind
-        row_degrees, col_degrees = graph.row_sums(), _column_degrees(graph)
         power = -0.5 if kind == "spectral" else -1.0
-        self._left = _power(row_degrees, power, graph.tol)
-        self._right = _power(col_degrees, power, graph.tol)
+        self._left = _power(_degrees(graph), power)
+        self._right = self._left if graph.is_symmetric else _power(_degrees(_square_of_columns(graph).T), power)
         super().__init__(graph.dtype, graph.shape)
 
     def _matmat(self, X: ArrayLike) -> Floats:
-        return self._apply(self.graph, self._left, self._right, _as_floats(X))
+        x = _as_floats(X)
+        left, right = (scale.astype(x.dtype)[:, np.newaxis] for scale in (self._left, self._right))
+        if self.kind == "spectral":
+            return left * (self.graph @ (right * x))
+        both = self.graph @ np.hstack([x, right * x])
+        return 0.5 * (left * both[:, : x.shape[1]] + both[:, x.shape[1] :])
 
     def _matvec(self, x: ArrayLike) -> Floats:
         return self._matmat(np.reshape(x, (-1, 1)))[:, 0]
 
     def _rmatmat(self, X: ArrayLike) -> Floats:
-        return self._apply(self.graph.T, self._right, self._left, _as_floats(X))
+        return self.T._matmat(X)
 
     def _rmatvec(self, x: ArrayLike) -> Floats:
-        return self._rmatmat(np.reshape(x, (-1, 1)))[:, 0]
+        return self.T._matvec(x)
 
-    def _apply(self, graph: LineGraph, left: Floats, right: Floats, x: Floats) -> Floats:
-        left, right = left.astype(x.dtype)[:, np.newaxis], right.astype(x.dtype)[:, np.newaxis]
-        if self.kind == "spectral":
-            return left * (graph @ (right * x))
-        both = graph @ np.hstack([x, right * x])
-        return 0.5 * (left * both[:, : x.shape[1]] + both[:, x.shape[1] :])
+    def _transpose(self) -> NormalizedLineGraph:
+        twin = object.__new__(NormalizedLineGraph)
+        twin.__dict__.update(graph=self.graph.T, kind=self.kind, _left=self._right, _right=self._left)
+        LinearOperator.__init__(twin, self.dtype, self.shape[::-1])
+        return twin
+
+    _adjoint = _transpose
 
     def row_sums(self) -> NDArray[np.float64]:
         """The sum of each row."""
@@ -337,38 +392,45 @@ class _Copies:
 
     Attributes
     ----------
+    distinct
+        Each edge once.
     at
         For each edge of the selection its place among the distinct ones.
+    none
+        Whether there are no copies.
     """
 
     def __init__(self, edges: TemporalEdges) -> None:
         rows = edges.rows
         self.at = np.arange(rows.size)
-        self._first: NDArray[np.int64] | None = None
-        if not np.all(rows[1:] > rows[:-1]):  # else surely distinct
-            distinct, first, at = np.unique(rows, return_index=True, return_inverse=True)
-            if distinct.size < rows.size:
-                self._first, self.at = first, at
+        self.distinct = edges
+        self.none = bool(np.all(rows[1:] > rows[:-1]))  # surely distinct, and in order: the usual case
+        if not self.none:
+            found, first, at = np.unique(rows, return_index=True, return_inverse=True)
+            self.none = found.size == rows.size
+            if not self.none:
+                self.at, self.distinct = at, edges[first]
 
-    def distinct(self, edges: TemporalEdges) -> TemporalEdges:
-        """Each edge once."""
-        return edges if self._first is None else edges[self._first]
+    @property
+    def count(self) -> NDArray[np.int64]:
+        """How often each distinct edge occurs."""
+        return np.bincount(self.at, minlength=len(self.distinct))
 
     def add(self, x: Floats) -> Floats:
         """Add up what the copies of an edge bring."""
-        if self._first is None:
+        if self.none:
             return x
-        total = np.zeros((self._first.size, x.shape[1]), x.dtype)
+        total = np.zeros((len(self.distinct), x.shape[1]), x.dtype)
         np.add.at(total, self.at, x)
         return total
 
-    def repeat(self, y: Floats) -> Floats:
-        """Give every copy its edge's value."""
-        return y if self._first is None else y[self.at]
+    def repeat(self, y: Any) -> Any:
+        """Give every copy its edge's row of an array or sparse matrix."""
+        return y if self.none else y[self.at]
 
     def repeat_columns(self, matrix: csr_array) -> csr_array:
         """Give every copy its edge's column."""
-        return matrix if self._first is None else csr_array(matrix[:, self.at])
+        return matrix if self.none else csr_array(matrix[:, self.at])
 
 
 def _shared(rows: TemporalEdges, cols: TemporalEdges, match: Match) -> NDArray[np.int64]:
@@ -387,26 +449,28 @@ def _shared(rows: TemporalEdges, cols: TemporalEdges, match: Match) -> NDArray[n
     return same[match].astype(int)
 
 
-def _column_degrees(graph: LineGraph) -> NDArray[np.float64]:
-    """The column sums of the square line graph of the columns."""
+def _square_of_columns(graph: LineGraph) -> LineGraph:
+    """The line graph of the columns alone."""
     if graph.rows is graph.cols:
-        return graph.T.row_sums()
-    square = LineGraph(
-        graph.cols,
-        decay=graph.decay,
-        match=graph.match,
-        past_only=graph.past_only,
-        include_self=graph.include_self,
-        tol=graph.tol,
-        n_threads=graph.n_threads,
-    )
-    return square.T.row_sums()
+        return graph
+    options = {"match": graph.match, "past_only": graph.past_only, "include_self": graph.include_self}
+    square = LineGraph(graph.cols, decay=graph.decay, tol=graph.tol, n_threads=graph.n_threads, **options)  # type: ignore[arg-type]
+    return square.T if graph._view == FUTURE else square
 
 
-def _power(degrees: NDArray[np.float64], exponent: float, tol: float) -> NDArray[np.float64]:
-    """Degrees ** exponent, and 0 where a degree is 0 as far as the products can tell."""
-    known = degrees > tol * max(1.0, degrees.max(initial=0.0))
-    return np.where(known, np.where(known, degrees, 1.0) ** exponent, 0.0)
+def _degrees(graph: LineGraph) -> NDArray[np.float64]:
+    """Row sums; what the error of a product cannot tell from 0 is 0, but never less than an edge's own entry."""
+    sums = graph.row_sums()
+    exact = all(part.code != GAUSSIAN for part in graph._parts)
+    noise = (1e-14 if exact else graph.tol) * sums.max(initial=0.0)
+    own = graph.diagonal() if graph.is_symmetric else 0.0
+    degrees: NDArray[np.float64] = np.maximum(np.where(sums > noise, sums, 0.0), own)
+    return degrees
+
+
+def _power(degrees: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    """Degrees ** exponent, and 0 where a degree is 0."""
+    return np.where(degrees > 0, np.where(degrees > 0, degrees, 1.0) ** exponent, 0.0)
 
 
 def _as_floats(x: ArrayLike) -> Floats:
@@ -418,7 +482,7 @@ def _as_floats(x: ArrayLike) -> Floats:
 
 
 def _check_arguments(
-    rows: TemporalEdges, cols: TemporalEdges, decay: Decay | None, match: str, tol: float, n_threads: int | None
+    rows: TemporalEdges, cols: TemporalEdges, decay: Decay | None, match: str, n_threads: int | None
 ) -> None:
     for name, edges in (("rows", rows), ("cols", cols)):
         if not isinstance(edges, TemporalEdges):
@@ -431,27 +495,22 @@ def _check_arguments(
             f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
             f"Got {decay!r} instead."
         )
-    if match not in MATCHES:
+    if not isinstance(match, str) or match not in MATCHES:
         raise ParameterError(
             f"The 'match' parameter of LineGraph must be one of {list(MATCHES)}. Got {match!r} instead."
         )
-    if not SMALLEST_TOL <= tol < 1:
+    if n_threads is not None and not (isinstance(n_threads, (int, np.integer)) and n_threads >= 1):
         raise ParameterError(
-            f"The 'tol' parameter of LineGraph must be at least {SMALLEST_TOL:g} and less than 1. Got {tol!r} instead."
+            f"The 'n_threads' parameter of LineGraph must be a whole number, at least 1. Got {n_threads!r} instead."
         )
-    if n_threads is not None and not n_threads >= 1:
-        raise ParameterError(f"The 'n_threads' parameter of LineGraph must be at least 1. Got {n_threads!r} instead.")
 
 
-def _check_fits(n_entries: int, shape: tuple[int, int], max_bytes: int | None) -> None:
-    """Refuse a matrix that would not fit."""
-    needed = n_entries * (8 + (4 if n_entries < 2**31 else 8)) + shape[0] * 8
-    limit = _free_bytes() if max_bytes is None else max_bytes
-    if needed > limit:
-        raise TooLargeError(
-            f"The explicit {shape[0]:,} x {shape[1]:,} matrix has {n_entries:,} entries and would need {needed:,} bytes; "
-            f"{limit:,} are {'free' if max_bytes is None else 'allowed by max_bytes'}. Products need no matrix: use H @ x, "
-            "H.row(i) or H.row_sums(); or leave out small entries with to_csr(cutoff=1e-3)."
+def _check_tol(parts: Sequence[Part], tol: float) -> None:
+    least = SMALLEST_TOL * max(1, sum(part.code == GAUSSIAN for part in parts))
+    if not (isinstance(tol, (int, float)) and least <= tol < 1):
+        raise ParameterError(
+            f"The 'tol' parameter of LineGraph must be at least {least:g} for this decay, and less than 1. "
+            f"Got {tol!r} instead."
         )
 
 

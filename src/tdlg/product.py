@@ -8,22 +8,23 @@ first.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import BOTH, FUTURE
+from tdlg.exceptions import ParameterError
 from tdlg.layout import Layout
 from tdlg.walks import LANES, Stretch, Walk, empty_aligned
 
-__all__ = ["BOTH", "FUTURE", "PAST", "default_threads", "multiply"]
+__all__ = ["default_threads", "multiply"]
 
-PAST, BOTH, FUTURE = -1, 0, 1  # which columns a row sees
 EVENTS_A_THREAD = 20_000  # fewer are not worth waking a thread
 
 Floats = NDArray[Any]  # float64 or float32
@@ -34,48 +35,42 @@ def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: f
 
     own : what the entry of an event with itself counts.
     """
-    n_columns = x.shape[1]
-    y = np.empty((layout.row_slots.shape[0], n_columns), x.dtype)
     n_threads = max(1, min(n_threads, layout.n_events // EVENTS_A_THREAD))
-    cuts = _cuts(layout.gap, n_threads)
-    x = _padded(layout, x)
-    with layout.one_value_an_event(x.dtype) if x.ndim == 1 else _lanes_an_event(layout, x.dtype) as per_event:
-        for column in range(0, n_columns, LANES):
-            whole = Stretch(layout, x, column, 0, layout.n_events, 1, view != BOTH, True, own, True)
-            _event_sums(whole, walks, view, cuts, per_event)
-            _edge_sums(layout, per_event, column, n_threads, y)
+    y = np.empty((layout.row_slots.shape[0], x.shape[1]), x.dtype)
+    if x.shape[1] == 1:
+        flat = x[:, 0] if layout.is_square else np.append(x[:, 0], x.dtype.type(0))  # 0 for events without a column
+        with layout.one_value_an_event(x.dtype) as per_event:
+            _event_sums(layout, walks, flat, view, own, n_threads, per_event)
+            _edge_sums(layout, per_event, 0, n_threads, y)
+        return y
+    lanes = empty_aligned((x.shape[0] + 1, LANES), x.dtype)
+    per_event = empty_aligned((layout.n_events + 1, LANES), x.dtype)
+    lanes[-1] = per_event[-1] = 0.0
+    for column in range(0, x.shape[1], LANES):
+        _in_shares(n_threads, x.shape[0], partial(_take_lanes, x, column, lanes))
+        _event_sums(layout, walks, lanes, view, own, n_threads, per_event)
+        _edge_sums(layout, per_event, column, n_threads, y)
     return y
 
 
-@contextmanager
-def _lanes_an_event(layout: Layout, dtype: Any) -> Iterator[Floats]:
-    """Work space for several columns, its last row 0; too large to be kept."""
-    space = empty_aligned((layout.n_events + 1, LANES), dtype)
-    space[-1] = 0.0
-    yield space
+def _take_lanes(x: Floats, column: int, lanes: Floats, first: int, stop: int) -> None:
+    from tdlg._kernels.recurrence import take_lanes
+
+    take_lanes(x, column, first, stop, lanes)
 
 
-def _padded(layout: Layout, x: Floats) -> Floats:
-    """A single column flat, or columns in full lanes; and where events have no column, a row of zeros for them."""
-    n_rows = x.shape[0] + (not layout.is_square)
-    if x.shape[1] == 1:
-        flat = x[:, 0]
-        return flat if layout.is_square else np.append(flat, x.dtype.type(0))
-    n_columns = -(-x.shape[1] // LANES) * LANES
-    if (n_rows, n_columns) == x.shape:
-        return x
-    padded = np.zeros((n_rows, n_columns), x.dtype)
-    padded[: x.shape[0], : x.shape[1]] = x
-    return padded
-
-
-def _event_sums(whole: Stretch, walks: Sequence[Walk], view: int, cuts: Sequence[int], out: Floats) -> None:
-    """For each event the decayed sum of the others of its key that it sees."""
-    parts = range(len(cuts) - 1)
-    outs = [out] * len(parts)
+def _event_sums(
+    layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: float, n_threads: int, out: Floats
+) -> None:
+    """For each event the decayed sum of the others of its key that it sees, and its own value times `own`."""
+    cuts = _cuts(layout.gap, n_threads)
     step = -1 if view == FUTURE else 1
+    whole = Stretch(
+        layout, x, first=0, stop=layout.n_events, step=step, strict=view != BOTH, emit=True, own=own, fresh=True
+    )
     for walk in walks:
-        stretches = [whole.part(cuts[part], cuts[part + 1], step) for part in parts]
+        stretches = [whole.part(low, high, step) for low, high in pairwise(cuts)]
+        outs = [out] * len(stretches)
         if view == BOTH:
             before, behind = (_states_at_cuts(walk, whole, cuts, way, out) for way in (1, -1))
             _each(walk.run_both, stretches, before, behind, outs)
@@ -112,18 +107,16 @@ def _states_at_cuts(walk: Walk, whole: Stretch, cuts: Sequence[int], step: int, 
 
 
 def _edge_sums(layout: Layout, per_event: Floats, column: int, n_threads: int, y: Floats) -> None:
+    """For each row the sum over its events, into y from `column` on."""
     from tdlg._kernels.recurrence import edge_sums, edge_sums_one
 
-    shares = [y.shape[0] * part // n_threads for part in range(n_threads + 1)]
-    if per_event.ndim == 1:
-        flat = y[:, 0]
-        _each(
-            lambda first, stop: edge_sums_one(layout.row_slots, per_event, first, stop, flat), shares[:-1], shares[1:]
-        )
-    else:
-        _each(
-            lambda first, stop: edge_sums(layout.row_slots, per_event, column, first, stop, y), shares[:-1], shares[1:]
-        )
+    def share(first: int, stop: int) -> None:
+        if per_event.ndim == 1:
+            edge_sums_one(layout.row_slots, per_event, first, stop, y[:, 0])
+        else:
+            edge_sums(layout.row_slots, per_event, column, first, stop, y)
+
+    _in_shares(n_threads, y.shape[0], share)
 
 
 def _cuts(gap: NDArray[np.float64], n_parts: int) -> list[int]:
@@ -138,18 +131,25 @@ def _cuts(gap: NDArray[np.float64], n_parts: int) -> list[int]:
     return [*cuts, n_events]
 
 
+def _in_shares(n_threads: int, size: int, work: Callable[[int, int], None]) -> None:
+    """work(first, stop) over equal shares of 0 .. size - 1."""
+    ends = [size * part // n_threads for part in range(n_threads + 1)]
+    _each(work, ends[:-1], ends[1:])
+
+
 def _each(work: Callable[..., None], *arguments: Sequence[Any]) -> None:
     """map(work, *arguments), each call on a thread of its own: kernels release the interpreter's lock."""
     calls = list(zip(*arguments, strict=True))
-    others = [_pool(len(calls)).submit(work, *call) for call in calls[1:]]
+    others = [_pool().submit(work, *call) for call in calls[1:]]
     work(*calls[0])
     for other in others:
         other.result()
 
 
-@lru_cache(maxsize=1)
-def _pool(n_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="tdlg")
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads for all products; they start when they are first needed."""
+    return ThreadPoolExecutor(256, thread_name_prefix="tdlg")
 
 
 if hasattr(os, "register_at_fork"):
@@ -158,7 +158,9 @@ if hasattr(os, "register_at_fork"):
 
 def default_threads() -> int:
     """TDLG_NUM_THREADS, or the number of cores that this process may use."""
-    wish = os.environ.get("TDLG_NUM_THREADS", "")
-    if wish.isdecimal() and int(wish) > 0:
+    wish = os.environ.get("TDLG_NUM_THREADS")
+    if wish:
+        if not (wish.isdecimal() and int(wish) > 0):
+            raise ParameterError(f"The environment variable TDLG_NUM_THREADS must be a positive number. Got {wish!r}.")
         return int(wish)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

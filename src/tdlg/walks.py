@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.decay import CONSTANT, GAUSSIAN, ExponentialSum, Part, exponential_sum, gaussian_exponentials
+from tdlg._kernels import CONSTANT, GAUSSIAN
+from tdlg.decay import ExponentialSum, Part, exponential_sum, gaussian_exponentials
 from tdlg.layout import Layout
 
 __all__ = ["LANES", "Walk", "walks_of"]
@@ -34,7 +35,7 @@ class Stretch:
     Attributes
     ----------
     x
-        (n_cols,) for a single column, or (n_cols, columns) of which `column` and the next LANES - 1 are taken.
+        (n_cols,) for a single column, or (n_cols, LANES).
     first, stop, step
         The events first, first + step, ... before stop.
     strict
@@ -47,7 +48,6 @@ class Stretch:
 
     layout: Layout
     x: Floats
-    column: int
     first: int
     stop: int
     step: int
@@ -63,10 +63,9 @@ class Stretch:
 
 
 class Walk:
-    """What a walk can do."""
+    """What a walk can do. Beyond its `reach`, in ticks, what was passed no longer matters."""
 
     reach: float
-    rates: NDArray[Any]
 
     def no_state(self, lanes: int) -> NDArray[Any]:
         """The state before the first event."""
@@ -113,7 +112,7 @@ class Fading(Walk):
             walk(layout.gap, layout.source, s.x, *way, s.own, s.fresh, state[:, 0], out)
         else:
             own = (s.own,) * LANES
-            walk_columns(layout.gap, layout.source, s.x, s.column, *way, own, s.fresh, state, out)
+            walk_columns(layout.gap, layout.source, s.x, *way, own, s.fresh, state, out)
 
     def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
         from tdlg._kernels.fading import walk_both, walk_columns_both
@@ -125,7 +124,7 @@ class Fading(Walk):
             walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, *states, out)
         else:
             own = (s.own,) * LANES
-            walk_columns_both(layout.gap, layout.source, s.x, s.column, *way, own, s.fresh, before, behind, out)
+            walk_columns_both(layout.gap, layout.source, s.x, *way, own, s.fresh, before, behind, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +179,7 @@ class Wave(Walk):
             walk_one(layout.gap, layout.source, s.x, *way, s.own, s.fresh, state, out)
         else:
             own = (s.own,) * LANES
-            walk_columns(layout.gap, layout.source, s.x, s.column, *way, own, s.fresh, state, out)
+            walk_columns(layout.gap, layout.source, s.x, *way, own, s.fresh, state, out)
 
     def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
         from tdlg._kernels.waves import walk_both, walk_columns_both
@@ -191,7 +190,7 @@ class Wave(Walk):
             walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, before, behind, out)
         else:
             own = (s.own,) * LANES
-            walk_columns_both(layout.gap, layout.source, s.x, s.column, *way, own, s.fresh, before, behind, out)
+            walk_columns_both(layout.gap, layout.source, s.x, *way, own, s.fresh, before, behind, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +213,7 @@ class Plain(Walk):
         s, layout = stretch, stretch.layout
         x = s.x if s.x.ndim == 2 else s.x[:, np.newaxis]
         way = s.first, s.stop, s.step, self.rates, self.coefs, s.strict, s.emit, s.own, s.fresh
-        walk(layout.gap, layout.source, x, s.column, *way, state, out if out.ndim == 2 else out[:, np.newaxis])
+        walk(layout.gap, layout.source, x, *way, state, out if out.ndim == 2 else out[:, np.newaxis])
 
 
 def walks_of(parts: Sequence[Part], tol: float, use_vectors: bool | None = None) -> list[Walk]:

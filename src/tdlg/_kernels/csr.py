@@ -3,20 +3,18 @@
 import numpy as np
 from numba import jit
 
-from tdlg._kernels import JIT
-
-PAST, BOTH, FUTURE = -1, 0, 1  # which columns a row sees
+from tdlg._kernels import CONSTANT, FUTURE, JIT, LAPLACE, PAST
 
 
 @jit(**JIT)
 def decay_value(codes, bandwidths, weights, distance):
-    """k(distance): the sum of weight * {0: 1, 1: exp(-d), 2: exp(-d^2 / 2)}, d in bandwidths."""
+    """k(distance): the sum over parts of weight * {1, exp(-d), exp(-d^2 / 2)}, d in bandwidths."""
     total = 0.0
     for part in range(codes.size):
         d = distance / bandwidths[part]
-        if codes[part] == 0:
+        if codes[part] == CONSTANT:
             total += weights[part]
-        elif codes[part] == 1:
+        elif codes[part] == LAPLACE:
             total += weights[part] * np.exp(-d)
         else:
             total += weights[part] * np.exp(-0.5 * d * d)
@@ -24,61 +22,65 @@ def decay_value(codes, bandwidths, weights, distance):
 
 
 @jit(**JIT)
-def count_entries(rows, layout, view, reach):
-    """How many entries each of the given rows has (a column met at both ends counted twice)."""
-    source, gap, slots, n_cols = layout
-    counts = np.zeros(rows.size, np.int64)
-    for at in range(rows.size):
-        for end in range(slots.shape[1]):
-            slot = slots[rows[at], end]
-            if slot == source.size:
-                continue
-            low, high = _window(slot, gap, view[0], reach)
-            for event in range(low, high):
-                counts[at] += source[event] < n_cols and (event != slot or view[1])
-    return counts
+def key_range(gap, event):
+    """The events first <= e < stop of the same key."""
+    first = event
+    while gap[first] < np.inf:
+        first -= 1
+    stop = event + 1
+    while gap[stop] < np.inf:
+        stop += 1
+    return first, stop
 
 
 @jit(**JIT)
-def fill_entries(rows, layout, ticks, view, reach, decay, indptr, indices, data):  # out: indices, data
-    """The columns and values of the entries that `count_entries` counted; indptr says where each row begins."""
-    source, gap, slots, n_cols = layout
+def windows(gap, first, stop, direction, reach):
+    """For each event of some whole keys, the events low <= e < high that it sees, no further than `reach` away."""
+    low, high = np.empty(stop - first, np.int64), np.empty(stop - first, np.int64)
+    since = np.empty(stop - first)  # the key's first event
+    for i in range(first, stop):
+        since[i - first] = since[i - first - 1] + gap[i] if gap[i] < np.inf else 0.0
+    begin = first
+    while begin < stop:
+        end = begin + 1
+        while end < stop and gap[end] < np.inf:
+            end += 1
+        left = right = begin
+        for i in range(begin, end):  # both borders only ever move on
+            now = since[i - first]
+            while now - since[left - first] > reach:
+                left += 1
+            while right < end and since[right - first] - now <= reach:
+                right += 1
+            low[i - first], high[i - first] = left, right
+        begin = end
+    for i in range(first, stop):  # under a direction, those at the same time are not seen
+        if direction == PAST:
+            tied = gap[i] == 0.0 and i > first
+            high[i - first] = max(low[i - first], high[i - first - 1] if tied else i)
+    for i in range(stop - 1, first - 1, -1):
+        if direction == FUTURE:
+            tied = i + 1 < stop and gap[i + 1] == 0.0
+            low[i - first] = min(high[i - first], low[i - first + 1] if tied else i + 1)
+    return low, high
+
+
+@jit(**JIT)
+def fill_entries(
+    source, slots, n_cols, low, high, ticks, include_self, decay, indptr, indices, data
+):  # out: indices, data
+    """The columns and values of each row's entries, a column met at both ends twice; indptr says where a row begins."""
     row_ticks, col_ticks = ticks
-    for at in range(rows.size):
-        position = indptr[at]
+    for row in range(slots.shape[0]):
+        position = indptr[row]
         for end in range(slots.shape[1]):
-            slot = slots[rows[at], end]
+            slot = slots[row, end]
             if slot == source.size:
                 continue
-            low, high = _window(slot, gap, view[0], reach)
-            for event in range(low, high):
+            for event in range(low[slot], high[slot]):
                 col = source[event]
-                if col < n_cols and (event != slot or view[1]):
+                if col < n_cols and (event != slot or include_self):
                     indices[position] = col
-                    distance = np.float64(abs(row_ticks[rows[at]] - col_ticks[col]))
+                    distance = np.float64(abs(row_ticks[row] - col_ticks[col]))
                     data[position] = decay_value(decay[0], decay[1], decay[2], distance)
                     position += 1
-
-
-@jit(**JIT)
-def _window(slot, gap, direction, reach):
-    """The events low <= event < high of a row's key that it sees, no further than `reach` away."""
-    low = slot
-    passed = 0.0
-    while gap[low] < np.inf and passed + gap[low] <= reach:
-        passed += gap[low]
-        low -= 1
-    high = slot + 1
-    passed = 0.0
-    while gap[high] < np.inf and passed + gap[high] <= reach:
-        passed += gap[high]
-        high += 1
-    if direction == PAST:
-        high = slot
-        while high > low and gap[high] == 0.0:
-            high -= 1
-    elif direction == FUTURE:
-        low = slot + 1
-        while low < high and gap[low] == 0.0:
-            low += 1
-    return low, high

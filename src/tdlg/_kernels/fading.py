@@ -1,11 +1,11 @@
 """The walk of `recurrence.py` for Laplace decays: real rates, whose sums need no approximation.
 
-Events are taken in chunks that stay in the first cache: first the factors exp(-rate * gap) of a whole chunk, by a plain loop
-that the compiler turns into vector instructions, then the recurrence of each rate through the chunk. Chunks of whole keys
-are walked both ways at once; a key longer than a chunk is walked up in chunks, then down.
+Events are taken in chunks that stay in the cache: first the losses exp(-rate * gap) - 1 of a whole chunk (why losses, see
+`waves.py`), by a plain loop that the compiler turns into vector instructions; then the recurrence of each rate through the
+chunk. Chunks of whole keys are walked both ways at once; a key longer than a chunk is walked up in chunks, then down.
 
-All walks take x to be finite. k(d) = sum of weights * exp(-rates * d); `own`, `fresh`, `strict`, `emit` and `state` mean what
-they mean in `recurrence.walk`.
+All walks take x to be finite. k(d) = sum of weights * exp(-rates * d); `own`, `fresh`, `strict`, `emit` and `state` mean
+what they mean in `recurrence.walk`.
 """
 
 import numpy as np
@@ -15,37 +15,37 @@ from tdlg._kernels import JIT
 from tdlg._kernels.layout import chunk_end
 from tdlg._kernels.vectors import as_bits, as_float, item, load, pointer, prefetch, store, vector, zeros
 
-CHUNK = 2048
+CHUNK = 2048  # events whose losses, values and sums (48 kB) stay in the second cache
 AHEAD = 24  # events between asking for a row of x and using it
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: added to a small float, it leaves the nearest integer in the low bits
-_INVERSE_FACTORIALS = tuple(1.0 / float(np.prod(np.arange(1.0, n + 1))) for n in range(14))
+_INVERSE_FACTORIALS = tuple(1.0 / float(np.prod(np.arange(1.0, n + 1))) for n in range(15))
 
 
 @jit(**JIT)
-def exp_of_negative(r):
-    """exp(-r) for r >= 0, to the last digit or two, and 0 beyond 708; without branches, so that loops of it are vectorised.
+def loss(r):
+    """exp(-r) - 1 for r >= 0, to the last digit or two; without branches, so that loops of it are vectorised.
 
-    exp(-r) = 2^n * exp(z) with n = round(-r / ln 2) and |z| <= ln 2 / 2, where the Taylor series to z^13 suffices.
+    exp(-r) = 2^n * exp(z) with n = round(-r / ln 2) and |z| <= ln 2 / 2, where the series to z^14 suffices for exp(z) - 1.
     """
-    a = -min(r, 708.0)
+    a = -min(r, 700.0)
     shifted = a * _LOG2_E + _ROUND
     n = shifted - _ROUND
     z = (a - n * _LN2_HIGH) - n * _LN2_LOW
-    total = _INVERSE_FACTORIALS[13]
-    for k in range(12, -1, -1):
+    total = _INVERSE_FACTORIALS[14]
+    for k in range(13, 0, -1):
         total = total * z + _INVERSE_FACTORIALS[k]
     power = as_float((as_bits(shifted) + 1023) << 52)
-    return total * power if r < 708.0 else 0.0
+    return (power - 1.0) + power * (total * z)
 
 
 @jit(**JIT)
-def _find_factors(gap, low, high, rate, factors):  # out: factors
-    """exp(-rate * gap[q]) for low <= q < high; 0 where a key begins, whatever the rate."""
+def _find_losses(gap, low, high, rate, losses):  # out: losses
+    """exp(-rate * gap[q]) - 1 for low <= q < high; -1 where a key begins, whatever the rate."""
     for q in range(high - low):
         distance = gap[low + q]
-        factors[q] = exp_of_negative(rate * distance) if distance < np.inf else 0.0
+        losses[q] = loss(rate * distance) if distance < np.inf else -1.0
 
 
 @jit(**JIT)
@@ -56,32 +56,34 @@ def _take(source, x, low, high, own, fresh, out, values, sums):  # out: values, 
 
 
 @jit(**JIT)
-def _run_up(factors, values, n, weight, s, sums):  # out: sums
+def _run_up(losses, values, n, weight, s, sums):  # out: sums
     """Give each event the sum of those before it; returns the sum at the event behind the last."""
     for q in range(n):
         sums[q] += weight * s
-        s = factors[q + 1] * s + factors[q + 1] * values[q]
+        s += values[q]
+        s += s * losses[q + 1]
     return s
 
 
 @jit(**JIT)
-def _run_down(factors, values, n, weight, s, sums):  # out: sums
+def _run_down(losses, values, n, weight, s, sums):  # out: sums
     """Give each event the sum of those behind it; returns the sum at the event before the first."""
     for q in range(n - 1, -1, -1):
         sums[q] += weight * s
-        s = factors[q] * s + factors[q] * values[q]
+        s += values[q]
+        s += s * losses[q]
     return s
 
 
 @jit(**JIT)
-def _meet(factors, values, n, weight, up, down, sums):  # out: sums
+def _meet(losses, values, n, weight, up, down, sums):  # out: sums
     """`_run_up` and `_run_down` in one loop, so that the processor works on one while it waits for the other."""
     for q in range(n):
         r = n - 1 - q
         sums[q] += weight * up
         sums[r] += weight * down
-        up = factors[q + 1] * up + factors[q + 1] * values[q]
-        down = factors[r] * down + factors[r] * values[r]
+        up, down = up + values[q], down + values[r]
+        up, down = up + up * losses[q + 1], down + down * losses[r]
 
 
 @jit(**JIT)
@@ -90,7 +92,7 @@ def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, b
 
     before, behind : the states at `first` and at `stop - 1` of what lies outside.
     """
-    values, sums, factors = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
+    values, sums, losses = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
     nothing = np.zeros(rates.size)
     low = first
     while low < stop:
@@ -99,8 +101,8 @@ def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, b
         if high - low <= CHUNK:
             _take(source, x, low, high, own, fresh, out, values, sums)
             for k in range(rates.size):
-                _find_factors(gap, low, high + 1, rates[k], factors)
-                _meet(factors, values, high - low, weights[k], front[k], back[k], sums)
+                _find_losses(gap, low, high + 1, rates[k], losses)
+                _meet(losses, values, high - low, weights[k], front[k], back[k], sums)
             out[low:high] = sums[: high - low]
         else:
             walk(gap, source, x, low, high, 1, rates, weights, False, True, own, fresh, front.copy(), out)
@@ -111,28 +113,28 @@ def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, b
 @jit(**JIT)
 def walk(gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk one way: give the sums of the events passed, or (not emit) only bring the state along. state : (rates,)."""
-    values, sums, factors = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
+    values, sums, losses = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
     waiting = np.zeros(rates.size)
     for start in range(first, stop, CHUNK * step):
         n = min(CHUNK, (stop - start) * step)
         low = start if step > 0 else start - n + 1
         _take(source, x, low, low + n, own, fresh, out, values, sums)
         for k in range(rates.size):
-            _find_factors(gap, low, low + n + 1, rates[k], factors)
+            _find_losses(gap, low, low + n + 1, rates[k], losses)
             if strict:
                 state[k], waiting[k] = _run_strictly(
-                    gap, low, factors, values, n, step, weights[k], state[k], waiting[k], sums
+                    gap, low, losses, values, n, step, weights[k], state[k], waiting[k], sums
                 )
             elif step > 0:
-                state[k] = _run_up(factors, values, n, weights[k], state[k], sums)
+                state[k] = _run_up(losses, values, n, weights[k], state[k], sums)
             else:
-                state[k] = _run_down(factors, values, n, weights[k], state[k], sums)
+                state[k] = _run_down(losses, values, n, weights[k], state[k], sums)
         if emit:
             out[low : low + n] = sums[:n]
 
 
 @jit(**JIT)
-def _run_strictly(gap, low, factors, values, n, step, weight, s, waiting, sums):  # out: sums
+def _run_strictly(gap, low, losses, values, n, step, weight, s, waiting, sums):  # out: sums
     """As `_run_up` or `_run_down`, where values at one time wait until time moves on."""
     shift = 1 if step > 0 else 0
     for at in range(n):
@@ -140,37 +142,34 @@ def _run_strictly(gap, low, factors, values, n, step, weight, s, waiting, sums):
         sums[q] += weight * s
         waiting += values[q]
         if gap[low + q + shift] > 0.0:
-            s = factors[q + shift] * (s + waiting)
+            s += waiting
+            s += s * losses[q + shift]
             waiting = 0.0
     return s, waiting
 
 
 @jit(**JIT)
 def walk_columns(
-    gap, source, x, column, first, stop, step, rates, weights, strict, emit, own, fresh, state, out
+    gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out
 ):  # out: state, out
-    """As `walk` for several columns of x at once, from `column` on: a lane is a column, and the rates take turns.
+    """As `walk` for several columns of x at once: a lane is a column, and the rates take turns.
 
-    out : (events, lanes); state : (rates, lanes). own : a tuple, one lane a column.
+    x : (columns of H, lanes); out : (events, lanes); state : (rates, lanes). own : a tuple, one lane a column.
     """
-    factors = np.empty((rates.size, CHUNK + 1))
+    losses = np.empty((rates.size, CHUNK + 1))
     waiting = np.zeros(out.shape[1])
     for start in range(first, stop, CHUNK * step):
         n = min(CHUNK, (stop - start) * step)
         low = start if step > 0 else start - n + 1
         for k in range(rates.size):
-            _find_factors(gap, low, low + n + 1, rates[k], factors[k])
-        _run_columns(
-            gap, source, x, column, low, low + n, step, weights, factors, strict, emit, own, fresh, waiting, state, out
-        )
+            _find_losses(gap, low, low + n + 1, rates[k], losses[k])
+        _run_columns(gap, source, x, low, low + n, step, weights, losses, strict, emit, own, fresh, waiting, state, out)
 
 
 @jit(**JIT)
-def walk_columns_both(
-    gap, source, x, column, first, stop, rates, weights, own, fresh, before, behind, out
-):  # out: out
+def walk_columns_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
     """As `walk_both` for several columns."""
-    factors = np.empty((rates.size, CHUNK + 1))
+    losses = np.empty((rates.size, CHUNK + 1))
     waiting = np.zeros(out.shape[1])
     state = np.empty_like(before)
     low = first
@@ -179,7 +178,7 @@ def walk_columns_both(
         whole = high - low <= CHUNK
         if whole:
             for k in range(rates.size):
-                _find_factors(gap, low, high + 1, rates[k], factors[k])
+                _find_losses(gap, low, high + 1, rates[k], losses[k])
         for step in (1, -1):
             state[:] = 0.0
             if step > 0 and low == first:
@@ -189,23 +188,23 @@ def walk_columns_both(
             start = fresh and step > 0
             if whole:
                 _run_columns(
-                    gap, source, x, column, low, high, step, weights, factors, False, True, own, start, waiting, state, out
+                    gap, source, x, low, high, step, weights, losses, False, True, own, start, waiting, state, out
                 )
             else:
                 way = (low, high, 1) if step > 0 else (high - 1, low - 1, -1)
-                walk_columns(gap, source, x, column, *way, rates, weights, False, True, own, start, state, out)
+                walk_columns(gap, source, x, *way, rates, weights, False, True, own, start, state, out)
         low = high
 
 
 @jit(**JIT)
 def _run_columns(
-    gap, source, x, column, low, high, step, weights, factors, strict, emit, own, fresh, waiting, state, out
+    gap, source, x, low, high, step, weights, losses, strict, emit, own, fresh, waiting, state, out
 ):  # out: waiting, state, out
-    """Walk up or down through the chunk low .. high - 1, whose factors were found."""
+    """Walk up or down through the chunk low .. high - 1, whose losses were found."""
     own_v = vector(own)
     gaps, sources, values, sums = pointer(gap), pointer(source), pointer(x), pointer(out)
-    states, w, f = pointer(state), pointer(weights), pointer(factors)
-    n_rates, lanes, n_columns, width = state.shape[0], out.shape[1], x.shape[1], factors.shape[1]
+    states, w, m = pointer(state), pointer(weights), pointer(losses)
+    n_rates, lanes, width = state.shape[0], out.shape[1], losses.shape[1]
     shift = 1 if step > 0 else 0
     held = load(pointer(waiting), 0, own_v)
     total = zeros(own_v)
@@ -213,15 +212,16 @@ def _run_columns(
         total = total + item(w, k) * load(states, k * lanes, own_v)
     for at in range(high - low):
         i = low + at if step > 0 else high - 1 - at
-        prefetch(values, item(sources, min(max(i + AHEAD * step, low), high - 1)) * n_columns + column)
-        value = load(values, item(sources, i) * n_columns + column, own_v)
+        prefetch(values, item(sources, min(max(i + AHEAD * step, low), high - 1)) * lanes)
+        value = load(values, item(sources, i) * lanes, own_v)
         if emit:
             store(sums, i * lanes, total + (own_v * value if fresh else load(sums, i * lanes, own_v)))
         held = held + value
         if not (strict and item(gaps, i + shift) == 0.0):
             total = zeros(own_v)
-            for k in range(n_rates):  # s_k <- factors[k] * (s_k + value)
-                s = item(f, k * width + i + shift - low) * (load(states, k * lanes, held) + held)
+            for k in range(n_rates):  # s_k <- (1 + losses[k]) * (s_k + value)
+                s = load(states, k * lanes, held) + held
+                s = s + s * item(m, k * width + i + shift - low)
                 store(states, k * lanes, s)
                 total = total + item(w, k) * s
             held = zeros(own_v)

@@ -21,10 +21,10 @@ AHEAD = 16  # edges between asking for a row of sums and using it
 
 
 @jit(**JIT)
-def walk(gap, source, x, column, first, stop, step, rates, coefs, strict, emit, own, fresh, state, out):  # out: state, out
+def walk(gap, source, x, first, stop, step, rates, coefs, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk over the events first, first + step, ... before stop, and give each the decayed sum of those passed.
 
-    x : (columns of H, any); the walk takes as many of its columns, from `column` on, as `out` has: (events, columns).
+    x : (columns of H, columns); out : (events, columns).
     strict : events at the same time do not see each other.
     emit : whether to write to `out`, or only to bring the state along.
     own : what an event's own value counts; fresh : whether `out` starts here, or is added to.
@@ -34,7 +34,7 @@ def walk(gap, source, x, column, first, stop, step, rates, coefs, strict, emit, 
     for i in range(first, stop, step):
         distance = gap[i + 1] if step > 0 else gap[i]
         for c in range(waiting.size):
-            value = np.float64(x[source[i], column + c])
+            value = np.float64(x[source[i], c])
             if emit:
                 total = own * value if fresh else np.float64(out[i, c])
                 for k in range(rates.size):
@@ -46,6 +46,17 @@ def walk(gap, source, x, column, first, stop, step, rates, coefs, strict, emit, 
                     factor = np.exp(-rates[k] * distance)
                     state[k, c] = factor * (state[k, c] + waiting[c]) if distance < np.inf else 0.0j
                 waiting[c] = 0.0
+
+
+@jit(**JIT)
+def take_lanes(x, column, first, stop, lanes):  # out: lanes
+    """Copy some columns of x, from `column` on, to where they lie well; lanes without a column are 0."""
+    n_columns = min(lanes.shape[1], x.shape[1] - column)
+    for i in range(first, stop):
+        for c in range(n_columns):
+            lanes[i, c] = x[i, column + c]
+        for c in range(n_columns, lanes.shape[1]):
+            lanes[i, c] = 0.0
 
 
 @jit(**JIT)
