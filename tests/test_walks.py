@@ -14,7 +14,7 @@ def test_losses_to_the_last_digits():
     assert loss(1e9) == loss(np.inf) == -1.0
 
 
-@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9, 1e-10])
 @pytest.mark.parametrize("per_bandwidth", [2, 31, 32, 33, 64, 1000])
 def test_equal_gaps_do_not_add_up_their_errors(tol, per_bandwidth):
     # The worst case of a table: every gap at the same distance from a cell's middle.

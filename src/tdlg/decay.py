@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay"]
 
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
-SMALLEST_TOL = 1e-12  # below it, rounding outweighs the approximation
+SMALLEST_TOL = 1e-10  # below it, rounding in long sums outweighs the approximation
 
 _UNITS = {  # seconds of a unit and its names; not "m", which may be a minute or a month
     1e-9: "ns nanosecond nanoseconds",

@@ -61,7 +61,8 @@ class LineGraph(LinearOperator):
     tol
         The largest error of a product: |error of H @ x| <= tol * max|x| * R, where R is the largest row sum of the square
         line graph of the columns, with self entries and both directions; where a mixture has negative weights, of their
-        absolute values. Laplace and NoDecay are exact but for rounding.
+        absolute values. Laplace and NoDecay are exact. Rounding comes on top: about 1e-16 for each edge that a node has
+        within a bandwidth.
     n_threads
         Threads of a product; every core when not given (the environment variable TDLG_NUM_THREADS sets another number).
         The same call gives the same bits; another number of threads may change the last ones.
