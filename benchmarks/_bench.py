@@ -116,7 +116,7 @@ def epinions_topology() -> TemporalEdges:
     return TemporalEdges(src[order], dst[order], np.sort(rng.uniform(0, 1e8, src.size)))
 
 
-def power_law(n_edges: int, exponent: float = 0.75, seed: int = 0) -> TemporalEdges:
+def power_law(n_edges: int, exponent: float = 0.65, seed: int = 0) -> TemporalEdges:
     """A network with hubs: the r-th of n_edges / 5 nodes has a degree in proportion to r ** -exponent; unsorted times."""
     rng = np.random.default_rng(seed)
     n_nodes = n_edges // 5

@@ -3,7 +3,6 @@ import pytest
 
 from tdlg import Gaussian, Laplace, LineGraph, TemporalEdges
 from tdlg._kernels.fading import loss
-from tdlg._kernels.layout import radix_argsort
 from tdlg.walks import walks_of
 
 
@@ -37,11 +36,3 @@ def test_vectors_and_plain_loops_give_the_same():
         for columns in (1, 8):
             X = rng.normal(size=(500, columns))
             np.testing.assert_allclose(H @ X, plain @ X, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("dtype", [np.uint64])
-@pytest.mark.parametrize("high", [1, 5, 2**11, 2**40, 2**64 - 1])
-def test_radix_argsort_is_stable(dtype, high):
-    keys = np.random.default_rng(0).integers(0, high, 3000, dtype, endpoint=True)
-    assert np.array_equal(radix_argsort(keys), np.argsort(keys, kind="stable"))
-    assert np.array_equal(radix_argsort(np.sort(keys)), np.arange(3000))

@@ -169,21 +169,10 @@ def own_columns(rows: TemporalEdges, cols: TemporalEdges) -> NDArray[np.int64]:
 
 def _time_order(edges: TemporalEdges, ticks: NDArray[Any]) -> NDArray[np.int32]:
     """The edges by time, those at one time in their own order."""
-    from tdlg._kernels.layout import radix_argsort
+    from tdlg._kernels.layout import stable_argsort
 
     # Converting to a shared clock keeps the order, so one order serves whatever clock.
-    return edges.cached(("time_order",), lambda: radix_argsort(_sortable(ticks)))
-
-
-def _sortable(ticks: NDArray[Any]) -> NDArray[np.uint64]:
-    """Unsigned integers in the same order, small where the times are whole numbers."""
-    if ticks.size == 0:
-        return np.empty(0, np.uint64)
-    if ticks.dtype == np.int64:
-        return ticks.view(np.uint64) - np.uint64(int(ticks.min()) % 2**64)  # wraps around, and so loses nothing
-    bits = (ticks + 0.0).view(np.uint64)  # + 0.0: minus zero and zero are one time
-    negative = bits >> np.uint64(63) == 1
-    return np.where(negative, ~bits, bits | np.uint64(1 << 63))
+    return edges.cached(("time_order",), lambda: stable_argsort(ticks))
 
 
 def _keys(
@@ -212,21 +201,21 @@ def _pair_keys(
     backwards: bool,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """Number the ordered pairs of nodes; rows may read theirs backwards."""
-    from tdlg._kernels.layout import dense_codes, radix_argsort
+    from tdlg._kernels.layout import dense_codes, stable_argsort
 
     if row_codes is col_codes and not backwards:
         row_codes = tuple(code[:0] for code in col_codes)  # type: ignore[assignment]
     src, dst = reversed(row_codes) if backwards else row_codes
     pairs = np.concatenate([_pair(src, dst, n_nodes), _pair(*col_codes, n_nodes)])
-    codes = dense_codes(pairs, radix_argsort(pairs))
+    codes = dense_codes(pairs, stable_argsort(pairs))
     n_keys = int(codes.max(initial=-1)) + 1
     row_keys = np.where((src < 0) | (dst < 0), np.int32(-1), codes[: src.size])[:, np.newaxis]
     col_keys = codes[src.size :][:, np.newaxis]
     return (row_keys if src.size else col_keys), col_keys, n_keys
 
 
-def _pair(src: NDArray[np.int32], dst: NDArray[np.int32], n_nodes: int) -> NDArray[np.uint64]:
-    return (src.astype(np.int64) * n_nodes + dst).astype(np.uint64)
+def _pair(src: NDArray[np.int32], dst: NDArray[np.int32], n_nodes: int) -> NDArray[np.int64]:
+    return src.astype(np.int64) * n_nodes + dst
 
 
 def _common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any], NDArray[Any], str | None]:

@@ -1,58 +1,95 @@
-"""Sort the ends of edges by (key, time) in linear time: a radix sort by time, then a placement by key.
+"""Sort the ends of edges by (key, time) in linear time: radix sorts, first by time, then by key.
 
 An *event* is an end of an edge, filed under its key (a node, or a pair of nodes). Events of one key lie together, in the
-order of their times, so that a walk along them meets every neighbour of every edge. All that a walk needs to know of time
-is the *gap* to the event before, infinite at the first event of a key.
+order of their times, so that a walk along them meets every neighbour of every edge. All that a walk needs to know of
+time is the *gap* to the event before, infinite at the first event of a key.
 """
 
 import numpy as np
 from numba import jit
 
 from tdlg._kernels import JIT
+from tdlg._kernels.vectors import pointer, prefetch
 
 DIGIT_BITS = 11  # 2,048 counters: as many as stay in the first cache beside the data
-_DIGIT_MASK = (1 << DIGIT_BITS) - 1
+AHEAD = 16  # edges between asking for one and filing it
+INDEX_BITS = 31  # of an edge's number
+RANK_BITS = 64 - INDEX_BITS
 
 
 @jit(**JIT)
-def radix_argsort(keys):
-    """A stable argsort of uint64 keys, least digit first; digits that all keys share cost one look."""
-    n = keys.size
-    order = np.arange(n).astype(np.int32)
-    if n < 2:
-        return order
-    same = keys[0]
-    different = np.uint64(0)
-    is_sorted = True
-    for i in range(1, n):
-        different |= keys[i] ^ same
-        if keys[i] < keys[i - 1]:
-            is_sorted = False
-    if is_sorted:
-        return order
-    other = np.empty(n, np.int32)
-    values, other_values = keys.copy(), np.empty(n, np.uint64)
-    for shift in range(0, 64, DIGIT_BITS):
-        if (different >> np.uint64(shift)) & np.uint64(_DIGIT_MASK) == 0:
-            continue
-        _sort_by_digit(values, order, np.uint64(shift), other_values, other)
-        values, other_values = other_values, values
-        order, other = other, order
+def stable_argsort(values):
+    """The order of int64 or float64 values, equal ones as they come.
+
+    Each value is ranked on a grid of 2^33 steps and packed with its number into one word, so that three digits sort all
+    but those that share a step; the few that do are compared.
+    """
+    n = values.size
+    if _is_sorted(values):
+        return np.arange(n).astype(np.int32)
+    low, high = values.min(), values.max()
+    words = np.empty(n, np.uint64)
+    exact = _rank(values, low, high, words)
+    shift = INDEX_BITS
+    other = np.empty(n, np.uint64)
+    while shift < 64:
+        if _sort_by_digit(words, np.uint64(shift), other):
+            words, other = other, words
+        shift += DIGIT_BITS
+    order = np.empty(n, np.int32)
+    for i in range(n):
+        order[i] = words[i] & np.uint64((1 << INDEX_BITS) - 1)
+    if not exact:
+        _compare_within_steps(values, words, order)
     return order
 
 
 @jit(**JIT)
-def _sort_by_digit(values, order, shift, out_values, out_order):  # out: out_values, out_order
-    cursor = np.zeros(_DIGIT_MASK + 2, np.int64)
+def _is_sorted(values):
+    for i in range(1, values.size):
+        if values[i] < values[i - 1]:
+            return False
+    return True
+
+
+@jit(**JIT)
+def _rank(values, low, high, words):  # out: words
+    """Rank of each value on the grid, above its number; returns whether equal ranks mean equal values."""
+    most = (1 << RANK_BITS) - 1
+    per_step = (np.float64(high) - np.float64(low)) / most
     for i in range(values.size):
-        cursor[np.int64((values[i] >> shift) & np.uint64(_DIGIT_MASK)) + 1] += 1
+        rank = np.uint64((values[i] - low) / per_step) if per_step > 1e-290 else np.uint64(0)
+        words[i] = (min(rank, np.uint64(most)) << np.uint64(INDEX_BITS)) | np.uint64(i)
+    return low == high
+
+
+@jit(**JIT)
+def _sort_by_digit(words, shift, other):  # out: other
+    """Sort by the digit at `shift`, stably; returns False, with nothing done, where all share it."""
+    mask = np.uint64((1 << DIGIT_BITS) - 1)
+    cursor = np.zeros((1 << DIGIT_BITS) + 1, np.int64)
+    for i in range(words.size):
+        cursor[np.int64((words[i] >> shift) & mask) + 1] += 1
+    if cursor.max() == words.size:
+        return False
     cursor = np.cumsum(cursor)
-    for i in range(values.size):
-        digit = np.int64((values[i] >> shift) & np.uint64(_DIGIT_MASK))
-        position = cursor[digit]
+    for i in range(words.size):
+        digit = np.int64((words[i] >> shift) & mask)
+        other[cursor[digit]] = words[i]
         cursor[digit] += 1
-        out_values[position] = values[i]
-        out_order[position] = order[i]
+    return True
+
+
+@jit(**JIT)
+def _compare_within_steps(values, words, order):  # out: order
+    first = 0
+    for i in range(1, order.size + 1):
+        if i < order.size and words[i] >> np.uint64(INDEX_BITS) == words[first] >> np.uint64(INDEX_BITS):
+            continue
+        if i - first > 1:
+            these = order[first:i].copy()
+            order[first:i] = these[np.argsort(values[these], kind="mergesort")]
+        first = i
 
 
 @jit(**JIT)
@@ -72,42 +109,76 @@ def place_symmetric(keys, n_keys, ticks, order):
     """File every end of every edge; an edge is both a row and a column.
 
     keys : (n_edges, ends) int32, -1 for an end that does not count; order : edges by time.
-    Returns source (edge of an event), gap (one longer, closed by an infinity) and slots (events of an edge; the number of
-    events stands for none).
+    Returns source (edge of an event), gap (one longer, closed by an infinity) and slots (events of an edge; the number
+    of events stands for none).
     """
-    n_edges, n_ends = keys.shape
-    cursor = _first_positions(keys, n_keys)
-    n_events = cursor[n_keys]
-    last = np.empty(n_keys, ticks.dtype)
-    seen = np.zeros(n_keys, np.bool_)
-    source = np.empty(n_events, np.int32)
-    gap = np.empty(n_events + 1, np.float64)
-    gap[n_events] = np.inf
-    slots = np.full((n_edges, n_ends), n_events, np.int32)
-    for edge in order:
-        for end in range(n_ends):
-            key = keys[edge, end]
-            if key < 0:
-                continue
-            position = cursor[key]
-            cursor[key] += 1
-            source[position] = edge
-            gap[position] = ticks[edge] - last[key] if seen[key] else np.inf
-            seen[key] = True
-            last[key] = ticks[edge]
-            slots[edge, end] = position
-    return source, gap, slots
+    n_ends = keys.shape[1]
+    n_events = _count(keys)
+    code, tick = np.empty(n_events, np.int64), np.empty(n_events, ticks.dtype)
+    position = 0
+    for i in range(order.size):
+        soon = order[min(i + AHEAD, order.size - 1)]
+        prefetch(pointer(keys), soon * n_ends)
+        prefetch(pointer(ticks), soon)
+        position = _file(keys, order[i], 0, ticks[order[i]], position, code, tick)
+    source, gap = _sort_by_key(code, tick, n_keys)
+    slots = np.full(keys.size, n_events, np.int32)
+    for event in range(n_events):
+        slots[source[event]] = event
+        source[event] //= n_ends
+    return source, gap, slots.reshape(keys.shape)
 
 
 @jit(**JIT)
-def _first_positions(keys, n_keys):
-    """Where the events of each key begin, and last their number."""
-    count = np.zeros(n_keys + 1, np.int64)
+def _count(keys):
+    n = 0
     for edge in range(keys.shape[0]):
-        for end in range(keys.shape[1]):
-            if keys[edge, end] >= 0:
-                count[keys[edge, end] + 1] += 1
-    return np.cumsum(count)
+        for e in range(keys.shape[1]):
+            n += keys[edge, e] >= 0
+    return n
+
+
+@jit(**JIT)
+def _file(keys, edge, offset, now, position, code, tick):  # out: code, tick
+    """Write down the events of an edge: key and number of the end in one code, and time; returns the next position."""
+    for e in range(keys.shape[1]):
+        if keys[edge, e] >= 0:
+            code[position] = (np.int64(keys[edge, e]) << 32) | (offset + edge * keys.shape[1] + e)
+            tick[position] = now
+            position += 1
+    return position
+
+
+@jit(**JIT)
+def _sort_by_key(code, tick, n_keys):
+    """Sort events, given by time, by key; events of one key stay in their order. Returns the ends' numbers and gap."""
+    n = code.size
+    other_code, other_tick = np.empty_like(code), np.empty_like(tick)
+    n_bits = 1
+    while (n_keys - 1) >> n_bits > 0:
+        n_bits += 1
+    n_passes = -(-n_bits // DIGIT_BITS)
+    digit_bits = -(-n_bits // n_passes)
+    mask = (1 << digit_bits) - 1
+    for turn in range(n_passes):
+        shift = 32 + turn * digit_bits
+        cursor = np.zeros(mask + 2, np.int64)
+        for i in range(n):
+            cursor[((code[i] >> shift) & mask) + 1] += 1
+        cursor = np.cumsum(cursor)
+        for i in range(n):
+            digit = (code[i] >> shift) & mask
+            position = cursor[digit]
+            cursor[digit] += 1
+            other_code[position], other_tick[position] = code[i], tick[i]
+        code, other_code = other_code, code
+        tick, other_tick = other_tick, tick
+    end, gap = np.empty(n, np.int32), np.empty(n + 1, np.float64)
+    gap[n] = np.inf
+    for i in range(n):
+        end[i] = code[i] & 0x7FFFFFFF
+        gap[i] = tick[i] - tick[i - 1] if i > 0 and code[i] >> 32 == code[i - 1] >> 32 else np.inf
+    return end, gap
 
 
 @jit(**JIT)
@@ -118,46 +189,43 @@ def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, row_orde
     Returns source and target (column and row of an event; their number stands for none), gap, row_slots, col_slots.
     """
     n_rows, n_cols, n_ends = row_keys.shape[0], col_keys.shape[0], col_keys.shape[1]
-    row_shares = _shared_ends(row_keys, col_keys, own)
-    new_row_keys = np.where(row_shares >= 0, np.int32(-1), row_keys)
-    cursor = _first_positions(col_keys, n_keys) + _first_positions(new_row_keys, n_keys)
-    n_events = cursor[n_keys]
-    last = np.empty(n_keys, col_ticks.dtype)
-    seen = np.zeros(n_keys, np.bool_)
-    source = np.full(n_events, n_cols, np.int32)
-    target = np.full(n_events, n_rows, np.int32)
-    gap = np.empty(n_events + 1, np.float64)
-    gap[n_events] = np.inf
-    row_slots = np.full((n_rows, n_ends), n_events, np.int32)
-    col_slots = np.full((n_cols, n_ends), n_events, np.int32)
-    r = c = 0
-    while r < n_rows or c < n_cols:
-        is_col = r == n_rows or (c < n_cols and col_ticks[col_order[c]] <= row_ticks[row_order[r]])
-        edge = col_order[c] if is_col else row_order[r]
-        now = col_ticks[edge] if is_col else row_ticks[edge]
-        c, r = (c + 1, r) if is_col else (c, r + 1)
-        for end in range(n_ends):
-            key = col_keys[edge, end] if is_col else new_row_keys[edge, end]
-            if key < 0:
-                continue
-            position = cursor[key]
-            cursor[key] += 1
-            gap[position] = now - last[key] if seen[key] else np.inf
-            seen[key] = True
-            last[key] = now
-            if is_col:
-                source[position] = edge
-                col_slots[edge, end] = position
-            else:
-                target[position] = edge
-                row_slots[edge, end] = position
+    shares = _shared_ends(row_keys, col_keys, own)
+    new_row_keys = np.where(shares >= 0, np.int32(-1), row_keys)
+    n_events = _count(col_keys) + _count(new_row_keys)
+    code, tick = np.empty(n_events, np.int64), np.empty(n_events, col_ticks.dtype)
+    r = c = position = 0
+    while r < n_rows or c < n_cols:  # merge the two by time
+        if r == n_rows or (c < n_cols and col_ticks[col_order[c]] <= row_ticks[row_order[r]]):
+            col = col_order[c]
+            position = _file(col_keys, col, 0, col_ticks[col], position, code, tick)
+            c += 1
+        else:
+            row = row_order[r]
+            position = _file(new_row_keys, row, col_keys.size, row_ticks[row], position, code, tick)
+            r += 1
+    end, gap = _sort_by_key(code, tick, n_keys)
+
+    slots = np.full(col_keys.size + row_keys.size, n_events, np.int32)
+    for event in range(n_events):
+        slots[end[event]] = event
+    col_slots = slots[: col_keys.size].reshape(col_keys.shape)
+    row_slots = slots[col_keys.size :].reshape(row_keys.shape)
     for row in range(n_rows):
-        for end in range(n_ends):
-            if row_shares[row, end] >= 0:
-                position = col_slots[own[row], row_shares[row, end]]
-                row_slots[row, end] = position
-                target[position] = row
-    return source, target, gap, row_slots, col_slots
+        for e in range(n_ends):
+            if shares[row, e] >= 0:
+                row_slots[row, e] = col_slots[own[row], shares[row, e]]
+    return _owners(col_slots, n_events), _owners(row_slots, n_events), gap, row_slots, col_slots
+
+
+@jit(**JIT)
+def _owners(slots, n_events):
+    """The edge of each event; the number of edges where it has none."""
+    owner = np.full(n_events, slots.shape[0], np.int32)
+    for edge in range(slots.shape[0]):
+        for e in range(slots.shape[1]):
+            if slots[edge, e] < n_events:
+                owner[slots[edge, e]] = edge
+    return owner
 
 
 @jit(**JIT)
