@@ -43,7 +43,8 @@ def machine() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():
         name = next((line.split(":")[1].strip() for line in info.open() if line.startswith("model name")), name)
-    return f"{name}, {os.cpu_count()} cores; Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}"
+    versions = f"Python {platform.python_version()}, numpy {np.__version__}, numba {numba.__version__}"
+    return f"{name}, {os.cpu_count()} cores; {versions}"
 
 
 def interleaved(works: dict[str, Callable[[], object]], repeats: int = 15) -> dict[str, float]:

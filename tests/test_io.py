@@ -45,6 +45,12 @@ FILES = {
     "blanks after commas": "3, 1, 10\n1, 7, 20\n3, 7, 20\n",
     "comments": "% a graph, signed\n# u v t\n3 1 10\n# half\n1 7 20\n%\n3 7 20\n# end",
     "blank lines": "\n3,1,10\n\n1,7,20\n  \n3,7,20\n\n",
+    "double colons": "3::1::10\n1::7::20\n3::7::20\n",
+    "cr": "src,dst,time\r3,1,10\r\r1,7,20\r3,7,20\r",
+    "names in a comment": "# a graph\n#time\tFromNodeId\tToNodeId\n# of three edges in all\n10\t3\t1\n20\t1\t7\n20\t3\t7\n",
+    "names in a comment with commas": "% bip\n% dst, src, time\n% 3 4\n1 3 10\n7 1 20\n7 3 20\n",
+    "comments of prose": "# three plain words\n# Nodes: 3 Edges: 3\n3\t1\t10\n1\t7\t20\n3\t7\t20\n",
+    "a header below a comment": "# src dst time\ndst,src,time\n1,3,10\n7,1,20\n7,3,20\n",
     "crlf": "src,dst,time\r\n3,1,10\r\n\r\n1,7,20\r\n3,7,20\r\n",
     "quotes": '"src","dst","time"\n"3","1","10"\n"1","7","20"\n"3","7","20"\n',
     "byte order mark": "\ufeff3,1,10\n1,7,20\n3,7,20\n",
@@ -112,6 +118,44 @@ def test_header_only_is_no_edges(write):
     assert edges.n_nodes == 0
 
 
+@pytest.mark.parametrize("header", [None, False])
+def test_names_in_a_comment(write, header):
+    path = write("# FromNodeId\tToNodeId\tSign\n1\t2\t-1\n2\t3\t1\n")
+    with pytest.raises(ReadError, match=r"No column has a usual name for 'time'. The columns are \['FromNodeId', 'To"):
+        read_edges(path, header=header)
+    assert rows(read_edges(path, src=0, dst=1, time=2, header=header)) == [(1, 2, -1), (2, 3, 1)]
+    assert rows(read_edges(path, time="Sign", header=header)) == [(1, 2, -1), (2, 3, 1)]
+    path = write("# a b c kind\n1 2 5 x\n2 3 6 y\n")
+    edges = read_edges(path, src="a", dst="b", time="c", features=["kind"], header=header)
+    assert rows(edges) == [(1, 2, 5), (2, 3, 6)]
+    assert edges.feature_names == ("kind",)
+    with pytest.raises(ReadError, match="4 columns and no names"):
+        read_edges(path, header=header)
+
+
+@pytest.mark.parametrize(
+    ("first", "options"),
+    [
+        ("ann,bob,31 Jan 2020", {}),
+        ("ann,bob,2020/1/31 10:00", {}),
+        ("ann,bob,Friday 31 January 2020", {}),
+        ("ann,bob,January the 31st 2020", {"time_format": "%B the %dst %Y"}),
+        ("ann,bob,31012020T", {"time_format": "%d%m%YT"}),
+    ],
+)
+def test_a_first_row_with_a_date_is_no_header(write, first, options):
+    edges = read_edges(write(f"{first}\n{first}\n"), src=0, dst=1, time=2, separator=",", **options)
+    assert len(edges) == 2
+    assert str(edges.time[0])[:10] == "2020-01-31"
+    assert len(read_edges(write(f"a,b,when\n{first}\n"), src=0, dst=1, time=2, separator=",", **options)) == 1
+
+
+def test_a_first_row_without_its_time_is_no_header(write):
+    with pytest.raises(ReadError, match=r"data row 1 \(src='ann', dst='bob', time='NA'\)"):
+        read_edges(write("ann,bob,NA\nbob,cat,2020-01-31\n"), src=0, dst=1, time=2)
+    assert len(read_edges(write(",src,dst,time\n0,ann,bob,5\n"))) == 1
+
+
 def test_header_can_be_told(write):
     path = write("a,b,c\nd,e,5\n")
     with pytest.raises(ReadError, match=r"No column has a usual name for 'src'. The columns are \['a', 'b', 'c'\]"):
@@ -149,6 +193,42 @@ def test_ids_with_leading_zeros_stay_text(write):
     assert read_edges(write("007,7,1\n7,007,2\n")).node_ids.tolist() == ["007", "7"]
 
 
+@pytest.mark.parametrize("other", ["x", "007", "true", "99999999999999999999"])
+def test_an_id_is_of_one_type_in_both_columns(write, other):
+    path = write(f"a,b,time\n1,2,0\n2,{other},1\n1,{other},1\n")
+    assert sorted(read_edges(path, src="a", dst="b").node_ids.tolist()) == sorted(["1", "2", other])
+    assert read_edges(path, src="a", dst="b", bipartite=True).node_ids.tolist()[:2] == [1, 2]
+
+
+def test_a_frame_keeps_the_types_of_its_ids():
+    frame = pd.DataFrame({"src": [1, 2], "dst": ["2", "1"], "time": [0, 1]})
+    assert from_frame(frame).node_ids.tolist() == [1, "2", 2, "1"]
+
+
+@pytest.mark.parametrize("separator", ["::", " - ", "§"])
+def test_any_separator(write, separator):
+    lines = [["u1", f'"x{separator}y"', "5"], ["u2", "", "6"]]
+    path = write("\n".join(separator.join(line) for line in lines))
+    with pytest.raises(ReadError, match=r"missing id in data row 2"):
+        read_edges(path, separator=separator)
+    assert rows(read_edges(write(separator.join(lines[0])), separator=separator)) == [("u1", f"x{separator}y", 5)]
+    with pytest.raises(ReadError, match=rf"data row 2 has 2 fields.*'u2{separator}6'"):
+        read_edges(write(f"{separator.join(lines[0])}\nu2{separator}6"), separator=separator)
+
+
+def test_features_that_share_a_name_are_told_apart(write):
+    edges = read_edges(write("src,dst,time,x,x,y\n1,2,3,4,5,6\n"), features=[3, 4, 5])
+    assert edges.feature_names == ("x (column 3)", "x (column 4)", "y")
+    assert edges.features.tolist() == [[4, 5, 6]]
+
+
+def test_positions_may_be_of_numpy(write):
+    path = write("5,1,2,0.5,0.25\n")
+    edges = read_edges(path, src=np.int64(1), dst=np.int32(2), time=np.int64(0), features=np.array([3, 4]))
+    assert rows(edges) == [(1, 2, 5)]
+    assert edges.features.tolist() == [[0.5, 0.25]]
+
+
 IDS = st.text(st.characters(categories=["L", "N"], include_characters=' ,;"|#'), min_size=1, max_size=6)
 
 
@@ -184,6 +264,7 @@ def test_what_polars_writes_reads_back(tmp_path, edges):
         (["01/02/2020", "03/04/2020"], {"time_format": "%d/%m/%Y"}, ["2020-02-01", "2020-04-03"]),
         (["01/02/2020", "03/04/2020"], {"time_format": "%m/%d/%Y"}, ["2020-01-02", "2020-03-04"]),
         (["20200131", "20200201"], {"time_format": "%Y%m%d"}, ["2020-01-31", "2020-02-01"]),
+        (["31.50", "1.5"], {"time_format": "%d.%M"}, ["1900-01-31T00:50", "1900-01-01T00:05"]),
         (
             ["31.1.2020 5:06 PM", "1.2.2020 1:00 AM"],
             {"time_format": "%d.%m.%Y %I:%M %p"},
@@ -222,7 +303,12 @@ def test_numbers_as_dates_in_a_frame():
         ("# only\n% comments\n", {}, "the file has no rows"),
         ("1\n2\n3\n", {}, r"only one column found; the first line is '1'. Pass separator="),
         ("1,2,3\n", {"separator": ";"}, r"only one column found with separator=';'; the first line is '1,2,3'"),
-        ("1,2,3\n", {"separator": "::"}, r"'separator' must be one character.*Got '::'"),
+        ("1,2,3\n", {"separator": "::"}, r"only one column found with separator='::'; the first line is '1,2,3'"),
+        ("1,2,3\n", {"separator": ""}, r"'separator' must be text.*Got '' instead"),
+        ("1,2,3\n", {"separator": "\n"}, r"'separator' must be text.*line ends"),
+        ("1,2,3\n", {"separator": 3}, r"'separator' must be text.*Got 3 instead"),
+        ("x" * 200_000 + "\n", {}, r"only one column found"),
+        ("x" * 200_000 + ",1,2\n4,5\n", {"header": False}, r"cannot be read as csv|data row 2 has 2 fields"),
         ("1,2,3\n4,5\n6,7,8\n", {}, r"data row 2 has 2 fields, the first line has 3: '4,5'. Correct"),
         ("1,2,3\n4,5,6,7\n6,7,8\n", {}, r"data row 2 has 4 fields, the first line has 3: '4,5,6,7'"),
         ("1 2 3\n4 5\n", {}, r"data row 2 has 2 fields"),
@@ -240,6 +326,9 @@ def test_numbers_as_dates_in_a_frame():
         ("src,dst,time\na,b,1\n", {"features": "x"}, r"No column 'x' for 'features'"),
         ("src,user,dst,time\na,b,c,1\n", {}, r"More than one column may be 'src': \['src', 'user'\]. Pass src='src'"),
         ("src,x,time\na,b,1\n", {}, r"No column has a usual name for 'dst'.*Pass dst="),
+        ("src,dst,time\na,b,1\n", {"dst": "src"}, r"The column 'src' is 'dst', and no other is 'src'.*Pass src="),
+        ("src,dst,time\na,b,1\n", {"features": 1.5}, r"'features' must be a name or a position.*Got 1.5"),
+        ("src,dst,time\na,b,1\n", {"features": True}, r"'features' must be a name or a position.*Got True"),
         ("src,dst,time\na,b,1\n", {"src": "dst", "dst": 1}, r"'dst' is both 'src' and 'dst'.*Pass dst="),
         (
             "x,x,time\na,b,1\n",
@@ -258,6 +347,13 @@ def test_numbers_as_dates_in_a_frame():
         ("a,b,2020-01-01Z\nc,d,2020-01-01\n", {}, r"data row 2.*zone.*or none"),
         ("a,b,2020-01-01\n", {"time_format": "%d/%m/%Y"}, r"'2020-01-01'.*not of time_format='%d/%m/%Y'"),
         ("a,b,2020-01-01\n", {"time_unit": "s"}, r"'time_unit' 's' is for numbers.*Leave it out"),
+        (
+            "a,b,1\nc,d,1e20\n",
+            {"time_unit": "s"},
+            r"'time' in data row 2.*beyond.*datetime64\[s\].*Check the time_unit",
+        ),
+        ("a,b,1.5\nc,d,1e18\n", {"time_unit": "s"}, r"'time' in data row 2.*beyond.*datetime64\[us\]"),
+        ("a,b,99999999999999999999\n", {}, r"'time' in data row 1.*is 99999999999999999999, beyond int64"),
         ("a,b,1\n", {"time_unit": "h"}, r"'time_unit' must be one of \('s', 'ms', 'us', 'ns'\). Got 'h'"),
         ("a,b,1,x\nc,d,2,y\n", {"time": 2, "weight": 3}, r"'weight' must hold numbers. Got 'x'"),
     ],
@@ -289,6 +385,37 @@ def test_what_is_no_parquet_says_so(write, content):
         read_edges(write(content, "edges.parquet"))
 
 
+def test_a_damaged_body_of_parquet_says_so(tmp_path):
+    path = tmp_path / "edges.parquet"
+    pl.DataFrame({name: range(5000) for name in ("src", "dst", "time")}).write_parquet(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:50] + b"\xff" * 2000 + content[2050:])
+    with pytest.raises(ReadError, match=r"not a parquet file, or it is damaged.*write it again"):
+        read_edges(path)
+
+
+@pytest.mark.parametrize("options", [{"separator": ","}, {"header": True}])
+def test_options_of_csv_are_refused_for_parquet(tmp_path, options):
+    pl.DataFrame(FRAME).write_parquet(tmp_path / "edges.pq")
+    with pytest.raises(ReadError, match=r"(separator|header)=.* is for csv files.*Leave it out"):
+        read_edges(tmp_path / "edges.pq", **options)
+
+
+@pytest.mark.parametrize(
+    "times", [[1.5], [datetime(2020, 1, 1)], pd.to_datetime(["2020-01-01T00:00Z"]), pl.Series([datetime(2020, 1, 1)])]
+)
+def test_a_format_is_refused_for_what_is_no_text(times):
+    frame = pd.DataFrame({"src": [1], "dst": [2], "time": times})
+    with pytest.raises(ReadError, match=r"'time_format' is for text and whole numbers.*Leave it out"):
+        from_frame(frame, time_format="%Y")
+
+
+def test_a_frame_with_two_columns_of_one_name_says_so():
+    frame = pd.DataFrame([[1, 2, 3, 4]], columns=["src", "dst", "time", "time"])
+    with pytest.raises(ReadError, match=r"'frame' must differ in name. Got \['src', 'dst', 'time', 'time'\].*Rename"):
+        from_frame(frame)
+
+
 @pytest.mark.parametrize("frame", [5, [[1, 2, 3]], np.zeros((2, 3)), "edges.csv"])
 def test_what_is_no_frame_says_so(frame):
     with pytest.raises(ReadError, match=r"'frame' must be a dataframe.*Use TemporalEdges\(src, dst, time\)"):
@@ -303,6 +430,10 @@ def test_a_frame_with_a_missing_id_shows_its_row():
 
 @pytest.mark.needs("data")
 def test_real_files_have_their_known_sizes(data_dir):
+    with pytest.raises(ReadError, match="No column has a usual name for 'time'"):
+        read_edges(data_dir / "soc-sign-epinions.txt.gz")
+    named = read_edges(data_dir / "escorts.edges", label="class_label", bipartite=True)
+    assert (named.n_edges, np.unique(named.label).tolist()) == (50_632, [-1, 0, 1])
     alpha = read_edges(data_dir / "soc-sign-bitcoinalpha.csv", label=2, time=3, time_unit="s")
     assert (alpha.n_edges, alpha.n_nodes) == (24_186, 3_783)
     assert str(alpha.time.min())[:10] == "2010-11-08"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -28,8 +29,9 @@ class TemporalEdges:
 
     The edges are rows of a frozen table, in the caller's order: they need not be sorted by time. A slice is
     a view of some rows of the same table and knows which (`rows`), so that a train and a test part of one
-    table never mistake an edge for another. Integer ids, times and float features are kept without a copy,
-    memory-mapped ones too; every array given out is read-only.
+    table never mistake an edge for another. Arrays that can be written to are copied, so that no later change
+    of theirs changes the edges; integer ids, times, labels and float features that are memory-mapped or
+    read-only (`array.flags.writeable = False`) are kept as they are. Every array given out is read-only.
 
     Parameters
     ----------
@@ -45,8 +47,8 @@ class TemporalEdges:
     weight
         A finite number an edge.
     features
-        A 2-D array, a dict of columns, or a dataframe. Columns of strings are stored as codes, see
-        `feature_categories`; NaN is a missing value.
+        A 2-D array, a dict of columns, or a dataframe. Columns of strings and pandas' categories are stored
+        as codes, see `feature_categories`; NaN is a missing value.
     bipartite
         Whether the ids of `src` and of `dst` are of two kinds, so that the user 1 and the item 1 are two
         nodes.
@@ -166,8 +168,8 @@ class TemporalEdges:
         return () if self._table.features is None else self._table.features.names
 
     @property
-    def feature_categories(self) -> dict[str, tuple[str, ...]]:
-        """Categories of each column of strings, sorted: a code k in `features` stands for the k-th."""
+    def feature_categories(self) -> dict[str, tuple[Hashable, ...]]:
+        """Categories of each column of strings or categories, sorted: a code k in `features` stands for the k-th."""
         return {} if self._table.features is None else dict(self._table.features.categories)
 
     # ---- nodes: those of the whole table, also for a slice
@@ -229,7 +231,8 @@ class TemporalEdges:
             return other.src_code, other.dst_code
         if self.bipartite != other.bipartite:
             raise EdgesError(
-                f"The 'other' edges have bipartite={other.bipartite}, these have bipartite={self.bipartite}. "
+                f"One of the two sets of edges is bipartite and the other is not: these have "
+                f"bipartite={self.bipartite}, those looked up have bipartite={other.bipartite}. "
                 f"Make both with the same bipartite=."
             )
         found = read_only(self._table.positions_of(other._table))
@@ -291,7 +294,10 @@ class TemporalEdges:
         return self._view(self._table, self._rows, labels)
 
     def cached(self, key: Hashable, build: Callable[[], T]) -> T:
-        """Give what `build()` returned when first called for this key and these edges; it is not pickled."""
+        """Give what `build()` returned when first called for this key and these edges; it is not pickled.
+
+        For this package's own use, to keep what is derived from the edges beside them.
+        """
         with self._lock:
             if key not in self._cache:
                 self._cache[key] = build()
@@ -318,7 +324,7 @@ class TemporalEdges:
         return self  # frozen
 
     def __repr__(self) -> str:
-        parts = [f"{len(self):,} edges", f"{self.n_nodes:,} nodes", *self._described()]
+        parts = [_count(len(self), "edge"), _count(self.n_nodes, "node"), *self._described()]
         return f"TemporalEdges({', '.join(parts)})"
 
     def _described(self) -> list[str]:
@@ -328,11 +334,11 @@ class TemporalEdges:
             values = self._label[self.labelled]
             n_values = len(set(values)) if values.dtype == object else len(np.unique(values))
             n_unknown = len(self) - len(values)
-            parts.append(f"label: {n_values:,} values" + (f" ({n_unknown:,} unknown)" if n_unknown else ""))
+            parts.append(f"label: {_count(n_values, 'value')}" + (f" ({n_unknown:,} unknown)" if n_unknown else ""))
         if self._table.weight is not None:
             parts.append("weight")
         if self.feature_names:
-            parts.append(f"{len(self.feature_names):,} features")
+            parts.append(_count(len(self.feature_names), "feature"))
         return [*parts, "bipartite"] if self.bipartite else parts
 
 
@@ -435,8 +441,10 @@ def _row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
         return key if isinstance(key, slice) else slice(None)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         raise EdgesError(f"A key of edges must choose rows. Got {key} instead. Use edges[{key}:{key + 1}].")
-    index = np.asarray(key)
-    if index.dtype.kind == "b" or (index.dtype == object and set(map(type, index)) == {bool}):
+    index = np.empty((0, 0))
+    with suppress(ValueError):  # of lists that differ in length
+        index = np.asarray(key)
+    if index.dtype.kind == "b" or (index.dtype == object and set(map(type, index.flat)) == {bool}):
         return _from_mask(index.astype(bool), n_edges)
     if index.ndim == 1 and (index.dtype.kind in "iu" or not len(index)):
         return _from_positions(index.astype(np.int64), n_edges)
@@ -465,6 +473,8 @@ def _from_positions(index: NDArray[np.int64], n_edges: int) -> NDArray[np.int64]
 def _as_slice(rows: Rows) -> slice | NDArray[np.int64]:
     if not isinstance(rows, range):
         return rows
+    if not rows:
+        return slice(0, 0)  # range(-1, -1, -1) is empty, slice(-1, None, -1) is not
     return slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
 
 
@@ -472,4 +482,8 @@ def _span(time: NDArray[Any]) -> str:
     first, last = time.min(), time.max()
     if time.dtype.kind == "M":
         return f"{first.astype('datetime64[D]')} to {last.astype('datetime64[D]')}"
-    return f"time {first} to {last}"
+    return f"time {first:.10g} to {last:.10g}" if time.dtype.kind == "f" else f"time {first} to {last}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -11,7 +11,15 @@ class TdlgError(ValueError):
 
 
 class EdgesError(TdlgError):
-    """The values given do not make temporal edges: lengths, ids, times, labels, features."""
+    """The values given do not make temporal edges: lengths, ids, times, labels, features.
+
+    Attributes
+    ----------
+    row
+        Position of the row that is wrong, counted from 0; None where it is not one row.
+    """
+
+    row: int | None = None
 
 
 class ReadError(TdlgError):

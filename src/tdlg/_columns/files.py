@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tdlg._columns.text import MISSING_WORDS, numbers
+from tdlg._columns.times import reads_as_time
 from tdlg.exceptions import ReadError
 
 if TYPE_CHECKING:
@@ -19,26 +20,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Source", "csv_source"]
 
-SEPARATORS = ("\t", ";", "|", ",", " ")  # a comma may be a decimal point, a blank may be inside a date
-MISSING_WORDS = ("na", "nan", "null", "none", "n/a")
-NOT_A_NUMBER = r"^[+-]?0\d|^[+-]?\d{20}"  # 007 is a code, and more digits than int64 has an id
+SEPARATORS = ("\t", ";", "|", ",", "::", " ")  # a comma may be a decimal point, a blank may be inside a date
+STAND_IN = "\x1f"  # for a separator of several characters: polars and csv take one
+CODE = r"^[+-]?0\d"  # 007 is no number
+NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
 SAMPLE_LINES = 50
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table whose columns are read only when it is known which are wanted."""
+    """A table whose columns are read only when it is known which are wanted.
+
+    `read` takes the positions that are wanted and, for text that has no types of its own, those whose
+    types must agree and those to be left as text. `comments` are lines above the table that may be names.
+    """
 
     origin: str
     names: list[str]
     has_names: bool
     first_row: list[str]
-    read: Callable[[list[int]], dict[int, Any]]
+    read: Callable[[list[int], set[int], set[int]], dict[int, Any]]
+    comments: list[list[str]] = field(default_factory=list)
 
 
-def csv_source(path: Path, separator: str | None, header: bool | None) -> Source:
+def csv_source(path: Path, separator: str | None, header: bool | None, time_format: str | None) -> Source:
     """Look at the first lines of a csv file for its separator and names; see `tdlg.io.read_edges`."""
-    text = _text(path)
+    text, comments = _text(path)
     lines = _decoded(text.split(b"\n", SAMPLE_LINES)[:SAMPLE_LINES], path)
     separator = _found_separator(lines, path) if separator is None else _checked_separator(separator)
     if separator == " ":
@@ -46,31 +53,35 @@ def csv_source(path: Path, separator: str | None, header: bool | None) -> Source
     first = _fields(lines[0], separator)
     if len(first) == 1:
         raise ReadError(
-            f"{path}: only one column found with separator={separator!r}; the first line is {lines[0]!r}. "
+            f"{path}: only one column found with separator={separator!r}; the first line is {lines[0][:80]!r}. "
             f"Pass the right separator=."
         )
-    has_names = _looks_like_names(first) if header is None else header
+    has_names = _looks_like_names(first, time_format) if header is None else header
     body = text.partition(b"\n")[2] if has_names else text
     names = first if has_names else [str(k) for k in range(len(first))]
 
-    def read(positions: list[int]) -> dict[int, Any]:
-        return _read_columns(body, separator, len(first), positions, path)
+    def read(positions: list[int], alike: set[int], as_text: set[int]) -> dict[int, Any]:
+        columns = _read_columns(body, separator, len(first), positions, path)
+        return _typed_columns(columns, alike, as_text)
 
-    return Source(str(path), names, has_names, first, read)
+    return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))
 
 
-def _text(path: Path) -> bytes:
-    """The file's bytes without byte order mark, comments and blank lines."""
+def _text(path: Path) -> tuple[bytes, list[str]]:
+    """The file's bytes without byte order mark, comments and blank lines; and the comments above the table."""
     text = _unpacked(path).removeprefix(b"\xef\xbb\xbf")
-    text = text[re.match(rb"(?:[#%].*(?:\n|$)|[ \t\r]*\n)*", text).end() :]  # type: ignore[union-attr]
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    start = re.match(rb"(?:[#%].*(?:\n|$)|[ \t]*\n)*", text).end()  # type: ignore[union-attr]
+    comments, text = text[:start].decode(errors="replace").split("\n"), text[start:]
     if any(sign in text for sign in (b"\n#", b"\n%")):
         text = re.sub(rb"\n[#%].*", b"", text)
-    if any(sign in text for sign in (b"\n\n", b"\n\r", b"\n ", b"\n\t")):  # looking is faster than replacing
-        text = re.sub(rb"\n[ \t\r]*(?=\n)", b"", text)
-    text = text.rstrip(b"\r\n") + b"\n" if text.strip() else b""
+    if any(sign in text for sign in (b"\n\n", b"\n ", b"\n\t")):  # looking is faster than replacing
+        text = re.sub(rb"\n[ \t]*(?=\n)", b"", text)
+    text = text.rstrip(b"\n") + b"\n" if text.strip() else b""
     if not text:
         raise ReadError(f"{path}: the file has no rows. Check that it was written or downloaded in full.")
-    return text
+    return text, comments
 
 
 def _unpacked(path: Path) -> bytes:
@@ -88,7 +99,7 @@ def _unpacked(path: Path) -> bytes:
 
 def _decoded(lines: list[bytes], path: Path) -> list[str]:
     try:
-        decoded = [line.rstrip(b"\r").decode() for line in lines if line]
+        decoded = [line.decode() for line in lines if line]
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
     if any("\0" in line for line in decoded):
@@ -100,18 +111,41 @@ def _not_utf8(path: Path, error: Exception) -> ReadError:
     return ReadError(f"{path}: the text is not UTF-8 ({error}). Save it in UTF-8, or pass a dataframe to from_frame.")
 
 
-def _checked_separator(separator: str) -> str:
+def _checked_separator(separator: Any) -> str:
     if separator in (r"\s+", r"\s"):
         return " "
-    if len(separator.encode()) != 1:
-        raise ReadError(f"The 'separator' must be one character, or ' ' for runs of blanks. Got {separator!r} instead.")
+    if not isinstance(separator, str) or not separator or set(separator) & set('"\r\n'):
+        raise ReadError(
+            f"The 'separator' must be text without quotes or line ends, such as ',' or '::', or ' ' for runs of "
+            f"blanks. Got {separator!r} instead."
+        )
     return separator
+
+
+def _sign(separator: str) -> str:
+    return separator if len(separator.encode()) == 1 else STAND_IN
 
 
 def _fields(line: str, separator: str) -> list[str]:
     if separator == " ":
         line = re.sub(r"[ \t]+", " ", line.strip())
-    return [field.strip() for field in next(csv.reader([line], delimiter=separator), [])]
+    sign = _sign(separator)
+    line = line.replace(separator, sign)
+    try:
+        fields = next(csv.reader([line], delimiter=sign), [])
+    except csv.Error:  # longer than the reader allows
+        fields = line.split(sign)
+    return [value.strip() for value in fields]
+
+
+def _possible_names(comments: list[str], separator: str, n_columns: int) -> list[list[str]]:
+    """Comments with as many words as the table has columns, split as it is or otherwise, at blanks last."""
+    signs = SEPARATORS if separator == " " else (separator, *SEPARATORS)
+    found = []
+    for line in comments[-SAMPLE_LINES:]:
+        splits = [_fields(line.lstrip("#% \t"), sign) for sign in signs]
+        found += [fields for fields in splits if len(fields) == n_columns][:1]
+    return found
 
 
 def _found_separator(lines: list[str], path: Path) -> str:
@@ -124,87 +158,91 @@ def _found_separator(lines: list[str], path: Path) -> str:
         for separator, found in counts.items():
             if median_low(found) >= least:
                 return separator
-    raise ReadError(f"{path}: only one column found; the first line is {lines[0]!r}. Pass separator=.")
+    raise ReadError(f"{path}: only one column found; the first line is {lines[0][:80]!r}. Pass separator=.")
 
 
-def _looks_like_names(fields: list[str]) -> bool:
-    number_or_date = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|nan$", re.I)
-    return not any(number_or_date.match(field) for field in fields)
+def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
+    """Whether no field is a number, a date or a word for a missing one; pandas leaves a name empty."""
+
+    def is_value(text: str) -> bool:
+        return bool(NUMBER_OR_DATE.match(text)) or text.lower() in MISSING_WORDS or reads_as_time(text, time_format)
+
+    return not any(is_value(text) for text in fields if text)
 
 
 def _single_blanks(text: bytes) -> bytes:
     """Runs of blanks and tabs to one blank, none at either end of a line; most files need no change."""
     if b"\t" in text or b"  " in text:
         text = re.sub(rb"[ \t]+", b" ", text)
-    if text[:1] == b" " or b"\n " in text or b" \n" in text or b" \r" in text or text.endswith(b" "):
-        text = re.sub(rb"(?m)^ | (?=\r?$)", b"", text)
+    if text[:1] == b" " or b"\n " in text or b" \n" in text:
+        text = re.sub(rb"(?m)^ | $", b"", text)
     return text
 
 
-def _read_columns(body: bytes, separator: str, n_columns: int, positions: list[int], path: Path) -> dict[int, Any]:
+def _read_columns(
+    body: bytes, separator: str, n_columns: int, positions: list[int], path: Path
+) -> dict[int, pl.Series]:
+    """The wanted columns as text, blanks around it dropped and nothing as null."""
     import polars as pl
 
+    sign = _sign(separator)
+    if sign != separator:
+        body = body.replace(separator.encode(), sign.encode())
     names = [f"column_{k}" for k in range(n_columns)]
     last = n_columns - 1
     if not body:
-        return {position: np.empty(0, np.int64) for position in positions}
+        return {position: pl.Series([], dtype=pl.String) for position in positions}
     try:
         frame = pl.read_csv(
             body,
             has_header=False,
-            separator=separator,
+            separator=sign,
             schema=dict.fromkeys(names, pl.String),
             columns=[names[position] for position in sorted({*positions, last})],
         )
     except pl.exceptions.PolarsError as error:
         raise _bad_line(body, separator, n_columns, path, error) from None
-    ends = separator.encode()
-    n_empty = body.count(ends + b"\n") + body.count(ends + b"\r\n") + body.endswith((ends, ends + b"\r"))
-    if frame[names[last]].null_count() > n_empty:  # a null that is no empty field: the line was too short
+    if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is no empty field
         raise _bad_line(body, separator, n_columns, path, None)
-    return {position: _typed(frame[names[position]]) for position in positions}
+    columns = {position: frame[names[position]].str.strip_chars() for position in positions}
+    if sign != separator:
+        columns = {k: text.str.replace_all(sign, separator, literal=True) for k, text in columns.items()}
+    return {k: text.replace("", None) for k, text in columns.items()}
 
 
 def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Exception | None) -> ReadError:
     """Look for the line that has too many or too few fields, to show it."""
     try:
-        lines = body.decode().splitlines()
+        lines = body.decode().rstrip("\n").split("\n")
     except UnicodeDecodeError as not_utf8:
         return _not_utf8(path, not_utf8)
-    for row, fields in enumerate(csv.reader(lines, delimiter=separator)):
-        if len(fields) != n_columns:
-            return ReadError(
-                f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: "
-                f"{separator.join(fields)!r}. Correct that row, or pass the right separator=."
-            )
+    with suppress(csv.Error):
+        for row, fields in enumerate(csv.reader(lines, delimiter=_sign(separator))):
+            if len(fields) != n_columns:
+                return ReadError(
+                    f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: "
+                    f"{separator.join(fields)!r}. Correct that row, or pass the right separator=."
+                )
     return ReadError(f"{path}: the file cannot be read as csv ({error}). Check its quotes and separator=.")
 
 
+def _typed_columns(columns: dict[int, pl.Series], alike: set[int], as_text: set[int]) -> dict[int, pl.Series]:
+    """Each column by its own values; those alike as text if one of them is, so that no 2 is also a "2"."""
+    typed = {k: text if k in as_text else _typed(text) for k, text in columns.items()}
+    kinds = {"number" if typed[k].dtype.is_numeric() else str(typed[k].dtype) for k in alike}
+    return {**typed, **{k: columns[k] for k in alike}} if len(kinds) > 1 else typed
+
+
 def _typed(text: pl.Series) -> pl.Series:
-    """Text as integers, floats or booleans where all of it is, else as it is; empty is missing."""
+    """Text as integers, floats or booleans where all of it is, else as it is."""
     import polars as pl
 
-    text = text.str.strip_chars()
-    missing = text.is_null() | (text == "")
-    plain = pl.select(pl.when(~missing).then(text)).to_series()
-    numbers = None if plain.str.contains(NOT_A_NUMBER).any() else _numbers(plain)
-    if numbers is not None:
-        return numbers
-    truth = plain.str.to_lowercase()
-    if len(plain) and truth.is_in(["true", "false"]).all() and not truth.null_count():
+    if not len(text):
+        return text.cast(pl.Int64)
+    read = None if text.str.contains(CODE).any() else numbers(text)
+    if read is not None:
+        return read
+    truth = text.str.to_lowercase()
+    if len(text) and truth.is_in(["true", "false"]).all() and not truth.null_count():
         return truth == "true"
-    return plain
-
-
-def _numbers(text: pl.Series) -> pl.Series | None:
-    """Integers or floats if all of the text is numbers or words for a missing one."""
-    import polars as pl
-
-    for dtype in (pl.Int64, pl.Float64):
-        numbers = text.cast(dtype, strict=False)
-        failed = text.filter(numbers.is_null() & text.is_not_null())
-        if failed.str.to_lowercase().is_in(MISSING_WORDS).all() and len(failed) < len(text):
-            return numbers
-        if failed.str.contains(r"^[+-]?\d{19}$").any():  # beyond int64: floats would take two ids for one
-            return None
-    return None
+    return text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.take import BadRowError, Column, as_column, first_null, read_only
+from tdlg._columns.take import Column, as_column, bad_row, converted, first_null, frozen, read_only
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,6 +23,8 @@ Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
 def as_ids(values: Any, name: str) -> Column:
     """Check a column of ids: none missing; whole floats become integers, as a 2-D float array needs.
 
+    Integers come frozen; all else is soon turned into codes.
+
     Examples
     --------
     >>> as_ids([1.0, 2.0], "src")
@@ -31,7 +33,7 @@ def as_ids(values: Any, name: str) -> Column:
     column = as_column(values, name)
     row = first_null(column)
     if row is not None:
-        raise BadRowError(
+        raise bad_row(
             f"The '{name}' has a missing id in {{row}}. Drop that row, or give the node an id.",
             row,
         )
@@ -41,6 +43,8 @@ def as_ids(values: Any, name: str) -> Column:
         return _whole(column)
     if column.dtype.kind == "u":
         return _signed(column)
+    if column.dtype.kind == "i":
+        return frozen(column)
     return np.array(list(column), object) if column.dtype.kind in "mM" else column
 
 
@@ -80,14 +84,14 @@ def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
 def _whole(column: NDArray[Any]) -> NDArray[Any]:
     within = np.abs(column) < 2.0**63
     if within.all() and (column == np.floor(column)).all():
-        return column.astype(np.int64)
+        return converted(column, np.int64)
     return column
 
 
 def _signed(column: NDArray[Any]) -> NDArray[Any]:
     """Unsigned as int64; ids beyond it are kept as python integers."""
     if column.dtype.itemsize < 8 or not len(column) or column.max() <= np.iinfo(np.int64).max:
-        return column.astype(np.int64)
+        return converted(column, np.int64)
     return column.astype(object)
 
 
@@ -140,7 +144,7 @@ def _first_appearances(src: list[Any], dst: list[Any]) -> dict[Hashable, int]:
         try:
             index.setdefault(value, len(index))
         except TypeError:
-            raise BadRowError(
+            raise bad_row(
                 f"The '{name}' has an id that cannot be hashed in {{row}}: {value!r}. "
                 f"Pass ids such as numbers, strings or tuples.",
                 row,

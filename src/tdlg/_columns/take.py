@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,33 +15,28 @@ from tdlg.exceptions import EdgesError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["BadRowError", "Column", "as_column", "first_null", "is_text", "read_only"]
+__all__ = ["Column", "as_column", "bad_row", "converted", "first_null", "frozen", "read_only", "row_name", "sealed"]
 
 Column: TypeAlias = "NDArray[Any] | pl.Series"
 
 
-class BadRowError(EdgesError):
-    """One row is wrong; `io` catches this to show the row as it stands in the file.
+def bad_row(message: str, row: int) -> EdgesError:
+    """Make the error of one wrong row, named where the message has `{row}`; `io` puts its own name there."""
+    error = EdgesError(message.replace("{row}", row_name(row)))
+    error.row = row
+    return error
 
-    Parameters
-    ----------
-    message
-        With `{row}` where the row is to be named.
-    row
-        Its position, counted from 0.
-    """
 
-    def __init__(self, message: str, row: int = 0) -> None:
-        super().__init__(message.replace("{row}", f"row {row} (counted from 0)"))
-        self.message = message
-        self.row = row
+def row_name(row: int) -> str:
+    """How errors name a row."""
+    return f"row {row} (counted from 0)"
 
 
 def as_column(values: Any, name: str) -> Column:
     """Take a list, numpy array, or pandas, polars or pyarrow column as one of the two plain forms.
 
     Missing values become NaN among numbers, NaT among datetimes and None (null) among all else. Datetimes
-    with a time zone are moved to UTC.
+    with a time zone are moved to UTC. What is not the caller's own memory comes read-only, see `frozen`.
 
     Parameters
     ----------
@@ -70,11 +66,6 @@ def as_column(values: Any, name: str) -> Column:
     raise _not_a_column(values, name)
 
 
-def is_text(column: Column) -> bool:
-    """Whether the column is the polars form, that of strings."""
-    return not isinstance(column, np.ndarray)
-
-
 def first_null(column: Column) -> int | None:
     """Position of the first missing value, or None."""
     if not isinstance(column, np.ndarray):
@@ -92,9 +83,32 @@ def first_null(column: Column) -> int | None:
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Give a view that cannot be written through; the caller's own array stays as it was."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return sealed(array.view())
+
+
+def sealed(array: NDArray[Any]) -> NDArray[Any]:
+    """Mark an array of our own making as read-only, so that `frozen` need not copy it."""
+    array.flags.writeable = False
+    return array
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Give an array that its maker cannot change: a copy, unless it is read-only already or memory-mapped."""
+    return _private(array) if array.flags.writeable else array
+
+
+def converted(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Give the array itself if it has the dtype, else a sealed copy."""
+    return array if array.dtype == dtype else sealed(array.astype(dtype))
+
+
+def _private(array: NDArray[Any]) -> NDArray[Any]:
+    base: Any = array
+    while base is not None:
+        if isinstance(base, mmap.mmap):
+            return array
+        base = getattr(base, "base", None)
+    return sealed(array.copy(order="K"))
 
 
 def _not_a_column(values: Any, name: str) -> EdgesError:
@@ -124,7 +138,7 @@ def _from_numpy(array: NDArray[Any], name: str) -> Column:
         return _from_strings(array.tolist())
     if kind in "SV":
         return _objects(array.tolist())
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return converted(array, array.dtype.newbyteorder("="))
 
 
 def _from_polars(series: Any, name: str) -> Column:
@@ -142,10 +156,12 @@ def _from_polars(series: Any, name: str) -> Column:
         series = series.cast(pl.Float64)
     elif isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if str(dtype) in ("Int128", "UInt128"):  # numpy has none
+        return _from_objects(series.to_list())
     if series.dtype.is_numeric() or (series.dtype.is_temporal() and dtype != pl.Time):
-        return _from_numpy(series.to_numpy(), name)
+        return _from_numpy(sealed(series.to_numpy()), name)
     if dtype == pl.Boolean and not series.null_count():
-        return cast("NDArray[Any]", series.to_numpy())
+        return sealed(series.to_numpy())
     return _from_objects(series.to_list())
 
 
@@ -160,8 +176,10 @@ def _from_pandas(values: Any, name: str) -> Column:
         raise _not_a_column(values, name)
     if getattr(values.dtype, "tz", None) is not None:
         # numpy's datetime64 of a zoned pandas column is its UTC
-        return cast("NDArray[Any]", values.to_numpy(dtype=f"datetime64[{values.dtype.unit}]"))
-    return _from_numpy(np.asarray(values.to_numpy()), name)
+        return _private(values.to_numpy(dtype=f"datetime64[{values.dtype.unit}]"))
+    array = np.asarray(values.to_numpy())
+    # a read-only array of pandas too changes with its column
+    return _from_numpy(array if array.dtype.kind == "O" else _private(array), name)
 
 
 def _is_null(value: Any) -> bool:
@@ -187,7 +205,7 @@ def _from_objects(values: list[Any]) -> Column:
     if known and all(_is_number(kind) for kind in known):
         return _from_numbers(values, known, None in values)
     if known and types == known and all(issubclass(kind, bool | np.bool_) for kind in known):
-        return np.array(values, bool)
+        return sealed(np.array(values, bool))
     return _objects(values)
 
 
@@ -197,9 +215,9 @@ def _is_number(kind: type) -> bool:
 
 def _from_numbers(values: list[Any], types: set[type], has_null: bool) -> NDArray[Any]:
     if has_null or not all(issubclass(kind, int | np.integer) for kind in types):
-        return np.array([np.nan if value is None else float(value) for value in values])
+        return sealed(np.array([np.nan if value is None else float(value) for value in values]))
     try:
-        return np.array(values, np.int64)
+        return sealed(np.array(values, np.int64))
     except OverflowError:
         return _objects(values)
 
@@ -217,4 +235,4 @@ def _objects(values: list[Any]) -> NDArray[Any]:
     column = np.empty(len(values), object)
     for i, value in enumerate(values):  # column[:] would spread tuples over a second dimension
         column[i] = value
-    return column
+    return sealed(column)

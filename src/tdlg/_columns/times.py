@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.take import BadRowError, as_column, first_null
+from tdlg._columns.take import as_column, bad_row, converted, first_null, frozen, sealed
+from tdlg._columns.text import MISSING_WORDS, numbers
 from tdlg.exceptions import EdgesError
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["UNITS", "as_times"]
+__all__ = ["UNITS", "as_times", "from_numbers", "reads_as_time"]
 
 UNITS = ("s", "ms", "us", "ns")
-MISSING_WORDS = ("", "na", "nan", "nat", "null", "none", "n/a")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = (
     r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?)?"
@@ -53,7 +54,39 @@ def as_times(values: Any, name: str = "time", time_format: str | None = None) ->
     """
     column = as_column(values, name)
     if not isinstance(column, np.ndarray):
-        return _from_text(column, name, time_format)
+        ticks, unit = _from_text(column, name, time_format)
+        return sealed(ticks), unit
+    ticks, unit = _from_array(column, name)
+    return frozen(ticks), unit
+
+
+def reads_as_time(text: str, time_format: str | None) -> bool:
+    """Whether this one text is a time: a number, a date in a form of `as_times` or of the format."""
+    for written in (None, time_format):
+        with suppress(EdgesError):
+            as_times([text], time_format=written)
+            return True
+    return False
+
+
+def from_numbers(ticks: NDArray[Any], unit: str, name: str = "time") -> NDArray[Any]:
+    """Make datetimes of numbers of a unit since 1970; parts of a unit are kept, in a finer one."""
+    if ticks.dtype.kind == "f":
+        if unit != "ns" and (ticks != np.floor(ticks)).any():
+            finer, factor = {"s": ("us", 1e6), "ms": ("us", 1e3), "us": ("ns", 1e3)}[unit]
+            ticks, unit = ticks * factor, finer
+        beyond = np.abs(ticks) >= 2.0**63
+        if beyond.any():
+            raise bad_row(
+                f"The '{name}' in {{row}} is beyond what datetime64[{unit}] holds. "
+                f"Check the time_unit: it may be a finer one, such as 'ms'. Or leave it out.",
+                int(np.argmax(beyond)),
+            )
+        ticks = sealed(np.round(ticks).astype(np.int64))
+    return ticks.view(f"datetime64[{unit}]")
+
+
+def _from_array(column: NDArray[Any], name: str) -> Ticks:
     kind = column.dtype.kind
     if kind in "iu":
         return _integers(column, name), None
@@ -64,6 +97,8 @@ def as_times(values: Any, name: str = "time", time_format: str | None = None) ->
         raise _missing(name, row)
     if kind == "M":
         return _datetimes(column, name)
+    if kind == "O" and len(column) and all(isinstance(value, int | np.integer) for value in column):
+        return _integers(column, name), None
     if kind == "O":
         return _datetimes(_from_datetime_objects(column, name), name)
     raise EdgesError(
@@ -72,28 +107,30 @@ def as_times(values: Any, name: str = "time", time_format: str | None = None) ->
     )
 
 
-def _missing(name: str, row: int) -> BadRowError:
-    return BadRowError(f"The '{name}' is missing in {{row}}. Drop that row: an edge needs a time.", row)
+def _missing(name: str, row: int) -> EdgesError:
+    return bad_row(f"The '{name}' is missing in {{row}}. Drop that row: an edge needs a time.", row)
 
 
 def _integers(column: NDArray[Any], name: str) -> NDArray[np.int64]:
-    if column.dtype == np.uint64 and (column > np.uint64(np.iinfo(np.int64).max)).any():
-        row = int(np.argmax(column > np.uint64(np.iinfo(np.int64).max)))
-        raise BadRowError(
-            f"The '{name}' in {{row}} is {column[row]}, beyond int64. Subtract a start, or pass floats.", row
-        )
-    return column.astype(np.int64, copy=False)
+    if column.dtype in (np.uint64, object):
+        beyond = (column > np.iinfo(np.int64).max) | (column < np.iinfo(np.int64).min)
+        if beyond.any():
+            row = int(np.argmax(beyond))
+            raise bad_row(
+                f"The '{name}' in {{row}} is {column[row]}, beyond int64. Subtract a start, or pass floats.", row
+            )
+    return converted(column, np.int64)
 
 
 def _floats(column: NDArray[Any], name: str) -> NDArray[np.float64]:
     finite = np.isfinite(column)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise BadRowError(
+        raise bad_row(
             f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. Drop that row: an edge needs a time.",
             row,
         )
-    return column.astype(np.float64, copy=False)
+    return converted(column, np.float64)
 
 
 def _datetimes(column: NDArray[Any], name: str) -> Ticks:
@@ -102,11 +139,11 @@ def _datetimes(column: NDArray[Any], name: str) -> Ticks:
     unit = own if own in UNITS else "ns" if own in ("ps", "fs", "as") else "s"
     if (own, step) == (unit, 1):
         return column.view(np.int64), unit
-    stored = column.astype(f"datetime64[{unit}]")
+    stored = sealed(column.astype(f"datetime64[{unit}]"))
     lost = stored.astype(column.dtype) != column
     if lost.any():
         row = int(np.argmax(lost))
-        raise BadRowError(
+        raise bad_row(
             f"The '{name}' in {{row}} is {column[row]}, which datetime64[{unit}] cannot hold. "
             f"Pass datetimes in s, ms, us or ns, or plain numbers.",
             row,
@@ -119,14 +156,14 @@ def _from_datetime_objects(column: NDArray[Any], name: str) -> NDArray[Any]:
     naive = np.empty(len(column), object)
     for row, value in enumerate(column):
         if not isinstance(value, datetime.date | np.datetime64):
-            raise BadRowError(
+            raise bad_row(
                 f"The '{name}' must hold numbers or datetimes. Got {value!r} in {{row}}. "
                 f"Pass all numbers, all datetimes, or all text.",
                 row,
             )
         zoned[row], naive[row] = _in_utc(value)
     _check_zones(zoned, name)
-    return np.array(naive.tolist(), "datetime64")
+    return sealed(np.array(naive.tolist(), "datetime64"))
 
 
 def _in_utc(value: Any) -> tuple[bool, np.datetime64]:
@@ -142,9 +179,9 @@ def _in_utc(value: Any) -> tuple[bool, np.datetime64]:
 def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
     if zoned.any() and not zoned.all():
         row = int(np.argmax(zoned != zoned[0]))
-        has, had = ("has none", "have one") if zoned[0] else ("has one", "have none")
-        raise BadRowError(
-            f"The '{name}' in {{row}} {has}, a time zone, where the rows before it {had}. "
+        has, had = ("no", "have one") if zoned[0] else ("a", "have none")
+        raise bad_row(
+            f"The '{name}' in {{row}} has {has} time zone, and the rows before it {had}. "
             f"Give all times a zone, or none.",
             row,
         )
@@ -157,25 +194,16 @@ def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
         raise _missing(name, int(np.argmax(missing)))
     if time_format is not None:
         return _by_format(text, name, time_format)
-    numbers = _numbers(text)
-    if numbers is not None:
-        return as_times(numbers, name)
+    read = numbers(text)
+    if read is not None:
+        return as_times(read, name)
+    if len(text) and text.str.contains(r"^[+-]?\d+$").all():
+        return as_times([int(value) for value in text], name)  # some are beyond int64, which it says
     return _by_pattern(text, name)
 
 
-def _numbers(text: pl.Series) -> pl.Series | None:
-    import polars as pl
-
-    for dtype in (pl.Int64, pl.Float64):
-        if not text.head(1).cast(dtype, strict=False).null_count():
-            numbers = text.cast(dtype, strict=False)
-            if not numbers.null_count():
-                return numbers
-    return None
-
-
-def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> BadRowError:
-    return BadRowError(
+def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> EdgesError:
+    return bad_row(
         f"The '{name}' in {{row}} is {text[row]!r}, which is not {wanted}. "
         f'Correct or drop that row, or say how all times are written, such as time_format="%d.%m.%Y %H:%M".',
         row,
@@ -183,25 +211,56 @@ def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> BadRowErro
 
 
 def _by_format(text: pl.Series, name: str, time_format: str) -> Ticks:
+    """Read by polars, which is fast; what it cannot read is left to `datetime.strptime`, whose word is final."""
+    read = _by_polars(text, name, time_format)
+    if read is None or read.null_count():
+        return _by_strptime(text, name, time_format, read)
+    return _coarsest(as_times(read, name))
+
+
+def _by_polars(text: pl.Series, name: str, time_format: str) -> pl.Series | None:
     import polars as pl
 
-    unit = "ns" if "%f" in time_format or "%9f" in time_format else "us"
+    chrono = time_format.replace(".%f", "%.f")  # polars' own %f counts nanoseconds, whatever the digits
+    if "%f" in chrono:
+        return None
     try:
-        read = text.str.strptime(pl.Datetime(cast(Any, unit)), time_format, strict=False)
-    except pl.exceptions.PolarsError as error:
-        raise EdgesError(
-            f"The 'time_format' {time_format!r} does not describe a date: {error}. "
-            f'Pass a format such as "%Y-%m-%d %H:%M:%S".'
-        ) from None
-    if read.null_count():
-        raise _unreadable(text, name, int(np.argmax(read.is_null().to_numpy())), f"of time_format={time_format!r}")
-    return _coarsest(as_times(read, name))
+        read = text.str.strptime(pl.Datetime("us"), chrono, strict=False)
+        if not text.str.contains(r"\.\d{7}").any() and "%9f" not in chrono:
+            return read
+        fine = text.str.strptime(pl.Datetime("ns"), chrono, strict=False)
+    except pl.exceptions.PolarsError:
+        return None
+    if (fine.dt.year() != read.dt.year()).any():
+        raise _far_nanoseconds(name)
+    return fine
+
+
+def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series | None) -> Ticks:
+    unread = 0 if tried is None else int(np.argmax(tried.is_null().to_numpy()))
+    no_row = tried is None or tried.null_count() == len(tried)
+    values = text.to_list()
+
+    def read(row: int) -> datetime.datetime:
+        try:
+            return datetime.datetime.strptime(values[row], time_format)
+        except ValueError as error:
+            if no_row and ("bad directive" in str(error) or "stray" in str(error)):
+                raise EdgesError(
+                    f"The 'time_format' {time_format!r} does not describe a date: {error}. "
+                    f'Pass a format such as "%Y-%m-%d %H:%M:%S".'
+                ) from None
+            raise _unreadable(text, name, row, f"of time_format={time_format!r}") from None
+
+    if values:
+        read(unread)  # if this one is wrong, the others need no reading
+    return _coarsest(as_times([read(row) for row in range(len(values))], name))
 
 
 def _coarsest(times: Ticks) -> Ticks:
     """The same times in the coarsest unit that loses nothing."""
     ticks, unit = times
-    while unit != "s" and not (ticks % 1000).any():
+    while unit not in ("s", None) and not (ticks % 1000).any():
         ticks, unit = ticks // 1000, UNITS[UNITS.index(str(unit)) - 1]
     return ticks, unit
 
@@ -241,7 +300,7 @@ def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict
         raise _unreadable(text, name, row, "in the same order of day and month as the other rows")
     if not day_first and not month_first and (first != second).any():
         row = int(np.argmax(first != second))
-        raise BadRowError(
+        raise bad_row(
             f"The '{name}' is ambiguous: {text[row]!r} in {{row}} can be day/month or month/day. "
             f'Pass time_format="%d/%m/%Y" if the day comes first, time_format="%m/%d/%Y" if the month does.',
             row,
@@ -293,6 +352,10 @@ def _with_fraction(seconds: NDArray[np.int64], parts: pl.DataFrame, name: str) -
     if power == 0:
         return seconds, "s"
     if power == 3 and np.abs(seconds).max() >= 2**63 // 10**9:
-        raise EdgesError(f"The '{name}' has nanoseconds far from 1970, beyond int64. Write 6 digits of a second.")
+        raise _far_nanoseconds(name)
     fraction = parts.select(fraction=parts["fraction"].fill_null("").str.pad_end(3 * power, "0"))
     return seconds * 1000**power + _number(fraction, "fraction"), UNITS[power]
+
+
+def _far_nanoseconds(name: str) -> EdgesError:
+    return EdgesError(f"The '{name}' has nanoseconds far from 1970, beyond int64. Write 6 digits of a second.")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.take import BadRowError, Column, as_column
+from tdlg._columns.frames import eager_frame
+from tdlg._columns.take import Column, as_column, bad_row, converted, frozen, sealed
 from tdlg.exceptions import EdgesError
 
 __all__ = ["Features", "as_features", "as_labels", "as_weights", "known"]
@@ -21,7 +23,7 @@ class Features(NamedTuple):
 
     matrix: NDArray[np.floating[Any]]
     names: tuple[str, ...]
-    categories: dict[str, tuple[str, ...]]
+    categories: dict[str, tuple[Hashable, ...]]
 
 
 def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
@@ -34,7 +36,7 @@ def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
     """
     column = as_column(values, name)
     if not isinstance(column, np.ndarray):
-        return np.array(column.to_list(), object)
+        return sealed(np.array(column.to_list(), object))
     kind = column.dtype.kind
     if kind in "mMc":
         raise EdgesError(
@@ -43,10 +45,10 @@ def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
         )
     if kind == "f":
         _check_no_infinity(column, name)
-        return column.astype(np.float64, copy=False)
+        return frozen(converted(column, np.float64))
     if kind == "O":
         _check_one_kind(column, name)
-    return column
+    return frozen(column)
 
 
 def known(label: NDArray[Any]) -> NDArray[np.bool_]:
@@ -66,18 +68,19 @@ def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
     finite = np.isfinite(column)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise BadRowError(
+        raise bad_row(
             f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. "
             f"Drop that row, or give it a weight such as 1.",
             row,
         )
-    return column.astype(np.float64, copy=False)
+    return frozen(converted(column, np.float64))
 
 
-def as_features(values: Any, name: str = "features") -> Features:
+def as_features(values: Any, name: str = "features") -> Features | None:
     """Take a 2-D array, a mapping of columns, a dataframe or one column as a matrix of features.
 
-    Columns of strings become codes, positions in their sorted categories; NaN is a missing value.
+    Columns of strings and pandas' categories become codes, positions in their sorted categories; NaN is a
+    missing value. A mapping or a dataframe without columns has no features: None.
 
     Examples
     --------
@@ -87,8 +90,13 @@ def as_features(values: Any, name: str = "features") -> Features:
     """
     if isinstance(values, Mapping):
         return _from_columns(dict(values), name)
+    if hasattr(values, "toarray"):
+        raise EdgesError(
+            f"The '{name}' must be dense. Got {type(values).__name__} of shape {values.shape} instead. "
+            f"Pass {name}.toarray()."
+        )
     if hasattr(type(values), "columns"):  # asked of the class: a lazy frame would find them out
-        return _from_columns(_columns_of(values), name)
+        return _from_columns(_columns_of(values, name), name)
     array = _as_matrix(values, name)
     if array is None:
         return _from_columns({"feature_0": values}, name)
@@ -106,7 +114,7 @@ def _check_no_infinity(column: NDArray[Any], name: str) -> None:
     infinite = np.isinf(column)
     if infinite.any():
         row = int(np.argmax(infinite))
-        raise BadRowError(
+        raise bad_row(
             f"The '{name}' must be finite, or NaN where missing. Got {column[row]} in {{row}}. "
             f"Replace it by a number, or by NaN.",
             row,
@@ -118,18 +126,15 @@ def _check_one_kind(column: NDArray[Any], name: str) -> None:
     for row, value in enumerate(column):
         first = value if first is None else first
         if value is not None and type(value) is not type(first):
-            raise BadRowError(
+            raise bad_row(
                 f"The '{name}' mixes {type(first).__name__} and {type(value).__name__}: {first!r}, and "
                 f"{value!r} in {{row}}. Pass labels of one type, such as [str(y) for y in label].",
                 row,
             )
 
 
-def _columns_of(frame: Any) -> dict[str, Any]:
-    import narwhals as nw
-
-    table = nw.from_native(frame)
-    eager = table.collect() if isinstance(table, nw.LazyFrame) else table
+def _columns_of(frame: Any, name: str) -> dict[str, Any]:
+    eager = eager_frame(frame, name)
     return {str(column): eager.get_column(column).to_native() for column in eager.columns}
 
 
@@ -137,7 +142,7 @@ def _as_matrix(values: Any, name: str) -> NDArray[Any] | None:
     """The array if it has two dimensions, None if it is one column."""
     array = values if isinstance(values, np.ndarray) else None
     if array is None and isinstance(values, list | tuple) and len(values) and np.ndim(values[0]) == 1:
-        array = np.asarray(values)
+        array = _stacked(values, name)
     if array is None or array.ndim == 1:
         return None
     if array.ndim != 2:
@@ -148,32 +153,49 @@ def _as_matrix(values: Any, name: str) -> NDArray[Any] | None:
     return np.asarray(array)
 
 
+def _stacked(rows: Sequence[Any], name: str) -> NDArray[Any]:
+    try:
+        return sealed(np.array(rows))
+    except ValueError:
+        wanted = len(rows[0])
+        odd = next((k for k, row in enumerate(rows) if np.ndim(row) != 1 or len(row) != wanted), 0)
+    raise bad_row(
+        f"The '{name}' must have {wanted} values in each row, as in the first. Got {rows[odd]!r} in {{row}}. "
+        f"Correct that row.",
+        odd,
+    )
+
+
 def _checked_matrix(array: NDArray[Any], names: tuple[str, ...], name: str) -> NDArray[np.floating[Any]]:
     if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
+        array = converted(array, np.float64)
     for start in range(0, len(array), CHUNK):
         infinite = np.isinf(array[start : start + CHUNK])
         if infinite.any():
             row, column = (int(k) for k in np.argwhere(infinite)[0])
-            raise BadRowError(
+            raise bad_row(
                 f"The '{name}' must be finite, or NaN where missing. Got {array[start + row, column]} "
                 f"in column {names[column]!r}, {{row}}. Replace it by a number, or by NaN.",
                 start + row,
             )
-    return array
+    return frozen(array)
 
 
-def _from_columns(columns: dict[str, Any], name: str) -> Features:
+def _from_columns(columns: dict[Any, Any], name: str) -> Features | None:
     names = tuple(str(column) for column in columns)
-    categories: dict[str, tuple[str, ...]] = {}
+    if not names:
+        return None
+    if len(set(names)) < len(names):
+        raise EdgesError(f"The columns of '{name}' must differ in name. Got {list(columns)} instead. Rename them.")
+    categories: dict[str, tuple[Hashable, ...]] = {}
     parts = []
     for column, values in zip(names, columns.values(), strict=True):
-        numbers, found = _feature(as_column(values, column), column, name)
+        numbers, found = _feature(values, column, name)
         parts.append(numbers)
         if found is not None:
             categories[column] = found
     _check_lengths(names, parts, name)
-    matrix = np.column_stack(parts) if parts else np.empty((0, 0))
+    matrix = sealed(np.column_stack(parts))
     return Features(_checked_matrix(matrix, names, name), names, categories)
 
 
@@ -183,18 +205,33 @@ def _check_lengths(names: tuple[str, ...], parts: list[NDArray[Any]], name: str)
         raise EdgesError(f"The columns of '{name}' differ in length: {lengths}. Pass one value an edge in each.")
 
 
-def _feature(column: Column, column_name: str, name: str) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """The column as floats, and its categories if it holds strings."""
+def _feature(values: Any, column_name: str, name: str) -> tuple[NDArray[Any], tuple[Hashable, ...] | None]:
+    """The column as floats, and its categories if it holds strings or is said to have some."""
+    if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
+        return _codes_of_categories(values)
+    column = as_column(values, column_name)
     if not isinstance(column, np.ndarray):
         return _codes_of_strings(column)
     if column.dtype.kind in "iufb":
-        return column.astype(np.float64), None
+        return converted(column, np.float64), None
     if column.dtype.kind == "O" and all(value is None or isinstance(value, bool) for value in column):
-        return column.astype(np.float64), None
+        return converted(column, np.float64), None
     raise EdgesError(
         f"The column {column_name!r} of '{name}' must hold numbers or strings. Got {_first(column)} "
         f"({column.dtype}) instead. Turn it into numbers (datetimes into seconds), or leave it out."
     )
+
+
+def _codes_of_categories(values: Any) -> tuple[NDArray[np.float64], tuple[Hashable, ...]]:
+    """Those of a pandas column, of whatever type the categories are."""
+    held = getattr(values, "cat", values)
+    own_codes, own = np.asarray(held.codes), held.categories.tolist()
+    used = sorted(set(own_codes.tolist()) - {-1})
+    with suppress(TypeError):  # categories of kinds that have no common order stay in that of pandas
+        used.sort(key=lambda code: own[code])
+    code_of = np.full(len(own) + 1, np.nan)  # a missing value has -1, the last place
+    code_of[used] = np.arange(len(used))
+    return code_of[own_codes], tuple(own[code] for code in used)
 
 
 def _codes_of_strings(column: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:

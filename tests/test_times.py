@@ -1,0 +1,166 @@
+"""Times: which are taken, in which unit they are kept, and what is said of those that are refused."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tdlg._columns.times import as_times
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError
+
+
+def timed(times):
+    n = len(times)
+    return TemporalEdges(list(range(n)), list(range(n)), times)
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"), "s"),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[h]"), "s"),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[ms]"), "ms"),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), "ns"),
+        ([datetime(2020, 1, 1), datetime(2020, 1, 2)], "us"),
+        ([datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, 2, tzinfo=timezone(timedelta(hours=2)))], "us"),
+        ([date(2020, 1, 1), date(2020, 1, 2)], "s"),
+        (pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"])).dt.as_unit("ns"), "ns"),
+        (pd.to_datetime(["2020-01-01 01:00", "2020-01-02 01:00"]).tz_localize("Europe/Paris").as_unit("s"), "s"),
+        (list(pd.to_datetime(["2020-01-01", "2020-01-02"]).as_unit("ms")), "ms"),
+        (pl.Series([datetime(2020, 1, 1, 1), datetime(2020, 1, 2, 1)]).dt.replace_time_zone("Europe/Paris"), "us"),
+        (pl.Series([date(2020, 1, 1), date(2020, 1, 2)]), "s"),
+        (["2020-01-01", "2020-01-02T00:00"], "s"),
+        (["2020-01-01T01:00:00.000+01:00", "2020-01-02T00:00:00Z"], "ms"),
+    ],
+)
+def test_datetimes_of_every_kind_are_utc(times, unit):
+    edges = timed(times)
+    assert edges.time_unit == unit
+    assert edges.time.dtype == np.dtype(f"datetime64[{unit}]")
+    assert edges.time.astype("datetime64[s]").tolist() == [datetime(2020, 1, 1), datetime(2020, 1, 2)]
+    assert np.shares_memory(edges.time, edges.ticks)
+
+
+@pytest.mark.parametrize(
+    ("times", "dtype"),
+    [
+        ([1, 2], "int64"),
+        ([1, 2.5], "float64"),
+        (np.array([1, 2], "int8"), "int64"),
+        (np.array([1, 2], "uint64"), "int64"),
+        (np.array([1, 2], "float32"), "float64"),
+        (np.array([1, 2], ">f8"), "float64"),
+        (["1", "2"], "int64"),
+    ],
+)
+def test_numbers_stay_numbers(times, dtype):
+    edges = timed(times)
+    assert edges.time.dtype == edges.ticks.dtype == dtype
+    assert edges.time_unit is None
+    assert edges.ticks[0] == 1
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "datetime64[us]"])
+def test_ticks_share_memory_with_the_given_times(dtype):
+    times = np.arange(3).astype(dtype)
+    times.flags.writeable = False
+    assert np.shares_memory(timed(times).ticks, times)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([0.0, float("nan")], r"'time' must be finite\. Got nan in row 1.*Drop that row"),
+        ([0.0, float("inf")], r"Got inf in row 1"),
+        ([0, None], r"Got nan in row 1"),
+        ([datetime(2020, 1, 1), None], r"'time' is missing in row 1"),
+        (np.array(["2020-01-01", "NaT"], "datetime64[s]"), r"'time' is missing in row 1"),
+        (["2020-01-01", ""], r"'time' is missing in row 1"),
+        (["2020-01-01", "2020-02-30"], r"row 1.*'2020-02-30'.*not a date of the calendar"),
+        (["2020-01-01", "soon"], r"row 1.*'soon'.*time_format"),
+        (["soon", "later"], r"row 0.*'soon'.*time_format"),
+        (["03/04/2020", "05/06/2020"], r"ambiguous.*03/04/2020.*time_format=\"%d/%m/%Y\""),
+        (["2020-01-01", "2020-01-02Z"], r"row 1.*has a time zone, and the rows before it have none.*Give"),
+        ([datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)], r"row 1.*has a time zone.*or none"),
+        (["2020-01-01Z", "2020-01-02"], r"row 1.*has no time zone, and the rows before it have one"),
+        ([1, 2**64], r"row 1.*is 18446744073709551616, beyond int64"),
+        ([np.uint64(2**64 - 1), -(2**64)], r"row 0.*is 18446744073709551615, beyond int64"),
+        (["1", "18446744073709551616"], r"row 1.*is 18446744073709551616, beyond int64"),
+        (pl.Series([1, 2**100], dtype=pl.Int128), r"row 1.*beyond int64"),
+        (np.array([1, 2**64 - 1], np.uint64), r"row 1.*beyond int64"),
+        ([True, False], r"'time' must hold numbers or datetimes\. Got bool.*Pass numbers"),
+        (np.array([1, 2], "timedelta64[s]"), r"Got timedelta64\[s\]"),
+        (np.array([1j, 2]), r"Got complex128"),
+        ([datetime(2020, 1, 1), 3], r"Got 3 in row 1.*all numbers, all datetimes"),
+    ],
+)
+def test_what_is_no_time_is_refused_with_its_row(times, message):
+    with pytest.raises(EdgesError, match=message):
+        timed(times)
+
+
+@given(st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)), min_size=1, max_size=20))
+def test_text_of_datetimes_reads_back(times):
+    edges = timed([time.isoformat() for time in times])
+    np.testing.assert_array_equal(edges.time.astype("datetime64[us]"), np.array(times, "datetime64[us]"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (["31/12/2019", "01/02/2020"], ["2019-12-31", "2020-02-01"]),
+        (["12/31/2019", "01/02/2020"], ["2019-12-31", "2020-01-02"]),
+        (["01/01/2020", "2/2/2020 10:30"], ["2020-01-01", "2020-02-02T10:30"]),
+        (["2020/1/31", "2020/02/01 1:02:03"], ["2020-01-31", "2020-02-01T01:02:03"]),
+        (["Fri, 31 Jan 2020 10:00:00 -0130", "1 Feb 2020 00:00:00 GMT"], ["2020-01-31T11:30", "2020-02-01"]),
+    ],
+)
+def test_dates_in_other_forms(text, expected):
+    np.testing.assert_array_equal(timed(text).time, np.array(expected, "datetime64[s]"))
+
+
+@pytest.mark.parametrize(
+    ("text", "time_format", "expected"),
+    [
+        ("2020-01-02 03:00:00.5", "%Y-%m-%d %H:%M:%S.%f", "2020-01-02T03:00:00.500"),
+        ("2020-01-02 03:00:00.25", "%Y-%m-%d %H:%M:%S.%f", "2020-01-02T03:00:00.250"),
+        ("2020-01-02 03:00:00.000005", "%Y-%m-%d %H:%M:%S.%f", "2020-01-02T03:00:00.000005"),
+        ("2020-01-02 03:00:00.000000005", "%Y-%m-%d %H:%M:%S.%f", "2020-01-02T03:00:00.000000005"),
+        ("2.1.2020 03:00:00,5", "%d.%m.%Y %H:%M:%S,%f", "2020-01-02T03:00:00.500"),
+        ("20200102030000000005", "%Y%m%d%H%M%S%f", "2020-01-02T03:00:00.000005"),
+        ("03:00:00.5", "%H:%M:%S.%f", "1900-01-01T03:00:00.500"),
+        ("1500-01-01 00:00:00.5", "%Y-%m-%d %H:%M:%S.%f", "1500-01-01T00:00:00.500"),
+        ("2020-01-02 03:00:00.500", "%Y-%m-%d %H:%M:%S%.f", "2020-01-02T03:00:00.500"),
+        ("2020-01-02 03:00:00.000000005", "%Y-%m-%d %H:%M:%S.%9f", "2020-01-02T03:00:00.000000005"),
+        ("3 PM, 2 Jan 20", "%I %p, %d %b %y", "2020-01-02T15:00:00"),
+        ("2020-01-02 03", "%Y-%m-%d %H", "2020-01-02T03:00:00"),
+        ("2020-01-02 03+0100,5", "%Y-%m-%d %H%z,%f", "2020-01-02T02:00:00.500"),
+    ],
+)
+def test_a_format_is_read_as_strptime_reads_it(text, time_format, expected):
+    ticks, unit = as_times([text, text], time_format=time_format)
+    assert ticks.view(f"datetime64[{unit}]").astype(str).tolist() == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "time_format", "message"),
+    [
+        ("2020-01-02", "%Y-%Q", r"'time_format' '%Y-%Q' does not describe a date.*Pass a format"),
+        ("2020-02-30", "%Y-%m-%d", r"row 1.*'2020-02-30'.*not of time_format='%Y-%m-%d'"),
+        ("soon", "%d.%m.%Y,%f", r"row 0.*'2020-01-02'.*not of time_format='%d.%m.%Y,%f'"),
+        ("soon", "%F", r"row 1.*'soon'.*not of time_format='%F'"),
+    ],
+)
+def test_what_is_not_of_the_format_is_refused(text, time_format, message):
+    with pytest.raises(EdgesError, match=message):
+        as_times(["2020-01-02", text], time_format=time_format)
+
+
+def test_nanoseconds_beyond_int64_are_refused():
+    with pytest.raises(EdgesError, match=r"nanoseconds far from 1970.*Write 6 digits"):
+        as_times(["1500-01-01 00:00:00.123456789"], time_format="%Y-%m-%d %H:%M:%S.%f")
