@@ -127,9 +127,10 @@ def power_law(n_edges: int, exponent: float = 0.65, seed: int = 0) -> TemporalEd
 
 
 def star(n_edges: int) -> TemporalEdges:
-    """One hub, everybody else seen once."""
+    """One hub, everybody else seen once; the hub's id is in the middle, so that half of all events lies within it."""
     times = np.sort(np.random.default_rng(0).uniform(0, 1e8, n_edges))
-    return TemporalEdges(np.zeros(n_edges, np.int64), np.arange(1, n_edges + 1), times)
+    others = np.delete(np.arange(n_edges + 1), n_edges // 2)
+    return TemporalEdges(np.full(n_edges, n_edges // 2), others, times)
 
 
 def relative_error(H, x: np.ndarray, n_rows: int = 200) -> float:

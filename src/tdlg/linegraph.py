@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
 from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
+from tdlg.copies import Copies
 from tdlg.decay import SMALLEST_TOL, Decay, Gaussian, Part, decay_values, reach
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TooLargeError
@@ -109,7 +110,7 @@ class LineGraph(LinearOperator):
         self.n_threads = n_threads
         self._view = PAST if past_only else BOTH
         self._row_copies, self._col_copies = (
-            edges.cached(("copies",), partial(_Copies, edges)) for edges in (rows, cols)
+            edges.cached(("copies",), partial(Copies, edges)) for edges in (rows, cols)
         )
         self._layout = build_layout(self._row_copies.distinct, self._col_copies.distinct, match)
         self._parts = self.decay.parts(self._layout.time_unit)
@@ -386,52 +387,6 @@ class NormalizedLineGraph(LinearOperator):
 
     def __repr__(self) -> str:
         return f"<{self.kind}-normalized {self.graph!r}>"
-
-
-class _Copies:
-    """Edges that a selection holds more than once, such as a bootstrap's: laid out once, and told apart again here.
-
-    Attributes
-    ----------
-    distinct
-        Each edge once.
-    at
-        For each edge of the selection its place among the distinct ones.
-    none
-        Whether there are no copies.
-    """
-
-    def __init__(self, edges: TemporalEdges) -> None:
-        rows = edges.rows
-        self.at = np.arange(rows.size)
-        self.distinct = edges
-        self.none = bool(np.all(rows[1:] > rows[:-1]))  # surely distinct, and in order: the usual case
-        if not self.none:
-            found, first, at = np.unique(rows, return_index=True, return_inverse=True)
-            self.none = found.size == rows.size
-            if not self.none:
-                self.at, self.distinct = at, edges[first]
-
-    @property
-    def count(self) -> NDArray[np.int64]:
-        """How often each distinct edge occurs."""
-        return np.bincount(self.at, minlength=len(self.distinct))
-
-    def add(self, x: Floats) -> Floats:
-        """Add up what the copies of an edge bring."""
-        if self.none:
-            return x
-        total = np.zeros((len(self.distinct), x.shape[1]), x.dtype)
-        np.add.at(total, self.at, x)
-        return total
-
-    def repeat(self, y: Any) -> Any:
-        """Give every copy its edge's row of an array or sparse matrix."""
-        return y if self.none else y[self.at]
-
-    def repeat_columns(self, matrix: csr_array) -> csr_array:
-        """Give every copy its edge's column."""
-        return matrix if self.none else csr_array(matrix[:, self.at])
 
 
 def _shared(rows: TemporalEdges, cols: TemporalEdges, match: Match) -> NDArray[np.int64]:

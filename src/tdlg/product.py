@@ -72,38 +72,52 @@ def _event_sums(
         stretches = [whole.part(low, high, step) for low, high in pairwise(cuts)]
         outs = [out] * len(stretches)
         if view == BOTH:
-            before, behind = (_states_at_cuts(walk, whole, cuts, way, out) for way in (1, -1))
-            _each(walk.run_both, stretches, before, behind, outs)
+            _each(walk.run_both, stretches, *_states_at_cuts(walk, whole, cuts, (1, -1), out), outs)
         else:
-            _each(walk.run, stretches, _states_at_cuts(walk, whole, cuts, step, out), outs)
+            _each(walk.run, stretches, *_states_at_cuts(walk, whole, cuts, (step,), out), outs)
         whole = replace(whole, fresh=False)
 
 
-def _states_at_cuts(walk: Walk, whole: Stretch, cuts: Sequence[int], step: int, out: Floats) -> list[NDArray[Any]]:
-    """The state in which a walk enters each stretch, from what lies before it (step 1) or behind it (step -1)."""
-    from tdlg._kernels.recurrence import span_before, span_behind
+def _states_at_cuts(
+    walk: Walk, whole: Stretch, cuts: Sequence[int], steps: Sequence[int], out: Floats
+) -> list[list[NDArray[Any]]]:
+    """The states in which a walk enters each stretch, for each step: from before it (1) or from behind it (-1).
 
+    At every cut, a walk without output goes over what the stretch before it has of the cut key; whatever lies still
+    further back follows from that stretch's own state.
+    """
     n_parts = len(cuts) - 1
-    states = [walk.no_state(out.size // out.shape[0]) for _ in range(n_parts)]
+    states = [[walk.no_state(out.size // out.shape[0]) for _ in range(n_parts)] for _ in steps]
     if n_parts == 1:
         return states
-    gap, quiet = whole.layout.gap, replace(whole, emit=False)
-    inner = range(1, n_parts)
-    if step > 0:
-        spans = [span_before(gap, cuts[part], cuts[part - 1], walk.reach) for part in inner]
-        stretches = [quiet.part(span[0], cuts[part], 1) for part, span in zip(inner, spans, strict=True)]
-        _each(walk.run, stretches, states[1:], [out] * len(inner))
-        for part, (first, distance) in zip(inner, spans, strict=True):
-            if first == cuts[part - 1]:  # the key began in an earlier stretch
-                states[part] += walk.faded(states[part - 1], distance)
-    else:
-        spans = [span_behind(gap, cuts[part], cuts[part + 1], walk.reach) for part in inner]
-        stretches = [quiet.part(cuts[part], span[0], -1) for part, span in zip(inner, spans, strict=True)]
-        _each(walk.run, stretches, states[:-1], [out] * len(inner))
-        for part, (stop, distance) in reversed(list(zip(inner, spans, strict=True))):
-            if stop == cuts[part + 1]:
-                states[part - 1] += walk.faded(states[part], distance)
+    distances = np.full((len(steps), n_parts), np.nan)  # to the state of the stretch before, where it matters
+    quiet = replace(whole, emit=False)
+
+    def enter(row: int, part: int) -> None:
+        low, high, distances[row, part] = _span(walk, whole.layout.gap, cuts, part, steps[row])
+        walk.run(quiet.part(low, high, steps[row]), states[row][part], out)
+
+    errands = [(row, part) for row in range(len(steps)) for part in range(n_parts) if 0 <= part - steps[row] < n_parts]
+    _each(enter, *zip(*errands, strict=True))
+    for row, step in enumerate(steps):
+        for part in range(n_parts) if step > 0 else reversed(range(n_parts)):
+            if not np.isnan(distances[row, part]):
+                states[row][part] += walk.faded(states[row][part - step], distances[row, part])
     return states
+
+
+def _span(walk: Walk, gap: NDArray[np.float64], cuts: Sequence[int], part: int, step: int) -> tuple[int, int, float]:
+    """The events low <= e < high of the stretch before (or behind) that a stretch must know of.
+
+    Where they fill it, also the distance to what lies still further back; else NaN.
+    """
+    from tdlg._kernels.recurrence import span_before, span_behind
+
+    if step > 0:
+        low, distance = span_before(gap, cuts[part], cuts[part - 1], walk.reach)
+        return low, cuts[part], distance if low == cuts[part - 1] else np.nan
+    high, distance = span_behind(gap, cuts[part + 1], cuts[part + 2], walk.reach)
+    return cuts[part + 1], high, distance if high == cuts[part + 2] else np.nan
 
 
 def _edge_sums(layout: Layout, per_event: Floats, column: int, n_threads: int, y: Floats) -> None:

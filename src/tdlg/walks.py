@@ -137,8 +137,8 @@ class Wave(Walk):
 
     @property
     def reach(self) -> float:  # type: ignore[override]
-        """Beyond it, the Gaussian is a hundredth of the error allowed."""
-        return self.bandwidth * math.sqrt(2 * math.log(100 / self.tol))
+        """Beyond it, the Gaussian is a tenth of the error allowed."""
+        return self.bandwidth * math.sqrt(2 * math.log(10 / self.tol))
 
     @cached_property
     def _terms(self) -> ExponentialSum:
