@@ -240,7 +240,7 @@ def _wave_table(tol: float) -> tuple[float, NDArray[np.float64], NDArray[np.floa
     scale = np.abs(terms.coefs).max() * 10.0
     for cells_each in (16, 32, 64, 128):
         poly, error = _fit_poly(terms.rates / cells_each)
-        if error * cells_each * scale <= tol / 4:
+        if error * cells_each * scale <= tol / 20:
             break
     slowest = terms.rates.real[terms.rates != 0].min()
     n_cells = math.ceil(cells_each * math.log(100 * scale / tol) / slowest)

@@ -1,0 +1,1 @@
+"""Estimators on the line graph, one a file; import them from `tdlg`."""
