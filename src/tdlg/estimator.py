@@ -6,20 +6,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 
 __all__ = ["EdgesEstimator", "known_labels"]
 
-ENDS_AND_TIME = 3  # the columns that a table of edges must have
+ENDS, ENDS_AND_TIME = 2, 3  # the columns that a table of edges must have, and should have
 
 
 class EdgesEstimator:
     """A mixin for estimators whose X is `TemporalEdges`, or a 2-D array or dataframe: src, dst, time, features.
 
-    A dataframe's columns are taken by position too, as in an array: to name them, make edges of it with `from_frame`.
+    A dataframe's columns are taken by position too, as in an array: to name them, make edges of it with `from_frame`. A
+    table of two columns has no times: all its edges happened at once, and want `NoDecay()`.
     """
 
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
@@ -30,8 +31,10 @@ class EdgesEstimator:
             if reset:
                 self.n_features_in_ = X.shape[1]
             return X
-        table = validate_data(self, X, reset=reset, dtype=None, ensure_min_features=ENDS_AND_TIME)
+        table = validate_data(self, X, reset=reset, dtype=None, ensure_min_features=ENDS if reset else 1)
         columns = [_column(table[:, k]) for k in range(table.shape[1])]
+        if len(columns) == ENDS:
+            columns.append(np.zeros(len(table)))
         features = np.column_stack(columns[ENDS_AND_TIME:]) if len(columns) > ENDS_AND_TIME else None
         return TemporalEdges(*columns[:ENDS_AND_TIME], features=features)
 
@@ -48,7 +51,7 @@ def _column(values: NDArray[Any]) -> Any:
 def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The labels to learn from, y where given and else the edges' own; and the mask of those that are known."""
     if y is not None:
-        edges = edges.with_label(y)
+        edges = edges.with_label(column_or_1d(y, warn=True))
     if edges.label is None:
         raise EdgesError(
             "There are no labels to learn from. Give them as y, or with the edges: TemporalEdges(..., label=...), "

@@ -10,7 +10,6 @@ be solved with.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 __all__ = ["Solution", "logistic_regression"]
 
 Array = NDArray[np.float64]
-FEWEST_DIGITS, MOST_STEPS_BACK = 0.5, 30  # of the inner solver's residual; of the line search
+RESIDUAL = 0.5  # share of the gradient that the inner solver may leave: a rough direction is cheaper than a good one
+MOST_INNER_STEPS, MOST_STEPS_BACK = 500, 30  # of the inner solver, of the line search
 
 
 class Solution(NamedTuple):
@@ -53,12 +53,16 @@ class Point(NamedTuple):
     intercept: Array
 
     def plus(self, scale: float, other: Point) -> Point:
-        """self + scale * other."""
+        """Add scale * other."""
         return Point(self.coef + scale * other.coef, self.intercept + scale * other.intercept)
 
     def dot(self, other: Point) -> float:
         """The sum of products."""
         return float(np.vdot(self.coef, other.coef) + np.vdot(self.intercept, other.intercept))
+
+    def largest(self) -> float:
+        """The largest entry, by absolute value."""
+        return max(float(np.abs(part).max(initial=0.0)) for part in self)
 
 
 def logistic_regression(
@@ -98,25 +102,16 @@ def logistic_regression(
     scores = problem.scores(at) if start else np.zeros((H.shape[0], problem.n_outputs))
     objective = problem.objective(at, scores)
     limit = tol * C * float(weight.sum())
-    converged = False
-    n_iter = 0
-    first_size = None
-    while n_iter < max_iter:
-        gradient, curvature = problem.gradient(at, scores)
-        largest = max(np.abs(gradient.coef).max(initial=0.0), np.abs(gradient.intercept).max(initial=0.0))
-        if largest <= limit:
-            converged = True
+    for n_iter in range(max_iter + 1):
+        gradient, probability = problem.gradient(at, scores)
+        converged = gradient.largest() <= limit
+        if converged or n_iter == max_iter or (n_iter and callback and callback(n_iter, objective)):
             break
-        size = math.sqrt(gradient.dot(gradient))
-        first_size = first_size or size
-        direction, change = problem.newton_direction(gradient, curvature, FEWEST_DIGITS)
+        direction, change = problem.newton_direction(gradient, probability)
         step = problem.line_search(at, scores, objective, direction, change, gradient.dot(direction))
         if step is None:  # no digit left to gain
             break
         at, scores, objective = step
-        n_iter += 1
-        if callback is not None and callback(n_iter, objective):
-            break
     return Solution(at.coef, at.intercept, objective, n_iter, problem.n_products, converged)
 
 
@@ -159,28 +154,30 @@ class _Problem:
         self.n_products += 1
         return Point(at.coef + self._times(self.H_T, pull), pull.sum(axis=0)), probability
 
-    def _bend(self, probability: Array, change: Array) -> Array:
-        """The second derivative of the loss by the scores, times a change of scores."""
+    def _bend(self, probability: Array) -> Callable[[Array], Array]:
+        """The second derivative of the loss by the scores, as what it makes of a change of scores."""
+        curvature = self.weight * probability
         if self.two_classes:
-            return self.weight * probability * (1.0 - probability) * change
-        mean = (probability * change).sum(axis=1, keepdims=True)
-        return self.weight * probability * (change - mean)
+            curvature = curvature * (1.0 - probability)
+            return lambda change: curvature * change
+        return lambda change: curvature * (change - (probability * change).sum(axis=1, keepdims=True))
 
-    def newton_direction(self, gradient: Point, probability: Array, digits: float) -> tuple[Point, Array]:
-        """Solve Hessian * d = -gradient by conjugate gradients, to a share `digits` of the gradient.
+    def newton_direction(self, gradient: Point, probability: Array) -> tuple[Point, Array]:
+        """Solve Hessian * d = -gradient roughly, by conjugate gradients.
 
         Returns the direction and the change of scores that it brings, which costs no product: it is the same combination
         of the scores of the search directions.
         """
+        bend = self._bend(probability)
         residual = Point(-gradient.coef, -gradient.intercept)
         search = residual
         found = Point(np.zeros_like(gradient.coef), np.zeros_like(gradient.intercept))
         found_change = np.zeros_like(probability)
         size = residual.dot(residual)
-        enough = digits**2 * size
-        for _ in range(500):
+        enough = RESIDUAL**2 * size
+        for _ in range(MOST_INNER_STEPS):
             change = self.scores(search)
-            pull = self._bend(probability, change)
+            pull = bend(change)
             self.n_products += 1
             bent = Point(search.coef + self._times(self.H_T, pull), pull.sum(axis=0))
             along = search.dot(bent)

@@ -1,0 +1,277 @@
+"""The paper's classifier: logistic regression on the rows of the time-decayed line graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from tdlg.decay import Decay, Gaussian, Laplace
+from tdlg.edges import TemporalEdges
+from tdlg.estimator import EdgesEstimator, known_labels
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.linegraph import LineGraph, NormalizedLineGraph
+from tdlg.models.solver import Point, logistic_regression
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["LineGraphClassifier"]
+
+RELATIVE_BANDWIDTHS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)  # tried under bandwidth="auto"
+
+
+class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
+    """Classify interactions by logistic regression on the rows of the line graph, which is never built.
+
+    An edge's features are its proximities to all edges given to `fit`, with known label or not: the paper's transductive
+    setting. Edges whose label is missing (NaN, None) are part of the graph but not trained on; `predict_proba(edges)`
+    fills them in. New edges get rows against the fitted ones. The objective is that of scikit-learn's
+    `LogisticRegression` on `LineGraph(edges).to_csr()`.
+
+    Parameters
+    ----------
+    decay
+        How proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice.
+    bandwidth
+        Another width for the decay: a number or duration, or "auto" to choose among 0.001 to 10 standard deviations of
+        the times by cross-validation on the labelled edges.
+    normalization
+        None (the paper's choice), "spectral" or "edge"; see `LineGraph.normalized`.
+    C
+        Inverse strength of the penalty.
+    class_weight
+        None, "balanced" or a dict, as in scikit-learn.
+    max_iter
+        The most Newton steps.
+    tol
+        Stop when no entry of the gradient exceeds tol * C * (sum of weights), as scikit-learn does.
+    warm_start
+        Start a further fit to the same edges from the last solution.
+    n_threads
+        Threads of a product; every core when not given.
+    random_state
+        For the folds of `bandwidth="auto"`.
+
+    Attributes
+    ----------
+    classes_
+        The labels seen.
+    coef_, intercept_
+        Weights of the fitted edges, (1 or n_classes, n_edges), and intercepts.
+    edges_, labels_
+        The edges given to `fit`, which are the columns, and their labels.
+    decay_
+        The decay with its bandwidth fixed.
+    n_iter_, n_products_, objective_
+        Newton steps, products with the line graph, and the objective reached.
+
+    Examples
+    --------
+    Two customers; one of them is rated badly whoever rates. The label of the last edge is to be found.
+
+    >>> from tdlg import LineGraphClassifier, TemporalEdges
+    >>> edges = TemporalEdges(
+    ...     ["a", "b", "c", "a", "b", "d"], ["x", "y", "x", "y", "x", "y"], [1, 2, 3, 4, 5, 6],
+    ...     label=[1, 0, 1, 0, 1, None],
+    ... )
+    >>> model = LineGraphClassifier(bandwidth=5.0).fit(edges)
+    >>> model.predict(edges[5:])
+    array([0.])
+    """
+
+    def __init__(
+        self,
+        decay: Decay | None = None,
+        *,
+        bandwidth: float | str | None = None,
+        normalization: Literal["spectral", "edge"] | None = None,
+        C: float = 1.0,
+        class_weight: Any = None,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        warm_start: bool = False,
+        n_threads: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.decay = decay
+        self.bandwidth = bandwidth
+        self.normalization = normalization
+        self.C = C
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        callback: Callable[[int, float], bool] | None = None,
+    ) -> Self:
+        """Learn from the edges whose label is known.
+
+        Parameters
+        ----------
+        X
+            Edges, labelled and not.
+        y
+            Labels, one an edge; those of the edges when not given. Missing ones are not trained on.
+        sample_weight
+            How much each edge counts.
+        callback
+            Called with (step, objective) after each Newton step; stops when it returns True.
+        """
+        if y is None and not isinstance(X, TemporalEdges):
+            raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        edges = self._edges(X, reset=True)
+        labels, known = known_labels(edges, y)
+        target = self._targets(labels, known)
+        weight = np.where(known, _check_sample_weight(sample_weight, edges.rows, dtype=np.float64), 0.0)
+        weight[known] *= compute_sample_weight(self.class_weight, labels[known])
+        self._check_numbers()
+        start = self._warm_point(edges, target)
+        self.decay_ = self._choose_decay(edges, labels, known, sample_weight).freeze(edges)
+        self.edges_, self.labels_ = edges, labels
+        solution = logistic_regression(
+            self._graph(edges),
+            target,
+            weight,
+            C=self.C,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            start=start,
+            callback=callback,
+        )
+        self.coef_, self.intercept_ = solution.coef.T, solution.intercept
+        self.n_iter_, self.n_products_, self.objective_ = solution.n_iter, solution.n_products, solution.objective
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores: (n_edges,) for two classes, above 0 for the second; else (n_edges, n_classes)."""
+        check_is_fitted(self)
+        scores = self._graph(self._edges(X, reset=False)) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes, (n_edges, n_classes)."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return softmax(scores, axis=1)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each edge."""
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[best]
+
+    def explain(self, X: Any, top: int = 5) -> pl.DataFrame:
+        """Tell which interactions pushed each prediction up or down most; see `tdlg.models.explain.explain_rows`."""
+        from tdlg.models.explain import explain_rows
+
+        check_is_fitted(self)
+        return explain_rows(self, self._edges(X, reset=False), top)
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file that `tdlg.load_model` reads."""
+        from tdlg.models.persist import save_model
+
+        save_model(self, path)
+
+    def _graph(self, rows: TemporalEdges) -> LineGraph | NormalizedLineGraph:
+        """Rows against the fitted edges."""
+        fitted = rows.same_table(self.edges_) and np.array_equal(rows.rows, self.edges_.rows)
+        edges = (self.edges_,) if fitted else (rows, self.edges_)
+        graph = LineGraph(*edges, decay=self.decay_, n_threads=self.n_threads)
+        return graph if self.normalization is None else graph.normalized(self.normalization)
+
+    def _targets(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """0 and 1, by class: (n_edges,) for two classes, else (n_edges, n_classes); sets `classes_`."""
+        if not known.any():
+            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
+        check_classification_targets(labels[known])
+        self.classes_, codes = np.unique(labels[known], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise EdgesError(
+                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two classes."
+            )
+        target = np.zeros((len(labels), len(self.classes_)))
+        target[np.flatnonzero(known), codes] = 1.0
+        return target[:, 1] if len(self.classes_) == 2 else target
+
+    def _check_numbers(self) -> None:
+        for name, least in (("C", 0.0), ("tol", 0.0), ("max_iter", 0)):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float, np.number)) and value > least):
+                raise ParameterError(
+                    f"The {name!r} parameter of {type(self).__name__} must be a positive number. Got {value!r} instead."
+                )
+        if self.normalization not in (None, "spectral", "edge"):
+            raise ParameterError(
+                f"The 'normalization' parameter of {type(self).__name__} must be None, 'spectral' or 'edge'. "
+                f"Got {self.normalization!r} instead."
+            )
+
+    def _warm_point(self, edges: TemporalEdges, target: NDArray[np.float64]) -> Point | None:
+        """The last solution, where there is one of the right shape."""
+        n_outputs = 1 if target.ndim == 1 else target.shape[1]
+        if not self.warm_start or getattr(self, "coef_", np.empty((0, 0))).shape != (n_outputs, len(edges)):
+            return None
+        return Point(self.coef_.T.copy(), self.intercept_.copy())
+
+    def _choose_decay(
+        self, edges: TemporalEdges, labels: NDArray[Any], known: NDArray[np.bool_], sample_weight: Any
+    ) -> Decay:
+        """The decay asked for; under bandwidth="auto" the one that predicts held-out labels best."""
+        if self.bandwidth is None:
+            return Gaussian() if self.decay is None else self.decay
+        kind = Gaussian if self.decay is None else type(self.decay)
+        if kind not in (Gaussian, Laplace):
+            raise ParameterError(
+                f"The 'bandwidth' parameter of {type(self).__name__} goes with a Gaussian or Laplace decay. "
+                f"Got bandwidth={self.bandwidth!r} with decay={self.decay!r}: give the widths in the decay."
+            )
+        if self.bandwidth != "auto":
+            return kind(self.bandwidth)
+        candidates = [kind(relative=relative) for relative in RELATIVE_BANDWIDTHS]
+        scores = [self._held_out_score(decay, edges, labels, known, sample_weight) for decay in candidates]
+        self.bandwidth_scores_ = dict(zip(RELATIVE_BANDWIDTHS, scores, strict=True))
+        return candidates[int(np.argmax(scores))]
+
+    def _held_out_score(
+        self, decay: Decay, edges: TemporalEdges, labels: NDArray[Any], known: NDArray[np.bool_], sample_weight: Any
+    ) -> float:
+        """Mean over three folds of the labelled edges: area under the curve for two classes, else minus the log loss."""
+        rows, y = np.flatnonzero(known), labels[known]
+        folds = StratifiedKFold(3, shuffle=True, random_state=self.random_state)
+        scores = []
+        for train, test in folds.split(rows, y):
+            weight = np.zeros(len(edges))
+            weight[rows[train]] = 1.0 if sample_weight is None else np.asarray(sample_weight)[rows[train]]
+            model = clone(self).set_params(decay=decay, bandwidth=None, warm_start=False)
+            model.fit(edges, np.where(weight > 0, labels, _missing(labels)))
+            probability = model.predict_proba(edges)[rows[test]]
+            if len(model.classes_) == 2:
+                scores.append(roc_auc_score(y[test] == model.classes_[1], probability[:, 1]))
+            else:
+                scores.append(-log_loss(y[test], probability, labels=model.classes_))
+        return float(np.mean(scores))
+
+
+def _missing(labels: NDArray[Any]) -> Any:
+    """What stands for an unknown label among these."""
+    return None if labels.dtype.kind in "OUS" else np.nan
