@@ -1,9 +1,11 @@
 """What the claims share: networks, interleaved timing, the floor, and a verdict."""
 
 import gzip
+import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -103,18 +105,40 @@ def data_file(name: str) -> Path:
 
 @cache
 def wikielect() -> TemporalEdges:
-    src, dst, _, time = np.loadtxt(data_file("soc-wiki-elec.edges"), dtype=np.int64).T
-    return TemporalEdges(src, dst, time)
+    src, dst, sign, time = np.loadtxt(data_file("soc-wiki-elec.edges"), dtype=np.int64).T
+    return TemporalEdges(src, dst, time, label=sign > 0)
 
 
 @cache
 def epinions_topology() -> TemporalEdges:
-    """Who rates whom on Epinions, at made-up times; in the order of time, as logs are."""
+    """Who rates whom on Epinions, with the real signs, at made-up times; in the order of time, as logs are."""
     with gzip.open(data_file("soc-sign-epinions.txt.gz")) as lines:
-        src, dst, _ = np.loadtxt(lines, dtype=np.int64).T
+        src, dst, sign = np.loadtxt(lines, dtype=np.int64).T
     rng = np.random.default_rng(0)
     order = rng.permutation(src.size)
-    return TemporalEdges(src[order], dst[order], np.sort(rng.uniform(0, 1e8, src.size)))
+    times = np.sort(rng.uniform(0, 1e8, src.size))
+    return TemporalEdges(src[order], dst[order], times, label=sign[order] > 0)
+
+
+def hide_labels(edges: TemporalEdges, share: float = 0.3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Labels as 0 and 1 with a random share missing, and where."""
+    hidden = np.random.default_rng(seed).permutation(len(edges))[: round(share * len(edges))]
+    labels = edges.label.astype(float)
+    labels[hidden] = np.nan
+    return labels, hidden
+
+
+def in_a_process_of_its_own(script: str, *arguments: str) -> dict[str, float]:
+    """Run a script and read its last line, a dict."""
+    run = subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True, text=True)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def memory(peak: bool) -> int:
+    """Bytes of this process now, or at most so far."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    name = "VmHWM:" if peak else "VmRSS:"
+    return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
 
 
 def power_law(n_edges: int, exponent: float = 0.65, seed: int = 0) -> TemporalEdges:

@@ -214,7 +214,7 @@ def test_a_table_is_src_dst_time():
 
 @pytest.mark.parametrize(
     ("label", "message"),
-    [(np.full(300, np.nan), "All labels are missing"), (np.ones(300), "at least two classes"), (None, "no labels")],
+    [(np.full(300, np.nan), "All labels are missing"), (np.ones(300), "only 1 class"), (None, "no labels")],
 )
 def test_labels_that_teach_nothing(label, message):
     edges = network()

@@ -54,7 +54,8 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
     max_iter
         The most Newton steps.
     tol
-        Stop when no entry of the gradient exceeds tol * C * (sum of weights), as scikit-learn does.
+        Stop when no entry of the gradient exceeds tol * C * (sum of weights), as scikit-learn does, and the last step
+        lowered the objective by no more than a share 10 * tol.
     warm_start
         Start a further fit to the same edges from the last solution.
     n_threads
@@ -207,7 +208,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(labels[known], return_inverse=True)
         if len(self.classes_) < 2:
             raise EdgesError(
-                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two classes."
+                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
             )
         target = np.zeros((len(labels), len(self.classes_)))
         target[np.flatnonzero(known), codes] = 1.0

@@ -89,7 +89,8 @@ def logistic_regression(
     C
         How much the loss weighs against the penalty.
     tol
-        Stop when no entry of the gradient exceeds tol * C * (sum of weights): scikit-learn's rule.
+        Stop when no entry of the gradient exceeds tol * C * (sum of weights), scikit-learn's rule, and the last step lowered
+        the objective by no more than a share 10 * tol: with strong hubs, the first rule alone stops far from the minimum.
     max_iter
         The most Newton steps.
     start
@@ -102,15 +103,17 @@ def logistic_regression(
     scores = problem.scores(at) if start else np.zeros((H.shape[0], problem.n_outputs))
     objective = problem.objective(at, scores)
     limit = tol * C * float(weight.sum())
+    gained = 0.0
     for n_iter in range(max_iter + 1):
         gradient, probability = problem.gradient(at, scores)
-        converged = gradient.largest() <= limit
+        converged = gradient.largest() <= limit and gained <= 10 * tol
         if converged or n_iter == max_iter or (n_iter and callback and callback(n_iter, objective)):
             break
         direction, change = problem.newton_direction(gradient, probability)
         step = problem.line_search(at, scores, objective, direction, change, gradient.dot(direction))
         if step is None:  # no digit left to gain
             break
+        gained = objective / step[2] - 1.0 if step[2] > 0 else 0.0
         at, scores, objective = step
     return Solution(at.coef, at.intercept, objective, n_iter, problem.n_products, converged)
 
