@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -15,6 +16,7 @@ from tdlg import (
     NoDecay,
     ParameterError,
     TemporalEdges,
+    read_edges,
 )
 from tdlg.models.solver import logistic_regression
 
@@ -184,7 +186,10 @@ def test_explanations_add_up():
         scores = scores if n_classes == 2 else scores.max(axis=1)
         for i in range(3):
             part = table.filter(table["edge"] == i)
-            assert part["part"].to_list() == ["interaction"] * 4 + ["others", "intercept"]
+            assert set(part["part"][:4]) <= {"interaction", "itself"}
+            assert part["part"][4:].to_list() == ["others", "intercept"]
+            itself = part.filter(part["part"] == "itself")["position"].to_list()
+            assert itself in ([], [some.rows[i]])
             assert part["contribution"].sum() == pytest.approx(scores[i], abs=1e-8)
             sizes = part["contribution"][:4].abs().to_list()
             assert sizes == sorted(sizes, reverse=True)
@@ -261,3 +266,15 @@ def test_solver_stops_when_asked():
     limited = logistic_regression(H, edges.label.astype(float), weight, max_iter=1)
     assert (limited.n_iter, limited.converged) == (1, False)
     assert clone(LineGraphClassifier(max_iter=3)).max_iter == 3
+
+
+@pytest.mark.needs("data")
+@pytest.mark.parametrize(("name", "least"), [("bitcoinalpha", 0.90), ("bitcoinotc", 0.92)])
+def test_the_papers_edge_classification(name, least, data_dir):
+    edges = read_edges(data_dir / f"soc-sign-{name}.csv", src=0, dst=1, label=2, time=3)
+    positive = (edges.label > 0).astype(float)
+    train, test = train_test_split(np.arange(len(edges)), test_size=0.3, random_state=0)
+    hidden = positive.copy()
+    hidden[test] = np.nan
+    model = LineGraphClassifier(class_weight="balanced").fit(edges, hidden)
+    assert roc_auc_score(positive[test], model.predict_proba(edges[test])[:, 1]) >= least

@@ -8,6 +8,7 @@ import numpy as np
 
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
+from tdlg.layout import own_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,8 +36,8 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     Returns
     -------
     polars.DataFrame
-        Columns edge (position in `edges`), part ("interaction", "others", "intercept"), position (of the interaction among
-        the fitted edges), src, dst, time, label, proximity (H_ij) and contribution. The contributions of one edge add up
+        Columns edge (position in `edges`), part ("interaction", "itself" where that is the fitted edge that is explained,
+        "others", "intercept"), position (of the interaction among the fitted edges), src, dst, time, label, proximity (H_ij) and contribution. The contributions of one edge add up
         to its decision value.
 
     Examples
@@ -45,7 +46,7 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     >>> edges = TemporalEdges(["a", "b", "c"], ["x", "x", "y"], [1, 2, 3], label=[1, 1, 0])
     >>> table = LineGraphClassifier(bandwidth=5.0).fit(edges).explain(edges[:1], top=1)
     >>> table["part"].to_list()
-    ['interaction', 'others', 'intercept']
+    ['itself', 'others', 'intercept']
     """
     import polars as pl
 
@@ -54,8 +55,9 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     graph = model._graph(edges)
     scores = model.decision_function(edges)
     outputs = np.zeros(len(edges), int) if scores.ndim == 1 else scores.argmax(axis=1)
-    lines = [line for i in range(len(edges)) for line in _lines(model, graph, i, int(outputs[i]), top)]
     fitted = model.edges_
+    own = own_columns(edges, fitted)
+    lines = [line for i in range(len(edges)) for line in _lines(model, graph, i, int(outputs[i]), own[i], top)]
     positions = np.array([line[2] for line in lines], int)
     named = positions >= 0
 
@@ -80,7 +82,7 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
 
 
 def _lines(
-    model: LineGraphClassifier, graph: Any, i: int, output: int, top: int
+    model: LineGraphClassifier, graph: Any, i: int, output: int, own: int, top: int
 ) -> list[tuple[int, str, int, float | None, float]]:
     """(edge, part, position, proximity, contribution) of the interactions behind one score, of the others, the intercept."""
     row = graph.row(i)
