@@ -273,7 +273,7 @@ def test_solver_stops_when_asked():
 def test_the_papers_edge_classification(name, least, data_dir):
     edges = read_edges(data_dir / f"soc-sign-{name}.csv", src=0, dst=1, label=2, time=3)
     positive = (edges.label > 0).astype(float)
-    train, test = train_test_split(np.arange(len(edges)), test_size=0.3, random_state=0)
+    test = train_test_split(np.arange(len(edges)), test_size=0.3, random_state=0)[1]
     hidden = positive.copy()
     hidden[test] = np.nan
     model = LineGraphClassifier(class_weight="balanced").fit(edges, hidden)

@@ -37,8 +37,8 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     -------
     polars.DataFrame
         Columns edge (position in `edges`), part ("interaction", "itself" where that is the fitted edge that is explained,
-        "others", "intercept"), position (of the interaction among the fitted edges), src, dst, time, label, proximity (H_ij) and contribution. The contributions of one edge add up
-        to its decision value.
+        "others", "intercept"), position (of the interaction among the fitted edges), src, dst, time, label, proximity
+        (H_ij) and contribution. The contributions of one edge add up to its decision value.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     >>> edges = TemporalEdges(["a", "b", "c"], ["x", "x", "y"], [1, 2, 3], label=[1, 1, 0])
     >>> table = LineGraphClassifier(bandwidth=5.0).fit(edges).explain(edges[:1], top=1)
     >>> table["part"].to_list()
-    ['itself', 'others', 'intercept']
+    ['interaction', 'others', 'intercept']
     """
     import polars as pl
 
