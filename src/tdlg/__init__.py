@@ -8,17 +8,33 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tdlg.decay import Gaussian, Laplace, Mixture, NoDecay
     from tdlg.edges import TemporalEdges
+    from tdlg.embed.eigenvectors import EdgeEmbedding
+    from tdlg.embed.landmarks import LandmarkFeatures
+    from tdlg.embed.lowrank import LowRankFeatures
+    from tdlg.embed.nodes import node_embeddings
+    from tdlg.embed.resistances import effective_resistances
     from tdlg.exceptions import EdgesError, ParameterError, ReadError, TdlgError, TooLargeError
     from tdlg.io import from_frame, read_edges
     from tdlg.linegraph import LineGraph
+    from tdlg.models.links import LinkPredictor
+    from tdlg.models.outliers import EdgeOutlierDetector
+    from tdlg.models.persist import load_model
+    from tdlg.models.rows import LineGraphClassifier
+    from tdlg.sampling import shuffled_edges
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "EdgeEmbedding",
+    "EdgeOutlierDetector",
     "EdgesError",
     "Gaussian",
+    "LandmarkFeatures",
     "Laplace",
     "LineGraph",
+    "LineGraphClassifier",
+    "LinkPredictor",
+    "LowRankFeatures",
     "Mixture",
     "NoDecay",
     "ParameterError",
@@ -26,15 +42,25 @@ __all__ = [
     "TdlgError",
     "TemporalEdges",
     "TooLargeError",
+    "effective_resistances",
     "from_frame",
+    "load_model",
+    "node_embeddings",
     "read_edges",
+    "shuffled_edges",
 ]
 
 _MODULE_OF = {
+    "EdgeEmbedding": "embed.eigenvectors",
+    "EdgeOutlierDetector": "models.outliers",
     "EdgesError": "exceptions",
     "Gaussian": "decay",
+    "LandmarkFeatures": "embed.landmarks",
     "Laplace": "decay",
     "LineGraph": "linegraph",
+    "LineGraphClassifier": "models.rows",
+    "LinkPredictor": "models.links",
+    "LowRankFeatures": "embed.lowrank",
     "Mixture": "decay",
     "NoDecay": "decay",
     "ParameterError": "exceptions",
@@ -42,8 +68,12 @@ _MODULE_OF = {
     "TdlgError": "exceptions",
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",
+    "effective_resistances": "embed.resistances",
     "from_frame": "io",
+    "load_model": "models.persist",
+    "node_embeddings": "embed.nodes",
     "read_edges": "io",
+    "shuffled_edges": "sampling",
 }
 
 

@@ -1,0 +1,1 @@
+"""Columns made of the line graph, one way a file; import them from `tdlg`."""

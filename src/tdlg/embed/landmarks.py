@@ -1,0 +1,145 @@
+"""LandmarkFeatures: the proximities of edges to a drawn subset of the fitted ones."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from tdlg.decay import Decay
+from tdlg.embed.features import EdgeFeatures, check_choice
+from tdlg.embed.resistances import effective_resistances
+from tdlg.linegraph import LineGraph, Normalization, NormalizedLineGraph
+
+__all__ = ["LandmarkFeatures"]
+
+Sampling = Literal["uniform", "degree", "resistance"]
+
+
+class LandmarkFeatures(EdgeFeatures):
+    """Edges as some columns of the line graph: their proximities to landmarks, which are drawn from the fitted edges.
+
+    A row has an entry for every landmark that shares a node with the edge: few, so that rows are sparse. Edges that meet no
+    landmark get zeros.
+
+    Parameters
+    ----------
+    n_components
+        The number of landmarks; all edges where there are no more.
+    sampling
+        How landmarks are drawn, without replacement. "uniform"; "degree": in proportion to their row sums of H, which
+        prefers edges that are close to many; "resistance": in proportion to their effective resistance, which prefers
+        edges that are the only link between parts of the network. Edges of probability 0 come last.
+    decay
+        How weights fade with time; the paper's `Gaussian()` when not given. Frozen on the fitted edges' times.
+    normalization
+        None, "spectral" or "edge": see `LineGraph.normalized`. Degrees are those among all fitted edges.
+    dense
+        Give a numpy array instead of a scipy `csr_array`.
+    random_state
+        Of the draw.
+
+    Attributes
+    ----------
+    landmarks_
+        Positions of the landmarks among the fitted edges, ascending, shape (n_components_,).
+    n_components_
+        The number of columns.
+    edges_, decay_
+        The fitted edges and the frozen decay.
+
+    See Also
+    --------
+    effective_resistances : what sampling="resistance" draws by.
+
+    Examples
+    --------
+    >>> from tdlg import Gaussian, LandmarkFeatures, TemporalEdges
+    >>> edges = TemporalEdges(["ann", "bob", "ann"], ["bob", "cat", "cat"], [0.0, 1.0, 3.0])
+    >>> landmarks = LandmarkFeatures(2, decay=Gaussian(bandwidth=1.0), dense=True, random_state=0).fit(edges)
+    >>> landmarks.landmarks_
+    array([0, 2])
+    >>> landmarks.transform(edges).round(3)
+    array([[2.   , 0.011],
+           [0.607, 0.135],
+           [0.011, 2.   ]])
+    """
+
+    landmarks_: NDArray[np.int64]
+
+    def __init__(
+        self,
+        n_components: int = 128,
+        *,
+        sampling: Sampling = "uniform",
+        decay: Decay | None = None,
+        normalization: Normalization | None = None,
+        dense: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.sampling = sampling
+        self.decay = decay
+        self.normalization = normalization
+        self.dense = dense
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> LandmarkFeatures:
+        """Draw the landmarks.
+
+        Parameters
+        ----------
+        X
+            The edges.
+        y
+            Ignored.
+        """
+        check_choice(self, "sampling", ("uniform", "degree", "resistance"))
+        self._fit_edges(X)
+        rng = check_random_state(self.random_state)
+        self.landmarks_ = _drawn(self._odds(rng), self.n_components, rng)
+        self.n_components_ = len(self.landmarks_)
+        return self
+
+    def transform(self, X: Any) -> csr_array | NDArray[np.float64]:
+        """Give the proximities of edges to the landmarks.
+
+        Parameters
+        ----------
+        X
+            Edges, fitted or new.
+        """
+        check_is_fitted(self)
+        rows = self._edges(X, reset=False)
+        columns = LineGraph(rows, self.edges_[self.landmarks_], decay=self.decay_)
+        whole = self._graph(rows)
+        graph = _columns_of(whole, columns, self.landmarks_) if isinstance(whole, NormalizedLineGraph) else columns
+        matrix = graph.to_csr()
+        return matrix.toarray() if self.dense else matrix
+
+    def _odds(self, rng: np.random.RandomState) -> NDArray[np.float64]:
+        """What the chance of an edge is in proportion to."""
+        if self.sampling == "degree":
+            return LineGraph(self.edges_, decay=self.decay_).row_sums()
+        if self.sampling == "resistance":
+            return effective_resistances(self.edges_, random_state=rng)
+        return np.ones(self.edges_.n_edges)
+
+
+def _drawn(odds: NDArray[np.float64], size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
+    """A sample without replacement: the first to arrive, where each arrives at the rate of its odds."""
+    with np.errstate(divide="ignore"):
+        arrivals = rng.exponential(size=odds.size) / np.maximum(odds, 0.0)
+    return np.sort(np.argsort(arrivals, kind="stable")[:size])
+
+
+def _columns_of(whole: NormalizedLineGraph, columns: LineGraph, at: NDArray[np.int64]) -> NormalizedLineGraph:
+    """Some columns of a normalised line graph, with the degrees of the whole."""
+    part = copy(whole)
+    part.graph, part._right = columns, whole._right[at]
+    return part

@@ -1,0 +1,122 @@
+"""LowRankFeatures: columns whose inner products approximate the line graph, from a few products with random vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from tdlg.decay import Decay
+from tdlg.embed.features import EdgeFeatures, check_count, flip_signs, n_resolved
+from tdlg.embed.lanczos import orthonormal
+from tdlg.linegraph import Normalization
+
+__all__ = ["LowRankFeatures"]
+
+SPARE = 8  # random vectors more than components: the last directions are found badly
+RESOLVED = 1e-7  # eigenvalues below this share of the largest are no more than the error of products
+
+
+class LowRankFeatures(EdgeFeatures):
+    """Edges as rows of a low-rank factor: F @ F.T approximates H.
+
+    A few products with random vectors give a basis Q of the directions in which H is large (a randomised range finder with
+    power iterations), and F = H Q (Q^T H Q)^-1/2, the Nystrom approximation. It needs n_iter + 2 products a column and
+    no more, where `EdgeEmbedding` goes on until its columns are accurate. Edges that share no node with the fitted ones get
+    zeros.
+
+    Parameters
+    ----------
+    n_components
+        The number of columns. Where there are fewer edges, or H has a lower rank, fewer columns come out.
+    decay
+        How weights fade with time; the paper's `Gaussian()` when not given. Frozen on the fitted edges' times.
+    normalization
+        None, "spectral" or "edge": see `LineGraph.normalized`. "edge" may have negative eigenvalues, whose sign is dropped.
+    n_iter
+        Power iterations. Each brings the columns closer to the best ones, at one more product a column.
+    random_state
+        Of the random vectors.
+
+    Attributes
+    ----------
+    components_
+        Rows of H times these are the features, shape (n_edges, n_components_).
+    n_components_
+        The number of columns.
+    edges_, decay_
+        The fitted edges and the frozen decay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tdlg import Gaussian, LineGraph, LowRankFeatures, TemporalEdges
+    >>> rng = np.random.default_rng(0)
+    >>> edges = TemporalEdges(rng.integers(0, 9, 500), rng.integers(0, 9, 500), rng.uniform(0, 1, 500))
+    >>> F = LowRankFeatures(n_components=50, decay=Gaussian(bandwidth=0.3), random_state=0).fit_transform(edges)
+    >>> H = LineGraph(edges, decay=Gaussian(bandwidth=0.3)).to_csr().toarray()
+    >>> bool(np.abs(F @ F.T - H).max() < 0.02)
+    True
+    """
+
+    components_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        n_components: int = 128,
+        *,
+        decay: Decay | None = None,
+        normalization: Normalization | None = None,
+        n_iter: int = 2,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.decay = decay
+        self.normalization = normalization
+        self.n_iter = n_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> LowRankFeatures:
+        """Find the directions.
+
+        Parameters
+        ----------
+        X
+            The edges.
+        y
+            Ignored.
+        """
+        check_count(self, "n_iter", 0)
+        H = self._fit_edges(X)
+        width = min(self.n_components + SPARE, H.shape[0])
+        Q = _range_of(H, width, self.n_iter, check_random_state(self.random_state))
+        values, turns = np.linalg.eigh(Q.T @ (H @ Q))
+        best = np.argsort(-np.abs(values), kind="stable")[: self.n_components]
+        best = best[: n_resolved(values[best], RESOLVED)]
+        self.n_components_ = len(best)
+        self.components_ = flip_signs(Q @ turns[:, best]) / np.sqrt(np.abs(values[best]))
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Give the rows of edges.
+
+        Parameters
+        ----------
+        X
+            Edges, fitted or new.
+        """
+        check_is_fitted(self)
+        return self._graph(self._edges(X, reset=False)) @ self.components_
+
+
+def _range_of(H: LinearOperator, width: int, n_iter: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+    """An orthonormal basis of H^(n_iter + 1) times random vectors."""
+    Q = rng.normal(size=(H.shape[0], width))
+    for _ in range(n_iter + 1):
+        W = H @ Q
+        Q = orthonormal(W, rng, size=float(np.linalg.norm(W, axis=0).max()))
+    return Q

@@ -1,0 +1,75 @@
+"""Node embeddings from edge embeddings: the paper's definition "Mean-Edge Node Embeddings"."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import ParameterError
+
+__all__ = ["node_embeddings"]
+
+
+def node_embeddings(
+    edges: TemporalEdges, Y: Any, aggregate: Literal["mean", "sum"] = "mean"
+) -> NDArray[np.float64] | csr_array:
+    """Give each node the mean, or the sum, of the rows of its edges.
+
+    X = B~ Y, where B is the incidence matrix of nodes and edges, 1 where a node is an end of an edge, and B~ is B with each
+    row divided by its sum. A self-loop is one edge of its node.
+
+    Parameters
+    ----------
+    edges
+        The edges.
+    Y
+        One row an edge, shape (n_edges, k): a numpy array, or a scipy sparse matrix, for instance the rows of H themselves.
+    aggregate
+        "mean", the paper's, or "sum".
+
+    Returns
+    -------
+    X
+        Shape (n_nodes, k), in the order of `edges.node_ids`; sparse where Y is. Nodes of the table without an edge among
+        the given ones have zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tdlg import TemporalEdges, node_embeddings
+    >>> edges = TemporalEdges(["a", "b", "c"], ["b", "c", "c"], [0, 1, 2])
+    >>> node_embeddings(edges, np.array([[1.0], [2.0], [6.0]]))
+    array([[1. ],
+           [1.5],
+           [4. ]])
+    """
+    Y = csr_array(Y) if issparse(Y) else np.asarray(Y)
+    _check(edges, Y, aggregate)
+    incidence = _incidence(edges)
+    if aggregate == "mean":
+        incidence.data /= np.repeat(np.maximum(incidence.sum(axis=1), 1.0), np.diff(incidence.indptr))
+    return incidence @ Y
+
+
+def _incidence(edges: TemporalEdges) -> csr_array:
+    """B, shape (n_nodes, n_edges)."""
+    src, dst, edge = edges.src_code, edges.dst_code, np.arange(edges.n_edges)
+    other = src != dst
+    nodes, columns = np.append(src, dst[other]), np.append(edge, edge[other])
+    return csr_array((np.ones(nodes.size), (nodes, columns)), shape=(edges.n_nodes, edges.n_edges))
+
+
+def _check(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
+    if aggregate not in ("mean", "sum"):
+        raise ParameterError(
+            f"The 'aggregate' parameter of node_embeddings must be 'mean' or 'sum'. Got {aggregate!r} instead."
+        )
+    if Y.ndim != 2 or Y.shape[0] != edges.n_edges:
+        raise ParameterError(
+            f"The 'Y' parameter of node_embeddings must have one row for each of the {edges.n_edges} edges. "
+            f"Got the shape {Y.shape} instead."
+        )

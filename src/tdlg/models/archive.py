@@ -1,0 +1,232 @@
+"""The file of a saved model: a zip of arrays, text and bytes, written whole or not at all, that knows its own checksum.
+
+Members are stored, not packed: what they declare cannot exceed the file, so no small file unfolds into a large one. The
+zip's comment, which ends the file, holds the sha256 of every byte before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
+
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from tdlg.exceptions import ParameterError, ReadError
+
+__all__ = ["ArchiveReader", "ArchiveWriter", "check_stored", "new_archive", "open_archive"]
+
+MANIFEST = "manifest.json"
+MEMBER = re.compile(r"[0-9]{6,9}\.(npy|json|skops)")
+MARK = b"tdlg model, sha256 "
+DIGITS = 64  # of a sha256 in hexadecimal
+CHUNK = 1 << 20
+KINDS = "biufcmMUS"  # of arrays whose bytes say it all
+WRITE_AGAIN = "Copy or download it again, or save the model again."
+
+
+class ArchiveWriter:
+    """Adds members to a new archive; each `add` gives the name by which the manifest refers to the member."""
+
+    def __init__(self, file: ZipFile) -> None:
+        self._file = file
+        self._n_members = 0
+
+    def add_array(self, array: NDArray[Any]) -> str:
+        """Add an array of numbers, truth values, strings or times as .npy, its order in memory kept."""
+        with self._open(name := self._next("npy")) as member:
+            npy.write_array(member, array, version=(1, 0), allow_pickle=False)
+        return name
+
+    def add_json(self, value: Any) -> str:
+        """Add what json can hold."""
+        return self.add_bytes(_json(value), "json")
+
+    def add_bytes(self, data: bytes, suffix: str) -> str:
+        """Add bytes of another format."""
+        with self._open(name := self._next(suffix)) as member:
+            member.write(data)
+        return name
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Add the member that all reading starts from."""
+        with self._open(MANIFEST) as member:
+            member.write(_json(manifest))
+
+    def _next(self, suffix: str) -> str:
+        self._n_members += 1
+        return f"{self._n_members:06}.{suffix}"
+
+    def _open(self, name: str) -> IO[bytes]:
+        return self._file.open(ZipInfo(name), "w", force_zip64=True)  # ZipInfo has no clock: same model, same bytes
+
+
+class ArchiveReader:
+    """Gives the members of an archive whose checksum is right."""
+
+    def __init__(self, file: ZipFile) -> None:
+        self._file = file
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest; nothing else has been looked at before."""
+        manifest = json.loads(self._file.read(MANIFEST))
+        if not isinstance(manifest, dict):
+            raise ValueError("the manifest is no table")
+        return manifest
+
+    def check_members(self) -> None:
+        """Refuse names that `ArchiveWriter` does not give, and sizes that are not those of stored members."""
+        names = self._file.namelist()
+        odd = [name for name in names if name != MANIFEST and not MEMBER.fullmatch(name)]
+        if odd or len(set(names)) < len(names):
+            raise ValueError(f"it has members that no model has: {(odd or names)[:3]}")
+        check_stored(self._file)
+
+    def json(self, name: str) -> Any:
+        """A member written by `add_json`."""
+        return json.loads(self.data(name, "json"))
+
+    def array(self, name: str) -> NDArray[Any]:
+        """A member written by `add_array`; what its header declares is what there is."""
+        data = self.data(name, "npy")
+        stream = io.BytesIO(data)
+        if npy.read_magic(stream) != (1, 0):
+            raise ValueError(f"{name} is of another version of npy")
+        shape, _, dtype = npy.read_array_header_1_0(stream)
+        if dtype.kind not in KINDS or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+            raise ValueError(f"{name} declares {shape} of {dtype}, and holds something else")
+        stream.seek(0)
+        return npy.read_array(stream, allow_pickle=False)
+
+    def data(self, name: str, suffix: str) -> bytes:
+        """A member written by `add_bytes`."""
+        if not MEMBER.fullmatch(name) or not name.endswith(f".{suffix}"):
+            raise ValueError(f"{name!r} is no member of kind {suffix}")
+        return self._file.read(name)
+
+
+def check_stored(file: ZipFile) -> None:
+    """Refuse a zip that packs its members or declares more bytes than it has."""
+    members, size = file.infolist(), _size_of(file)
+    packed = [m.filename for m in members if m.compress_type != ZIP_STORED or m.file_size != m.compress_size]
+    if packed or sum(member.file_size for member in members) > size:
+        raise ValueError(f"its members declare more than the file holds: {packed[:3]}")
+
+
+@contextmanager
+def new_archive(path: Any) -> Iterator[ArchiveWriter]:
+    """Write an archive to a path; what was there stays until all is written, and where writing fails."""
+    with _replacing(_target(path)) as file:
+        with ZipFile(file, "w", ZIP_STORED) as zipped:
+            zipped.comment = MARK + b"0" * DIGITS
+            yield ArchiveWriter(zipped)
+        file.seek(-DIGITS, os.SEEK_END)
+        digest = _digest(file)
+        file.seek(-DIGITS, os.SEEK_END)
+        file.write(digest)
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[ArchiveReader]:
+    """Open the archive at a path after a look at its checksum."""
+    if not path.is_file():
+        what = "this is no file, but a folder or device" if path.exists() else "there is no such file"
+        raise ReadError(f"{path}: {what}. Give the path of a model written by model.save(path).")
+    with open(path, "rb") as file:
+        _check_ours(file, path)
+        try:
+            zipped = ZipFile(file)
+        except BadZipFile as error:
+            raise ReadError(f"{path}: the file is damaged ({error}). {WRITE_AGAIN}") from None
+        with zipped:
+            yield ArchiveReader(zipped)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _size_of(file: ZipFile) -> int:
+    stream: Any = file.fp
+    return int(stream.seek(0, os.SEEK_END))
+
+
+def _digest(file: BinaryIO) -> bytes:
+    """The sha256 of all but the last bytes, which hold it."""
+    left = file.seek(0, os.SEEK_END) - DIGITS
+    file.seek(0)
+    digest = hashlib.sha256()
+    while left > 0 and (chunk := file.read(min(CHUNK, left))):
+        digest.update(chunk)
+        left -= len(chunk)
+    return digest.hexdigest().encode()
+
+
+def _check_ours(file: BinaryIO, path: Path) -> None:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - len(MARK) - DIGITS))
+    end = file.read()
+    file.seek(0)
+    start = file.read(4)
+    if size == 0:
+        raise ReadError(f"{path}: the file is empty. {WRITE_AGAIN}")
+    if end.startswith(MARK) and len(end) == len(MARK) + DIGITS:
+        if _digest(file) == end[-DIGITS:]:
+            return
+        raise ReadError(f"{path}: the file is damaged: its checksum does not fit. {WRITE_AGAIN}")
+    if start.startswith(b"PK") and not is_zipfile(file):
+        raise ReadError(f"{path}: the file is truncated or damaged: its end is missing. {WRITE_AGAIN}")
+    raise ReadError(f"{path}: this is no model of tdlg. Give the path of a file written by model.save(path).")
+
+
+def _target(path: Any) -> Path:
+    """Where to write: a link is followed, as by `open`."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ParameterError(f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.")
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise ParameterError(
+            f"The folder {str(target.parent)!r} of the 'path' does not exist. "
+            f"Make it first, with Path({str(target.parent)!r}).mkdir(parents=True)."
+        )
+    if target.exists() and not target.is_file():
+        raise ParameterError(f"The 'path' must be that of a file. {str(target)!r} is a folder or device: add a name.")
+    return target
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """A draft beside the target that takes its place at the end, and vanishes on any error or interrupt."""
+    draft = target.parent / f".{uuid.uuid4().hex}.tmp"
+    try:
+        with open(draft, "x+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, draft)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new name survive a power cut too, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

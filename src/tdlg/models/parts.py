@@ -1,0 +1,109 @@
+"""The parts of a model that are scikit-learn's own estimators: as bytes of skops, with a fixed list of trusted types."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from tdlg.exceptions import ParameterError
+from tdlg.models.archive import check_stored
+
+__all__ = ["TRUSTED", "is_part", "part_from_bytes", "part_to_bytes"]
+
+_LOSS, _LINK, _TREES = "sklearn._loss.loss.", "sklearn._loss.link.", "sklearn.ensemble._hist_gradient_boosting."
+
+# What skops trusts of itself (scikit-learn's estimators, numpy) and this, never more; what a file says has no say.
+TRUSTED = (
+    *(_LOSS + name for name in ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError")),
+    *(_LINK + name for name in ("IdentityLink", "Interval", "LogitLink", "MultinomialLogit")),
+    _TREES + "binning._BinMapper",
+    _TREES + "predictor.TreePredictor",  # skops leaves it out as its indices are not checked: `_check_trees` does
+    "functools.partial",  # with categorical features, of check_array; what a partial calls must be trusted as well
+    "sklearn.utils.validation.check_array",
+)
+
+
+def is_part(value: Any) -> bool:
+    """Whether this is an estimator of scikit-learn itself."""
+    return isinstance(value, BaseEstimator) and type(value).__module__.partition(".")[0] == "sklearn"
+
+
+def part_to_bytes(estimator: Any, where: str) -> bytes:
+    """Write an estimator; one that could not be read again is refused."""
+    from skops.io import dumps, get_untrusted_types
+
+    try:
+        data = bytes(dumps(estimator))
+        unknown = sorted(set(get_untrusted_types(data=data)) - set(TRUSTED))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ParameterError(f"{where}, a {type(estimator).__name__}, cannot be saved: skops says {error}") from error
+    if unknown:
+        raise ParameterError(
+            f"{where}, a {type(estimator).__name__}, cannot be saved: it holds types that are not trusted on loading, "
+            f"{', '.join(unknown)}. Use another estimator, such as HistGradientBoostingClassifier or LogisticRegression."
+        )
+    return data
+
+
+def part_from_bytes(data: bytes) -> Any:
+    """Read an estimator; types beyond the list, and trees whose nodes lead astray, are refused."""
+    from skops.io import loads
+
+    with ZipFile(io.BytesIO(data)) as file:
+        check_stored(file)
+    estimator = loads(data, trusted=list(TRUSTED))
+    if not is_part(estimator):
+        raise ValueError(f"{type(estimator).__name__} is no estimator of scikit-learn")
+    for part in _objects(estimator):
+        _check_trees(part)
+    return estimator
+
+
+def _objects(value: Any) -> Iterator[Any]:
+    """Every object of scikit-learn inside a value, itself included."""
+    todo, seen = [value], set()
+    while todo:
+        value = todo.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            todo += value.values()
+        elif isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype == object):
+            todo += list(value)
+        elif type(value).__module__.startswith("sklearn.") and hasattr(value, "__dict__"):
+            yield value
+            todo += vars(value).values()
+
+
+def _check_trees(part: Any) -> None:
+    """Refuse boosted trees that would read outside their arrays or run in circles: scikit-learn does not look."""
+    if not type(part).__name__.startswith("HistGradientBoosting") or not hasattr(part, "_predictors"):
+        return
+    categorical = np.asarray(part._bin_mapper.is_categorical_, bool)
+    if categorical.shape != (part._n_features,):
+        raise ValueError("the trees' features are not those of the model")
+    for predictor in (tree for trees in part._predictors for tree in trees):
+        if not _is_sound(predictor, categorical):
+            raise ValueError("a tree's nodes lead outside the tree")
+
+
+def _is_sound(predictor: Any, categorical: Any) -> bool:
+    nodes, bitsets = predictor.nodes, predictor.raw_left_cat_bitsets
+    inner = np.flatnonzero(nodes["is_leaf"] == 0)
+    at = nodes[inner]
+    ahead = np.minimum(at["left"], at["right"]) > inner  # a child comes after its parent: every walk ends
+    inside = np.maximum(at["left"], at["right"]) < len(nodes)
+    known = (at["feature_idx"] >= 0) & (at["feature_idx"] < len(categorical))
+    if nodes.ndim != 1 or not len(nodes) or not (ahead & inside & known).all():
+        return False
+    split = at[at["is_categorical"] != 0]
+    fits = bitsets.ndim == 2 and bitsets.shape[1] == 8 and bitsets.dtype == np.uint32
+    return not len(split) or bool(
+        fits and (split["bitset_idx"] < len(bitsets)).all() and categorical[split["feature_idx"]].all()
+    )

@@ -1,0 +1,158 @@
+"""Fitted models as files: no executable code, written whole or not at all, and read back to the same bits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import sklearn
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from tdlg import __version__
+from tdlg.exceptions import ParameterError, ReadError
+from tdlg.models.archive import ArchiveReader, new_archive, open_archive
+from tdlg.models.values import Decoder, Encoder, is_estimator
+
+__all__ = ["load_model", "save_model"]
+
+FORMAT = "tdlg model"
+FORMAT_VERSION = 1  # raised when an older tdlg could not read what is written; every older version stays readable
+NOT_A_MODEL = (  # what reading raises where the checksum is right and the content is not what was ever written
+    ArithmeticError,
+    AttributeError,
+    BadZipFile,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file that `load_model` reads; estimators call it in `save`.
+
+    The file is a zip of a manifest in json and of arrays in npy; parts that are scikit-learn's own are in the format of
+    skops. What was at the path stays as it was until the new file is whole, and where writing fails.
+
+    Parameters
+    ----------
+    model
+        A fitted estimator of this package.
+    path
+        Where to; the folder must exist.
+
+    Raises
+    ------
+    ParameterError
+        If the model holds what cannot be saved, which is named, or the path cannot be written to.
+    NotFittedError
+        If the model is not fitted.
+
+    Notes
+    -----
+    Edges that are a slice are saved with the whole of their table, so that the loaded model tells the edges it knows
+    from others exactly as the model does. To leave the other rows out, fit to edges made of the slice's own columns.
+    """
+    if not is_estimator(type(model)):
+        raise ParameterError(
+            f"The 'model' must be an estimator of tdlg. Got {type(model).__module__}.{type(model).__qualname__} instead. "
+            f"Save a model of scikit-learn with skops.io.dump."
+        )
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        raise NotFittedError(
+            f"This {type(model).__name__} is not fitted, so that there is nothing to save. Call fit first."
+        ) from None
+    with new_archive(path) as archive:
+        encoder = Encoder(archive)
+        root = encoder.encode(model, type(model).__name__)
+        archive.write_manifest({**_origin(), "model": root, "shared": encoder.shared})
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a model that was written by its `save`; it predicts the same bits.
+
+    Nothing in the file is run: it names no code but this package's public estimators, and scikit-learn's parts are
+    limited to a fixed list of types.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    estimator
+        Fitted, of the class that was saved.
+
+    Raises
+    ------
+    ReadError
+        If the file is missing, truncated, damaged, no model, or of a newer version than this one reads.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from tdlg import LineGraphClassifier, TemporalEdges, load_model
+    >>> edges = TemporalEdges(["a", "b", "c", "a"], ["x", "y", "x", "y"], [1, 2, 3, 4], label=["good", "bad", "good", None])
+    >>> model = LineGraphClassifier(bandwidth=5.0).fit(edges)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "ratings.tdlg"
+    >>> model.save(path)
+    >>> loaded = load_model(path)
+    >>> loaded
+    LineGraphClassifier(bandwidth=5.0)
+    >>> (loaded.predict_proba(edges) == model.predict_proba(edges)).all()
+    np.True_
+    """
+    path = Path(path)
+    with open_archive(path) as archive:
+        manifest = _manifest(archive, path)
+        try:
+            archive.check_members()
+            model = Decoder(archive, manifest["shared"]).decode(manifest["model"])
+        except NOT_A_MODEL as error:
+            raise _unreadable(path, manifest, error) from error
+    if not is_estimator(type(model)):
+        raise _unreadable(path, manifest, f"it holds a {type(model).__name__}, which is no model")
+    return model
+
+
+def _origin() -> dict[str, Any]:
+    versions = {"tdlg": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, "made_with": versions}
+
+
+def _manifest(archive: ArchiveReader, path: Path) -> dict[str, Any]:
+    """The manifest of a version that is known here."""
+    try:
+        manifest = archive.manifest()
+        version, made_with = manifest["format_version"], manifest["made_with"]["tdlg"]
+        is_ours = manifest["format"] == FORMAT and type(version) is int and version >= 1
+    except NOT_A_MODEL as error:
+        raise ReadError(f"{path}: this is no model of tdlg ({error}). Give the path of one.") from error
+    if not is_ours:
+        raise ReadError(f"{path}: this is no model of tdlg. Give the path of a file written by model.save(path).")
+    if version > FORMAT_VERSION:
+        raise ReadError(
+            f"{path}: the model has version {version} of the format, written by tdlg {made_with}; this is tdlg "
+            f"{__version__}, which reads up to version {FORMAT_VERSION}. Install tdlg {made_with} or newer: "
+            f"pip install 'tdlg>={made_with}'."
+        )
+    return manifest
+
+
+def _unreadable(path: Path, manifest: dict[str, Any], error: object) -> ReadError:
+    made_with = ", ".join(f"{name} {version}" for name, version in dict(manifest["made_with"]).items())
+    return ReadError(
+        f"{path}: the model cannot be put together: {error}. It was written with {made_with}; this is tdlg "
+        f"{__version__}. Load it with the versions it was written with, or fit and save it again."
+    )

@@ -1,0 +1,343 @@
+"""Files of models: written whole or not at all, and no other file is believed."""
+
+import io
+import json
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from saving import N, made_edges, round_trip, same
+from tdlg import (
+    LineGraphClassifier,
+    ReadError,
+    load_model,
+)
+from tdlg.models import archive
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LineGraphClassifier(bandwidth=20.0).fit(made_edges())
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.tdlg"
+
+
+@pytest.fixture
+def saved(model, path):
+    model.save(path)
+    return path
+
+
+# ---- writing
+
+
+def test_a_path_may_be_text_and_a_file_is_replaced(model, path):
+    path.write_bytes(b"something else" * 1000)
+    model.save(str(path))
+    assert same(load_model(str(path)).coef_, model.coef_)
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_the_same_model_gives_the_same_bytes(model, saved):
+    first = saved.read_bytes()
+    model.save(saved)
+    assert saved.read_bytes() == first
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such modes")
+def test_the_mode_of_the_old_file_and_a_link_are_kept(model, path):
+    path.write_text("old")
+    path.chmod(0o640)
+    (link := path.with_name("link")).symlink_to(path)
+    model.save(link)
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert load_model(path).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize(
+    ("owner", "name", "after"),
+    [
+        (archive.ArchiveWriter, "add_array", 2),
+        (archive.ArchiveWriter, "write_manifest", 0),
+        (archive.npy, "write_array", 1),
+        (archive, "_digest", 0),
+        (os, "fsync", 0),
+        (os, "replace", 0),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_failure_leaves_the_old_file(owner, name, after, error, saved, monkeypatch):
+    calls, whole, before = [], getattr(owner, name), saved.read_bytes()
+
+    def failing(*args, **kwargs):
+        calls.append(args)
+        if len(calls) > after:
+            raise error
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, failing)
+    with pytest.raises(type(error)):
+        LineGraphClassifier(C=3).fit(made_edges()).save(saved)
+    monkeypatch.undo()
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == [saved.name]
+
+
+# ---- what is refused on loading
+
+
+def refused(path, data, match="."):
+    path.write_bytes(data)
+    with pytest.raises(ReadError, match=match) as caught:
+        load_model(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_truncated_file_is_refused(saved):
+    data = saved.read_bytes()
+    for length in {0, 1, 3, 4, 30, 100, len(data) - 1, len(data) - 64, len(data) - 83, *range(0, len(data), 397)}:
+        refused(saved, data[:length], "empty" if length == 0 else "truncated|no model")
+    refused(saved, data[:1000], "truncated")
+
+
+def test_a_flipped_byte_is_found_wherever_it_is(saved):
+    data = saved.read_bytes()
+    for place in {*range(0, len(data), 211), *range(64), *range(len(data) - 400, len(data))}:
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << (place % 8)
+        refused(saved, bytes(flipped), "damaged|no model")
+
+
+def test_bytes_before_and_after_are_refused(saved):
+    data = saved.read_bytes()
+    refused(saved, b"x" + data, "damaged")
+    refused(saved, data + b"\0", "no model|damaged")
+    refused(saved, data + data, "damaged")
+
+
+@pytest.mark.parametrize("data", [b"src,dst,time\n1,2,3\n", b"\x80\x04K\x01.", b"PK", bytes(range(256)) * 20])
+def test_other_files_are_refused(data, path):
+    refused(path, data, "no model|truncated")
+
+
+def test_other_zips_are_refused(path, saved):
+    np.savez(other := io.BytesIO(), a=np.zeros(3))
+    refused(path, other.getvalue(), "no model of tdlg")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(ReadError, match=r"nothing\.tdlg: there is no such file"):
+        load_model(tmp_path / "nothing.tdlg")
+    with pytest.raises(ReadError, match="folder"):
+        load_model(tmp_path)
+
+
+def rewritten(path, change=lambda manifest: None, members=(), without=(), **how):
+    """The model at a path with another manifest or other members, and the right checksum: as by a forger."""
+    with zipfile.ZipFile(path) as old:
+        kept = {name: old.read(name) for name in old.namelist() if name not in without}
+    manifest = json.loads(kept.get("manifest.json", b"{}"))
+    new = change(manifest)
+    if "manifest.json" in kept:
+        kept["manifest.json"] = json.dumps(manifest if new is None else new).encode()
+    with zipfile.ZipFile(path, "w", **how) as file:
+        file.comment = archive.MARK + b"0" * archive.DIGITS
+        for name, data in [*kept.items(), *members]:
+            file.writestr(name, data)
+    with open(path, "r+b") as file:
+        digest = archive._digest(file)
+        file.seek(-archive.DIGITS, os.SEEK_END)
+        file.write(digest)
+
+
+def estimator_of(manifest):
+    return manifest["shared"][manifest["model"]["index"]]
+
+
+def test_a_forger_must_change_something(saved, model):
+    rewritten(saved)
+    assert same(load_model(saved).coef_, model.coef_)
+
+
+def test_a_newer_version_says_which_is_needed(saved):
+    def newer(manifest):
+        manifest |= {"format_version": 9, "model": {"kind": "of the future"}}
+        manifest["made_with"]["tdlg"] = "7.8.9"
+
+    rewritten(saved, newer, members=[("a/new/kind.bin", b"")])
+    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*up to version 1.*pip install 'tdlg>=7\.8\.9'"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update(format="other"),
+        lambda m: m.update(format_version="1"),
+        lambda m: m.update(format_version=0),
+        lambda m: m.update(format_version=True),
+        lambda m: m.pop("format_version") and None,
+        lambda m: m.pop("made_with") and None,
+        lambda m: [m],
+        lambda m: 3,
+    ],
+)
+def test_other_manifests_are_refused(change, saved):
+    rewritten(saved, change)
+    refused(saved, saved.read_bytes(), "no model of tdlg")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.pop("model") and None,
+        lambda m: m.pop("shared") and None,
+        lambda m: m.update(model=7),
+        lambda m: m.update(model={"kind": "tuple", "items": []}),
+        lambda m: m.update(model={"kind": "eval", "value": "1"}),
+        lambda m: (
+            m["shared"].append(m["model"])
+            or m.update(model={"kind": "shared", "index": len(m["shared"]) - 1})
+            or m["shared"].__setitem__(-1, m["model"])
+        ),
+        lambda m: estimator_of(m).update({"class": "TemporalEdges"}),
+        lambda m: estimator_of(m).update({"class": "read_edges"}),
+        lambda m: estimator_of(m).update({"class": "os.system"}),
+        lambda m: estimator_of(m).update({"class": "__builtins__"}),
+        lambda m: estimator_of(m).update({"class": ["LineGraphClassifier"]}),
+        lambda m: estimator_of(m)["params"].update(new_in_2050=1),
+        lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "array", "member": "../x.npy", "frozen": False}),
+        lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "array", "member": "manifest.json", "frozen": False}),
+        lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "array", "member": "999999.npy", "frozen": False}),
+        lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "scalar", "dtype": "O", "value": "00" * 8}),
+        lambda m: estimator_of(m)["fitted"].update(decay_={"kind": "decay", "name": "Decay", "fields": {}}),
+        lambda m: estimator_of(m)["fitted"].update(edges_={"kind": "edges", "table": None, "rows": [], "label": None}),
+    ],
+)
+def test_forged_trees_are_refused(change, saved):
+    rewritten(saved, change)
+    refused(saved, saved.read_bytes(), "cannot be put together")
+
+
+def npy(array, **how):
+    np.save(stream := io.BytesIO(), array, **how)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("../../evil.npy", b"")],
+        [("/etc/passwd", b"")],
+        [("code.py", b"")],
+        [("000001.pkl", b"")],
+        [("\u0661\u0661\u0661\u0661\u0661\u0661.npy", b"")],
+    ],
+)
+def test_unexpected_members_are_refused(members, saved):
+    rewritten(saved, members=members)
+    refused(saved, saved.read_bytes(), "members that no model has")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_twice_is_refused(saved):
+    rewritten(saved, members=[("000001.npy", npy(np.zeros(3)))])
+    refused(saved, saved.read_bytes(), "members that no model has")
+
+
+def test_packed_members_are_refused(saved):
+    rewritten(saved, members=[("000900.npy", bytes(10**6))], compression=zipfile.ZIP_DEFLATED)
+    refused(saved, saved.read_bytes(), "declare more than the file holds")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x93NUMPY",
+        npy(np.array([{}]), allow_pickle=True),
+        npy(np.zeros(3))[:-1],
+        npy(np.zeros(3)) + b"\0",
+        npy(np.zeros(3)).replace(b"(3,), }  ", b"(10**9,)}"),
+        npy(np.zeros(3)).replace(b"(3,), }         ", b"(99999999999,),}"),
+        npy(np.zeros(2, "i4,f8")),
+    ],
+)
+def test_arrays_that_are_none_are_refused(data, saved):
+    rewritten(saved, lambda m: estimator_of(m)["fitted"]["coef_"].update(member="000900.npy"), [("000900.npy", data)])
+    refused(saved, saved.read_bytes(), "cannot be put together")
+
+
+EDGES = made_edges(ids=str, features=np.zeros((N, 2)), weight=np.ones(N))[:30]
+INT32 = np.zeros(N, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("rows", np.full(30, N)),
+        ("rows", np.full(30, -1)),
+        ("rows", np.full(30, 0.5)),
+        ("rows", range(N - 29, N + 1)),
+        ("rows", range(-1, 29)),
+        ("label", np.zeros(3)),
+        ("ticks", np.zeros(N - 1)),
+        ("ticks", np.full(N, np.nan)),
+        ("ticks", np.zeros(N, ">i8")),
+        ("weight", np.ones(N - 1)),
+        ("unit", "fortnight"),
+        ("features", {"matrix": np.zeros((N, 3)), "names": ("a", "b"), "categories": {}}),
+        ("spaces", None),
+        ("spaces", [[np.array(["a"], object), INT32, INT32 + 1]]),
+        ("spaces", [[np.array(["a"], object), INT32 - 1, INT32]]),
+        ("spaces", [[np.array(["a"], object), INT32[1:], INT32]]),
+        ("spaces", [[np.array([], object), INT32, INT32]]),
+        ("spaces", [[np.array(["a"], object), INT32, INT32]] * 2),
+    ],
+)
+def test_forged_edges_are_refused(name, array, path):
+    model = LineGraphClassifier()
+    model.classes_, model.forged_ = EDGES, array
+    model.save(path)
+
+    def forge(manifest):
+        kind = "edges" if name in ("rows", "label") else "table"
+        (node,) = (node for node in manifest["shared"] if node["kind"] == kind)
+        node[name] = estimator_of(manifest)["fitted"]["forged_"]
+
+    rewritten(path, forge)
+    refused(path, path.read_bytes(), "it holds|cannot be put together")
+
+
+def test_forged_sparse_matrices_are_refused(path):
+    matrix = csr_array(np.eye(3))
+    matrix.indices[0] = 7
+    with pytest.raises(ReadError, match=r"indices must be|column index"):
+        round_trip(matrix, path)
+
+
+def test_nothing_is_unpickled(saved, monkeypatch):
+    import pickle
+
+    def forbidden(*args, **kwargs):
+        raise AssertionError("unpickled")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, forbidden)
+    load_model(saved)
+
+
+def test_paths_in_errors_are_those_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ReadError, match=r"^here\.tdlg: "):
+        load_model(Path("here.tdlg"))

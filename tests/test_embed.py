@@ -1,0 +1,459 @@
+"""Eigenvectors, low-rank and landmark features, effective resistances and node embeddings, against scipy and numpy."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, issparse
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigsh
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import tdlg.embed.lanczos
+import tdlg.embed.resistances
+from tdlg import (
+    EdgeEmbedding,
+    Gaussian,
+    LandmarkFeatures,
+    Laplace,
+    LineGraph,
+    LowRankFeatures,
+    Mixture,
+    NoDecay,
+    ParameterError,
+    TemporalEdges,
+    effective_resistances,
+    node_embeddings,
+)
+from tdlg.embed.lanczos import orthonormal, top_eigenpairs
+
+EXPECTED_FAILURES = {
+    "check_dtype_object": "wants a TypeError for an id that is a dict; ours is an EdgesError, and names the row",
+}
+TRANSFORMERS = [EdgeEmbedding, LowRankFeatures, LandmarkFeatures]
+
+
+@parametrize_with_checks(
+    [
+        EdgeEmbedding(decay=Gaussian(1.0)),
+        LowRankFeatures(decay=Gaussian(1.0)),
+        LandmarkFeatures(decay=Gaussian(1.0)),
+        LandmarkFeatures(decay=NoDecay(), sampling="resistance", dense=True),
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def network(n_edges=400, n_nodes=30, seed=0):
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, n_nodes, (2, n_edges)) ** 2 // n_nodes  # some nodes are hubs; there are self-loops
+    return TemporalEdges(src, dst, rng.uniform(0, 10, n_edges))
+
+
+def explicit(edges, normalization=None, **options):
+    H = LineGraph(edges, **options)
+    return (H if normalization is None else H.normalized(normalization)).to_csr()
+
+
+def subspace_distance(A, B):
+    """The sine of the largest angle between the columns of two matrices."""
+    A, B = np.linalg.qr(A)[0], np.linalg.qr(B)[0]
+    return np.linalg.norm(A - B @ (B.T @ A), 2)
+
+
+@pytest.fixture(params=["dense", "lanczos"])
+def route(request, monkeypatch):
+    """Either way to eigenpairs: small graphs take the dense one."""
+    if request.param == "lanczos":
+        monkeypatch.setattr(tdlg.embed.lanczos, "_dense_eigenpairs", lambda H, k: pytest.fail("too small a graph"))
+        return network(2000, 200)
+    return network(150)
+
+
+class TestEdgeEmbedding:
+    @pytest.mark.parametrize("normalization", [None, "spectral", "edge"])
+    def test_agrees_with_eigsh(self, route, normalization):
+        k = 12
+        model = EdgeEmbedding(k, normalization=normalization, tol=1e-9, random_state=0).fit(route)
+        values, vectors = eigsh(explicit(route, normalization), k, which="LM")
+        order = np.argsort(-np.abs(values))
+        np.testing.assert_allclose(model.eigenvalues_, values[order], rtol=1e-7)
+        assert subspace_distance(model.embedding_, vectors) < 1e-4
+
+    def test_negative_eigenvalues(self, route):
+        decay = Mixture([Gaussian(1.0), Gaussian(0.2)], weights=[1.0, -2.0])
+        model = EdgeEmbedding(10, decay=decay, tol=1e-9, random_state=0).fit(route)
+        values = np.linalg.eigvalsh(explicit(route, decay=decay).toarray())
+        assert (model.eigenvalues_ < 0).any()
+        np.testing.assert_allclose(model.eigenvalues_, values[np.argsort(-np.abs(values))][:10], rtol=1e-7)
+        np.testing.assert_allclose(model.transform(route), model.embedding_, atol=1e-6)
+
+    def test_residuals_are_within_tol(self, route):
+        model = EdgeEmbedding(20, tol=1e-5, random_state=0).fit(route)
+        V, values = model.embedding_, model.eigenvalues_
+        residuals = np.linalg.norm(explicit(route) @ V - V * values, axis=0)
+        assert residuals.max() <= 1e-5 * values[0] * 1.01
+        np.testing.assert_allclose(V.T @ V, np.eye(20), atol=1e-10)
+        assert (np.diff(np.abs(values)) <= 0).all()
+
+    @pytest.mark.parametrize("scaling", [None, "sqrt", "eigenvalue"])
+    @pytest.mark.parametrize("normalization", [None, "spectral", "edge"])
+    def test_fitted_edges_are_found_where_they_are(self, route, scaling, normalization):
+        options = {"scaling": scaling, "normalization": normalization, "tol": 1e-9, "random_state": 0}
+        model = EdgeEmbedding(8, **options).fit(route)
+        np.testing.assert_allclose(model.transform(route), model.embedding_, atol=1e-6)
+        np.testing.assert_allclose(model.transform(route[5:9]), model.embedding_[5:9], atol=1e-6)
+
+    def test_scaling(self):
+        edges = network()
+        raw, root, whole = (
+            EdgeEmbedding(5, scaling=scaling, random_state=0).fit(edges) for scaling in (None, "sqrt", "eigenvalue")
+        )
+        np.testing.assert_allclose(root.embedding_, raw.embedding_ * np.sqrt(raw.eigenvalues_))
+        np.testing.assert_allclose(whole.embedding_, raw.embedding_ * raw.eigenvalues_)
+
+    def test_inner_products_of_all_are_h(self):
+        edges = network(100)
+        F = EdgeEmbedding(100, scaling="sqrt", tol=1e-12).fit_transform(edges)
+        np.testing.assert_allclose(F @ F.T, explicit(edges).toarray(), atol=1e-7)
+
+    def test_fit_transform_is_the_embedding(self):
+        model = EdgeEmbedding(4, random_state=0)
+        assert model.fit_transform(network()) is model.embedding_
+
+    def test_signs_do_not_hang_on_the_seed(self, route):
+        one, other = (EdgeEmbedding(6, tol=1e-10, random_state=seed).fit_transform(route) for seed in (0, 1))
+        np.testing.assert_allclose(one, other, atol=1e-5)
+        assert (one.max(axis=0) >= -one.min(axis=0)).all()
+
+    def test_no_more_than_the_rank(self):
+        edges = TemporalEdges([1, 1, 1, 3], [2, 2, 2, 4], [0, 0, 0, 9])  # three equal edges
+        model = EdgeEmbedding(4, decay=Gaussian(1.0)).fit(edges)
+        np.testing.assert_allclose(model.eigenvalues_, [6, 2])
+        assert model.transform(edges).shape == (4, 2)
+
+    def test_what_does_not_converge_says_so(self, monkeypatch):
+        monkeypatch.setattr(tdlg.embed.lanczos, "MOST_BASES", 2)
+        with pytest.warns(ConvergenceWarning, match="tol"):
+            EdgeEmbedding(10, tol=1e-14, random_state=0).fit(network(2000, 200))
+
+    @pytest.mark.parametrize("options", [{"tol": 0}, {"tol": "a"}, {"tol": 2.0}, {"scaling": "log"}])
+    def test_parameters(self, options):
+        with pytest.raises(ParameterError, match=f"{next(iter(options))!r} parameter of EdgeEmbedding"):
+            EdgeEmbedding(**options).fit(network())
+
+    @pytest.mark.needs("data")
+    def test_real_edges(self, data_dir):
+        edges = tdlg.read_edges(data_dir / "soc-sign-bitcoinalpha.csv", src=0, dst=1, label=2, time=3)
+        model = EdgeEmbedding(16, random_state=0).fit(edges)
+        values = eigsh(explicit(edges), 16, return_eigenvectors=False)
+        np.testing.assert_allclose(model.eigenvalues_, np.sort(values)[::-1], rtol=1e-8)
+
+
+class TestLanczos:
+    @pytest.mark.parametrize("k", [1, 7, 30, 50])
+    def test_all_copies_of_a_multiple_eigenvalue(self, k):
+        """24 equal parts: a basis from 8 vectors alone would hold 8 copies of each eigenvalue."""
+        part, copies = network(100), np.repeat(np.arange(24) * 1000, 100)
+        edges = TemporalEdges(np.tile(part.src, 24) + copies, np.tile(part.dst, 24) + copies, np.tile(part.time, 24))
+        H = LineGraph(edges)
+        values, vectors, converged = top_eigenpairs(H, k, 1e-8, np.random.RandomState(0))
+        assert converged
+        np.testing.assert_allclose(values, np.repeat(np.linalg.eigvalsh(explicit(part).toarray())[::-1], 24)[:k])
+        np.testing.assert_allclose(H @ vectors, vectors * values, atol=1e-8 * values[0])
+
+    def test_a_space_that_ends_early(self):
+        """A star without decay is a matrix of ones plus the identity: random vectors must go on."""
+        H = LineGraph(TemporalEdges(np.zeros(2000, int), np.arange(1, 2001), np.arange(2000)), decay=NoDecay())
+        values, vectors, converged = top_eigenpairs(H, 40, 1e-10, np.random.RandomState(0))
+        assert converged
+        np.testing.assert_allclose(values, [2001] + [1] * 39)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(40), atol=1e-12)
+
+    def test_orthonormal_whatever_the_condition(self):
+        rng = np.random.RandomState(0)
+        W = rng.normal(size=(500, 6)) @ np.diag([1e3, 1, 1e-4, 1e-9, 0, 0])
+        basis = np.linalg.qr(rng.normal(size=(500, 20)))[0]
+        Q = orthonormal(W - basis @ (basis.T @ W), rng, basis, size=1e3)
+        np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-13)
+        np.testing.assert_allclose(basis.T @ Q, 0, atol=1e-13)
+        left = W - basis @ (basis.T @ W)
+        np.testing.assert_allclose(left - Q @ (Q.T @ left), 0, atol=1e-9)
+
+
+class TestLowRankFeatures:
+    @pytest.mark.parametrize("normalization", [None, "spectral"])
+    def test_inner_products_are_nearly_as_good_as_can_be(self, normalization):
+        edges = network()
+        H = explicit(edges, normalization).toarray()
+        F = LowRankFeatures(60, normalization=normalization, random_state=0).fit_transform(edges)
+        best = np.linalg.eigvalsh(H)[-61]
+        assert np.linalg.norm(F @ F.T - H, 2) < 1.25 * best
+
+    def test_more_iterations_come_closer(self):
+        edges, H = network(), explicit(network()).toarray()
+        fits = [LowRankFeatures(30, n_iter=n_iter, random_state=0).fit_transform(edges) for n_iter in (0, 2, 8)]
+        errors = [np.linalg.norm(F @ F.T - H) for F in fits]
+        assert errors[0] > errors[1] > errors[2]
+
+    def test_all_columns_give_h(self):
+        edges = network(100)
+        F = LowRankFeatures(100, random_state=0).fit_transform(edges)
+        np.testing.assert_allclose(F @ F.T, explicit(edges).toarray(), atol=1e-4)
+
+    @pytest.mark.parametrize("n_iter", [-1, 1.5, True])
+    def test_parameters(self, n_iter):
+        with pytest.raises(ParameterError, match="'n_iter' parameter of LowRankFeatures"):
+            LowRankFeatures(n_iter=n_iter).fit(network())
+
+
+class TestLandmarkFeatures:
+    @pytest.mark.parametrize("sampling", ["uniform", "degree", "resistance"])
+    @pytest.mark.parametrize("normalization", [None, "spectral", "edge"])
+    def test_columns_of_the_matrix(self, sampling, normalization):
+        edges = network()
+        fitted, new = edges[:300], edges[250:]
+        model = LandmarkFeatures(40, sampling=sampling, normalization=normalization, random_state=0).fit(fitted)
+        H = LineGraph(new, fitted, decay=model.decay_)
+        whole = (H if normalization is None else H.normalized(normalization)).to_csr()
+        assert len(np.unique(model.landmarks_)) == 40
+        assert issparse(model.transform(new))
+        np.testing.assert_allclose(model.transform(new).toarray(), whole[:, model.landmarks_].toarray(), rtol=1e-7)
+
+    def test_dense(self):
+        edges = network()
+        rows = LandmarkFeatures(random_state=0).fit_transform(edges)
+        assert isinstance(rows, csr_array)
+        np.testing.assert_array_equal(rows.toarray(), LandmarkFeatures(dense=True, random_state=0).fit_transform(edges))
+
+    @pytest.mark.parametrize("sampling", ["uniform", "degree", "resistance"])
+    def test_chances(self, sampling):
+        """One landmark, often: it is drawn in proportion to what the name says."""
+        edges = TemporalEdges([0, 0, 0, 0, 5], [1, 1, 1, 2, 5], [0, 1, 2, 3, 4])
+        odds = {
+            "uniform": np.ones(5),
+            "degree": explicit(edges, decay=NoDecay()).sum(axis=1),
+            "resistance": np.array([1 / 3, 1 / 3, 1 / 3, 1, 0]),
+        }[sampling]
+        rng, model = np.random.RandomState(0), LandmarkFeatures(1, sampling=sampling, decay=NoDecay())
+        model.set_params(random_state=rng)
+        drawn = np.bincount([model.fit(edges).landmarks_[0] for _ in range(2000)], minlength=5)
+        np.testing.assert_allclose(drawn / 2000, odds / odds.sum(), atol=0.04)
+
+    def test_edges_without_a_chance_come_last(self):
+        edges = TemporalEdges([0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 2, 3])  # three self-loops
+        model = LandmarkFeatures(2, sampling="resistance", decay=NoDecay(), random_state=0).fit(edges)
+        assert 3 in model.landmarks_
+        assert len(model.landmarks_) == 2
+
+    def test_sampling_is_checked(self):
+        with pytest.raises(ParameterError, match="'sampling' parameter of LandmarkFeatures"):
+            LandmarkFeatures(sampling="leverage").fit(network())
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS)
+class TestAllTransformers:
+    def test_one_edge(self, transformer):
+        edges = TemporalEdges(["a"], ["b"], [5])
+        model = transformer(decay=NoDecay(), random_state=0).fit(edges)
+        assert model.n_components_ == 1
+        assert dense(model.transform(edges)).shape == (1, 1)
+        assert dense(model.transform(edges))[0, 0] > 0.9
+
+    def test_constant_times_have_a_way_out(self, transformer):
+        edges = TemporalEdges([0, 1, 2], [1, 2, 3], [7, 7, 7])
+        with pytest.raises(ParameterError, match="NoDecay"):
+            transformer().fit(edges)
+        assert dense(transformer(decay=NoDecay(), random_state=0).fit_transform(edges)).shape == (3, 3)
+
+    def test_unseen_nodes_give_zeros(self, transformer):
+        model = transformer(5, random_state=0).fit(network())
+        rows = dense(model.transform(TemporalEdges([1000, 1001], [1001, 1002], [1.0, 2.0])))
+        np.testing.assert_array_equal(rows, np.zeros((2, 5)))
+
+    def test_no_edges_to_transform(self, transformer):
+        model = transformer(5, random_state=0).fit(network())
+        assert model.transform(network()[:0]).shape == (0, 5)
+
+    def test_new_edges_use_the_frozen_decay(self, transformer):
+        edges = network()
+        model = transformer(5, random_state=0).fit(edges)
+        one = dense(model.transform(edges[3:4]))
+        np.testing.assert_allclose(one, dense(model.transform(edges))[3:4], atol=1e-6)
+
+    @pytest.mark.parametrize("normalization", [None, "spectral", "edge"])
+    def test_a_table_is_as_good_as_edges(self, transformer, normalization):
+        edges = network(100)
+        table = np.column_stack([edges.src, edges.dst, edges.time])
+        model = transformer(5, normalization=normalization, random_state=0)
+        np.testing.assert_allclose(dense(model.fit_transform(table)), dense(model.fit_transform(edges)), atol=1e-9)
+
+    def test_a_seed_decides(self, transformer):
+        edges = network()
+        one, same, other = (dense(transformer(5, random_state=seed).fit_transform(edges)) for seed in (0, 0, 1))
+        np.testing.assert_array_equal(one, same)
+        assert (one != other).any() or transformer is EdgeEmbedding
+
+    def test_names(self, transformer):
+        model = transformer(3, random_state=0).fit(network())
+        name = transformer.__name__.lower()
+        assert model.get_feature_names_out().tolist() == [f"{name}0", f"{name}1", f"{name}2"]
+
+    def test_set_output(self, transformer):
+        pandas = pytest.importorskip("pandas")
+        model = transformer(3, random_state=0).set_output(transform="pandas")
+        if transformer is LandmarkFeatures:
+            model.set_params(dense=True)
+        table = pandas.DataFrame({"src": [1, 2, 3, 4], "dst": [2, 3, 4, 1], "time": [0.0, 1, 2, 3]})
+        frame = model.fit(table).transform(table)
+        assert list(frame.columns) == model.get_feature_names_out().tolist()
+        assert list(model.fit_transform(table).columns) == list(frame.columns)
+
+    def test_no_more_columns_than_edges(self, transformer):
+        assert transformer(500, random_state=0).fit_transform(network(20)).shape[1] <= 20
+
+    def test_datetimes(self, transformer):
+        time = np.datetime64("2020-01-01") + np.arange(50).astype("timedelta64[D]")
+        edges = TemporalEdges(np.arange(50) % 7, np.arange(50) % 5 + 7, time)
+        model = transformer(4, decay=Laplace("9d"), random_state=0).fit(edges)
+        assert model.transform(edges[:3]).shape == (3, 4)
+
+    @pytest.mark.parametrize("n_components", [0, 2.5, "many", True, None])
+    def test_n_components_is_checked(self, transformer, n_components):
+        with pytest.raises(ParameterError, match=f"'n_components' parameter of {transformer.__name__}"):
+            transformer(n_components).fit(network())
+
+    def test_normalization_is_checked(self, transformer):
+        with pytest.raises(ParameterError, match="'normalization' parameter"):
+            transformer(normalization="rows").fit(network())
+
+    def test_not_fitted(self, transformer):
+        with pytest.raises(NotFittedError):
+            clone(transformer()).transform(network())
+
+
+def dense(rows):
+    return rows.toarray() if issparse(rows) else rows
+
+
+class TestEffectiveResistances:
+    def of_pinv(self, edges):
+        """The definition: (e_u - e_v)^T L^+ (e_u - e_v)."""
+        L = np.zeros((edges.n_nodes, edges.n_nodes))
+        for u, v in zip(edges.src_code, edges.dst_code, strict=True):
+            L[u, u], L[v, v] = L[u, u] + 1, L[v, v] + 1
+            L[u, v], L[v, u] = L[u, v] - 1, L[v, u] - 1
+        P = np.linalg.pinv(L, hermitian=True)
+        u, v = edges.src_code, edges.dst_code
+        return P[u, u] + P[v, v] - 2 * P[u, v]
+
+    def rank(self, edges):
+        """Nodes less components."""
+        graph = csr_array((np.ones(len(edges)), (edges.src_code, edges.dst_code)), (edges.n_nodes, edges.n_nodes))
+        return edges.n_nodes - connected_components(graph, directed=False)[0]
+
+    @pytest.mark.parametrize("n_edges", [1, 12, 40, 400])
+    def test_small_graphs_are_exact(self, n_edges):
+        edges = network(n_edges)
+        values = effective_resistances(edges)
+        np.testing.assert_allclose(values, self.of_pinv(edges), atol=1e-9)
+        np.testing.assert_allclose(values.sum(), self.rank(edges))
+
+    @pytest.mark.parametrize("n_edges", [60, 400])
+    def test_projections_come_close(self, n_edges, monkeypatch):
+        monkeypatch.setattr(tdlg.embed.resistances, "DENSE_NODES", 0)
+        edges = network(n_edges)
+        exact, found = self.of_pinv(edges), effective_resistances(edges, tol=0.05, random_state=0)
+        assert (np.abs(found - exact) <= 4 * 0.05 * exact + 1e-6).all()
+        np.testing.assert_allclose(found.sum(), self.rank(edges), rtol=0.02)
+        np.testing.assert_allclose(found[exact > 1 - 1e-9], 1, atol=1e-6)  # bridges
+        np.testing.assert_array_equal(found[edges.src_code == edges.dst_code], 0)
+
+    def test_large_graphs_sum_to_nodes_less_components(self):
+        edges = network(9000, 5000)
+        found = effective_resistances(edges, random_state=0)
+        assert len(np.unique(np.append(edges.src_code, edges.dst_code))) > tdlg.embed.resistances.DENSE_NODES
+        np.testing.assert_allclose(found.sum(), self.rank(edges), rtol=0.01)
+        assert found.min() >= 0
+        assert found.max() <= 1
+
+    def test_a_long_chain(self):
+        """Badly conditioned: the solver needs as many steps as there are nodes."""
+        edges = TemporalEdges(np.arange(2500), np.arange(1, 2501), np.arange(2500))
+        np.testing.assert_allclose(effective_resistances(edges, tol=0.5, random_state=0), 1, atol=1e-3)
+
+    def test_parallel_edges_share(self):
+        np.testing.assert_allclose(effective_resistances(TemporalEdges([0, 1, 0], [1, 0, 1], [0, 1, 2])), 1 / 3)
+
+    def test_a_slice_is_a_graph_of_its_own(self):
+        edges = network()
+        part = edges[100:140]
+        alone = TemporalEdges(part.src, part.dst, part.time)
+        np.testing.assert_allclose(effective_resistances(part), effective_resistances(alone))
+
+    def test_no_edges(self):
+        assert effective_resistances(network()[:0]).shape == (0,)
+
+    def test_a_seed_decides(self):
+        edges = network(9000, 5000)
+        one, same = (effective_resistances(edges, tol=0.5, random_state=3) for _ in range(2))
+        np.testing.assert_array_equal(one, same)
+
+    def test_what_does_not_converge_says_so(self, monkeypatch):
+        monkeypatch.setattr(tdlg.embed.resistances, "MOST_STEPS", 2)
+        with pytest.warns(ConvergenceWarning, match="Laplacian"):
+            effective_resistances(network(9000, 5000), tol=0.5)
+
+    def test_parameters(self):
+        with pytest.raises(ParameterError, match="'tol' parameter of effective_resistances"):
+            effective_resistances(network(), tol=0)
+        with pytest.raises(ParameterError, match="must be TemporalEdges"):
+            effective_resistances(np.zeros((3, 3)))
+
+
+class TestNodeEmbeddings:
+    def by_loops(self, edges, Y, aggregate):
+        X, count = np.zeros((edges.n_nodes, Y.shape[1])), np.zeros(edges.n_nodes)
+        for u, v, row in zip(edges.src_code, edges.dst_code, Y, strict=True):
+            for node in {u, v}:
+                X[node] += row
+                count[node] += 1
+        return X / np.maximum(count, 1)[:, np.newaxis] if aggregate == "mean" else X
+
+    @pytest.mark.parametrize("aggregate", ["mean", "sum"])
+    @pytest.mark.parametrize("form", [np.asarray, csr_array])
+    def test_the_definition(self, aggregate, form):
+        edges = network(60)[:40]  # some nodes of the table have no edge here
+        Y = np.random.default_rng(0).normal(size=(40, 3))
+        X = node_embeddings(edges, form(Y), aggregate)
+        assert issparse(X) == (form is csr_array)
+        np.testing.assert_allclose(dense(X), self.by_loops(edges, Y, aggregate), atol=1e-12)
+
+    def test_rows_of_h(self):
+        edges = network()
+        X = node_embeddings(edges, explicit(edges))
+        assert X.shape == (edges.n_nodes, len(edges))
+
+    def test_bipartite(self):
+        edges = TemporalEdges([1, 1], [1, 2], [0, 1], bipartite=True)
+        np.testing.assert_array_equal(node_embeddings(edges, [[2.0], [4.0]]), [[3], [2], [4]])
+
+    @pytest.mark.parametrize("Y", [np.zeros((3, 2)), np.zeros(400)])
+    def test_shapes(self, Y):
+        with pytest.raises(ParameterError, match="one row for each of the 400 edges"):
+            node_embeddings(network(), Y)
+
+    def test_aggregate(self):
+        with pytest.raises(ParameterError, match="'mean' or 'sum'"):
+            node_embeddings(network(), np.zeros((400, 1)), "max")
+
+
+def test_no_warnings_on_plain_data():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for transformer in TRANSFORMERS:
+            transformer(8, random_state=0).fit(network()).transform(network(seed=1))

@@ -1,0 +1,257 @@
+import datetime
+import sys
+import types
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tdlg import (
+    EdgesError,
+    Gaussian,
+    Laplace,
+    LineGraph,
+    LinkPredictor,
+    NoDecay,
+    ParameterError,
+    TemporalEdges,
+    sampling,
+    shuffled_edges,
+)
+from tdlg.sampling import concatenate_edges
+
+EXPECTED_FAILURES = {
+    "check_dtype_object": "ids may be any hashables; one that is none is refused by the package's own error",
+}
+
+
+@parametrize_with_checks([LinkPredictor(decay=NoDecay())], expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def network(n_edges=600, n_nodes=40, seed=0, **options):
+    """Nodes that are busy one after the other; they meet the next four."""
+    rng = np.random.default_rng(seed)
+    src = np.sort(rng.integers(0, n_nodes, n_edges))
+    time = 100 * src / n_nodes + rng.normal(0, 2, n_edges)
+    return TemporalEdges(src, (src + rng.integers(1, 5, n_edges)) % n_nodes, time, **options)
+
+
+def fitted(edges=None, **options):
+    return LinkPredictor(random_state=0, **options).fit(network() if edges is None else edges)
+
+
+class TestScores:
+    def test_agrees_with_scikit_learn(self):
+        edges, candidates = network(), network(seed=1)
+        model = fitted(edges, decay=Gaussian(5.0))
+        both = concatenate_edges(edges, shuffled_edges(edges, 0))
+        reference = LogisticRegression(tol=1e-10, max_iter=10_000)
+        reference.fit(LineGraph(both, decay=Gaussian(5.0)).to_csr(), np.repeat([1, 0], 600))
+        expected = reference.decision_function(LineGraph(candidates, both, decay=Gaussian(5.0)).to_csr())
+        np.testing.assert_allclose(model.decision_function(candidates), expected, atol=0.1)  # where each solver stops
+        assert np.ptp(expected) > 2
+
+    def test_real_against_shuffled(self):
+        real, candidates = network(), network(seed=1)
+        scores = fitted(real).decision_function(concatenate_edges(candidates, shuffled_edges(candidates, 1)))
+        assert roc_auc_score(np.repeat([1, 0], 600), scores) > 0.9
+
+    def test_large_sparse_networks_are_learnt_too(self):
+        """A mean over all edges is hardly moved by the few around one: scikit-learn's rule to stop would be met at once."""
+        real, candidates = (network(60_000, 30_000, seed=seed) for seed in (0, 1))
+        model = fitted(real, decay=Gaussian(1.0))
+        assert model.model_.n_iter_ > 1
+        scores = model.decision_function(concatenate_edges(candidates, shuffled_edges(candidates, 1)))
+        assert roc_auc_score(np.repeat([1, 0], 60_000), scores) > 0.8
+
+    def test_probabilities(self):
+        model, edges = fitted(), network(seed=1)
+        probability = model.predict_proba(edges)
+        np.testing.assert_allclose(probability.sum(axis=1), 1)
+        np.testing.assert_allclose(probability[:, 1], expit(model.decision_function(edges)))
+        assert model.classes_.tolist() == [0, 1]
+
+    def test_tables_are_edges_too(self):
+        model, edges = fitted(), network(seed=1)
+        table = np.column_stack([edges.src, edges.dst, edges.time])
+        np.testing.assert_allclose(model.predict_proba(table), model.predict_proba(edges))
+
+    def test_unseen_nodes(self):
+        model = fitted()
+        scores = model.decision_function(TemporalEdges([-1], [-2], [50]))
+        np.testing.assert_allclose(scores, model.model_.intercept_)
+
+    def test_same_seed_same_model(self):
+        edges = network()
+        first, again, other = (LinkPredictor(random_state=seed).fit(edges).model_.coef_ for seed in (1, 1, 2))
+        np.testing.assert_array_equal(first, again)
+        assert not np.array_equal(first, other)
+
+
+class TestTop:
+    def test_what_is_obviously_next(self):
+        """Two who write to each other all day, beside a network whose other nodes are quiet by then."""
+        edges = network(n_nodes=20)
+        chat = TemporalEdges([-1, -2] * 30, [-2, -1] * 30, np.linspace(102, 106, 60))
+        table = fitted(concatenate_edges(edges, chat)).top(5)
+        assert table.columns == ["src", "dst", "time", "score", "seen"]
+        assert set(table[["src", "dst"]].rows()[:2]) == {(-1, -2), (-2, -1)}
+        assert table["seen"][:2].to_list() == [True, True]
+        assert table["time"].unique().to_list() == [106]
+        assert (np.diff(table["score"]) <= 0).all()
+
+    def test_the_best_of_the_candidates(self):
+        model = fitted()
+        table = model.top(10, at=50)
+        src, dst = sampling.candidate_pairs(model.edges_[model.edges_.time <= 50])
+        ids = model.edges_.node_ids
+        scores = model.predict_proba(TemporalEdges(ids[src], ids[dst], np.full(len(src), 50.0)))[:, 1]
+        np.testing.assert_allclose(table["score"], np.sort(scores)[::-1][:10], atol=1e-7)
+        assert table["seen"].to_list() == [
+            any((model.edges_.src == u) & (model.edges_.dst == v) & (model.edges_.time <= 50))
+            for u, v in table[["src", "dst"]].rows()
+        ]
+
+    def test_is_deterministic(self):
+        assert fitted().top(50).equals(fitted().top(50))
+
+    def test_never_more_than_the_cap(self, monkeypatch):
+        monkeypatch.setattr(sampling, "MOST_SOURCES", 7)
+        table = fitted().top(10**6)
+        counts = table["src"].value_counts()["count"]
+        assert len(counts) == 7
+        assert counts.max() <= 100
+        assert table[["src", "dst"]].is_unique().all()
+
+    def test_nothing_later_makes_a_candidate(self):
+        early = fitted().top(10**6, at=20)
+        nodes = network().node_ids[: int(20 / 100 * 40) + 12]
+        assert set(early["src"]) <= set(nodes.tolist())
+
+    @pytest.mark.parametrize("make", [np.array, pl.DataFrame, list], ids=["array", "frame", "list"])
+    def test_given_pairs(self, make):
+        pairs = [[3, 4], [37, 38], [-1, -2]]
+        made = pl.DataFrame(pairs, schema=["a", "b"], orient="row") if make is pl.DataFrame else make(pairs)
+        table = fitted().top(candidates=made, at=93)
+        assert table.row(0)[:3] == (37, 38, 93)
+        assert sorted(table[["src", "dst"]].rows()) == sorted(map(tuple, pairs))
+        assert dict(zip(table["src"], table["seen"], strict=True)) == {3: True, 37: True, -1: False}
+
+    def test_given_edges_keep_their_times(self):
+        candidates = TemporalEdges([3, 3], [4, 4], [7.5, 90.0])
+        table = fitted().top(candidates=candidates)
+        assert table["time"].to_list() == [7.5, 90.0]
+        with pytest.raises(ParameterError, match="times of their own"):
+            fitted().top(candidates=candidates, at=3)
+
+    def test_one_candidate_needs_no_order(self):
+        assert fitted().top(candidates=[[-1, -2]]).height == 1
+
+    @pytest.mark.parametrize("unit", ["s", "ns"])
+    def test_strings_and_datetimes(self, unit):
+        edges = network()
+        days = np.datetime64("2020-01-01", unit) + (edges.time * 86400).astype("timedelta64[s]")
+        named = TemporalEdges([f"n{i}" for i in edges.src], [f"n{i}" for i in edges.dst], days)
+        model = fitted(named)
+        plain = fitted(edges).top(30, at=50.0)
+        for at in ("2020-02-20", datetime.datetime(2020, 2, 20), np.datetime64("2020-02-20")):
+            table = model.top(30, at=at)
+            assert table["time"].unique().to_list() == [datetime.datetime(2020, 2, 20)]
+            assert table.schema["src"] == pl.String
+            assert (
+                len(set(table[["src", "dst"]].rows()) & {(f"n{u}", f"n{v}") for u, v in plain[["src", "dst"]].rows()})
+                > 20
+            )
+        assert model.top(1)["time"].dtype.is_temporal()
+
+    def test_ids_of_any_kind(self):
+        edges = TemporalEdges([("a", 1), "b"] * 5, ["b", ("a", 1)] * 5, range(10))
+        assert set(fitted(edges).top(5)["src"].to_list()) == {("a", 1), "b"}
+
+    def test_two_kinds_of_nodes(self):
+        model = fitted(network(bipartite=True))
+        table = model.top(1000)
+        assert set(table["dst"]) <= set(network().dst.tolist())
+        assert not table["seen"].all()
+        assert model.top(candidates=[[38, 39], [39, 1]]).height == 2
+
+
+class TestTies:
+    @pytest.mark.parametrize("decay", [None, Gaussian(3.0), Laplace(3.0)])
+    def test_too_late_to_tell(self, decay):
+        model = fitted(decay=decay)
+        with pytest.raises(ParameterError, match=r"score the same at 1000.*last fitted edge.*at=.*wider bandwidth"):
+            model.top(at=1000)
+        with pytest.raises(ParameterError, match="2 candidates score the same at 1000"):
+            model.top(at=1000, candidates=[[1, 2], [3, 4]])
+
+    @pytest.mark.parametrize("decay", [NoDecay(), Gaussian(1000.0)])
+    def test_the_way_out(self, decay):
+        assert fitted(decay=decay).top(at=1000).height == 20
+
+    def test_a_few_bandwidths_later_there_is_an_order(self):
+        last = network().time.max()
+        assert fitted(decay=Gaussian(3.0)).top(5, at=last + 12).height == 5
+
+    def test_none_of_the_nodes_was_seen(self):
+        with pytest.raises(ParameterError, match="none of their nodes"):
+            fitted().top(candidates=[[-1, -2], [-3, -4]])
+
+    def test_equal_rows_that_are_not_zero_are_a_fair_tie(self):
+        edges = TemporalEdges(["a", "b"] * 5, ["b", "a"] * 5, range(10))
+        table = fitted(edges).top(candidates=[["a", "b"], ["b", "a"]])
+        assert table["score"][0] == pytest.approx(table["score"][1])
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"k": 0}, "'k' parameter of top"),
+            ({"k": 2.5}, "'k' parameter of top"),
+            ({"at": "2020-01-01"}, "'at' parameter of top must be a number.*'2020-01-01'"),
+            ({"at": float("nan")}, "'at' parameter of top must be a number.*nan"),
+            ({"at": -1000}, "before the first of the fitted edges"),
+            ({"candidates": [[1, 2, 3]]}, r"two columns src and dst. Got shape \(1, 3\)"),
+            ({"candidates": np.empty((0, 2))}, "no candidates"),
+            ({"candidates": network()[:0]}, "no candidates"),
+        ],
+    )
+    def test_by_top(self, arguments, message):
+        with pytest.raises(ParameterError, match=message):
+            fitted().top(**arguments)
+
+    def test_a_number_where_there_are_datetimes(self):
+        edges = TemporalEdges([1, 2, 1], [2, 3, 3], ["2020-01-01", "2020-01-02", "2020-01-05"])
+        with pytest.raises(ParameterError, match=r"must be a datetime.*Got 5"):
+            fitted(edges).top(at=5)
+
+    @pytest.mark.parametrize(("name", "value"), [("method", "x"), ("decay", 3.0), ("C", -1), ("random_state", "x")])
+    def test_parameters(self, name, value):
+        with pytest.raises(ParameterError, match=f"The '{name}' parameter.*Got {value!r} instead"):
+            LinkPredictor().set_params(**{name: value}).fit(network())
+
+    def test_one_edge(self):
+        with pytest.raises(EdgesError, match="one edge"):
+            fitted(network()[:1])
+
+    def test_all_at_the_same_time(self):
+        edges = TemporalEdges(network().src, network().dst, np.zeros(600))
+        with pytest.raises(ParameterError, match=r"all 600 edges have the same time.*bandwidth=.*NoDecay"):
+            fitted(edges)
+        assert fitted(edges, decay=NoDecay()).top(3).height == 3
+
+
+def test_save_delegates(monkeypatch):
+    saved = []
+    persist = types.SimpleNamespace(save_model=lambda *arguments: saved.append(arguments))
+    monkeypatch.setitem(sys.modules, "tdlg.models.persist", persist)
+    model = LinkPredictor()
+    model.save("file")
+    assert saved == [(model, "file")]

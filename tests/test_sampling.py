@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+
+from tdlg import EdgesError, ParameterError, TemporalEdges, sampling, shuffled_edges
+from tdlg.sampling import EdgeIndex, as_generator, candidate_pairs, concatenate_edges, edge_folds
+
+
+def network(n_edges=200, n_nodes=30, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, n_nodes, (2, n_edges))
+    return TemporalEdges(src, dst, rng.uniform(0, 100, n_edges), **options)
+
+
+def triples(edges):
+    return list(zip(edges.src.tolist(), edges.dst.tolist(), edges.time.tolist(), strict=True))
+
+
+def pairs(edges):
+    """The candidates by their ids."""
+    src, dst = candidate_pairs(edges)
+    return list(zip(edges.node_ids[src].tolist(), edges.node_ids[dst].tolist(), strict=True))
+
+
+class TestShuffledEdges:
+    def test_each_column_keeps_its_values_and_loses_its_order(self):
+        edges = network()
+        shuffled = shuffled_edges(edges, 0)
+        orders = []
+        for name in ("src", "dst", "time"):
+            before, after = getattr(edges, name), getattr(shuffled, name)
+            assert before.dtype == after.dtype
+            np.testing.assert_array_equal(np.sort(before), np.sort(after))
+            orders.append(np.mean(before == after))
+        assert max(orders) < 0.2
+        assert len(set(triples(edges)) & set(triples(shuffled))) < 5
+
+    def test_columns_are_shuffled_independently(self):
+        number = np.arange(1000)
+        shuffled = shuffled_edges(TemporalEdges(number, number, number, bipartite=True), 0)
+        for one, other in (("src", "dst"), ("src", "time"), ("dst", "time")):
+            assert abs(np.corrcoef(getattr(shuffled, one), getattr(shuffled, other))[0, 1]) < 0.15
+
+    @pytest.mark.parametrize("bipartite", [False, True])
+    def test_ids_times_and_kind_are_kept(self, bipartite):
+        days = np.array(["2020-01-01", "2020-01-02", "2020-01-04"], "datetime64[ns]")
+        edges = TemporalEdges(["a", "b", "c"], [1, 2, 3], days, label=[0, 1, 0], bipartite=bipartite)
+        shuffled = shuffled_edges(edges, 3)
+        assert (shuffled.bipartite, shuffled.time_unit, shuffled.label) == (bipartite, "ns", None)
+        assert set(shuffled.src) == {"a", "b", "c"}
+        assert set(shuffled.dst) == {1, 2, 3}
+        assert not shuffled.same_table(edges)
+
+    def test_a_part_is_shuffled_within_itself(self):
+        edges = network()
+        assert set(shuffled_edges(edges[:5], 0).time) == set(edges.time[:5])
+
+    @pytest.mark.parametrize("make", [int, np.random.default_rng, np.random.RandomState])
+    def test_same_seed_same_edges(self, make):
+        first, again, other = (triples(shuffled_edges(network(), make(seed))) for seed in (7, 7, 8))
+        assert first == again
+        assert first != other
+
+    def test_a_wrong_seed(self):
+        with pytest.raises(ParameterError, match=r"'random_state'.*Got 'x' instead"):
+            as_generator("x")
+
+
+class TestConcatenateEdges:
+    def test_order_and_ids(self):
+        first, second = TemporalEdges([1], [2], [0.5]), TemporalEdges(["a"], [2], [3])
+        assert triples(concatenate_edges(first, second)) == [(1, 2, 0.5), ("a", 2, 3.0)]
+
+    def test_clocks_of_different_units(self):
+        coarse = TemporalEdges([1], [2], np.array(["2020-01-01"], "datetime64[s]"))
+        fine = TemporalEdges([1], [2], np.array(["2020-01-01T00:00:00.5"], "datetime64[ms]"))
+        assert concatenate_edges(coarse, fine).time.tolist() == [*coarse.time.tolist(), *fine.time.tolist()]
+
+    def test_kinds_that_do_not_go_together(self):
+        with pytest.raises(EdgesError, match=r"all be bipartite.*\[False, True\]"):
+            concatenate_edges(network(), network(bipartite=True))
+        with pytest.raises(EdgesError, match="all be with datetimes"):
+            concatenate_edges(network(), TemporalEdges([1], [2], ["2020-01-01"]))
+
+
+class TestEdgeIndex:
+    def test_finds_what_a_dict_finds(self):
+        rng = np.random.default_rng(1)
+        edges = TemporalEdges(*rng.integers(0, 4, (3, 100)))
+        other = TemporalEdges(*rng.integers(0, 6, (3, 300)))
+        first = {}
+        for position, triple in enumerate(triples(edges)):
+            first.setdefault(triple, position)
+        expected = [first.get(triple, -1) for triple in triples(other)]
+        assert EdgeIndex(edges).find(other).tolist() == expected
+        assert -1 in expected
+        assert len(set(expected)) > 20
+
+    def test_seen_is_this_direction_and_not_later(self):
+        index = EdgeIndex(TemporalEdges(["a", "a"], ["b", "b"], [5, 3]))
+        asked = TemporalEdges(["a", "a", "a", "b", "x"], ["b", "b", "b", "a", "y"], [2, 3, 9, 9, 9])
+        assert index.seen_by(asked).tolist() == [False, True, True, False, False]
+
+    def test_no_edges_asked(self):
+        assert EdgeIndex(network()).find(network()[:0]).tolist() == []
+
+    def test_clocks_of_different_units(self):
+        edges = TemporalEdges([1], [2], np.array(["2020-01-01"], "datetime64[s]"))
+        asked = TemporalEdges([1, 1], [2, 2], np.array(["2020-01-01", "2020-01-01T00:00:00.5"], "datetime64[ns]"))
+        assert EdgeIndex(edges).find(asked).tolist() == [0, -1]
+        with pytest.raises(EdgesError, match="datetimes"):
+            EdgeIndex(edges).find(network())
+
+
+class TestEdgeFolds:
+    def test_even_and_random(self):
+        folds = edge_folds(network(), 5, 0)
+        assert np.bincount(folds).tolist() == [40] * 5
+        assert not np.array_equal(folds, edge_folds(network(), 5, 1))
+        np.testing.assert_array_equal(folds, edge_folds(network(), 5, 0))
+
+    def test_copies_stay_together(self):
+        edges = TemporalEdges([1, 2] * 50, [3, 4] * 50, np.repeat(np.arange(25), 4))
+        folds = edge_folds(edges, 5, 0)
+        assert len({(*triple, fold) for triple, fold in zip(triples(edges), folds, strict=True)}) == 50
+        bootstrap = network()[np.random.default_rng(0).integers(0, 200, 200)]
+        folds = edge_folds(bootstrap, 5, 0)
+        assert len(set(zip(bootstrap.rows, folds, strict=True))) == len(set(bootstrap.rows))
+
+    def test_fewer_edges_than_folds(self):
+        assert sorted(edge_folds(network(3), 5, 0)) == [0, 1, 2]
+
+
+class TestCandidatePairs:
+    def test_seen_two_steps_away_and_popular(self):
+        edges = TemporalEdges(["a", "b", "x", "y", "z"], ["b", "c", "hub", "hub", "hub"], [1, 2, 3, 4, 5])
+        found = pairs(edges)
+        assert {("a", "b"), ("a", "c"), ("a", "hub")} <= set(found)
+        assert found[0] == ("z", "hub")  # who acted last, whom it met last
+        assert ("hub", "hub") not in found
+
+    def test_only_former_destinations(self):
+        found = pairs(network())
+        assert {dst for _, dst in found} <= set(network().dst.tolist())
+        assert {src for src, _ in found} <= set(network().src.tolist())
+
+    @pytest.mark.parametrize("bipartite", [False, True])
+    def test_where_sources_are_no_destinations_another_step_is_taken(self, bipartite, monkeypatch):
+        monkeypatch.setattr(sampling, "POPULAR", 0)
+        users, items = ["u1", "u2", "u2"], ["i1", "i1", "i2"]
+        found = pairs(TemporalEdges(users, items, [1, 2, 3], bipartite=bipartite))
+        assert set(found) == {("u1", "i1"), ("u2", "i1"), ("u2", "i2"), ("u1", "i2")}
+
+    def test_self_loops_only_where_seen(self):
+        found = pairs(TemporalEdges(["a", "b"], ["a", "a"], [1, 2]))
+        assert set(found) == {("a", "a"), ("b", "a")}
+
+    def test_caps(self, monkeypatch):
+        edges = network(20_000, 3000)
+        found = pairs(edges)
+        sources, counts = np.unique([src for src, _ in found], return_counts=True)
+        assert len(sources) == sampling.MOST_SOURCES
+        assert counts.max() <= sampling.SEEN + sampling.TWO_STEPS + sampling.POPULAR
+        assert len(set(found)) == len(found)
+        last = {edges.src[k] for k in np.argsort(edges.time)[-500:]}
+        assert last <= set(sources.tolist())
+
+    def test_the_latest_are_kept(self, monkeypatch):
+        monkeypatch.setattr(sampling, "SEEN", 3)
+        monkeypatch.setattr(sampling, "TWO_STEPS", 0)
+        monkeypatch.setattr(sampling, "POPULAR", 0)
+        assert pairs(TemporalEdges([0] * 9, range(1, 10), range(9))) == [(0, 9), (0, 8), (0, 7)]
