@@ -24,6 +24,8 @@ for n_threads in (1, 2):
     seconds = interleaved({"floor": lambda: touch(x), **works})
     print(f"  {n_threads} thread(s): the floor takes {seconds['floor'] * 1e3:.2f} ms")
     for name, H in graphs.items():
-        note = f"{seconds[name] * 1e3:.1f} ms, error {relative_error(H, x):.0e}"
+        error = relative_error(H, x)
+        note = f"{seconds[name] * 1e3:.1f} ms, error {error:.0e}"
         claim.check(f"{name}, floors", seconds[name] / seconds["floor"], FORMS[name][0], note=note)
+        claim.check(f"{name}, error", error, H.tol)
 claim.exit()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tdlg import Laplace, LineGraph, TemporalEdges
-from tdlg.decay import _fit_exponentials, _product_error
+from tdlg.decay import _fit_exponentials, product_error
 
 PEOPLE = ("ann", "bob", "cai", "dan")
 PLACES = {"ann": (0.0, 1.0), "bob": (1.0, 1.0), "cai": (0.0, 0.0), "dan": (1.0, 0.0)}
@@ -236,7 +236,7 @@ def draw_bell(ax: Any) -> None:
 def draw_bounds(ax: Any) -> None:
     """Draw the bound of a product's error for each number of waves."""
     n_terms = np.arange(2, 9)
-    errors = [_product_error(_fit_exponentials(n)) for n in n_terms]
+    errors = [product_error(_fit_exponentials(n)) for n in n_terms]
     ax.semilogy(n_terms, errors, "o-", color=GREEN, lw=1.5, ms=5)
     ax.axhline(1e-9, color=PURPLE, lw=1.2, ls=(0, (4, 2)))
     ax.text(1.9, 5e-10, "tol = 1e-9, the default", va="top")

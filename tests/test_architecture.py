@@ -220,7 +220,7 @@ def test_a_violation_is_seen(tmp_path, path, source, complaint):
         ("linegraph.py", "from . import edges\nfrom ._kernels import grid\nfrom .decay import Gaussian"),
         ("_kernels/grid.py", "from . import layout\nfrom .layout import sort\nfrom tdlg._kernels import csr"),
         ("models/rows.py", "from ..edges import TemporalEdges\nfrom .solver import solve\nimport sklearn"),
-        ("models/persist.py", "from tdlg import __version__"),
+        ("persist/model.py", "from tdlg import __version__"),
         ("io.py", "def f():\n    import torch, pandas, polars"),
         ("io.py", "if TYPE_CHECKING:\n    import pandas"),
         ("_columns/times.py", "def f():\n    import polars, narwhals"),

@@ -17,7 +17,7 @@ from tdlg import (
     ReadError,
     load_model,
 )
-from tdlg.models import archive
+from tdlg.persist import archive
 
 
 @pytest.fixture(scope="module")

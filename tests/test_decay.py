@@ -60,6 +60,12 @@ def test_wrong_bandwidths(kind, wrong):
         kind(wrong)
 
 
+@pytest.mark.parametrize("extreme", ["1e300d", "1e-317s"])
+def test_durations_out_of_range(extreme):
+    with pytest.raises(ParameterError, match="positive and finite"):
+        Gaussian(extreme).parts("ns")
+
+
 def test_wrong_arguments():
     with pytest.raises(ParameterError, match="not both"):
         Gaussian(1.0, relative=0.1)

@@ -251,7 +251,7 @@ class TestWhatIsRefused:
 def test_save_delegates(monkeypatch):
     saved = []
     persist = types.SimpleNamespace(save_model=lambda *arguments: saved.append(arguments))
-    monkeypatch.setitem(sys.modules, "tdlg.models.persist", persist)
+    monkeypatch.setitem(sys.modules, "tdlg.persist.model", persist)
     model = LinkPredictor()
     model.save("file")
     assert saved == [(model, "file")]

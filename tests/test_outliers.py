@@ -250,7 +250,7 @@ class TestEdgeCases:
 def test_save_delegates(monkeypatch):
     saved = []
     persist = types.SimpleNamespace(save_model=lambda *arguments: saved.append(arguments))
-    monkeypatch.setitem(sys.modules, "tdlg.models.persist", persist)
+    monkeypatch.setitem(sys.modules, "tdlg.persist.model", persist)
     detector = EdgeOutlierDetector()
     detector.save("file")
     assert saved == [(detector, "file")]

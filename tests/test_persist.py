@@ -35,8 +35,9 @@ from tdlg import (
     TemporalEdges,
     load_model,
 )
-from tdlg.models import parts, persist
-from tdlg.models.persist import save_model
+from tdlg.persist import model as persist
+from tdlg.persist import parts
+from tdlg.persist.model import save_model
 
 RNG = np.random.default_rng(0)
 

@@ -1,4 +1,5 @@
 import multiprocessing
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -39,6 +40,27 @@ def test_a_forked_child_makes_threads_of_its_own():
     child.start()
     assert queue.get(timeout=60) == expected
     child.join()
+
+
+def test_an_error_in_one_thread_leaves_no_trace():
+    H = LineGraph(network(), n_threads=2)
+    x = np.random.default_rng(1).normal(size=H.shape[1])
+    expected = H @ x
+    finished = []
+
+    def fail_first(part):
+        if part == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.2)
+        finished.append(part)
+
+    with pytest.raises(KeyboardInterrupt):
+        product._each(fail_first, [0, 1])
+    assert finished == [1]  # whoever still wrote was waited for
+    with pytest.raises(RuntimeError), H._layout.one_value_an_event(np.dtype(float)):
+        raise RuntimeError
+    assert H._layout._spare == []  # and what was half-written is not used again
+    assert np.array_equal(H @ x, expected)
 
 
 def test_number_of_threads_from_the_environment(monkeypatch):

@@ -254,6 +254,27 @@ def test_no_edges():
         LineGraphClassifier().fit(TemporalEdges([], [], [], label=[]))
 
 
+def test_large_networks_are_trained_although_their_first_gradient_is_small():
+    rng = np.random.default_rng(0)
+    n = 30_000
+    edges = TemporalEdges(*rng.integers(0, 20_000, (2, n)), rng.uniform(0, 1, n))
+    model = LineGraphClassifier(Gaussian(1.0)).fit(edges, edges.dst % 2)
+    assert model.n_iter_ > 0
+    assert model.score(edges, edges.dst % 2) > 0.9
+
+
+def test_explanations_of_dates():
+    edges = TemporalEdges([0, 1, 2], [5, 5, 6], np.array(["2024-01-01", "2024-01-02", "2024-01-03"], "datetime64[ns]"))
+    table = LineGraphClassifier(Gaussian("2d")).fit(edges, [1, 1, 0]).explain(edges[:1], top=1)
+    assert str(table["time"][0]).startswith("2024-01-0")
+
+
+def test_a_bipartite_model_takes_a_table():
+    edges = TemporalEdges([0, 1, 0, 1], [0, 0, 1, 1], [0, 1, 2, 3], label=[0, 0, 1, 1], bipartite=True)
+    model = LineGraphClassifier(Gaussian(5.0)).fit(edges)
+    np.testing.assert_allclose(model.decision_function([[0, 0, 0]]), model.decision_function(edges[:1]))
+
+
 def test_solver_stops_when_asked():
     edges = network()
     H = LineGraph(edges, decay=Gaussian(10.0))

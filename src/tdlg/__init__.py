@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tdlg.linegraph import LineGraph
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
-    from tdlg.models.persist import load_model
     from tdlg.models.rows import LineGraphClassifier
+    from tdlg.persist.model import load_model
     from tdlg.sampling import shuffled_edges
 
 __version__ = "0.1.0"
@@ -70,7 +70,7 @@ _MODULE_OF = {
     "TooLargeError": "exceptions",
     "effective_resistances": "embed.resistances",
     "from_frame": "io",
-    "load_model": "models.persist",
+    "load_model": "persist.model",
     "node_embeddings": "embed.nodes",
     "read_edges": "io",
     "shuffled_edges": "sampling",

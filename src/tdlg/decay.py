@@ -289,7 +289,7 @@ def reach(parts: Sequence[Part], cutoff: float) -> float:
 def exponential_sum(parts: Sequence[Part], tol: float) -> ExponentialSum:
     """Write a decay as a sum of exponentials: exact for Laplace and constant parts, within `tol` for Gaussian ones.
 
-    "Within tol" is meant for products: |error of H @ x| <= tol * max|x| * (largest row sum of H), see `_product_error`.
+    "Within tol" is meant for products: |error of H @ x| <= tol * max|x| * (largest row sum of H), see `product_error`.
     """
     n_gaussian = max(1, sum(part.code == GAUSSIAN for part in parts))
     rates, coefs = [], []
@@ -308,7 +308,7 @@ def gaussian_exponentials(tol: float) -> ExponentialSum:
     """exp(-x^2 / 2) on x >= 0 as the real part of the fewest complex exponentials that keep products within tol."""
     for n_terms in range(2, 9):
         terms = _fit_exponentials(n_terms)
-        if _product_error(terms) <= 0.9 * tol:  # the rest is for how the walks find exp(-rates * gap)
+        if product_error(terms) <= 0.9 * tol:  # the rest is for looking factors up, and for what threads leave out
             return terms
     raise ParameterError(
         f"The 'tol' parameter must be at least {SMALLEST_TOL:g} a Gaussian part: sums in float64 do not come closer. "
@@ -338,7 +338,7 @@ def _fit_exponentials(n_terms: int, reach: float = 9.0, n_samples: int = 600) ->
     return ExponentialSum(rates, solution[: rates.size] + 1j * solution[rates.size :])
 
 
-def _product_error(terms: ExponentialSum) -> float:
+def product_error(terms: ExponentialSum) -> float:
     """Bound |error of (H @ x)_i| / (max|x| * largest row sum of H) for a sum of exponentials in place of the Gaussian.
 
     Cut the time axis around edge i into windows of width h <= 2. The n edges of a node within one window have on average
@@ -364,7 +364,7 @@ def _check_positive(owner: str, name: str, value: object) -> None:
             f"The {name!r} parameter of {owner} must be a positive number"
             f"{', or a duration such as 7d' if name == 'bandwidth' else ''}. Got {value!r} instead."
         )
-    if not 1e-280 < value < 1e280:  # so that no ratio of a gap to it overflows
+    if not 1e-280 < float(value) < 1e280:  # so that no ratio of a gap to it overflows
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be positive and finite. Got {value!r} instead. "
             "For weights that do not fade use NoDecay()."
@@ -405,7 +405,9 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
                 "bandwidth as a number in the same unit, or the times as datetimes (read_edges and from_frame: "
                 "time_unit='s')."
             )
-        return _seconds(bandwidth) / _SECONDS[time_unit]  # type: ignore[arg-type]
+        ticks = _seconds(bandwidth) / _SECONDS[time_unit]  # type: ignore[arg-type]
+        _check_positive(type(decay).__name__, "bandwidth", ticks)
+        return ticks
     if time_unit is not None:
         raise ParameterError(
             f"{decay!r} has a bandwidth without a unit, but the times of these edges are datetimes. "

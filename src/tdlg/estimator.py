@@ -36,7 +36,15 @@ class EdgesEstimator:
         if len(columns) == ENDS:
             columns.append(np.zeros(len(table)))
         features = np.column_stack(columns[ENDS_AND_TIME:]) if len(columns) > ENDS_AND_TIME else None
-        return TemporalEdges(*columns[:ENDS_AND_TIME], features=features)
+        fitted = None if reset else getattr(self, "edges_", None)
+        bipartite = fitted is not None and fitted.bipartite
+        return TemporalEdges(*columns[:ENDS_AND_TIME], features=features, bipartite=bipartite)
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file without executable code, which `tdlg.load_model` reads."""
+        from tdlg.persist.model import save_model
+
+        save_model(self, path)
 
 
 def _column(values: NDArray[Any]) -> Any:

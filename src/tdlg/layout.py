@@ -94,10 +94,8 @@ class Layout:
         if space is None or space.dtype != dtype:
             space = np.empty(self.n_events + 1, dtype)
         space[-1] = 0.0
-        try:
-            yield space
-        finally:
-            self._spare[:] = [space]
+        yield space
+        self._spare[:] = [space]  # not after an error, when a thread may still write to it
 
     def transpose(self) -> Layout:
         """The same events with rows and columns swapped."""
@@ -271,7 +269,8 @@ def _check_span(*ticks: NDArray[Any]) -> None:
 
 
 def _check_number(rows: TemporalEdges, cols: TemporalEdges, match: str) -> None:
-    n_events = (2 if match == "any" else 1) * (cols.n_edges + (0 if rows is cols else rows.n_edges))
+    once = rows is cols and MATCHES[match][0] == MATCHES[match][1]  # an event is a row's and a column's at once
+    n_events = (2 if match == "any" else 1) * (cols.n_edges + (0 if once else rows.n_edges))
     if n_events > _MOST_EVENTS:
         raise TooLargeError(
             f"{n_events:,} ends of edges are more than one line graph holds ({_MOST_EVENTS:,}). "

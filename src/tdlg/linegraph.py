@@ -28,6 +28,8 @@ Match = Literal["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
 Normalization = Literal["spectral", "edge"]
 Floats = NDArray[Any]  # float64 or float32
 
+LARGEST_VALUE = 1e290  # that the fast walks take
+
 
 class LineGraph(LinearOperator):
     """The time-decayed line graph of temporal edges, unformed: a scipy `LinearOperator`.
@@ -60,10 +62,10 @@ class LineGraph(LinearOperator):
         Whether a row keeps the entry of its own column. Which column is a row's own is known from the table that both
         were cut from, so it works for rectangular line graphs too; two equal rows of a table are two edges.
     tol
-        The largest error of a product: |error of H @ x| <= tol * max|x| * R, where R is the largest row sum of the square
-        line graph of the columns, with self entries and both directions; where a mixture has negative weights, of their
-        absolute values. Laplace and NoDecay are exact. Rounding comes on top: about 1e-16 for each edge that a node has
-        within a bandwidth.
+        The largest error of a product: |error of H @ x| <= tol * max|x| * R. R is the largest row sum of the square line
+        graph of the columns, with self entries and both directions, matched by the columns' own ends ("dst" for "src-dst");
+        where a mixture has negative weights, of their absolute values. Laplace and NoDecay are exact. Rounding comes on
+        top: about 1e-16 for each edge that a node has within a bandwidth.
     n_threads
         Threads of a product; every core when not given (the environment variable TDLG_NUM_THREADS sets another number).
         The same call gives the same bits; another number of threads may change the last ones.
@@ -249,10 +251,9 @@ class LineGraph(LinearOperator):
         return walks_of(self._parts, self.tol)
 
     def _walks_for(self, x: Floats) -> list[Walk]:
-        """The fast walks need finite values: they end a key by a product with 0, which keeps NaN and infinity."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            finite = bool(np.isfinite(x.sum()))
-        return self._walks if finite else walks_of(self._parts, self.tol, use_vectors=False)
+        """The fast walks end a key by a product with 0, so nothing in them may overflow, be infinite or not a number."""
+        tame = x.size == 0 or (x.min() > -LARGEST_VALUE and x.max() < LARGEST_VALUE)  # false with NaN
+        return self._walks if tame else walks_of(self._parts, self.tol, use_vectors=False)
 
     def _seen_from(self, slot: int) -> NDArray[np.int64]:
         """The events with a column that the event at `slot` sees."""
@@ -434,7 +435,8 @@ def _as_floats(x: ArrayLike) -> Floats:
     x = np.asarray(x)
     if x.dtype.kind == "c":
         raise ParameterError("A line graph multiplies real vectors. Multiply the real and the imaginary part apart.")
-    return np.ascontiguousarray(x, np.float32 if x.dtype == np.float32 else np.float64)
+    x = np.ascontiguousarray(x, np.float32 if x.dtype == np.float32 else np.float64)
+    return x if x.flags.writeable else x.copy()  # numba would compile all kernels anew for read-only arrays
 
 
 def _check_arguments(

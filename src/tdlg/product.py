@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise
@@ -31,7 +31,7 @@ Floats = NDArray[Any]  # float64 or float32
 
 
 def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: float, n_threads: int) -> Floats:
-    """H @ x for x of shape (n_cols, columns), in x's own precision; sums are kept in float64.
+    """H @ x for x of shape (n_cols, columns), in x's own precision; the walks' states are float64.
 
     own : what the entry of an event with itself counts.
     """
@@ -155,7 +155,10 @@ def _each(work: Callable[..., None], *arguments: Sequence[Any]) -> None:
     """map(work, *arguments), each call on a thread of its own: kernels release the interpreter's lock."""
     calls = list(zip(*arguments, strict=True))
     others = [_pool().submit(work, *call) for call in calls[1:]]
-    work(*calls[0])
+    try:
+        work(*calls[0])
+    finally:
+        wait(others)  # also when interrupted: they still write
     for other in others:
         other.result()
 

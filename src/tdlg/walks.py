@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN
-from tdlg.decay import ExponentialSum, Part, exponential_sum, gaussian_exponentials
+from tdlg.decay import ExponentialSum, Part, exponential_sum, gaussian_exponentials, product_error
 from tdlg.layout import Layout
 
 __all__ = ["LANES", "Walk", "walks_of"]
@@ -137,8 +137,8 @@ class Wave(Walk):
 
     @property
     def reach(self) -> float:  # type: ignore[override]
-        """Beyond it, the Gaussian is a tenth of the error allowed."""
-        return self.bandwidth * math.sqrt(2 * math.log(10 / self.tol))
+        """Beyond it, the Gaussian is a hundredth of the error allowed."""
+        return self.bandwidth * math.sqrt(2 * math.log(100 / self.tol))
 
     @cached_property
     def _terms(self) -> ExponentialSum:
@@ -238,9 +238,10 @@ def _wave_table(tol: float) -> tuple[float, NDArray[np.float64], NDArray[np.floa
     """
     terms = Wave(1.0, 1.0, tol)._terms
     scale = np.abs(terms.coefs).max() * 10.0
-    for cells_each in (16, 32, 64, 128):
+    allowed = (tol - product_error(gaussian_exponentials(tol))) / 2
+    for cells_each in (16, 32, 64, 128, 256):
         poly, error = _fit_poly(terms.rates / cells_each)
-        if error * cells_each * scale <= tol / 20:
+        if error * cells_each * scale <= allowed:
             break
     slowest = terms.rates.real[terms.rates != 0].min()
     n_cells = math.ceil(cells_each * math.log(100 * scale / tol) / slowest)

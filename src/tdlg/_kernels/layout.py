@@ -88,7 +88,8 @@ def _compare_within_steps(values, words, order):  # out: order
             continue
         if i - first > 1:
             these = order[first:i].copy()
-            order[first:i] = these[np.argsort(values[these], kind="mergesort")]
+            if not _is_sorted(values[these]):
+                order[first:i] = these[np.argsort(values[these], kind="mergesort")]
         first = i
 
 

@@ -17,9 +17,10 @@ __all__ = ["Eigenpairs", "orthonormal", "top_eigenpairs"]
 
 Array = NDArray[np.float64]
 BLOCK = 8  # the lanes of a product: fewer columns cost as much
-ROWS = 4096  # turned at a time, so that they stay in the cache
+ROWS = 2048  # of the basis, taken at a time so that they stay in the cache
 ROUNDING = 1e-13  # what is left of a vector after most of it was taken away, and is nothing but rounding
-WELL = 0.1  # share of a vector that may be left after most of it was taken away, with nothing more to mend
+DRIFT = 1e-12  # how far from orthogonal vectors may be; what is above would grow from step to step
+CONDITION = 0.1  # of vectors that their Gram matrix makes orthonormal at once
 MOST_BASES, MOST_COPIES = 300, 64
 
 
@@ -103,22 +104,20 @@ class _Basis:
         known = self.vectors[:, : self.stop]
         W = self.H @ known[:, self.filled :]
         size = float(np.linalg.norm(W, axis=0).max())
-        overlaps = known.T @ W
-        W -= known @ overlaps
+        overlaps, error = _take_away(known, W)
         self.projected[: self.stop, self.filled : self.stop] = overlaps
         self.rest = W.T @ W
         self.filled = self.stop
-        self._append(W, size)
+        self._append(W, size, error)
 
-    def _append(self, W: Array, size: float) -> None:
-        block = orthonormal(W, self.rng, self.vectors[:, : self.stop], size)
+    def _append(self, W: Array, size: float, error: float) -> None:
+        block = orthonormal(W, self.rng, size, self.vectors[:, : self.stop], error)
         self.vectors[:, self.stop : self.stop + W.shape[1]] = block
         self.stop += W.shape[1]
 
     def _append_random(self, n_vectors: int) -> None:
-        n, known = self.vectors.shape[0], self.vectors[:, : self.stop]
-        W = self.rng.normal(size=(n, n_vectors))
-        self._append(W - known @ (known.T @ W), np.sqrt(n))
+        W = self.rng.normal(size=(self.vectors.shape[0], n_vectors))
+        self._append(W, size=1.0, error=np.inf)
 
     def ritz(self) -> tuple[Array, Array]:
         """Eigenvalues of H within the basis, largest in magnitude first, and how to turn the basis into their vectors."""
@@ -152,21 +151,46 @@ class _Basis:
             self._append_random(n_fresh)
 
 
-def orthonormal(W: Array, rng: np.random.RandomState, basis: Array | None = None, size: float = 1.0) -> Array:
-    """An orthonormal basis of the columns of W, which is orthogonal to `basis` but for rounding errors of size `size`.
+def _take_away(basis: Array, W: Array) -> tuple[Array, float]:
+    """W -= basis @ basis.T @ W; gives basis.T @ W, and the largest of what rounding has left of it."""
+    overlaps = basis.T @ W
+    left = np.zeros_like(overlaps)
+    for first in range(0, W.shape[0], ROWS):
+        rows = slice(first, first + ROWS)
+        W[rows] -= basis[rows] @ overlaps
+        left += basis[rows].T @ W[rows]
+    return overlaps, float(np.abs(left).max(initial=0.0))
 
-    A direction that is nothing but rounding is replaced by a random one. Plain Gram matrices do where they are well
-    conditioned, so they are taken again until they are.
+
+def orthonormal(
+    W: Array, rng: np.random.RandomState, size: float, basis: Array | None = None, error: float = 0.0
+) -> Array:
+    """An orthonormal basis of the columns of W, orthogonal to `basis`.
+
+    A direction that is nothing but rounding is replaced by a random one. A Gram matrix does where it is well conditioned,
+    so it is taken again until it is.
+
+    Parameters
+    ----------
+    W
+        Vectors, as columns.
+    rng
+        Of the random directions.
+    size
+        The length of the vectors before most of them was taken away.
+    basis
+        Orthonormal vectors.
+    error
+        The largest inner product of W and `basis`.
     """
-    least = 0.0
-    while least < WELL:
+    while True:
         W = W @ np.linalg.eigh(W.T @ W)[1]  # columns orthogonal to each other
         sizes = np.linalg.norm(W, axis=0)
         lost = sizes <= ROUNDING * size
         W /= np.where(lost, 1.0, sizes)
         W[:, lost] = rng.normal(size=(W.shape[0], int(lost.sum()))) / np.sqrt(W.shape[0])
-        least = 0.0 if lost.any() else sizes.min() / max(size, sizes.max())
-        if basis is not None and least < WELL:
-            W -= basis @ (basis.T @ W)
+        if basis is not None and (lost.any() or error > DRIFT * sizes.min()):
+            _, error = _take_away(basis, W)
+        elif not lost.any() and sizes.min() > CONDITION * sizes.max():
+            return W
         size = 1.0
-    return W

@@ -118,5 +118,5 @@ def _range_of(H: LinearOperator, width: int, n_iter: int, rng: np.random.RandomS
     Q = rng.normal(size=(H.shape[0], width))
     for _ in range(n_iter + 1):
         W = H @ Q
-        Q = orthonormal(W, rng, size=float(np.linalg.norm(W, axis=0).max()))
+        Q = orthonormal(W, rng, float(np.linalg.norm(W, axis=0).max()))
     return Q

@@ -62,7 +62,10 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     named = positions >= 0
 
     def column(values: Any) -> list[Any]:
-        taken = values[np.where(named, positions, 0)].tolist() if values is not None else [None] * len(lines)
+        taken = values[np.where(named, positions, 0)]
+        taken = (
+            taken.astype("datetime64[us]") if taken.dtype.kind == "M" else taken
+        ).tolist()  # ns would become numbers
         return [value if keep else None for value, keep in zip(taken, named, strict=True)]
 
     return pl.DataFrame(

@@ -177,12 +177,6 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
             seen=edge_index(self.edges_).seen_by(edges[best]),
         )
 
-    def save(self, path: Any) -> None:
-        """Write the fitted model to a file that `tdlg.load_model` reads."""
-        from tdlg.models.persist import save_model
-
-        save_model(self, path)
-
     def _candidates(self, at: Any, candidates: Any) -> TemporalEdges:
         """The candidates as edges with a time each."""
         if isinstance(candidates, TemporalEdges):

@@ -140,12 +140,6 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         """-1 for odd edges, 1 for the others."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def save(self, path: Any) -> None:
-        """Write the fitted detector to a file that `tdlg.load_model` reads."""
-        from tdlg.models.persist import save_model
-
-        save_model(self, path)
-
     def _cross_fitted(self, edges: TemporalEdges, rng: np.random.Generator) -> tuple[Scores, float]:
         """The scores of edges held out, and how well these are told from shuffled ones."""
         folds = edge_folds(edges, self.cv, rng)

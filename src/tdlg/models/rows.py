@@ -187,12 +187,6 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return explain_rows(self, self._edges(X, reset=False), top)
 
-    def save(self, path: Any) -> None:
-        """Write the fitted model to a file that `tdlg.load_model` reads."""
-        from tdlg.models.persist import save_model
-
-        save_model(self, path)
-
     def _graph(self, rows: TemporalEdges) -> LineGraph | NormalizedLineGraph:
         """Rows against the fitted edges."""
         fitted = rows.same_table(self.edges_) and np.array_equal(rows.rows, self.edges_.rows)

@@ -106,7 +106,10 @@ def logistic_regression(
     gained = 0.0
     for n_iter in range(max_iter + 1):
         gradient, probability = problem.gradient(at, scores)
-        converged = gradient.largest() <= limit and gained <= 10 * tol
+        small = gradient.largest() <= limit and gained <= 10 * tol
+        converged = small and (
+            n_iter > 0 or start is not None
+        )  # of a large network, the gradient at 0 is small already
         if converged or n_iter == max_iter or (n_iter and callback and callback(n_iter, objective)):
             break
         direction, change = problem.newton_direction(gradient, probability)

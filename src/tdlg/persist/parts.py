@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from tdlg.exceptions import ParameterError
-from tdlg.models.archive import check_stored
+from tdlg.persist.archive import check_stored
 
 __all__ = ["TRUSTED", "is_part", "part_from_bytes", "part_to_bytes"]
 

@@ -23,9 +23,9 @@ from tdlg._columns.take import read_only
 from tdlg.decay import Decay, Gaussian, Laplace, Mixture, NoDecay
 from tdlg.edges import TemporalEdges, _Table
 from tdlg.exceptions import ParameterError
-from tdlg.models.archive import KINDS, ArchiveReader, ArchiveWriter
-from tdlg.models.parts import is_part, part_from_bytes, part_to_bytes
-from tdlg.models.tables import edges_from, edges_state, table_from, table_state
+from tdlg.persist.archive import KINDS, ArchiveReader, ArchiveWriter
+from tdlg.persist.parts import is_part, part_from_bytes, part_to_bytes
+from tdlg.persist.tables import edges_from, edges_state, table_from, table_state
 
 __all__ = ["Decoder", "Encoder", "is_estimator"]
 

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg import __version__
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.models.archive import ArchiveReader, new_archive, open_archive
-from tdlg.models.values import Decoder, Encoder, is_estimator
+from tdlg.persist.archive import ArchiveReader, new_archive, open_archive
+from tdlg.persist.values import Decoder, Encoder, is_estimator
 
 __all__ = ["load_model", "save_model"]
 
