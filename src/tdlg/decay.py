@@ -316,7 +316,7 @@ def gaussian_exponentials(tol: float) -> ExponentialSum:
     )
 
 
-def _fit_exponentials(n_terms: int, reach: float = 9.0, n_samples: int = 600) -> ExponentialSum:
+def _fit_exponentials(n_terms: int, reach: float = 9.0, n_samples: int = 200) -> ExponentialSum:
     """Fit Re sum c_k exp(-l_k x) to exp(-x^2 / 2): rates by ESPRIT, then coefficients by least squares.
 
     ESPRIT: samples of a sum of exponentials fill a Hankel matrix whose column space is closed under a shift by one
@@ -332,7 +332,7 @@ def _fit_exponentials(n_terms: int, reach: float = 9.0, n_samples: int = 600) ->
     rates = -np.log(np.linalg.eigvals(shift).astype(complex)) / x[1]
     rates = np.sort_complex(rates[rates.imag > 0])
 
-    x = np.linspace(0.0, 2 * reach, 4000)
+    x = np.linspace(0.0, 2 * reach, 4 * n_samples)
     waves = np.exp(-np.outer(x, rates))
     solution = np.linalg.lstsq(np.hstack([waves.real, -waves.imag]), np.exp(-0.5 * x * x), rcond=None)[0]
     return ExponentialSum(rates, solution[: rates.size] + 1j * solution[rates.size :])
@@ -346,7 +346,7 @@ def product_error(terms: ExponentialSum) -> float:
     bounded by the largest row sum, and each edge in the window adds at most the window's largest error. Twice, as an
     edge has two ends.
     """
-    x = np.linspace(-18.0, 18.0, 14_401)
+    x = np.linspace(-18.0, 18.0, 3601)
     waves = np.exp(-np.outer(np.abs(x), terms.rates))
     error = np.abs((waves @ terms.coefs).real - np.exp(-0.5 * x * x))
     bounds = []
