@@ -92,12 +92,11 @@ class TestEdgeEmbedding:
         np.testing.assert_allclose(model.eigenvalues_, values[np.argsort(-np.abs(values))][:10], rtol=1e-7)
         np.testing.assert_allclose(model.transform(route), model.embedding_, atol=1e-6)
 
-    @pytest.mark.parametrize("tol", [1e-3, 1e-5, 1e-7, 1e-9])
-    def test_residuals_are_within_tol(self, route, tol):
-        model = EdgeEmbedding(20, tol=tol, random_state=0).fit(route)
+    def test_residuals_are_within_tol(self, route):
+        model = EdgeEmbedding(20, tol=1e-5, random_state=0).fit(route)
         V, values = model.embedding_, model.eigenvalues_
         residuals = np.linalg.norm(explicit(route) @ V - V * values, axis=0)
-        assert residuals.max() <= tol * values[0] * 1.01
+        assert residuals.max() <= 1e-5 * values[0] * 1.01
         np.testing.assert_allclose(V.T @ V, np.eye(20), atol=1e-10)
         assert (np.diff(np.abs(values)) <= 0).all()
 

@@ -17,7 +17,7 @@ __all__ = ["Eigenpairs", "orthonormal", "top_eigenpairs"]
 
 Array = NDArray[np.float64]
 BLOCK = 8  # the lanes of a product: fewer columns cost as much
-ROWS = 8192  # of the basis, turned at a time: in place, and within the cache
+ROWS = 2048  # of the basis, taken at a time so that they stay in the cache
 ROUNDING = 1e-13  # what is left of a vector after most of it was taken away, and is nothing but rounding
 DRIFT = 1e-12  # how far from orthogonal vectors may be; what is above would grow from step to step
 CONDITION = 0.1  # of vectors that their Gram matrix makes orthonormal at once
@@ -38,7 +38,7 @@ def top_eigenpairs(H: LinearOperator, k: int, tol: float, rng: np.random.RandomS
     A basis grown from 8 vectors holds 8 copies of a multiple eigenvalue and no more. So what was found must stay the best
     once as many fresh vectors have joined the last block; if not, once more have, up to 64.
     """
-    n, n_kept = H.shape[0], k + k // 8 + 2 * BLOCK
+    n, n_kept = H.shape[0], k + k // 4 + 2 * BLOCK
     if n <= 2 * _first_room(k):
         return _dense_eigenpairs(H, k)
     basis, found = _Basis(H, _first_room(k), rng), np.full(k, np.inf)
@@ -46,7 +46,7 @@ def top_eigenpairs(H: LinearOperator, k: int, tol: float, rng: np.random.RandomS
         basis.fill()
         values, turns = basis.ritz()
         limit = tol * abs(values[0])
-        converged = bool(basis.residuals(turns[:, :k]).max() <= limit)
+        converged = basis.residuals(turns[:, :k]).max() <= limit
         confirmed = np.abs(values[:k] - found).max() <= limit or basis.width >= MOST_COPIES
         if converged and confirmed:
             return Eigenpairs(values[:k], basis.turned(turns[:, :k]), True)
@@ -59,7 +59,7 @@ def top_eigenpairs(H: LinearOperator, k: int, tol: float, rng: np.random.RandomS
 
 
 def _first_room(k: int) -> int:
-    return k + k // 4 + 8 * BLOCK
+    return 2 * k + 8 * BLOCK
 
 
 def _dense_eigenpairs(H: LinearOperator, k: int) -> Eigenpairs:
@@ -154,8 +154,12 @@ class _Basis:
 def _take_away(basis: Array, W: Array) -> tuple[Array, float]:
     """W -= basis @ basis.T @ W; gives basis.T @ W, and the largest of what rounding has left of it."""
     overlaps = basis.T @ W
-    W -= basis @ overlaps
-    return overlaps, float(np.abs(basis.T @ W).max(initial=0.0))
+    left = np.zeros_like(overlaps)
+    for first in range(0, W.shape[0], ROWS):
+        rows = slice(first, first + ROWS)
+        W[rows] -= basis[rows] @ overlaps
+        left += basis[rows].T @ W[rows]
+    return overlaps, float(np.abs(left).max(initial=0.0))
 
 
 def orthonormal(
