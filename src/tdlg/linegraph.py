@@ -252,7 +252,7 @@ class LineGraph(LinearOperator):
 
     def _walks_for(self, x: Floats) -> list[Walk]:
         """The fast walks end a key by a product with 0, so nothing in them may overflow, be infinite or not a number."""
-        tame = x.size == 0 or (x.min() > -LARGEST_VALUE and x.max() < LARGEST_VALUE)  # false with NaN
+        tame = x.size == 0 or (float(x.min()) > -LARGEST_VALUE and float(x.max()) < LARGEST_VALUE)  # false with NaN
         return self._walks if tame else walks_of(self._parts, self.tol, use_vectors=False)
 
     def _seen_from(self, slot: int) -> NDArray[np.int64]:
