@@ -19,10 +19,10 @@ from tdlg import (
     NoDecay,
     ParameterError,
     TemporalEdges,
-    sampling,
     shuffled_edges,
 )
-from tdlg.sampling import concatenate_edges
+from tdlg.sampling import candidates
+from tdlg.sampling.index import concatenate_edges
 
 EXPECTED_FAILURES = {
     "check_dtype_object": "ids may be any hashables; one that is none is refused by the package's own error",
@@ -109,7 +109,7 @@ class TestTop:
     def test_the_best_of_the_candidates(self):
         model = fitted()
         table = model.top(10, at=50)
-        src, dst = sampling.candidate_pairs(model.edges_[model.edges_.time <= 50])
+        src, dst = candidates.candidate_pairs(model.edges_[model.edges_.time <= 50])
         ids = model.edges_.node_ids
         scores = model.predict_proba(TemporalEdges(ids[src], ids[dst], np.full(len(src), 50.0)))[:, 1]
         np.testing.assert_allclose(table["score"], np.sort(scores)[::-1][:10], atol=1e-7)
@@ -122,7 +122,7 @@ class TestTop:
         assert fitted().top(50).equals(fitted().top(50))
 
     def test_never_more_than_the_cap(self, monkeypatch):
-        monkeypatch.setattr(sampling, "MOST_SOURCES", 7)
+        monkeypatch.setattr(candidates, "MOST_SOURCES", 7)
         table = fitted().top(10**6)
         counts = table["src"].value_counts()["count"]
         assert len(counts) == 7

@@ -149,7 +149,7 @@ class TestCrossFitting:
 
 
 def folds_of(detector, edges):
-    from tdlg.sampling import as_generator, edge_folds
+    from tdlg.sampling.index import as_generator, edge_folds
 
     return edge_folds(edges, detector.cv, as_generator(detector.random_state))
 

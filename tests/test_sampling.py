@@ -1,8 +1,11 @@
 import numpy as np
 import pytest
 
-from tdlg import EdgesError, ParameterError, TemporalEdges, sampling, shuffled_edges
-from tdlg.sampling import EdgeIndex, as_generator, candidate_pairs, concatenate_edges, edge_folds
+from tdlg import EdgesError, ParameterError, TemporalEdges, shuffled_edges
+from tdlg.sampling import candidates
+from tdlg.sampling.candidates import candidate_pairs
+from tdlg.sampling.index import EdgeIndex, as_generator, concatenate_edges, edge_folds
+from tdlg.sampling.negatives import historical_edges, inductive_edges, time_kept_edges
 
 
 def network(n_edges=200, n_nodes=30, seed=0, **options):
@@ -145,7 +148,7 @@ class TestCandidatePairs:
 
     @pytest.mark.parametrize("bipartite", [False, True])
     def test_where_sources_are_no_destinations_another_step_is_taken(self, bipartite, monkeypatch):
-        monkeypatch.setattr(sampling, "POPULAR", 0)
+        monkeypatch.setattr(candidates, "POPULAR", 0)
         users, items = ["u1", "u2", "u2"], ["i1", "i1", "i2"]
         found = pairs(TemporalEdges(users, items, [1, 2, 3], bipartite=bipartite))
         assert set(found) == {("u1", "i1"), ("u2", "i1"), ("u2", "i2"), ("u1", "i2")}
@@ -158,14 +161,82 @@ class TestCandidatePairs:
         edges = network(20_000, 3000)
         found = pairs(edges)
         sources, counts = np.unique([src for src, _ in found], return_counts=True)
-        assert len(sources) == sampling.MOST_SOURCES
-        assert counts.max() <= sampling.SEEN + sampling.TWO_STEPS + sampling.POPULAR
+        assert len(sources) == candidates.MOST_SOURCES
+        assert counts.max() <= candidates.SEEN + candidates.TWO_STEPS + candidates.POPULAR
         assert len(set(found)) == len(found)
         last = {edges.src[k] for k in np.argsort(edges.time)[-500:]}
         assert last <= set(sources.tolist())
 
     def test_the_latest_are_kept(self, monkeypatch):
-        monkeypatch.setattr(sampling, "SEEN", 3)
-        monkeypatch.setattr(sampling, "TWO_STEPS", 0)
-        monkeypatch.setattr(sampling, "POPULAR", 0)
+        monkeypatch.setattr(candidates, "SEEN", 3)
+        monkeypatch.setattr(candidates, "TWO_STEPS", 0)
+        monkeypatch.setattr(candidates, "POPULAR", 0)
         assert pairs(TemporalEdges([0] * 9, range(1, 10), range(9))) == [(0, 9), (0, 8), (0, 7)]
+
+
+class TestTimeKeptEdges:
+    def test_only_the_partner_moves(self):
+        edges = network()
+        kept = time_kept_edges(edges, 0)
+        np.testing.assert_array_equal(kept.src, edges.src)
+        np.testing.assert_array_equal(kept.time, edges.time)
+        np.testing.assert_array_equal(np.sort(kept.dst), np.sort(edges.dst))
+        assert np.mean(kept.dst == edges.dst) < 0.2
+
+    def test_same_seed_same_edges(self):
+        assert triples(time_kept_edges(network(), 3)) == triples(time_kept_edges(network(), 3))
+        assert triples(time_kept_edges(network(), 3)) != triples(time_kept_edges(network(), 4))
+
+
+class TestHistoricalAndInductiveEdges:
+    edges = network(400, 12)  # 144 pairs
+    past, later = edges[edges.time < 40], edges[edges.time >= 40]
+
+    def pairs_of(self, edges):
+        return {(src, dst) for src, dst, _ in triples(edges)}
+
+    @pytest.mark.parametrize("make", [historical_edges, inductive_edges])
+    def test_times_are_kept_and_none_of_the_edges_is_real(self, make):
+        negatives = make(self.later, self.past, 0)
+        np.testing.assert_array_equal(negatives.time, self.later.time)
+        assert not set(triples(negatives)) & set(triples(self.later))
+        assert triples(negatives) == triples(make(self.later, self.past, 0)) != triples(make(self.later, self.past, 1))
+
+    def test_historical_pairs_have_met(self):
+        assert self.pairs_of(historical_edges(self.later, self.past, 0)) <= self.pairs_of(self.past)
+
+    def test_inductive_pairs_are_new(self):
+        pairs = self.pairs_of(inductive_edges(self.later, self.past, 0))
+        assert pairs <= self.pairs_of(self.later) - self.pairs_of(self.past)
+        assert len(pairs) > 10
+
+    def test_every_pair_is_as_likely_however_often_it_met(self):
+        past = TemporalEdges([1] * 98 + [2, 3], [9] * 100, np.arange(100))
+        later = TemporalEdges([7] * 3000, [8] * 3000, np.arange(3000))
+        counts = np.unique(historical_edges(later, past, 0).src, return_counts=True)[1]
+        assert (np.abs(counts - 1000) < 130).all()
+
+    def test_a_pair_that_met_at_that_time_is_drawn_anew(self):
+        past = TemporalEdges([1, 2], [9, 9], [0, 0])
+        later = TemporalEdges([1] * 50, [9] * 50, np.arange(50) + 1)
+        assert set(historical_edges(later, past, 0).src.tolist()) == {2}
+
+    def test_kept_where_there_is_nothing_else(self):
+        past, later = TemporalEdges([1], [9], [0]), TemporalEdges([1], [9], [5])
+        assert triples(historical_edges(later, past, 0)) == [(1, 9, 5)]
+
+    def test_ids_of_another_table_and_bipartite(self):
+        past = TemporalEdges(["a", "b"], ["a", "x"], [0, 1], bipartite=True)
+        later = TemporalEdges(["b", "c"], ["x", "x"], [2, 3], bipartite=True)
+        negatives = inductive_edges(later, past, 0)
+        assert negatives.bipartite
+        assert set(zip(negatives.src.tolist(), negatives.dst.tolist(), strict=True)) == {("c", "x")}
+
+    def test_without_a_past(self):
+        with pytest.raises(EdgesError, match="'past' edges are none"):
+            historical_edges(self.later, self.past[:0])
+        assert len(inductive_edges(self.later, self.past[:0], 0)) == len(self.later)
+
+    def test_no_pair_is_new(self):
+        with pytest.raises(EdgesError, match="No pair among the edges is new"):
+            inductive_edges(self.past, self.past)

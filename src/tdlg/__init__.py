@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tdlg.models.outliers import EdgeOutlierDetector
     from tdlg.models.rows import LineGraphClassifier
     from tdlg.persist.model import load_model
-    from tdlg.sampling import shuffled_edges
+    from tdlg.sampling.negatives import shuffled_edges
 
 __version__ = "0.1.0"
 
@@ -73,7 +73,7 @@ _MODULE_OF = {
     "load_model": "persist.model",
     "node_embeddings": "embed.nodes",
     "read_edges": "io",
-    "shuffled_edges": "sampling",
+    "shuffled_edges": "sampling.negatives",
 }
 
 

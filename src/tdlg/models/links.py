@@ -16,7 +16,9 @@ from tdlg.estimator import EdgesEstimator
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph import LineGraph
 from tdlg.models.rows import LineGraphClassifier
-from tdlg.sampling import candidate_pairs, concatenate_edges, edge_index, shuffled_edges
+from tdlg.sampling.candidates import candidate_pairs
+from tdlg.sampling.index import concatenate_edges, edge_index
+from tdlg.sampling.negatives import shuffled_edges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -152,7 +154,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
             The edges to choose from: a 2-D array or dataframe with the columns src and dst, or `TemporalEdges`, which have
             times of their own. When not given, for each of the 1,000 sources that acted last at most 100 destinations: met
             before (the 50 latest), two steps away (the 30 latest) and popular now (20); see
-            `tdlg.sampling.candidate_pairs`.
+            `tdlg.sampling.candidates.candidate_pairs`.
 
         Returns
         -------

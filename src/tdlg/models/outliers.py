@@ -15,7 +15,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.links import LinkPredictor, check_enough, check_parameters
-from tdlg.sampling import as_generator, edge_folds, edge_index, shuffled_edges
+from tdlg.sampling.index import as_generator, edge_folds, edge_index
+from tdlg.sampling.negatives import shuffled_edges
 
 __all__ = ["EdgeOutlierDetector"]
 

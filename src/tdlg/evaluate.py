@@ -1,0 +1,352 @@
+"""evaluate: a method on a task, trial by trial, as rows of results that are kept as they come."""
+
+from __future__ import annotations
+
+import csv
+import ctypes
+import gc
+import io
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from tdlg import __version__
+from tdlg.baselines.method import Method
+from tdlg.exceptions import ParameterError, ReadError
+from tdlg.methods import make_method
+from tdlg.tasks import Task, Trial
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Result", "evaluate", "read_results", "summarise"]
+
+Key: TypeAlias = tuple[str, str, str, str, int]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One trial in one setting.
+
+    Attributes
+    ----------
+    dataset, task, method, settings
+        What was done: `settings` are the parameters of the method that differ from their defaults.
+    seed
+        The trial was drawn from it.
+    auc, average_precision
+        Of the edges asked for; the mean over the classes, each against the rest, where there are more than two.
+    embed_seconds, fit_seconds, predict_seconds
+        Wall-clock time of the three steps. Settings that share a fit, as those of link prediction, have the same of it.
+    peak_bytes
+        How far memory grew over what the process held before; NaN where the system does not tell.
+    n_train, n_test
+        Edges learnt from and asked for.
+    version
+        Of this package.
+    """
+
+    dataset: str
+    task: str
+    method: str
+    settings: str
+    seed: int
+    auc: float
+    average_precision: float
+    embed_seconds: float
+    fit_seconds: float
+    predict_seconds: float
+    peak_bytes: float
+    n_train: int
+    n_test: int
+    version: str
+
+    @property
+    def key(self) -> Key:
+        """What tells trials apart; those with the same key are not run again."""
+        return self.dataset, self.task, self.method, self.settings, self.seed
+
+
+COLUMNS = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Result)}
+
+
+def evaluate(
+    method: Method | str,
+    task: Task,
+    trials: int = 10,
+    random_state: int = 0,
+    *,
+    dataset: str = "",
+    path: str | os.PathLike[str] | None = None,
+    callback: Callable[[int, int], bool | None] | None = None,
+) -> pl.DataFrame:
+    """Judge a method by the trials of a task.
+
+    Parameters
+    ----------
+    method
+        A method, or its name in `tdlg.methods.METHODS`.
+    task
+        Such as `EdgeClassification(edges)` or `LinkPrediction(edges)`.
+    trials
+        How many.
+    random_state
+        Seed of the first trial; each further one has the next number.
+    dataset
+        A name for the edges, kept in the rows.
+    path
+        A csv file that rows are appended to as they come. Trials that it holds already are not run again, so that a run that
+        was interrupted goes on.
+    callback
+        Called with (done, total) after each trial; stops when it returns True.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row a trial and setting; see `Result` for the columns, and `summarise` for means.
+
+    Examples
+    --------
+    >>> from tdlg import TemporalEdges
+    >>> from tdlg.tasks import EdgeClassification
+    >>> edges = TemporalEdges(["a", "b", "c"] * 40, ["x", "y", "z", "x"] * 30, range(120), label=[0, 1, 1, 0] * 30)
+    >>> rows = evaluate("label-rates", EdgeClassification(edges), trials=2)
+    >>> rows["seed", "auc"].to_dicts()
+    [{'seed': 0, 'auc': 1.0}, {'seed': 1, 'auc': 1.0}]
+    """
+    import polars as pl
+
+    method = make_method(method) if isinstance(method, str) else method
+    _check_count("trials", trials, 1)
+    _check_count("random_state", random_state, 0)
+    known = {} if path is None else {result.key: result for result in _read(Path(path))}
+    rows: list[Result] = []
+    for done in range(trials):
+        seed = random_state + done
+        trial = task.draw(seed)
+        keys = [(dataset, name, method.name, method.settings, seed) for name in _settings(task, trial)]
+        if all(key in known for key in keys):
+            rows += [known[key] for key in keys]
+        else:
+            results = _run(method, task, trial, dataset, seed)
+            if path is not None:
+                _append(Path(path), [result for result in results if result.key not in known])
+            rows += results
+        if callback is not None and callback(done + 1, trials):
+            break
+    return pl.DataFrame([asdict(row) for row in rows], schema={name: _dtype(kind) for name, kind in COLUMNS.items()})
+
+
+def read_results(path: str | os.PathLike[str]) -> pl.DataFrame:
+    """Read the rows that `evaluate` appended to a file.
+
+    Parameters
+    ----------
+    path
+        The csv file. A last line that was not written to its end is left out.
+
+    Returns
+    -------
+    polars.DataFrame
+        See `Result` for the columns.
+    """
+    import polars as pl
+
+    if not Path(path).exists():
+        raise ReadError(f"There is no file {str(path)!r}. Give the path that evaluate(..., path=...) wrote to.")
+    rows = [asdict(result) for result in _read(Path(path))]
+    return pl.DataFrame(rows, schema={name: _dtype(kind) for name, kind in COLUMNS.items()})
+
+
+def summarise(
+    rows: pl.DataFrame, by: Sequence[str] = ("dataset", "task", "method", "settings"), metric: str = "auc"
+) -> pl.DataFrame:
+    """Take means over trials, with the half width of their 95 % interval by Student's t.
+
+    Parameters
+    ----------
+    rows
+        As `evaluate` gives them.
+    by
+        The columns whose values make a group.
+    metric
+        The column to take means of.
+
+    Returns
+    -------
+    polars.DataFrame
+        The groups in order of appearance, with `mean`, `half_width` (NaN for a single trial), `trials`, and the mean
+        `seconds` of all three steps.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> rows = pl.DataFrame({"dataset": ["a"] * 3, "auc": [0.5, 0.75, 1.0],
+    ...     "embed_seconds": 1.0, "fit_seconds": 2.0, "predict_seconds": 0.5})
+    >>> summarise(rows, by=["dataset"]).to_dicts()
+    [{'dataset': 'a', 'mean': 0.75, 'half_width': 0.62103442793758..., 'trials': 3, 'seconds': 3.5}]
+    """
+    import polars as pl
+    from scipy.stats import t
+
+    seconds = pl.col("embed_seconds") + pl.col("fit_seconds") + pl.col("predict_seconds")
+    table = rows.group_by(list(by), maintain_order=True).agg(
+        pl.col(metric).mean().alias("mean"),
+        (pl.col(metric).std() / pl.len().sqrt()).fill_null(float("nan")).alias("half_width"),
+        pl.len().cast(pl.Int64).alias("trials"),
+        seconds.mean().alias("seconds"),
+    )
+    quantile = t.ppf(0.975, np.maximum(table["trials"].to_numpy() - 1, 1))
+    return table.with_columns(pl.col("half_width") * quantile)
+
+
+# ---- one trial
+
+
+def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int) -> list[Result]:
+    """The three steps, timed; one result for each setting that is asked for."""
+    fresh = clone(method)
+    if "random_state" in fresh.get_params() and fresh.get_params()["random_state"] is None:
+        fresh.set_params(random_state=seed)
+    seen, memory = trial.seen(), _Memory()
+    _, embed_seconds = _timed(lambda: fresh.embed(seen))
+    _, fit_seconds = _timed(lambda: fresh.fit(seen))
+    results = []
+    for name, test in _settings(task, trial).items():
+        edges = trial.edges[test]
+        scores, predict_seconds = _timed(partial(fresh.score, edges))
+        auc, average_precision = _metrics(trial.y[trial.train], trial.y[test], scores)
+        results.append(
+            Result(
+                dataset,
+                name,
+                method.name,
+                method.settings,
+                seed,
+                auc,
+                average_precision,
+                embed_seconds,
+                fit_seconds,
+                predict_seconds,
+                memory.growth(),
+                len(trial.train),
+                len(test),
+                __version__,
+            )
+        )
+    return results
+
+
+def _settings(task: Task, trial: Trial) -> dict[str, NDArray[np.int64]]:
+    """What is asked for, by the name of the task and of the setting where it has several; none without edges."""
+    if list(trial.tests) == [task.name]:
+        return dict(trial.tests)
+    return {f"{task.name}, {name}": test for name, test in trial.tests.items() if len(test)}
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    start = perf_counter()
+    value = work()
+    return value, perf_counter() - start
+
+
+def _metrics(y_train: NDArray[Any], y: NDArray[Any], scores: NDArray[np.float64]) -> tuple[float, float]:
+    """Area under the curve and average precision; the means over classes that both occur and do not."""
+    classes = np.unique(y_train)
+    columns = scores[:, None] if scores.ndim == 1 else scores
+    pairs = [(y == label, column) for label, column in zip(classes[-columns.shape[1] :], columns.T, strict=True)]
+    pairs = [(is_it, column) for is_it, column in pairs if 0 < is_it.sum() < len(is_it)]
+    if not pairs:
+        return float("nan"), float("nan")
+    auc, average_precision = (np.mean([of(*pair) for pair in pairs]) for of in (roc_auc_score, average_precision_score))
+    return float(auc), float(average_precision)
+
+
+class _Memory:
+    """How far the process's memory grows from here on; only Linux tells the peak of a stretch of time."""
+
+    def __init__(self) -> None:
+        try:
+            _give_back_free_memory()
+            Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+            self._start = self._status("VmRSS")
+        except OSError:
+            self._start = float("nan")
+
+    def growth(self) -> float:
+        """The peak since, in bytes over the start."""
+        return float("nan") if np.isnan(self._start) else max(self._status("VmHWM") - self._start, 0.0)
+
+    def _status(self, name: str) -> float:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return float(next(line.split()[1] for line in lines if line.startswith(name))) * 1024
+
+
+def _give_back_free_memory() -> None:
+    """Let go of what earlier trials left, which would hide what this one needs."""
+    gc.collect()
+    with suppress(AttributeError, OSError):  # of another C library than GNU's
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
+# ---- files
+
+
+def _read(path: Path) -> list[Result]:
+    """The rows of a file; none where there is no file yet."""
+    if not path.exists():
+        return []
+    whole = path.read_text(encoding="utf-8")
+    lines = csv.DictReader(io.StringIO(whole[: whole.rfind("\n") + 1]))
+    if lines.fieldnames is not None and list(lines.fieldnames) != list(COLUMNS):
+        raise ReadError(
+            f"The file {str(path)!r} does not hold results: its columns are {lines.fieldnames}. "
+            f"Expected {list(COLUMNS)}. Give another path, or move that file away."
+        )
+    try:
+        return [Result(**{name: kind(line[name]) for name, kind in COLUMNS.items()}) for line in lines]
+    except (TypeError, ValueError):
+        raise ReadError(f"Line {lines.line_num} of {str(path)!r} does not hold a result. Mend or remove it.") from None
+
+
+def _append(path: Path, results: Sequence[Result]) -> None:
+    """Add rows in one write, after removing a last line that was left unfinished."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        file.seek(0)
+        whole = file.read()
+        file.truncate(whole.rfind(b"\n") + 1)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        if b"\n" not in whole:
+            writer.writeheader()
+        writer.writerows(_rounded(asdict(result)) for result in results)
+        file.write(text.getvalue().encode())
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """More digits than anybody reads make the files that are kept hard to compare."""
+    return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}
+
+
+def _dtype(kind: type) -> Any:
+    import polars as pl
+
+    return {str: pl.String, int: pl.Int64, float: pl.Float64}[kind]
+
+
+def _check_count(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ParameterError(
+            f"The {name!r} parameter of evaluate must be a whole number, at least {least}. Got {value!r} instead."
+        )

@@ -1,0 +1,124 @@
+"""Pairs that may come next: seen before, two steps away, or currently popular."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.edges import TemporalEdges
+
+__all__ = ["candidate_pairs"]
+
+Codes: TypeAlias = NDArray[np.int64]
+
+MOST_SOURCES = 1000  # the most sources that candidates are made for, those that acted last
+SEEN, TWO_STEPS, POPULAR = 50, 30, 20  # the most candidates of each kind a source: 100 together
+STEP = 10  # how many of a node's latest partners a step goes to
+RECENT = 1000  # popular is who was met most in so many last edges
+
+
+class _Met(NamedTuple):
+    """Who met whom last and when; times are ranks, the larger the later."""
+
+    node: Codes
+    other: Codes
+    when: Codes
+
+
+def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
+    """Pairs that may come next, never all: for each of the 1,000 sources that acted last, at most 100 destinations.
+
+    These are, each once: the 50 destinations that it met last; the 30 latest two steps away, partners of its partners (its
+    10 latest, and their 10 latest) that have been a destination; and the 20 destinations met most in the last 1,000 edges.
+    Where no source is ever a destination, as in bipartite networks, a partner's partner is a source, and one more step
+    leads to what those similar to it met. A path is as late as the oldest meeting in it.
+
+    Parameters
+    ----------
+    edges
+        What has happened so far.
+
+    Returns
+    -------
+    src, dst
+        Positions in `edges.node_ids`; sources that acted last first. The same edges give the same pairs.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(["ann", "bob"], ["bob", "cat"], [1, 2])
+    >>> src, dst = candidate_pairs(edges)
+    >>> list(zip(edges.node_ids[src].tolist(), edges.node_ids[dst].tolist()))
+    [('bob', 'cat'), ('ann', 'bob'), ('ann', 'cat')]
+    """
+    time = np.unique(edges.ticks, return_inverse=True)[1]
+    met = _Met(edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64), time)
+    sources = _latest(met._replace(node=np.zeros_like(time), other=met.node), MOST_SOURCES).other
+    seen = _of(_latest(met, SEEN), sources, edges.n_nodes)
+    near = _two_steps_away(met, sources, seen, edges.n_nodes)
+    popular = _popular(met)
+    src = np.concatenate([seen.node, near.node, np.repeat(sources, len(popular))])
+    dst = np.concatenate([seen.other, near.other, np.tile(popular, len(sources))])
+    new = np.arange(len(src)) < len(seen.node) + len(near.node)
+    keep = new | (src != dst)  # nobody is a popular partner of its own
+    return _by_source(src[keep], dst[keep], sources, edges.n_nodes)
+
+
+def _latest(met: _Met, limit: int) -> _Met:
+    """For each node at most `limit` others, each once, the latest first."""
+    order = np.lexsort((met.when, met.other, met.node))
+    node, other = met.node[order], met.other[order]
+    last = np.append((np.diff(node) != 0) | (np.diff(other) != 0), True)[: len(order)]  # meeting of the two
+    order = order[last]
+    order = order[np.lexsort((met.other[order], -met.when[order], met.node[order]))]
+    node = met.node[order]
+    order = order[np.arange(len(order)) - np.searchsorted(node, node) < limit]
+    return _Met(*(column[order] for column in met))
+
+
+def _of(met: _Met, nodes: Codes, n_nodes: int) -> _Met:
+    """The meetings of these nodes only."""
+    wanted = np.zeros(n_nodes, bool)
+    wanted[nodes] = True
+    return _Met(*(column[wanted[met.node]] for column in met))
+
+
+def _two_steps_away(met: _Met, sources: Codes, seen: _Met, n_nodes: int) -> _Met:
+    """Destinations that are partners of partners of a source, the latest of them; none of those in `seen`."""
+    both = _Met(*map(np.concatenate, ((met.node, met.other), (met.other, met.node), (met.when, met.when))))
+    partners = _latest(both, STEP)
+    is_destination = np.zeros(n_nodes, bool)
+    is_destination[met.other] = True
+    reached = _Met(sources, sources, np.full(len(sources), met.when.max(initial=0)))
+    for _ in range(2 if is_destination[met.node].any() else 3):
+        reached = _step(reached, partners, n_nodes)
+    known = np.isin(reached.node * n_nodes + reached.other, seen.node * n_nodes + seen.other)
+    keep = is_destination[reached.other] & (reached.other != reached.node) & ~known
+    return _latest(_Met(*(column[keep] for column in reached)), TWO_STEPS)
+
+
+def _step(reached: _Met, partners: _Met, n_nodes: int) -> _Met:
+    """From each node reached to its partners."""
+    start = np.searchsorted(partners.node, np.arange(n_nodes + 1))
+    count = (start[1:] - start[:-1])[reached.other]
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    at = np.repeat(start[reached.other], count) + within
+    when = np.minimum(np.repeat(reached.when, count), partners.when[at])
+    return _latest(_Met(np.repeat(reached.node, count), partners.other[at], when), len(at))
+
+
+def _popular(met: _Met) -> Codes:
+    """The destinations met most in the last edges; the latest first among those met as often."""
+    recent = met.other[np.argsort(-met.when, kind="stable")[:RECENT]]
+    nodes, first, count = np.unique(recent, return_index=True, return_counts=True)
+    return nodes[np.lexsort((first, -count))][:POPULAR]
+
+
+def _by_source(src: Codes, dst: Codes, sources: Codes, n_nodes: int) -> tuple[Codes, Codes]:
+    """Each pair once, in the order of the sources and else as given."""
+    first = np.sort(np.unique(src * n_nodes + dst, return_index=True)[1])
+    place = np.empty(n_nodes, np.int64)
+    place[sources] = np.arange(len(sources))
+    order = first[np.argsort(place[src[first]], kind="stable")]
+    return src[order], dst[order]

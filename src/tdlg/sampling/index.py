@@ -1,0 +1,154 @@
+"""Edges found by their source, destination and time; folds that keep equal edges together."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg._columns.ids import concatenate_ids
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
+
+__all__ = ["EdgeIndex", "as_generator", "concatenate_edges", "edge_folds", "edge_index"]
+
+Codes: TypeAlias = NDArray[np.int64]
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Give a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"The 'random_state' parameter must be None, a whole number at least 0, or a numpy Generator or RandomState. "
+            f"Got {random_state!r} instead."
+        ) from None
+
+
+def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
+    """Put the sources, destinations and times of several sets of edges into one new table, in the order given.
+
+    Labels, weights and features are left behind.
+
+    Examples
+    --------
+    >>> first, second = TemporalEdges(["a"], ["b"], [0]), TemporalEdges(["b"], ["c"], [1])
+    >>> concatenate_edges(first, second)
+    TemporalEdges(2 edges, 3 nodes, time 0 to 1)
+    """
+    _check_alike(parts)
+    src, dst = (concatenate_ids([getattr(part, end) for part in parts]) for end in ("src", "dst"))
+    return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=parts[0].bipartite)
+
+
+def _check_alike(parts: tuple[TemporalEdges, ...]) -> None:
+    for what, of in (
+        ("bipartite", lambda part: part.bipartite),
+        ("with datetimes", lambda part: part.time_unit is not None),
+    ):
+        found = [of(part) for part in parts]
+        if len(set(found)) > 1:
+            raise EdgesError(
+                f"Edges that belong together must all be {what}, or none of them. Got {found} instead: make them alike."
+            )
+
+
+class EdgeIndex:
+    """Finds edges by their source, destination and time, whatever table they are from.
+
+    Parameters
+    ----------
+    edges
+        The edges to find.
+
+    Attributes
+    ----------
+    at
+        A number for each edge, from 0 in order of appearance; the same for edges with the same source, destination and
+        time.
+
+    Examples
+    --------
+    >>> index = EdgeIndex(TemporalEdges(["a", "b", "a"], ["b", "c", "b"], [0, 1, 0]))
+    >>> index.at.tolist(), index.find(TemporalEdges(["b", "b"], ["c", "c"], [1, 2])).tolist()
+    ([0, 1, 0], [1, -1])
+    """
+
+    def __init__(self, edges: TemporalEdges) -> None:
+        self._edges = edges
+        self._pairs, pair = np.unique(_pair(edges, edges), return_inverse=True)
+        self._times, time = np.unique(edges.time, return_inverse=True)
+        self._triples, self._first, at = np.unique(
+            pair * len(self._times) + time, return_index=True, return_inverse=True
+        )
+        self.at, self._pair_at = np.argsort(np.argsort(self._first))[at], pair
+
+    def find(self, other: TemporalEdges) -> Codes:
+        """Position of the first edge like each of the others; -1 where there is none."""
+        _check_alike((self._edges, other))
+        pair, time = self._find_pairs(other), _positions(self._times, other.time)
+        triple = _positions(self._triples, np.where((pair >= 0) & (time >= 0), pair * len(self._times) + time, -1))
+        return np.where(triple >= 0, self._first[triple], -1)
+
+    def seen_by(self, other: TemporalEdges) -> NDArray[np.bool_]:
+        """Whether the pair of each of the others, in this direction, was there at its time or before."""
+        pair = self._find_pairs(other)
+        newest_first = np.argsort(self._edges.time, kind="stable")[::-1]
+        start = np.empty(len(self._pairs), self._edges.time.dtype)
+        start[self._pair_at[newest_first]] = self._edges.time[newest_first]  # the oldest is written last
+        return (pair >= 0) & (start[pair] <= other.time)
+
+    def has_pair(self, other: TemporalEdges) -> NDArray[np.bool_]:
+        """Whether the pair of each of the others is there, in this direction, whenever."""
+        return self._find_pairs(other) >= 0
+
+    def _find_pairs(self, other: TemporalEdges) -> Codes:
+        return _positions(self._pairs, _pair(self._edges, other))
+
+
+def _pair(edges: TemporalEdges, other: TemporalEdges) -> Codes:
+    """One number for the ordered pair of each of the others; -1 where `edges` do not know a node."""
+    src, dst = edges.codes_of(other)
+    return np.where((src >= 0) & (dst >= 0), src.astype(np.int64) * edges.n_nodes + dst, -1)
+
+
+def _positions(values: NDArray[Any], wanted: NDArray[Any]) -> Codes:
+    """Position of each wanted one in ascending values; -1 where it is not there."""
+    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    return np.where(values[at] == wanted, at, -1)
+
+
+def edge_folds(edges: TemporalEdges, n_folds: int, random_state: Any = None) -> Codes:
+    """Draw a fold for each edge; those with the same source, destination and time are in one.
+
+    Parameters
+    ----------
+    edges
+        The edges.
+    n_folds
+        How many folds; fewer where there are fewer distinct edges.
+    random_state
+        A seed or generator.
+
+    Returns
+    -------
+    numpy.ndarray
+        (n_edges,), from 0 to n_folds - 1. The folds have the same number of distinct edges, but for 1.
+
+    Examples
+    --------
+    >>> edge_folds(TemporalEdges([1, 2, 1, 3], [2, 3, 2, 1], [0, 1, 0, 2]), 3, random_state=0).tolist()
+    [2, 0, 2, 1]
+    """
+    at = edge_index(edges).at
+    fold = np.arange(at.max(initial=-1) + 1) % n_folds
+    return as_generator(random_state).permutation(fold)[at]
+
+
+def edge_index(edges: TemporalEdges) -> EdgeIndex:
+    """The index of these edges, kept beside them."""
+    return edges.cached("edge index", lambda: EdgeIndex(edges))

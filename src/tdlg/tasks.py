@@ -1,0 +1,226 @@
+"""What is to be predicted from what: edges and labels, which of them may be seen, and which are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.sampling.index import as_generator, concatenate_edges
+from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
+
+__all__ = ["EdgeClassification", "LinkPrediction", "Task", "Trial"]
+
+Positions = NDArray[np.int64]
+Negatives = Literal["shuffled", "time-kept", "historical", "inductive"]
+
+_NEGATIVES: dict[str, Callable[[TemporalEdges, TemporalEdges, Any], TemporalEdges]] = {
+    "shuffled": lambda edges, past, rng: shuffled_edges(edges, rng),
+    "time-kept": lambda edges, past, rng: time_kept_edges(edges, rng),
+    "historical": historical_edges,
+    "inductive": inductive_edges,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One draw of a task: a method sees `edges[columns]` and the labels of `train`, and is asked for the tests.
+
+    Attributes
+    ----------
+    edges
+        All edges of the trial, without labels.
+    y
+        Their labels, of which a method is shown only those of `train`.
+    columns
+        Positions of the edges that may be seen when fitting, the training edges among them.
+    train
+        Positions of the edges whose labels may be seen.
+    tests
+        Positions of the edges asked for, by the name of the setting.
+    """
+
+    edges: TemporalEdges
+    y: NDArray[Any]
+    columns: Positions
+    train: Positions
+    tests: Mapping[str, Positions]
+
+    def seen(self) -> TemporalEdges:
+        """The edges that may be seen when fitting; those without a label to learn from have none."""
+        missing = None if self.y.dtype.kind in "OUS" else np.nan
+        label = np.full(len(self.edges), missing, object if missing is None else np.float64)
+        label[self.train] = self.y[self.train]
+        return self.edges.with_label(label)[self.columns]
+
+
+class Task(Protocol):
+    """Edges, and a way to draw trials from them."""
+
+    @property
+    def name(self) -> str:
+        """In a few words, such as a table's head would have."""
+        ...
+
+    def draw(self, random_state: Any = None) -> Trial:
+        """Give one trial; the same seed gives the same."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeClassification:
+    """Find the labels of a random part of the edges from those of the others; all edges are seen.
+
+    The paper's edge classification. Edges without a label are seen, but neither trained on nor asked for.
+
+    Parameters
+    ----------
+    edges
+        Edges with labels.
+    train_share
+        The share of labels to learn from.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(range(10), range(1, 11), range(10), label=[0, 1] * 5)
+    >>> trial = EdgeClassification(edges).draw(random_state=0)
+    >>> len(trial.columns), len(trial.train), len(trial.tests["edge classification"])
+    (10, 7, 3)
+    """
+
+    edges: TemporalEdges
+    train_share: float = 0.7
+
+    name = "edge classification"
+
+    def __post_init__(self) -> None:
+        _check_share("train_share", self.train_share)
+        _check_labelled(self.edges, type(self).__name__)
+
+    def draw(self, random_state: Any = None) -> Trial:
+        """Split the labelled edges at random.
+
+        Parameters
+        ----------
+        random_state
+            A seed or generator.
+        """
+        labelled = as_generator(random_state).permutation(np.flatnonzero(self.edges.labelled))
+        cut = round(self.train_share * len(labelled))
+        everything = np.arange(len(self.edges))
+        tests = {self.name: np.sort(labelled[cut:])}
+        return Trial(self.edges.with_label(None), _labels(self.edges), everything, np.sort(labelled[:cut]), tests)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPrediction:
+    """Tell edges that happened from edges that did not, in the time of the training edges and after it.
+
+    The paper's two settings share their training edges, a random part of those in the early intervals: "interpolative"
+    (temporal link outlier detection) asks for the rest of these, "extrapolative" (temporal link prediction) for all in the
+    last interval. Only training edges are seen. There is one negative an edge, labelled 0.
+
+    Parameters
+    ----------
+    edges
+        The edges that happened, labelled 1; their own labels do not matter.
+    negatives
+        "shuffled" (the paper's: all three columns), "time-kept" (only the partner), "historical" (pairs of the early
+        intervals at other times) or "inductive" (pairs that only the late interval has, at other times; the early
+        intervals' negatives, having no past, are "time-kept" ones).
+    n_intervals
+        Even intervals that the time span is cut into; the last is late.
+    train_share
+        The share of the early edges to learn from.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(range(100), range(1, 101), range(100))
+    >>> trial = LinkPrediction(edges).draw(random_state=0)
+    >>> len(trial.train), {name: len(test) for name, test in trial.tests.items()}
+    (133, {'interpolative': 57, 'extrapolative': 10})
+    """
+
+    edges: TemporalEdges
+    negatives: Negatives = "shuffled"
+    n_intervals: int = 20
+    train_share: float = 0.7
+
+    def __post_init__(self) -> None:
+        _check_share("train_share", self.train_share)
+        if self.negatives not in _NEGATIVES:
+            raise ParameterError(
+                f"The 'negatives' parameter of LinkPrediction must be one of {list(_NEGATIVES)}. "
+                f"Got {self.negatives!r} instead."
+            )
+        if isinstance(self.n_intervals, bool) or not isinstance(self.n_intervals, int) or self.n_intervals < 2:
+            raise ParameterError(
+                f"The 'n_intervals' parameter of LinkPrediction must be a whole number, at least 2. "
+                f"Got {self.n_intervals!r} instead."
+            )
+
+    @property
+    def name(self) -> str:
+        """What it is, with the kind of negatives unless the paper's."""
+        return "link prediction" + (f", {self.negatives} negatives" if self.negatives != "shuffled" else "")
+
+    def draw(self, random_state: Any = None) -> Trial:
+        """Make negatives, and split.
+
+        Parameters
+        ----------
+        random_state
+            A seed or generator.
+        """
+        rng = as_generator(random_state)
+        negatives = self._negatives(rng)
+        edges = concatenate_edges(self.edges, negatives)
+        y = np.repeat([1.0, 0.0], [len(self.edges), len(negatives)])
+        late = _is_late(edges, self.edges, self.n_intervals)
+        early = rng.permutation(np.flatnonzero(~late))
+        cut = round(self.train_share * len(early))
+        train = np.sort(early[:cut])
+        tests = {"interpolative": np.sort(early[cut:]), "extrapolative": np.flatnonzero(late)}
+        return Trial(edges, y, train, train, tests)
+
+    def _negatives(self, rng: np.random.Generator) -> TemporalEdges:
+        if self.negatives in ("shuffled", "time-kept"):
+            return _NEGATIVES[self.negatives](self.edges, self.edges, rng)
+        late = _is_late(self.edges, self.edges, self.n_intervals)
+        past, later = self.edges[~late], self.edges[late]
+        of_past = "historical" if self.negatives == "historical" else "time-kept"
+        return concatenate_edges(_NEGATIVES[of_past](past, past, rng), _NEGATIVES[self.negatives](later, past, rng))
+
+
+def _is_late(edges: TemporalEdges, whole: TemporalEdges, n_intervals: int) -> NDArray[np.bool_]:
+    """Which edges lie in the last of the even intervals of the whole's time span."""
+    first, last = (float(end) for end in (whole.ticks.min(), whole.ticks.max()))
+    if first == last:
+        raise EdgesError("All edges happened at one time, so there is no later part to predict.")
+    return np.asarray(edges.ticks >= first + (last - first) * (n_intervals - 1) / n_intervals)
+
+
+def _labels(edges: TemporalEdges) -> NDArray[Any]:
+    label = edges.label
+    if label is None:
+        raise EdgesError("The edges have no labels.")
+    return label
+
+
+def _check_labelled(edges: TemporalEdges, task: str) -> None:
+    known = np.unique(_labels(edges)[edges.labelled].astype(str)) if edges.label is not None else np.empty(0)
+    if len(known) < 2:
+        raise EdgesError(
+            f"{task} needs labels of at least two kinds. Got {len(known)} instead. Give them with the edges: "
+            f"TemporalEdges(..., label=...), read_edges(..., label=...)."
+        )
+
+
+def _check_share(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ParameterError(f"The {name!r} parameter must be between 0 and 1. Got {value!r} instead.")

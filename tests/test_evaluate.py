@@ -1,0 +1,234 @@
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import t
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import tdlg
+from tdlg import Gaussian, LineGraph, ParameterError, ReadError, TemporalEdges
+from tdlg.baselines.method import Method
+from tdlg.evaluate import COLUMNS, evaluate, read_results, summarise
+from tdlg.methods import METHODS, TDLG, TDLGDense, make_method
+from tdlg.tasks import EdgeClassification, LinkPrediction
+
+
+def network(n_edges=600, n_nodes=40, seed=0):
+    """Labels that depend on who meets whom when."""
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, n_nodes, (2, n_edges))
+    time = rng.uniform(0, 100, n_edges)
+    label = (np.sin(src + time / 20) + rng.normal(0, 0.5, n_edges) > 0).astype(int)
+    return TemporalEdges(src, dst, time, label=label)
+
+
+class Spy(Method):
+    """Scores at random, and keeps what it was shown."""
+
+    name = "spy"
+    shown: ClassVar[list] = []
+
+    def __init__(self, level=1.0, random_state=None):
+        self.level = level
+        self.random_state = random_state
+
+    def embed(self, edges):
+        self.shown.append(("embed", edges))
+
+    def fit(self, edges):
+        self.shown.append(("fit", edges))
+
+    def score(self, edges):
+        self.shown.append(("score", edges))
+        return np.random.default_rng(self.random_state).random(len(edges))
+
+
+@pytest.fixture(autouse=True)
+def nothing_shown():
+    Spy.shown.clear()
+
+
+class TestEvaluate:
+    def test_a_row_a_trial(self):
+        rows = evaluate(Spy(level=2), EdgeClassification(network()), trials=3, random_state=5, dataset="made up")
+        assert rows.columns == list(COLUMNS)
+        assert rows["seed"].to_list() == [5, 6, 7]
+        first = rows.row(0, named=True)
+        assert (first["dataset"], first["task"], first["method"]) == ("made up", "edge classification", "spy")
+        assert (first["settings"], first["version"]) == ("level=2", tdlg.__version__)
+        assert (first["n_train"], first["n_test"]) == (420, 180)
+        assert rows["auc"].n_unique() == 3
+        for step in ("embed", "fit", "predict"):
+            assert (rows[f"{step}_seconds"] >= 0).all()
+
+    def test_metrics(self):
+        edges = network()
+        row = evaluate("label-rates", EdgeClassification(edges), trials=1).row(0, named=True)
+        trial = EdgeClassification(edges).draw(0)
+        method = make_method("label-rates", random_state=0)
+        method.fit(trial.seen())
+        test = trial.tests["edge classification"]
+        scores = method.score(trial.edges[test])
+        assert row["auc"] == roc_auc_score(trial.y[test], scores)
+        assert row["average_precision"] == average_precision_score(trial.y[test], scores)
+
+    def test_link_prediction_has_two_settings_and_one_fit(self):
+        rows = evaluate(Spy(), LinkPrediction(network()), trials=2)
+        assert rows["task"].to_list() == ["link prediction, interpolative", "link prediction, extrapolative"] * 2
+        assert [step for step, _ in Spy.shown] == ["embed", "fit", "score", "score"] * 2
+        assert rows["fit_seconds"].n_unique() == 2
+
+    @pytest.mark.parametrize("task", [EdgeClassification, LinkPrediction])
+    def test_no_label_asked_for_is_shown(self, task):
+        evaluate(Spy(), task(network()), trials=1)
+        trial = task(network()).draw(0)
+        for step, edges in Spy.shown:
+            shown = edges.rows[edges.labelled]
+            assert set(shown) == (set() if step == "score" else set(trial.train))
+
+    def test_more_than_two_classes(self):
+        edges = network()
+        edges = edges.with_label(np.array(["a", "b", "c"])[edges.dst % 3])
+        assert evaluate("label-rates", EdgeClassification(edges), trials=1)["auc"][0] > 0.9
+        assert evaluate("tdlg", EdgeClassification(edges), trials=1)["auc"][0] > 0.7
+
+    def test_a_callback_stops(self):
+        calls = []
+        rows = evaluate(Spy(), EdgeClassification(network()), callback=lambda *a: calls.append(a) or len(calls) == 2)
+        assert calls == [(1, 10), (2, 10)]
+        assert len(rows) == 2
+
+    def test_memory_is_that_of_the_trial(self):
+        class Hog(Spy):
+            def fit(self, edges):
+                np.ones(25_000_000).sum()
+
+        rows = evaluate(Hog(), EdgeClassification(network()), trials=2)
+        spared = evaluate(Spy(), EdgeClassification(network()), trials=1)
+        if not np.isnan(rows["peak_bytes"][0]):
+            assert (rows["peak_bytes"] > 190e6).all()
+            assert spared["peak_bytes"][0] < 50e6
+
+    def test_bad_input(self):
+        task = EdgeClassification(network())
+        with pytest.raises(ParameterError, match=r"'trials' .* Got 0"):
+            evaluate(Spy(), task, trials=0)
+        with pytest.raises(ParameterError, match=r"'random_state' .* Got None"):
+            evaluate(Spy(), task, random_state=None)
+        with pytest.raises(ParameterError, match=r"one of tdlg, .* Got 'magic'"):
+            evaluate("magic", task)
+
+
+class TestFile:
+    def run(self, path, trials=3, method=None, **options):
+        return evaluate(method or Spy(), EdgeClassification(network()), trials, path=path, **options)
+
+    def test_rows_are_appended_and_not_run_again(self, tmp_path):
+        path = tmp_path / "new" / "rows.csv"
+        first = self.run(path, 2)
+        Spy.shown.clear()
+        both = self.run(path, 3)
+        assert len(Spy.shown) == 3  # one trial
+        assert len(path.read_text().splitlines()) == 4
+        assert both["auc"][:2].to_list() == pytest.approx(first["auc"].to_list(), rel=1e-5)
+        assert read_results(path)["seed"].to_list() == [0, 1, 2]
+
+    def test_other_settings_datasets_and_seeds_are_run(self, tmp_path):
+        path = tmp_path / "rows.csv"
+        self.run(path, 1)
+        self.run(path, 1, Spy(level=2))
+        self.run(path, 1, dataset="other")
+        self.run(path, 1, random_state=9)
+        assert len(read_results(path)) == 4
+
+    def test_rows_are_there_when_a_run_is_interrupted(self, tmp_path):
+        def interrupt(done, total):
+            if done == 2:
+                raise KeyboardInterrupt
+
+        path = tmp_path / "rows.csv"
+        with pytest.raises(KeyboardInterrupt):
+            self.run(path, callback=interrupt)
+        assert len(read_results(path)) == 2
+        assert len(self.run(path)) == 3
+
+    def test_an_unfinished_line_is_run_again(self, tmp_path):
+        path = tmp_path / "rows.csv"
+        self.run(path, 2)
+        whole = path.read_text()
+        path.write_text(whole[:-15])
+        assert read_results(path)["seed"].to_list() == [0]
+        self.run(path, 2)
+        assert read_results(path)["seed"].to_list() == [0, 1]
+
+    def test_a_header_alone_that_is_unfinished(self, tmp_path):
+        path = tmp_path / "rows.csv"
+        path.write_text("dataset,ta")
+        self.run(path, 1)
+        assert len(read_results(path)) == 1
+
+    def test_foreign_files_are_refused_and_kept(self, tmp_path):
+        path = tmp_path / "rows.csv"
+        path.write_text("a,b\n1,2\n")
+        with pytest.raises(ReadError, match="does not hold results"):
+            self.run(path)
+        assert path.read_text() == "a,b\n1,2\n"
+        path.write_text(",".join(COLUMNS) + "\nx,y\n")
+        with pytest.raises(ReadError, match="Line 2 of"):
+            read_results(path)
+        with pytest.raises(ReadError, match="There is no file"):
+            read_results(tmp_path / "none.csv")
+
+
+class TestSummarise:
+    def test_means_and_intervals(self):
+        auc = np.array([0.8, 0.9, 0.7, 0.85])
+        rows = pl.DataFrame({"method": ["x"] * 4 + ["y"], "auc": [*auc, 0.5]}).with_columns(
+            embed_seconds=pl.lit(1.0), fit_seconds=pl.lit(2.0), predict_seconds=pl.lit(3.0)
+        )
+        x, y = summarise(rows, by=["method"]).to_dicts()
+        assert x["mean"] == pytest.approx(auc.mean())
+        assert x["half_width"] == pytest.approx(t.ppf(0.975, 3) * auc.std(ddof=1) / 2)
+        assert (x["trials"], x["seconds"]) == (4, 6.0)
+        assert np.isnan(y["half_width"])
+
+
+class TestMethods:
+    def test_all_can_be_made_and_told_apart(self):
+        names = [make_method(name).name for name in METHODS]
+        assert len(set(names)) == len(METHODS)
+        assert all(make_method(name).settings == "" for name in METHODS)
+        assert make_method("tdlg", normalization="edge").settings == "normalization='edge'"
+
+    def test_tdlg_is_logistic_regression_on_the_rows(self):
+        edges = network()
+        trial = EdgeClassification(edges).draw(0)
+        test = trial.tests["edge classification"]
+        H = LineGraph(edges, decay=Gaussian(relative=0.1)).to_csr()
+        model = LogisticRegression(class_weight="balanced", max_iter=10_000, tol=1e-8)
+        expected = model.fit(H[trial.train], trial.y[trial.train]).decision_function(H[test])
+        method = TDLG()
+        method.embed(trial.seen())
+        method.fit(trial.seen())
+        np.testing.assert_allclose(method.score(trial.edges[test]), expected, atol=0.05)
+
+    def test_the_notebook_has_a_wider_decay(self):
+        edges = network()
+        method = TDLG(protocol="notebook")
+        method.fit(edges)
+        assert method.model_.decay_.bandwidth == pytest.approx(0.1 * 2**0.5 * edges.time.std())
+        with pytest.raises(ParameterError, match=r"'protocol' .* Got 'thesis'"):
+            TDLG(protocol="thesis").fit(edges)
+
+    def test_dense_takes_the_vectors_of_the_edges_embedded(self):
+        edges = network()
+        method = TDLGDense(n_components=8, random_state=0)
+        method.embed(edges[:500])
+        method.fit(edges[:500])
+        vectors = method._vectors(edges[[499, 3, 550]])
+        np.testing.assert_array_equal(vectors[:2], method.embedding_.embedding_[[499, 3]])
+        np.testing.assert_allclose(vectors[2:], method.embedding_.transform(edges[550:551]))
+        fresh = TemporalEdges(edges.src, edges.dst, edges.time)
+        np.testing.assert_allclose(method.score(fresh), method.score(edges), atol=1e-4)

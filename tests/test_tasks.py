@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+from tdlg import EdgesError, ParameterError, TemporalEdges
+from tdlg.tasks import EdgeClassification, LinkPrediction
+
+
+def network(n_edges=1000, n_nodes=50, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, n_nodes, (2, n_edges))
+    label = rng.integers(0, 2, n_edges)
+    return TemporalEdges(src, dst, rng.uniform(0, 100, n_edges), label=label, **options)
+
+
+def triples(edges):
+    return list(zip(edges.src.tolist(), edges.dst.tolist(), edges.time.tolist(), strict=True))
+
+
+class TestEdgeClassification:
+    def test_every_labelled_edge_is_trained_on_or_asked_for(self):
+        edges = network()
+        trial = EdgeClassification(edges).draw(0)
+        test = trial.tests["edge classification"]
+        assert (len(trial.train), len(test)) == (700, 300)
+        np.testing.assert_array_equal(np.sort(np.concatenate([trial.train, test])), np.arange(1000))
+        np.testing.assert_array_equal(trial.columns, np.arange(1000))
+        np.testing.assert_array_equal(trial.y, edges.label)
+
+    def test_labels_asked_for_are_not_seen(self):
+        trial = EdgeClassification(network()).draw(0)
+        seen = trial.seen()
+        assert not seen.labelled[trial.tests["edge classification"]].any()
+        np.testing.assert_array_equal(seen.label[trial.train], trial.y[trial.train])
+        assert trial.edges.label is None
+
+    def test_unlabelled_edges_are_seen_only(self):
+        edges = network()
+        edges = edges.with_label(np.where(edges.time < 50, edges.label, np.nan))
+        trial = EdgeClassification(edges, train_share=0.5).draw(0)
+        asked = np.concatenate([trial.train, trial.tests["edge classification"]])
+        assert edges.labelled[asked].all()
+        assert len(asked) == edges.labelled.sum() < len(trial.columns)
+        assert abs(len(trial.train) - len(asked) / 2) <= 1
+
+    def test_labels_of_text(self):
+        edges = network()
+        seen = EdgeClassification(edges.with_label(np.where(edges.label > 0, "good", "bad"))).draw(0).seen()
+        assert set(seen.label[seen.labelled]) == {"good", "bad"}
+        assert (~seen.labelled).sum() == 300
+
+    def test_same_seed_same_trial(self):
+        task = EdgeClassification(network())
+        np.testing.assert_array_equal(task.draw(1).train, task.draw(1).train)
+        assert set(task.draw(1).train) != set(task.draw(2).train)
+
+    def test_bad_input(self):
+        with pytest.raises(EdgesError, match=r"at least two kinds\. Got 0"):
+            EdgeClassification(network().with_label(None))
+        with pytest.raises(EdgesError, match=r"at least two kinds\. Got 1"):
+            EdgeClassification(network().with_label(np.ones(1000)))
+        with pytest.raises(ParameterError, match=r"'train_share' parameter .* Got 70"):
+            EdgeClassification(network(), train_share=70)
+
+
+class TestLinkPrediction:
+    def test_the_parts_are_those_of_the_paper(self):
+        edges = network()
+        trial = LinkPrediction(edges).draw(0)
+        assert triples(trial.edges[:1000]) == triples(edges)
+        np.testing.assert_array_equal(trial.y, np.repeat([1, 0], 1000))
+        first, last = edges.time.min(), edges.time.max()
+        late = trial.edges.time >= first + (last - first) * 19 / 20
+        inner, outer = trial.tests["interpolative"], trial.tests["extrapolative"]
+        np.testing.assert_array_equal(np.flatnonzero(late), outer)
+        np.testing.assert_array_equal(np.sort(np.concatenate([trial.train, inner])), np.flatnonzero(~late))
+        assert len(trial.train) == round(0.7 * (~late).sum())
+        assert trial.y[outer].mean() == 0.5  # shuffling keeps the times
+
+    def test_only_training_edges_are_seen(self):
+        trial = LinkPrediction(network()).draw(0)
+        np.testing.assert_array_equal(trial.columns, trial.train)
+        seen = trial.seen()
+        assert seen.labelled.all()
+        np.testing.assert_array_equal(seen.rows, trial.train)
+        np.testing.assert_array_equal(seen.label, trial.y[trial.train])
+
+    @pytest.mark.parametrize("negatives", ["shuffled", "time-kept", "historical", "inductive"])
+    def test_negatives(self, negatives):
+        edges = network(n_nodes=20, bipartite=True)
+        trial = LinkPrediction(edges, negatives=negatives).draw(0)
+        made = trial.edges[1000:]
+        assert trial.edges.bipartite
+        assert len(made) == 1000
+        np.testing.assert_array_equal(np.sort(made.time), np.sort(edges.time))
+        if negatives == "shuffled":
+            assert (made.time != edges.time).any()
+        if negatives == "time-kept":
+            np.testing.assert_array_equal(made.src, edges.src)
+        if negatives == "historical":
+            real, drawn = ({(s, d) for s, d, _ in triples(part)} for part in (edges, made))
+            assert drawn <= real
+
+    def test_inductive_negatives_are_pairs_that_only_the_late_part_has(self):
+        edges = network(n_nodes=20)
+        trial = LinkPrediction(edges, negatives="inductive", n_intervals=4).draw(0)
+        outer = trial.tests["extrapolative"]
+        late = trial.edges[outer]
+        pairs = [(s, d) for s, d, _ in triples(late)]
+        real = {pair for pair, y in zip(pairs, trial.y[outer], strict=True) if y}
+        made = {pair for pair, y in zip(pairs, trial.y[outer], strict=True) if not y}
+        early = {(s, d) for s, d, t in triples(edges) if t < late.time.min()}
+        assert made <= real - early
+
+    def test_names(self):
+        edges = network()
+        assert LinkPrediction(edges).name == "link prediction"
+        assert LinkPrediction(edges, negatives="historical").name == "link prediction, historical negatives"
+
+    def test_same_seed_same_trial(self):
+        task = LinkPrediction(network())
+        assert triples(task.draw(1).edges) == triples(task.draw(1).edges) != triples(task.draw(2).edges)
+        np.testing.assert_array_equal(task.draw(1).train, task.draw(1).train)
+
+    def test_bad_input(self):
+        with pytest.raises(ParameterError, match=r"'negatives' parameter .* Got 'hard'"):
+            LinkPrediction(network(), negatives="hard")
+        with pytest.raises(ParameterError, match=r"'n_intervals' parameter .* Got 1"):
+            LinkPrediction(network(), n_intervals=1)
+        with pytest.raises(EdgesError, match="All edges happened at one time"):
+            LinkPrediction(TemporalEdges([1, 2], [2, 3], [5, 5])).draw(0)
