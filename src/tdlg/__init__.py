@@ -6,6 +6,7 @@ Names load when first used, so that `import tdlg` stays light.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tdlg.datasets.load import load_dataset
     from tdlg.decay import Gaussian, Laplace, Mixture, NoDecay
     from tdlg.edges import TemporalEdges
     from tdlg.embed.eigenvectors import EdgeEmbedding
@@ -44,6 +45,7 @@ __all__ = [
     "TooLargeError",
     "effective_resistances",
     "from_frame",
+    "load_dataset",
     "load_model",
     "node_embeddings",
     "read_edges",
@@ -70,6 +72,7 @@ _MODULE_OF = {
     "TooLargeError": "exceptions",
     "effective_resistances": "embed.resistances",
     "from_frame": "io",
+    "load_dataset": "datasets.load",
     "load_model": "persist.model",
     "node_embeddings": "embed.nodes",
     "read_edges": "io",

@@ -1,0 +1,126 @@
+"""`load_dataset`: a public data set as TemporalEdges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.datasets.files import dataset_file
+from tdlg.datasets.registry import DATASETS, Dataset, named
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import ParameterError, ReadError
+from tdlg.io import read_edges
+
+__all__ = ["load_dataset"]
+
+DAY = 86400  # seconds
+LABELS = ("positive", "rating")
+
+
+def load_dataset(
+    name: str, *, label: str = "positive", bipartite: bool | None = None, random_state: Any = None, check: bool = True
+) -> TemporalEdges:
+    """Load a public data set by name, as edges in the order of its file, with times in seconds.
+
+    The file is looked for in the folder that the environment variable TDLG_DATA names, then in the user's
+    cache; if it is in neither it is downloaded. Its sha256 is checked every time. Times are numbers: unix
+    seconds, or for "wikipedia" seconds from the first edit, so a bandwidth is in seconds too.
+
+    Parameters
+    ----------
+    name
+        One of `tdlg.datasets.DATASETS`, which also tells licence, citation and what a label says:
+        "bitcoinalpha", "bitcoinotc", "escorts", "wikielect" and "epinions" have labels; "collegemsg",
+        "fb-forum" and "wikipedia" have none.
+    label
+        "positive": 1 where the rating is above 0, else 0; "rating": the rating itself, a whole number. It is
+        never the weight as well, for what uses weights would then see what is to be learnt.
+    bipartite
+        Whether src and dst are two kinds of nodes. By default as in the published results ("escorts" is not,
+        and equal numbers of a buyer and an escort are one node), and True for "fb-forum" and "wikipedia".
+    random_state
+        Seed of the times of "epinions-topology", and only of those: that file has none, and THEY ARE MADE UP,
+        evenly drawn over 943 days. Use it to measure speed; a result about Epinions needs "epinions".
+    check
+        Whether an unpacked file that is found must have the known sha256; see `dataset_file`.
+
+    Returns
+    -------
+    TemporalEdges
+        With labels where the data set has ratings.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such data set, or it has not what is asked of it.
+    ReadError
+        If the file cannot be had or is not the right one; the message says what to put where.
+
+    Examples
+    --------
+    >>> from tdlg.datasets import DATASETS
+    >>> DATASETS["bitcoinalpha"].n_edges, DATASETS["bitcoinalpha"].label
+    (24186, 'the rater trusts the rated trader: a rating above 0, of -10 to 10')
+    >>> load_dataset("bitcoin-alpha")
+    Traceback (most recent call last):
+    tdlg.exceptions.ParameterError: There is no data set 'bitcoin-alpha'. Did you mean 'bitcoinalpha'? ...
+    """
+    dataset = named(name)
+    _check_label(dataset, label)
+    _check_random_state(dataset, random_state)
+    path = dataset_file(name, check=check)
+    two_kinds = dataset.bipartite if bipartite is None else bool(bipartite)
+    if "time" in dataset.columns:
+        edges = _read(path, dataset, two_kinds)
+    else:
+        edges = _read_with_times_made_up(path, dataset, two_kinds, random_state)
+    return edges if edges.label is None else edges.with_label(_labels(edges.label, label, path))
+
+
+def _check_label(dataset: Dataset, label: Any) -> None:
+    if label not in LABELS:
+        raise ParameterError(f"The 'label' must be one of {LABELS}. Got {label!r} instead.")
+    if label == "rating" and "rating" not in dataset.columns:
+        rated = [name for name, other in DATASETS.items() if "rating" in other.columns]
+        raise ParameterError(f"The data set {dataset.name!r} has no ratings. Leave label= out, or load one of {rated}.")
+
+
+def _check_random_state(dataset: Dataset, random_state: Any) -> None:
+    if "time" in dataset.columns and random_state is not None:
+        raise ParameterError(
+            f"The 'random_state' is for times that are made up, and {dataset.name!r} has its own. Got {random_state!r}. "
+            f"Leave it out."
+        )
+    if "time" not in dataset.columns and random_state is None:
+        raise ParameterError(
+            f"The file of {dataset.name!r} has no times: they are made up, for measuring speed only. Pass random_state=, "
+            f"such as random_state=0, to have them drawn."
+        )
+
+
+def _read(path: Path, dataset: Dataset, bipartite: bool) -> TemporalEdges:
+    at = {role: position for position, role in enumerate(dataset.columns)}
+    return read_edges(
+        path,
+        src=at["src"],
+        dst=at["dst"],
+        time=at["time"],
+        label=at.get("rating"),
+        bipartite=bipartite,
+    )
+
+
+def _read_with_times_made_up(path: Path, dataset: Dataset, bipartite: bool, random_state: Any) -> TemporalEdges:
+    at = {role: position for position, role in enumerate(dataset.columns)}
+    read = read_edges(path, src=at["src"], dst=at["dst"], time=at["rating"])  # the ratings for times
+    times = np.random.default_rng(random_state).integers(0, 943 * DAY, len(read))
+    return TemporalEdges(read.src, read.dst, times, label=read.ticks, bipartite=bipartite)
+
+
+def _labels(rating: NDArray[Any], label: str, path: Path) -> NDArray[Any]:
+    if rating.dtype.kind not in "iu":
+        raise ReadError(f"{path}: the ratings must be whole numbers, one in every row. Get the right file.")
+    return rating if label == "rating" else (rating > 0).astype(np.int64)
