@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from tdlg.models.outliers import EdgeOutlierDetector
     from tdlg.models.rows import LineGraphClassifier
     from tdlg.persist.model import load_model
+    from tdlg.propagate.features import PropagationFeatures
     from tdlg.sampling.negatives import shuffled_edges
+    from tdlg.simulate import TemporalBlockModel, make_tsbm
 
 __version__ = "0.1.0"
 
@@ -39,14 +41,17 @@ __all__ = [
     "Mixture",
     "NoDecay",
     "ParameterError",
+    "PropagationFeatures",
     "ReadError",
     "TdlgError",
+    "TemporalBlockModel",
     "TemporalEdges",
     "TooLargeError",
     "effective_resistances",
     "from_frame",
     "load_dataset",
     "load_model",
+    "make_tsbm",
     "node_embeddings",
     "read_edges",
     "shuffled_edges",
@@ -66,14 +71,17 @@ _MODULE_OF = {
     "Mixture": "decay",
     "NoDecay": "decay",
     "ParameterError": "exceptions",
+    "PropagationFeatures": "propagate.features",
     "ReadError": "exceptions",
     "TdlgError": "exceptions",
+    "TemporalBlockModel": "simulate",
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",
     "effective_resistances": "embed.resistances",
     "from_frame": "io",
     "load_dataset": "datasets.load",
     "load_model": "persist.model",
+    "make_tsbm": "simulate",
     "node_embeddings": "embed.nodes",
     "read_edges": "io",
     "shuffled_edges": "sampling.negatives",

@@ -94,6 +94,18 @@ class EdgeIndex:
         triple = _positions(self._triples, np.where((pair >= 0) & (time >= 0), pair * len(self._times) + time, -1))
         return np.where(triple >= 0, self._first[triple], -1)
 
+    def find_each(self, other: TemporalEdges) -> Codes:
+        """Like `find`, but of edges that are there several times each is given once, and further copies are not found."""
+        first = self.find(other)
+        alike = np.where(first >= 0, self.at[first], -1)
+        order = np.argsort(alike, kind="stable")
+        copy = np.empty(len(order), np.int64)  # the how-manieth of its kind among the others
+        copy[order] = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
+        mine = np.argsort(self.at, kind="stable")
+        start = np.searchsorted(self.at[mine], np.arange(len(self._first) + 1))
+        there = (first >= 0) & (copy < np.diff(start)[alike])
+        return np.where(there, mine[np.where(there, start[alike] + copy, 0)], -1)
+
     def seen_by(self, other: TemporalEdges) -> NDArray[np.bool_]:
         """Whether the pair of each of the others, in this direction, was there at its time or before."""
         pair = self._find_pairs(other)

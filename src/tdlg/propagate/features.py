@@ -1,0 +1,347 @@
+"""PropagationFeatures: columns that tell what happened around each edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tdlg.decay import Laplace
+from tdlg.edges import TemporalEdges
+from tdlg.estimator import EdgesEstimator, known_labels
+from tdlg.exceptions import ParameterError
+from tdlg.product import default_threads
+from tdlg.propagate.own import OwnColumn, fit_own, own_values
+from tdlg.propagate.sums import decayed_sums
+from tdlg.sampling.index import concatenate_edges, edge_index
+
+__all__ = ["MATCHES", "SCALES", "Evidence", "PropagationFeatures"]
+
+Floats = NDArray[np.float64]
+
+MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
+SCALES = (0.001, 0.03, 1.0)
+OWN_MATCHES = ("src", "dst", "pair")  # whose neighbours an edge's own features are compared with
+DUST = 1e-9  # smaller sums are 0: what is left of edges long ago would be noise to a scaler
+COUNT_UNIT = 0.01  # counts are told apart from here on
+GAP_UNIT, NO_GAP = 1e-6, 100.0  # in spreads of the times: gaps are told apart from the one on; none is like the other
+
+
+class Evidence(NamedTuple):
+    """What may be used to make columns.
+
+    Attributes
+    ----------
+    edges
+        All edges seen, of one table.
+    own
+        Their features as numbers, (n_edges, n_own).
+    targets
+        Their labels less the prior, (n_edges, n_targets); where not labelled, they do not matter.
+    labelled
+        Which labels are known, (n_edges,).
+    label_ticks
+        When they became known, on the clock of the edges; None for at once.
+    """
+
+    edges: TemporalEdges
+    own: Floats
+    targets: Floats
+    labelled: NDArray[np.bool_]
+    label_ticks: NDArray[Any] | None = None
+
+
+class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
+    """Columns that tell what happened around each edge: rates of labels, counts, times to the nearest event.
+
+    For each way that two edges can match and each time scale: the smoothed rate of each class (or mean of a numeric
+    target) among the labelled edges around, less the rate of all, and the log of the decayed count of all edges; for each
+    match also the log of the time to the previous and to the next edge. With features or weights also the edge's own,
+    their decayed mean over the edges around with the same source, destination or both, and its deviation from that mean;
+    for categories the share of the edge's own. An edge never sees its own label.
+
+    Parameters
+    ----------
+    matches
+        Which ends must be the same node, of "src", "dst", "src-dst", "dst-src", "pair" and "reversed".
+    scales
+        Widths of the Laplace decays: numbers in standard deviations of the fitted edges' times, or durations such as "7d".
+    past_only
+        Whether an edge sees only strictly earlier ones, and there is no time to the next.
+    target
+        "classes", "number", or "auto": a number where labels are fractions, else classes.
+    smoothing
+        How many edges of average label each edge is given beforehand.
+    n_threads
+        Threads; every core when not given.
+
+    Attributes
+    ----------
+    edges_, labels_
+        The edges given to `fit`, and their labels; None where there are none.
+    classes_
+        The classes seen, if the target is classes.
+    prior_
+        Share of each class that has a rate, or mean of the number.
+
+    Examples
+    --------
+    >>> from tdlg import PropagationFeatures, TemporalEdges
+    >>> edges = TemporalEdges(["a", "a", "b"], ["x", "y", "x"], [0.0, 1.0, 3.0], label=[0, 1, None])
+    >>> features = PropagationFeatures(matches=["src", "dst"], scales=[1.0])
+    >>> features.fit_transform(edges).round(2)
+    array([[ 0.15,  3.83, 18.42, 13.59,  0.  ,  2.3 , 18.42, 14.69],
+           [-0.15,  3.83, 13.59, 18.42,  0.  ,  0.  , 18.42, 18.42],
+           [ 0.  ,  0.  , 18.42, 18.42, -0.04,  2.3 , 14.69, 18.42]])
+    >>> features.get_feature_names_out()[:4].tolist()
+    ['src:rate@1', 'src:count@1', 'src:before', 'src:after']
+    """
+
+    def __init__(
+        self,
+        matches: Sequence[str] = MATCHES,
+        *,
+        scales: Sequence[float | str] = SCALES,
+        past_only: bool = False,
+        target: Literal["auto", "classes", "number"] = "auto",
+        smoothing: float = 1.0,
+        n_threads: int | None = None,
+    ) -> None:
+        self.matches = matches
+        self.scales = scales
+        self.past_only = past_only
+        self.target = target
+        self.smoothing = smoothing
+        self.n_threads = n_threads
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Keep the edges and what is known of them.
+
+        Parameters
+        ----------
+        X
+            Edges, labelled and not.
+        y
+            Labels, one an edge; those of the edges when not given, if they have any. Missing ones are unknown.
+        """
+        self._check()
+        edges = self._edges(X, reset=True)
+        self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
+        if y is not None or edges.label is not None:
+            self.labels_, self.labelled_ = known_labels(edges, y)
+        self._fit_targets()
+        self._fit_clock()
+        self.own_ = [tuple(column) for column in fit_own(edges)]
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Make the columns of edges, fitted or new. New ones are seen by all that are asked for, without a label.
+
+        Parameters
+        ----------
+        X
+            Edges. One from another table is taken for a fitted one with the same source, destination and time.
+        """
+        check_is_fitted(self)
+        return self.columns(*self.evidence(self._edges(X, reset=False)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names such as "src:rate@0.03", "pair:before" and "dst:mean[amount]@1"."""
+        check_is_fitted(self)
+        return np.array(self._names(), object)
+
+    # ---- evidence
+
+    def evidence(self, edges: TemporalEdges, labels: NDArray[Any] | None = None) -> tuple[Evidence, NDArray[np.int64]]:
+        """What is known when these edges are asked for, and their places in it: the fitted edges first, then new ones.
+
+        Parameters
+        ----------
+        edges
+            The edges asked for.
+        labels
+            Their labels, where they become known in time and are to be used then; those given to `fit` stay.
+        """
+        at = self._find(edges)
+        new = np.flatnonzero(at < 0)
+        n_fitted = len(self.edges_)
+        at[new] = n_fitted + np.arange(new.size)
+        known = self.labelled_
+        context, own, targets = self.edges_, self._own(self.edges_), self._targets_of(self.labels_, known)
+        if new.size:
+            added = edges[new]
+            context = concatenate_edges(context, added)
+            own = np.vstack([own, self._own(added)])
+            targets = np.vstack([targets, np.zeros((new.size, targets.shape[1]))])
+            known = np.append(known, np.zeros(new.size, bool))
+        if labels is not None:
+            is_known = edges.with_label(labels).labelled & ~known[at]
+            targets[at[is_known]] = self._targets_of(labels, is_known)[is_known]
+            known = known.copy()
+            known[at[is_known]] = True
+        return Evidence(context, own, targets, known), at
+
+    def _find(self, edges: TemporalEdges) -> NDArray[np.int64]:
+        """Where each edge is among the fitted ones; -1 for new ones."""
+        if not edges.same_table(self.edges_):
+            return edge_index(self.edges_).find_each(edges)
+        place = np.full(max(int(self.edges_.rows.max()), int(edges.rows.max(initial=0))) + 1, -1)
+        place[self.edges_.rows] = np.arange(len(self.edges_))
+        found: NDArray[np.int64] = place[edges.rows]
+        return found
+
+    def _own(self, edges: TemporalEdges) -> Floats:
+        return own_values(edges, [OwnColumn(*column) for column in self.own_])
+
+    # ---- what is fitted
+
+    def _fit_targets(self) -> None:
+        """Set `classes_`, `prior_` and `spread_of_target_` from the known labels."""
+        self.classes_, self.prior_, self.target_spread_ = None, np.empty(0), 1.0
+        if self.labels_ is None or not self.labelled_.any():
+            return
+        labels = self.labels_[self.labelled_]
+        is_number = labels.dtype.kind == "f" and self.target == "auto" and bool((labels % 1 != 0).any())
+        if self.target == "number" or is_number:
+            numbers = labels.astype(np.float64)
+            self.prior_, self.target_spread_ = np.array([numbers.mean()]), float(numbers.std() or 1.0)
+            return
+        self.classes_ = np.unique(labels)
+        n_classes = len(self.classes_)
+        self.prior_ = np.array([(labels == label).mean() for label in self.classes_[int(n_classes == 2) :]])
+
+    def _targets_of(self, labels: NDArray[Any] | None, known: NDArray[np.bool_]) -> Floats:
+        """Labels as numbers less their prior, (n_edges, n_targets); 0 where unknown."""
+        targets = np.zeros((len(known), len(self.prior_)))
+        if labels is None or not len(self.prior_):
+            return targets
+        if self.classes_ is None:
+            targets[known] = labels[known].astype(np.float64)[:, np.newaxis]
+        else:
+            targets[known] = labels[known][:, np.newaxis] == self.classes_[-len(self.prior_) :]
+        targets[known] = (targets[known] - self.prior_) / self.target_spread_
+        return targets
+
+    def _fit_clock(self) -> None:
+        """Fix the widths of the decays on the times of the fitted edges; without differences in time, none fades."""
+        edges = self.edges_
+        if float(np.ptp(edges.ticks)) == 0.0:
+            self.decays_, self.scale_names_ = [], ["all"]
+            return
+        decays = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in self.scales]
+        self.decays_ = [decay.freeze(edges) for decay in [*decays, Laplace(relative=1.0)]]  # the last is for gaps
+        self.scale_names_ = [scale if isinstance(scale, str) else f"{float(scale):g}" for scale in self.scales]
+
+    def _widths(self, time_unit: str | None) -> tuple[Floats, float]:
+        """Widths of the decays, and the spread of the times, in ticks."""
+        if not self.decays_:
+            return np.array([np.inf]), 1.0
+        *widths, spread = (decay.parts(time_unit)[0].bandwidth for decay in self.decays_)
+        return np.array(widths), spread
+
+    # ---- columns
+
+    def _names(self) -> list[str]:
+        """In the order of `_assemble`."""
+        rates = ["mean" if self.classes_ is None else "rate"] * (len(self.prior_) == 1)
+        rates = rates or [f"rate[{label}]" for label in ([] if self.classes_ is None else self.classes_)]
+        around, own = [], []
+        for column in map(OwnColumn._make, self.own_):
+            name = column.name
+            around += [f"share[{name}]"] if column.categories else [f"mean[{name}]", f"deviation[{name}]"]
+            own += [f"{name}={category}" for category in column.categories] or [name]
+        names = []
+        for match in self.matches:
+            of_scale = [*rates, "count", *(around if match in OWN_MATCHES else [])]
+            names += [f"{match}:{name}@{scale}" for scale in self.scale_names_ for name in of_scale]
+            names += [f"{match}:before", *([] if self.past_only else [f"{match}:after"])]
+        return names + own
+
+    def columns(self, evidence: Evidence, at: NDArray[np.int64]) -> Floats:
+        """Make the columns of the edges at these places of the evidence."""
+        rows, late_labels = evidence.edges[at], self._late_labels(evidence)
+        n_threads = min(self.n_threads or default_threads(), len(self.matches))
+        with ThreadPoolExecutor(n_threads) as pool:  # the walks release the interpreter's lock
+            blocks = list(pool.map(lambda match: self._block(match, rows, at, evidence, late_labels), self.matches))
+        return np.hstack([*blocks, np.nan_to_num(evidence.own[at])])
+
+    def _block(
+        self,
+        match: str,
+        rows: TemporalEdges,
+        at: NDArray[np.int64],
+        evidence: Evidence,
+        late_labels: tuple[TemporalEdges, Floats, Floats] | None,
+    ) -> Floats:
+        """The columns of one match."""
+        widths, spread = self._widths(evidence.edges.time_unit)
+        own = evidence.own[:, : evidence.own.shape[1] if match in OWN_MATCHES else 0]
+        labels = np.hstack([np.ones((len(own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
+        labels = labels if late_labels is None else labels[:, :0]
+        values = np.hstack([np.ones((len(own), 1)), np.isfinite(own), np.nan_to_num(own), labels])
+        sums = decayed_sums(rows, evidence.edges, values, match, widths, past_only=self.past_only)
+        count, present, total, around = np.split(_without_dust(sums.values), np.cumsum([1, *own.shape[1:] * 2]), axis=2)
+        if late_labels is not None:
+            edges, labels, age = late_labels
+            late = decayed_sums(rows, edges, labels, match, widths, past_only=True, age=age)
+            around = _without_dust(late.values)
+        rates = around[..., 1:] / (around[..., :1] + self.smoothing)
+        mean = total / (present + self.smoothing)
+        columns = [rates, np.log1p(count / COUNT_UNIT), *self._beside(own[at], mean)]
+        gaps = [sums.before] if self.past_only else [sums.before, sums.after]
+        logs = [np.log1p(np.minimum(gap / spread, NO_GAP) / GAP_UNIT)[:, np.newaxis] for gap in gaps]
+        return np.hstack([np.concatenate(columns, axis=2).reshape(len(at), -1), *logs])
+
+    def _beside(self, own: Floats, mean: Floats) -> list[Floats]:
+        """The edge's own features beside the means around it: mean and deviation of a number, share of a category."""
+        columns, start = [], 0
+        for column in map(OwnColumn._make, self.own_) if own.shape[1] else ():
+            stop = start + column.width
+            mine, theirs = own[:, np.newaxis, start:stop], mean[..., start:stop]
+            columns += (
+                [(mine * theirs).sum(axis=2, keepdims=True)]
+                if column.categories
+                else [theirs, np.nan_to_num(mine - theirs)]
+            )
+            start = stop
+        return columns
+
+    def _late_labels(self, evidence: Evidence) -> tuple[TemporalEdges, Floats, Floats] | None:
+        """The labelled edges at the times when their labels became known, their values, and how old they were then."""
+        if evidence.label_ticks is None:
+            return None
+        known = np.flatnonzero(evidence.labelled)
+        edges, ticks = evidence.edges[known], np.maximum(evidence.label_ticks, evidence.edges.ticks)[known]
+        time = ticks if edges.time_unit is None else ticks.view(f"datetime64[{edges.time_unit}]")
+        values = np.hstack([np.ones((len(known), 1)), evidence.targets[known]])
+        age = (ticks - edges.ticks).astype(np.float64)
+        return TemporalEdges(edges.src, edges.dst, time, bipartite=edges.bipartite), values, age
+
+    def _check(self) -> None:
+        """Refuse parameters that make no sense."""
+        name = type(self).__name__
+        if not len(self.matches) or any(match not in MATCHES for match in self.matches):
+            raise ParameterError(
+                f"The 'matches' parameter of {name} must be some of {', '.join(MATCHES)}. Got {self.matches!r} instead."
+            )
+        if not len(self.scales):
+            raise ParameterError(f"The 'scales' parameter of {name} must have at least one. Got {self.scales!r} instead.")
+        if self.target not in ("auto", "classes", "number"):
+            raise ParameterError(
+                f"The 'target' parameter of {name} must be 'auto', 'classes' or 'number'. Got {self.target!r} instead."
+            )
+        if isinstance(self.smoothing, bool) or not (isinstance(self.smoothing, (int, float)) and self.smoothing > 0):
+            raise ParameterError(
+                f"The 'smoothing' parameter of {name} must be a positive number. Got {self.smoothing!r} instead."
+            )
+
+
+def _without_dust(sums: Floats) -> Floats:
+    """What is left of edges long ago would be noise to a scaler."""
+    sums[np.abs(sums) < DUST] = 0.0
+    return sums

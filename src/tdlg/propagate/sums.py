@@ -1,0 +1,86 @@
+"""Sums over the edges around each edge, for several widths of the decay in one walk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.copies import Copies
+from tdlg.edges import TemporalEdges
+from tdlg.layout import build_layout
+
+__all__ = ["Sums", "decayed_sums"]
+
+Floats = NDArray[np.float64]
+
+
+class Sums(NamedTuple):
+    """What edges have around them.
+
+    Attributes
+    ----------
+    values
+        (n_rows, n_widths, n_values): the decayed sums over other edges.
+    before, after
+        (n_rows,): ticks to the nearest edge before, and after; infinite where there is none. Other edges at the same time
+        count as near. Under `past_only` those before are strictly earlier, and `after` is infinite.
+    """
+
+    values: Floats
+    before: Floats
+    after: Floats
+
+
+def decayed_sums(
+    rows: TemporalEdges,
+    cols: TemporalEdges,
+    values: Floats,
+    match: str,
+    widths: Sequence[float] | Floats,
+    *,
+    past_only: bool = False,
+    age: Floats | None = None,
+) -> Sums:
+    """Sum values over the other edges that match, for several widths of a Laplace decay.
+
+    For each width it is `LineGraph(rows, cols, decay=Laplace(width), match=match, include_self=False) @ values`.
+
+    Parameters
+    ----------
+    rows, cols
+        Whose sums, and over which edges. An edge that is in both does not see itself.
+    values
+        (n_cols, n_values).
+    match
+        Which ends must be the same node; see `LineGraph`.
+    widths
+        In ticks of the clock that rows and columns share; infinite for no decay.
+    past_only
+        Whether only strictly earlier edges count.
+    age
+        (n_cols,): how many ticks before its time in `cols` each edge happened, for what became known late.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(["a", "a", "b"], ["x", "y", "x"], [0, 1, 3])
+    >>> sums = decayed_sums(edges, edges, np.ones((3, 1)), "src", [np.inf])
+    >>> sums.values[:, 0, 0], sums.before, sums.after
+    (array([1., 1., 0.]), array([inf,  1., inf]), array([ 1., inf, inf]))
+    """
+    from tdlg._kernels.scales import walk_scales
+
+    row_copies, col_copies = (edges.cached(("copies",), partial(Copies, edges)) for edges in (rows, cols))
+    layout = build_layout(row_copies.distinct, col_copies.distinct, match)
+    x = np.ascontiguousarray(col_copies.add(values))
+    rates = 1.0 / np.asarray(widths, np.float64)
+    n_rows = len(row_copies.distinct)
+    sums, nearest = np.zeros((n_rows, rates.size, x.shape[1])), np.full((2, n_rows), np.inf)
+    events = layout.gap, layout.source, layout.target, x, np.empty(0) if age is None else age, rates, past_only
+    walk_scales(*events, 1, sums, nearest[0])
+    if not past_only:
+        walk_scales(*events, -1, sums, nearest[1])
+    return Sums(*(row_copies.repeat(part) for part in (sums, nearest[0], nearest[1])))
