@@ -380,3 +380,12 @@ def test_oracle_by_hand():
     k = np.exp(-0.5)
     expected = [[2, k, 0], [k, 2, 1], [0, 1, 1]]
     np.testing.assert_allclose(oracle.line_graph(edges, edges, Gaussian(1.0)), expected)
+
+
+@pytest.mark.parametrize("match", MATCHES)
+def test_no_rows_and_no_columns(match):
+    edges = TemporalEdges([1, 2, 1], [2, 3, 2], [0.0, 1.0, 2.0])
+    nothing = TemporalEdges([], [], np.empty(0))
+    for rows, cols in ((edges[:0], edges), (nothing, edges), (edges, edges[:0]), (edges[:0], edges[:0])):
+        product = LineGraph(rows, cols, decay=Gaussian(1.0), match=match) @ np.ones(len(cols))
+        np.testing.assert_array_equal(product, np.zeros(len(rows)))

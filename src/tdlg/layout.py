@@ -201,7 +201,8 @@ def _pair_keys(
     """Number the ordered pairs of nodes; rows may read theirs backwards."""
     from tdlg._kernels.layout import dense_codes, stable_argsort
 
-    if row_codes is col_codes and not backwards:
+    same = row_codes is col_codes and not backwards
+    if same:
         row_codes = tuple(code[:0] for code in col_codes)  # type: ignore[assignment]
     src, dst = reversed(row_codes) if backwards else row_codes
     pairs = np.concatenate([_pair(src, dst, n_nodes), _pair(*col_codes, n_nodes)])
@@ -209,7 +210,7 @@ def _pair_keys(
     n_keys = int(codes.max(initial=-1)) + 1
     row_keys = np.where((src < 0) | (dst < 0), np.int32(-1), codes[: src.size])[:, np.newaxis]
     col_keys = codes[src.size :][:, np.newaxis]
-    return (row_keys if src.size else col_keys), col_keys, n_keys
+    return col_keys if same else row_keys, col_keys, n_keys
 
 
 def _pair(src: NDArray[np.int32], dst: NDArray[np.int32], n_nodes: int) -> NDArray[np.int64]:
