@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tdlg.linegraph import LineGraph
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
+    from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
     from tdlg.models.rows import LineGraphClassifier
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
@@ -41,7 +42,9 @@ __all__ = [
     "Mixture",
     "NoDecay",
     "ParameterError",
+    "PropagationClassifier",
     "PropagationFeatures",
+    "PropagationRegressor",
     "ReadError",
     "TdlgError",
     "TemporalBlockModel",
@@ -71,7 +74,9 @@ _MODULE_OF = {
     "Mixture": "decay",
     "NoDecay": "decay",
     "ParameterError": "exceptions",
+    "PropagationClassifier": "models.propagation",
     "PropagationFeatures": "propagate.features",
+    "PropagationRegressor": "models.propagation",
     "ReadError": "exceptions",
     "TdlgError": "exceptions",
     "TemporalBlockModel": "simulate",

@@ -132,8 +132,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self._check()
         edges = self._edges(X, reset=True)
         self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
-        if y is not None or edges.label is not None:
-            self.labels_, self.labelled_ = known_labels(edges, y)
+        if y is not None or edges.labelled.any():
+            self.labels_, self.labelled_ = known_labels(edges, y)[:2]
         self._fit_targets()
         self._fit_clock()
         self.own_ = [tuple(column) for column in fit_own(edges)]
@@ -196,7 +196,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return found
 
     def _own(self, edges: TemporalEdges) -> Floats:
-        return own_values(edges, [OwnColumn(*column) for column in self.own_])
+        return own_values(edges, list(map(OwnColumn._make, self.own_)))
 
     # ---- what is fitted
 
@@ -295,7 +295,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         columns = [rates, np.log1p(count / COUNT_UNIT), *self._beside(own[at], mean)]
         gaps = [sums.before] if self.past_only else [sums.before, sums.after]
         logs = [np.log1p(np.minimum(gap / spread, NO_GAP) / GAP_UNIT)[:, np.newaxis] for gap in gaps]
-        return np.hstack([np.concatenate(columns, axis=2).reshape(len(at), -1), *logs])
+        by_scale = np.concatenate(columns, axis=2)
+        return np.hstack([by_scale.reshape(len(at), widths.size * by_scale.shape[2]), *logs])
 
     def _beside(self, own: Floats, mean: Floats) -> list[Floats]:
         """The edge's own features beside the means around it: mean and deviation of a number, share of a category."""
@@ -330,7 +331,9 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
                 f"The 'matches' parameter of {name} must be some of {', '.join(MATCHES)}. Got {self.matches!r} instead."
             )
         if not len(self.scales):
-            raise ParameterError(f"The 'scales' parameter of {name} must have at least one. Got {self.scales!r} instead.")
+            raise ParameterError(
+                f"The 'scales' parameter of {name} must have at least one. Got {self.scales!r} instead."
+            )
         if self.target not in ("auto", "classes", "number"):
             raise ParameterError(
                 f"The 'target' parameter of {name} must be 'auto', 'classes' or 'number'. Got {self.target!r} instead."

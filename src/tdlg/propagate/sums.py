@@ -26,8 +26,8 @@ class Sums(NamedTuple):
     values
         (n_rows, n_widths, n_values): the decayed sums over other edges.
     before, after
-        (n_rows,): ticks to the nearest edge before, and after; infinite where there is none. Other edges at the same time
-        count as near. Under `past_only` those before are strictly earlier, and `after` is infinite.
+        (n_rows,): ticks to the nearest edge before, and after; infinite where there is none. Both are 0 where another edge
+        is at the same time. Under `past_only` those before are strictly earlier, and `after` is infinite.
     """
 
     values: Floats
@@ -83,4 +83,5 @@ def decayed_sums(
     walk_scales(*events, 1, sums, nearest[0])
     if not past_only:
         walk_scales(*events, -1, sums, nearest[1])
+        nearest[:, (nearest == 0.0).any(axis=0)] = 0.0  # of edges at one time, each walk meets only some
     return Sums(*(row_copies.repeat(part) for part in (sums, nearest[0], nearest[1])))

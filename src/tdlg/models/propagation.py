@@ -1,0 +1,392 @@
+"""Classify and predict by what happened around each edge: propagated columns, and boosting on them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from tdlg._columns.times import as_times
+from tdlg.edges import TemporalEdges
+from tdlg.estimator import EdgesEstimator, known_labels
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures
+
+__all__ = ["PropagationClassifier", "PropagationRegressor"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+Setting = Literal["auto", "interpolate", "forecast", "stream"]
+
+CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # of the labelled edges by time: where "forecast" pretends that labels end
+HORIZONS = (0.1, 0.5)  # the shortest and longest stretch of rows after a cut, as a share of the labelled edges
+COLD = 1 / 7  # of the labelled edges by time, which "stream" does not learn from: little happened before them
+SURE = 1e-6  # probabilities are averaged by their logs, none nearer to 0 than this
+
+
+class _PropagationModel(EdgesEstimator, BaseEstimator):
+    """What the classifier and the regressor share: which rows to learn from, and what may be known of them."""
+
+    _target: Literal["classes", "number"]
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        setting: Setting = "auto",
+        matches: Sequence[str] = MATCHES,
+        scales: Sequence[float | str] = SCALES,
+        smoothing: float = 1.0,
+        n_threads: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.setting = setting
+        self.matches = matches
+        self.scales = scales
+        self.smoothing = smoothing
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, label_time: Any = None) -> Self:
+        """Learn from the edges whose label is known.
+
+        Parameters
+        ----------
+        X
+            Edges, labelled and not.
+        y
+            Labels, one an edge; those of the edges when not given. Missing ones are to be found.
+        sample_weight
+            How much each edge counts.
+        label_time
+            When each label became known, as the times of the edges are given; at the edge's own time when not given.
+        """
+        if y is None and not isinstance(X, TemporalEdges):
+            raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        edges = self._edges(X, reset=True)
+        labels, known = known_labels(edges, y)[:2]
+        self._check_labels(labels, known)
+        self.setting_ = self._choose_setting(edges, known, label_time)
+        self.label_ticks_ = None if label_time is None else _ticks_of(label_time, edges)
+        self.features_ = PropagationFeatures(
+            self.matches,
+            scales=self.scales,
+            past_only=self.setting_ != "interpolate",
+            target=self._target,
+            smoothing=self.smoothing,
+            n_threads=self.n_threads,
+        ).fit(edges, labels)
+        self.edges_, self.labels_ = edges, labels
+        evidence, _ = self.features_.evidence(edges)
+        evidence = evidence._replace(label_ticks=self.label_ticks_)
+        columns, rows = self._rows_to_learn_from(evidence)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, edges.rows)[rows]
+        self.estimators_ = [
+            member.fit(columns, labels[rows], **_weights(member, weight)) for member in self._members(len(rows))
+        ]
+        return self
+
+    # ---- what is known, and when
+
+    def _choose_setting(self, edges: TemporalEdges, known: NDArray[np.bool_], label_time: Any) -> str:
+        if self.setting not in ("auto", "interpolate", "forecast", "stream"):
+            raise ParameterError(
+                f"The 'setting' parameter of {type(self).__name__} must be 'auto', 'interpolate', 'forecast' or 'stream'. "
+                f"Got {self.setting!r} instead."
+            )
+        if label_time is not None and self.setting == "interpolate":
+            raise ParameterError(
+                "The 'label_time' says when labels became known, which setting='interpolate' does not look at. Use "
+                "setting='stream' or 'forecast', or leave it out."
+            )
+        if self.setting != "auto":
+            return self.setting
+        if label_time is not None:
+            return "stream"
+        later = known.all() or edges.ticks[~known].min() > edges.ticks[known].max()
+        return "forecast" if later else "interpolate"
+
+    def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions]:
+        """Columns of labelled edges, made to look like those of the edges that will be asked for."""
+        known = np.flatnonzero(evidence.labelled)
+        if self.setting_ == "interpolate":
+            return self.features_.columns(evidence, known), known
+        by_time = known[np.argsort(evidence.edges.ticks[known], kind="stable")]
+        if self.setting_ == "stream":
+            warm = by_time[int(COLD * len(known)) :]
+            rows = warm if self._has_all(warm) else known
+            return self.features_.columns(evidence, rows), rows
+        return self._rows_after_cuts(evidence, by_time)
+
+    def _rows_after_cuts(self, evidence: Evidence, by_time: Positions) -> tuple[Floats, Positions]:
+        """For each of several cuts, the edges after it with only the labels before it: as after the last label."""
+        ticks, n_known = evidence.edges.ticks, len(by_time)
+        known_at = ticks if evidence.label_ticks is None else evidence.label_ticks
+        horizon = np.clip((len(ticks) - n_known) / n_known or HORIZONS[1], *HORIZONS)
+        blocks, rows = [], []
+        for share in CUTS:
+            cut = ticks[by_time[int(share * n_known)]]
+            stop = ticks[by_time[min(int((share + horizon) * n_known), n_known - 1)]]
+            window = by_time[(ticks[by_time] >= cut) & (ticks[by_time] <= stop)]
+            before = evidence._replace(labelled=evidence.labelled & (known_at < cut), label_ticks=None)
+            blocks.append(self.features_.columns(before, window))
+            rows.append(window)
+        if not self._has_all(np.concatenate(rows)):  # few labels, or a class that is gone: better all than none
+            blocks.append(self.features_.columns(evidence, by_time))
+            rows.append(by_time)
+        return np.vstack(blocks), np.concatenate(rows)
+
+    def _columns(self, X: Any, label_time: Any) -> Floats:
+        """Columns of the edges asked for."""
+        check_is_fitted(self)
+        edges = self._edges(X, reset=False)
+        self._check_asked(edges, label_time)
+        labels = edges.label if self.setting_ == "stream" else None
+        evidence, at = self.features_.evidence(edges, labels)
+        if self.label_ticks_ is not None or label_time is not None:
+            evidence = evidence._replace(label_ticks=self._label_ticks(evidence, edges, at, label_time))
+        return self.features_.columns(evidence, at)
+
+    def _label_ticks(self, evidence: Evidence, edges: TemporalEdges, at: Positions, label_time: Any) -> NDArray[Any]:
+        """When each label of the evidence became known: as told, and else at the edge's own time."""
+        fitted, context = self.edges_, evidence.edges
+        ticks = context.ticks.copy()
+        if self.label_ticks_ is not None:
+            ticks[: len(fitted)] = _on_clock(self.label_ticks_, fitted.time_unit, context)
+        if label_time is not None:
+            ticks[at] = _on_clock(_ticks_of(label_time, edges), edges.time_unit, context)
+        return ticks
+
+    def _check_asked(self, edges: TemporalEdges, label_time: Any) -> None:
+        if label_time is not None and self.setting_ != "stream":
+            raise ParameterError(
+                f"The 'label_time' of edges asked for matters only with setting='stream'. This is {self.setting_!r}."
+            )
+        comparable = len(edges) > 0 and (edges.time_unit is None) == (self.edges_.time_unit is None)
+        if self.setting_ == "interpolate" and comparable and edges.time.min() > self.edges_.time.max():
+            warnings.warn(
+                "All edges asked for are later than the fitted ones, but the model learnt from labels before and after "
+                "(setting='interpolate'). Fit with setting='forecast', or give these edges to fit, without labels.",
+                stacklevel=5,
+            )
+
+    # ---- to be said by each
+
+    def _check_labels(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> None:
+        raise NotImplementedError
+
+    def _has_all(self, rows: Positions) -> bool:
+        """Whether these edges suffice to learn from."""
+        raise NotImplementedError
+
+    def _members(self, n_rows: int) -> list[Any]:
+        """The estimators whose answers are averaged."""
+        raise NotImplementedError
+
+
+class PropagationClassifier(ClassifierMixin, _PropagationModel):
+    """Classify interactions by what is known of those around them: labels, counts, times, amounts.
+
+    The columns of `PropagationFeatures`, given to boosted trees; where the future is to be forecast, and may differ from
+    the past, the trees' answer is averaged with that of logistic regression, two to one. Give `fit` all edges, with labels
+    missing where they are to be found, and ask `predict_proba(edges)` for them; new edges can be asked for too, and see
+    each other without labels. A training edge never sees its own label, however it is passed.
+
+    Parameters
+    ----------
+    estimator
+        Another classifier to give the columns to.
+    setting
+        What is known when an edge is judged. "interpolate": the labels of others, before and after it, as in the paper.
+        "forecast": labels up to a time, and edges without labels since; learnt at earlier such times. "stream": the labels
+        of all strictly earlier edges, or those that have become known by `label_time`; labels that come with the edges
+        asked for count for later ones. "auto": "stream" where `label_time` is given; "forecast" where every unlabelled
+        edge is later than every labelled one, or there is none; else "interpolate".
+    matches, scales, smoothing
+        Of the columns: see `PropagationFeatures`.
+    n_threads
+        Threads that make columns; every core when not given.
+    random_state
+        For boosting.
+
+    Attributes
+    ----------
+    classes_
+        The labels seen.
+    setting_
+        The setting chosen.
+    features_
+        The fitted `PropagationFeatures`.
+    estimators_
+        What was fitted on its columns.
+    edges_, labels_
+        The edges given to `fit`, and their labels.
+
+    Examples
+    --------
+    Whoever rates, one of two sellers is rated badly. The label of the last edge is to be found.
+
+    >>> from tdlg import PropagationClassifier, TemporalEdges
+    >>> edges = TemporalEdges(
+    ...     ["a", "b", "c", "d"] * 25, ["good", "bad"] * 50, range(100), label=[*[1, 0] * 49, 1, None],
+    ... )
+    >>> model = PropagationClassifier(random_state=0).fit(edges)
+    >>> model.setting_, model.predict(edges[98:])
+    ('forecast', array([1., 0.]))
+    """
+
+    _target = "classes"
+
+    def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
+        """Scores: (n_edges,) for two classes, the log of the odds of the second; else logs of probabilities."""
+        logs = self._logs(X, label_time)
+        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+    def predict_proba(self, X: Any, *, label_time: Any = None) -> Floats:
+        """Probabilities of the classes, (n_edges, n_classes).
+
+        Parameters
+        ----------
+        X
+            Edges, fitted or new. Under setting="stream" their labels count for later edges.
+        label_time
+            Under setting="stream", when those labels become known.
+        """
+        return softmax(self._logs(X, label_time), axis=1)
+
+    def predict(self, X: Any, *, label_time: Any = None) -> NDArray[Any]:
+        """The most probable class of each edge."""
+        best = self._logs(X, label_time).argmax(axis=1)
+        return self.classes_[best]
+
+    def _logs(self, X: Any, label_time: Any) -> Floats:
+        """Weighted means of the members' logs of probabilities."""
+        columns = self._columns(X, label_time)
+        logs = np.zeros((len(columns), len(self.classes_)))
+        for member, weight in zip(self.estimators_, _shares(self.estimators_), strict=True) if len(columns) else ():
+            logs += weight * np.log(np.clip(member.predict_proba(columns), SURE, 1.0))
+        return logs
+
+    def _check_labels(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> None:
+        if not known.any():
+            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
+        check_classification_targets(labels[known])
+        self.classes_ = np.unique(labels[known])
+        if len(self.classes_) < 2:
+            raise EdgesError(
+                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
+            )
+
+    def _has_all(self, rows: Positions) -> bool:
+        return len(np.unique(self.labels_[rows])) == len(self.classes_)
+
+    def _members(self, n_rows: int) -> list[Any]:
+        if self.estimator is not None:
+            return [clone(self.estimator)]
+        boosting = HistGradientBoostingClassifier(**_boosting(n_rows), random_state=self.random_state)
+        linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
+        return [boosting, linear] if self.setting_ == "forecast" else [boosting]
+
+
+class PropagationRegressor(RegressorMixin, _PropagationModel):
+    """Predict a number of each interaction, such as a rating, by those around it; see `PropagationClassifier`.
+
+    Parameters
+    ----------
+    estimator
+        Another regressor to give the columns to.
+    setting, matches, scales, smoothing, n_threads, random_state
+        As those of `PropagationClassifier`.
+
+    Attributes
+    ----------
+    setting_, features_, estimators_, edges_, labels_
+        As those of `PropagationClassifier`.
+
+    Examples
+    --------
+    >>> from tdlg import PropagationRegressor, TemporalEdges
+    >>> edges = TemporalEdges(["a", "b", "c", "d"] * 25, ["x", "y"] * 50, range(100), label=[*[5.0, 1.0] * 49, 5.0, None])
+    >>> PropagationRegressor(random_state=0).fit(edges).predict(edges[99:]).round(1)
+    array([1.])
+    """
+
+    _target = "number"
+
+    def predict(self, X: Any, *, label_time: Any = None) -> Floats:
+        """The number of each edge, (n_edges,)."""
+        columns = self._columns(X, label_time)
+        if not len(columns):
+            return np.empty(0)
+        answers = [member.predict(columns) for member in self.estimators_]
+        return np.average(answers, axis=0, weights=_shares(self.estimators_))
+
+    def _check_labels(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> None:
+        if not known.any():
+            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
+        if labels.dtype.kind not in "fiub":
+            raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {labels[known][0]!r}.")
+
+    def _has_all(self, rows: Positions) -> bool:
+        return len(rows) > 0
+
+    def _members(self, n_rows: int) -> list[Any]:
+        if self.estimator is not None:
+            return [clone(self.estimator)]
+        boosting = HistGradientBoostingRegressor(**_boosting(n_rows), random_state=self.random_state)
+        return [boosting, make_pipeline(StandardScaler(), Ridge(10.0))] if self.setting_ == "forecast" else [boosting]
+
+
+def _shares(members: list[Any]) -> list[float]:
+    """How much each member's answer counts: of the two by default, boosting twice as much."""
+    return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]
+
+
+def _boosting(n_rows: int) -> dict[str, Any]:
+    """Settings that suit a few dozen noisy columns; leaves of a twentieth where rows are few."""
+    return {
+        "max_iter": 200,
+        "learning_rate": 0.05,
+        "max_leaf_nodes": 15,
+        "min_samples_leaf": max(1, min(40, n_rows // 20)),
+        "l2_regularization": 1.0,
+        "max_features": 0.3,
+        "early_stopping": False,
+    }
+
+
+def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:
+    """Sample weights as the member takes them."""
+    if weight is None:
+        return {}
+    return {f"{member.steps[-1][0]}__sample_weight" if hasattr(member, "steps") else "sample_weight": weight}
+
+
+def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
+    """Times at which labels became known, on the clock of the edges."""
+    ticks, unit = as_times(label_time, "label_time")
+    if len(ticks) != len(edges):
+        raise EdgesError(f"The 'label_time' must have one value an edge: {len(edges):,}. Got {len(ticks):,} instead.")
+    return _on_clock(ticks, unit, edges)
+
+
+def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> NDArray[Any]:
+    """Ticks of one clock as those of the edges' clock."""
+    if (unit is None) != (edges.time_unit is None):
+        kind = "numbers" if edges.time_unit is None else "datetimes"
+        raise EdgesError(f"The 'label_time' must be given as the times of the edges are: as {kind}.")
+    if unit is None or unit == edges.time_unit:
+        return ticks
+    return ticks.view(f"datetime64[{unit}]").astype(f"datetime64[{edges.time_unit}]").view(np.int64)

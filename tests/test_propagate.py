@@ -1,0 +1,317 @@
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from oracle import line_graph
+from tdlg import EdgesError, Laplace, NoDecay, ParameterError, PropagationFeatures, TemporalEdges
+from tdlg.propagate.features import COUNT_UNIT, GAP_UNIT, MATCHES, NO_GAP
+from tdlg.propagate.sums import decayed_sums
+
+
+def network(n_edges=60, n_nodes=6, seed=0, n_times=25, **options):
+    """Few nodes and few times: ties, self-loops, edges that repeat."""
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, n_nodes, (2, n_edges))
+    return TemporalEdges(src, dst, rng.integers(0, n_times, n_edges), **options)
+
+
+def labelled(n_edges=60, seed=0, share=0.7, **options):
+    rng = np.random.default_rng(seed + 100)
+    label = np.where(rng.random(n_edges) < share, rng.integers(0, 2, n_edges), np.nan)
+    return network(n_edges, seed=seed, label=label, **options)
+
+
+def nearest_by_hand(rows, cols, match, past_only):
+    """Ticks to the nearest other matching edge before and after."""
+    present = line_graph(rows, cols, NoDecay(), match, include_self=False) > 0
+    distance = rows.time[:, None] - cols.time[None, :]
+    other = rows.rows[:, None] != cols.rows[None, :] if rows.same_table(cols) else np.full(distance.shape, True)
+    before, after = [], []
+    for i in range(len(rows)):
+        d = distance[i][present[i] & other[i]]
+        earlier, later = d[d > 0] if past_only else d[d >= 0], -d[d <= 0]
+        before.append(earlier.min() if len(earlier) else np.inf)
+        after.append(later.min() if len(later) and not past_only else np.inf)
+    return np.array(before), np.array(after)
+
+
+class TestDecayedSums:
+    @pytest.mark.parametrize("match", MATCHES)
+    @pytest.mark.parametrize("past_only", [False, True])
+    @pytest.mark.parametrize("bipartite", [False, True])
+    @pytest.mark.parametrize("shape", ["square", "part", "overlap", "other table"])
+    def test_are_products_with_the_line_graph(self, match, past_only, bipartite, shape):
+        cols = network(bipartite=bipartite)
+        rows = {
+            "square": cols,
+            "part": cols[[5, 3, 59, 3]],
+            "overlap": cols[::2],
+            "other table": network(40, 8, 1, bipartite=bipartite),
+        }[shape]
+        cols = cols[10:] if shape == "overlap" else cols
+        values = np.random.default_rng(2).normal(size=(len(cols), 3))
+        widths = [0.5, 3.0, 40.0]
+        sums = decayed_sums(rows, cols, values, match, widths, past_only=past_only)
+        for k, width in enumerate(widths):
+            H = line_graph(rows, cols, Laplace(width), match, past_only, include_self=False)
+            np.testing.assert_allclose(sums.values[:, k], H @ values, atol=1e-12)
+
+    @pytest.mark.parametrize("match", MATCHES)
+    @pytest.mark.parametrize("past_only", [False, True])
+    def test_nearest(self, match, past_only):
+        edges = network(n_nodes=4)
+        sums = decayed_sums(edges, edges, np.ones((60, 1)), match, [1.0], past_only=past_only)
+        before, after = nearest_by_hand(edges, edges, match, past_only)
+        np.testing.assert_array_equal(sums.before, before)
+        np.testing.assert_array_equal(sums.after, after)
+
+    def test_without_decay(self):
+        edges = network()
+        sums = decayed_sums(edges, edges, np.ones((60, 1)), "src", [np.inf])
+        np.testing.assert_array_equal(sums.values[:, 0, 0], [np.sum(edges.src == s) - 1 for s in edges.src])
+
+    def test_what_became_known_late(self):
+        edges, rng = network(), np.random.default_rng(3)
+        age = rng.integers(0, 10, 60)
+        late = TemporalEdges(edges.src, edges.dst, edges.time + age)
+        values = rng.normal(size=(60, 1))
+        sums = decayed_sums(edges, late, values, "dst", [4.0], past_only=True, age=age.astype(float))
+        for i in range(60):
+            seen = (edges.dst == edges.dst[i]) & (late.time < edges.time[i])
+            expected = np.sum(values[seen, 0] * np.exp(-(edges.time[i] - edges.time[seen]) / 4.0))
+            assert sums.values[i, 0, 0] == pytest.approx(expected, abs=1e-12)
+
+    def test_copies_count_as_often(self):
+        edges = network()
+        twice = edges[np.r_[0:60, 5, 5]]
+        sums = decayed_sums(edges, twice, np.ones((62, 1)), "src", [np.inf])
+        same = (edges.src == edges.src[5]) & (np.arange(60) != 5)
+        counts = np.array([np.sum(edges.src == s) - 1 for s in edges.src])
+        np.testing.assert_array_equal(sums.values[:, 0, 0], counts + 2 * same)
+
+
+def columns_by_hand(edges, match, width, spread, past_only):
+    """rate, count, before, after of each edge, as plain loops."""
+    known = edges.labelled
+    mu = edges.label[known].mean()
+    H = line_graph(edges, edges, Laplace(width), match, past_only, include_self=False)
+    before, after = nearest_by_hand(edges, edges, match, past_only)
+    rows = []
+    for i in range(len(edges)):
+        s1, sy, sa = 0.0, 0.0, 0.0
+        for j in range(len(edges)):
+            sa += H[i, j]
+            if known[j]:
+                s1 += H[i, j]
+                sy += H[i, j] * (edges.label[j] - mu)
+        gaps = [math.log1p(min(gap / spread, NO_GAP) / GAP_UNIT) for gap in (before[i], after[i])]
+        rows.append([sy / (s1 + 1), math.log1p(sa / COUNT_UNIT), *gaps])
+    return np.array(rows)
+
+
+class TestColumns:
+    @pytest.mark.parametrize("past_only", [False, True])
+    def test_are_those_of_the_definition(self, past_only):
+        edges = labelled(n_times=10**6)
+        spread = edges.time.std()
+        features = PropagationFeatures(scales=[0.1], past_only=past_only).fit(edges)
+        table = dict(zip(features.get_feature_names_out(), features.transform(edges).T, strict=True))
+        for match in MATCHES:
+            expected = columns_by_hand(edges, match, 0.1 * spread, spread, past_only)
+            names = [f"{match}:rate@0.1", f"{match}:count@0.1", f"{match}:before", f"{match}:after"]
+            for k, name in enumerate(names[:3] if past_only else names):
+                np.testing.assert_allclose(table[name], expected[:, k], atol=1e-6, err_msg=name)
+        assert len(table) == 6 * (3 if past_only else 4)
+
+    def test_forty_eight_by_default(self):
+        features = PropagationFeatures().fit(labelled())
+        assert len(features.get_feature_names_out()) == features.transform(labelled()).shape[1] == 48
+
+    def test_no_labels_no_rates(self):
+        names = PropagationFeatures().fit(network()).get_feature_names_out()
+        assert len(names) == 30
+        assert not any("rate" in name for name in names)
+
+    def test_a_rate_for_each_of_several_classes(self):
+        edges = network().with_label(np.array(["a", "b", "c"])[np.arange(60) % 3])
+        features = PropagationFeatures(["src"], scales=[1.0]).fit(edges)
+        names = features.get_feature_names_out().tolist()
+        assert names == ["src:rate[a]@1", "src:rate[b]@1", "src:rate[c]@1", "src:count@1", "src:before", "src:after"]
+        np.testing.assert_allclose(features.transform(edges)[:, :3].sum(axis=1), 0, atol=1e-12)
+
+    def test_the_mean_of_a_number(self):
+        edges = network().with_label(np.random.default_rng(0).normal(5, 2, 60))
+        features = PropagationFeatures(["src"], scales=[1.0]).fit(edges)
+        H = line_graph(edges, edges, Laplace(edges.time.std()), "src", include_self=False)
+        scaled = (edges.label - edges.label.mean()) / edges.label.std()
+        assert features.get_feature_names_out()[0] == "src:mean@1"
+        np.testing.assert_allclose(features.transform(edges)[:, 0], H @ scaled / (H.sum(axis=1) + 1), atol=1e-12)
+
+    def test_durations_and_datetimes(self):
+        plain = labelled(n_times=10**6)
+        dated = TemporalEdges(plain.src, plain.dst, plain.time.astype("datetime64[s]"), label=plain.label)
+        one = PropagationFeatures(["src"], scales=[0.5]).fit(plain).transform(plain)
+        two = PropagationFeatures(["src"], scales=[0.5]).fit(dated).transform(dated)
+        np.testing.assert_allclose(one, two)
+        days = PropagationFeatures(["src"], scales=["2d"]).fit(dated)
+        assert days.get_feature_names_out()[0] == "src:rate@2d"
+        absolute = PropagationFeatures(["src"], scales=[2 * 86400 / plain.time.std()]).fit(plain).transform(plain)
+        np.testing.assert_allclose(days.transform(dated), absolute)
+
+    def test_edges_of_a_finer_clock(self):
+        plain = labelled(n_times=10**6)
+        time = plain.time.astype("datetime64[s]")
+        features = PropagationFeatures().fit(TemporalEdges(plain.src, plain.dst, time, label=plain.label))
+        asked = [TemporalEdges([1], [2], np.array(["1970-01-03"], f"datetime64[{unit}]")) for unit in ("s", "us")]
+        np.testing.assert_allclose(features.transform(asked[0]), features.transform(asked[1]))
+
+    def test_all_at_one_time(self):
+        edges = TemporalEdges([1, 1, 2], [3, 4, 3], [7, 7, 7], label=[1, 0, 1])
+        features = PropagationFeatures(["src"]).fit(edges)
+        assert features.get_feature_names_out()[:2].tolist() == ["src:rate@all", "src:count@all"]
+        np.testing.assert_allclose(features.transform(edges)[:, 0], [-1 / 3, 1 / 6, 0])
+
+    def test_set_output(self):
+        table = PropagationFeatures().set_output(transform="polars").fit(labelled()).transform(labelled())
+        assert isinstance(table, pl.DataFrame)
+        assert table.columns[0] == "src:rate@0.001"
+
+    def test_bad_parameters(self):
+        for options, message in (
+            ({"matches": ["any"]}, r"'matches' .* Got \['any'\]"),
+            ({"matches": []}, r"'matches' .* Got \[\]"),
+            ({"scales": []}, r"'scales' .* Got \[\]"),
+            ({"scales": [-1.0]}, "relative"),
+            ({"target": "y"}, r"'target' .* Got 'y'"),
+            ({"smoothing": 0}, r"'smoothing' .* Got 0"),
+        ):
+            with pytest.raises(ParameterError, match=message):
+                PropagationFeatures(**options).fit(labelled())
+
+
+class TestOwnFeatures:
+    def edges(self, **options):
+        rng = np.random.default_rng(5)
+        amount = rng.lognormal(3, 1, 60)
+        amount[7] = np.nan
+        channel = np.array(["web", "shop", "phone"])[rng.integers(0, 3, 60)]
+        return network(features={"amount": amount, "channel": channel}, **options)
+
+    def test_mean_and_deviation_of_a_number(self):
+        edges = self.edges()
+        features = PropagationFeatures(["src", "dst-src"], scales=[1.0]).fit(edges)
+        table = dict(zip(features.get_feature_names_out(), features.transform(edges).T, strict=True))
+        amount = edges.features[:, 0]
+        low, middle, high = np.nanquantile(amount, [0.25, 0.5, 0.75])
+        tame = np.arcsinh((amount - middle) / (high - low))
+        there = ~np.isnan(tame)
+        H = line_graph(edges, edges, Laplace(edges.time.std()), "src", include_self=False)
+        mean = H[:, there] @ tame[there] / (H[:, there].sum(axis=1) + 1)
+        np.testing.assert_allclose(table["src:mean[amount]@1"], mean, atol=1e-12)
+        np.testing.assert_allclose(table["src:deviation[amount]@1"], np.where(there, tame - mean, 0), atol=1e-12)
+        np.testing.assert_allclose(table["amount"], np.where(there, tame, 0))
+        assert not any(name.startswith("dst-src:mean") for name in table)
+
+    def test_share_of_the_own_category(self):
+        edges = self.edges()
+        features = PropagationFeatures(["dst"], scales=[1.0]).fit(edges)
+        table = dict(zip(features.get_feature_names_out(), features.transform(edges).T, strict=True))
+        H = line_graph(edges, edges, Laplace(edges.time.std()), "dst", include_self=False)
+        code = edges.features[:, 1]
+        share = (H * (code[:, None] == code)).sum(axis=1) / (H.sum(axis=1) + 1)
+        np.testing.assert_allclose(table["dst:share[channel]@1"], share, atol=1e-12)
+        np.testing.assert_array_equal(table["channel=web"], code == edges.feature_categories["channel"].index("web"))
+
+    def test_new_edges_with_other_categories(self):
+        features = PropagationFeatures(["src"], scales=[1.0]).fit(self.edges())
+        new = TemporalEdges([1, 1], [2, 2], [9, 9], features={"amount": [1.0, 2.0], "channel": ["web", "pigeon"]})
+        table = dict(zip(features.get_feature_names_out(), features.transform(new).T, strict=True))
+        assert table["channel=web"].tolist() == [1, 0]
+        assert table["src:share[channel]@1"][0] > 0 == table["src:share[channel]@1"][1]
+
+    def test_weight_is_a_feature(self):
+        names = PropagationFeatures(["src"]).fit(network(weight=np.arange(60.0))).get_feature_names_out()
+        assert "weight" in names
+        assert "src:deviation[weight]@0.03" in names
+
+    def test_edges_without_the_features(self):
+        with pytest.raises(EdgesError, match="lack 'amount', 'channel'"):
+            PropagationFeatures().fit(self.edges()).transform(network(seed=9))
+
+
+class TestNoLeak:
+    def test_the_own_label_is_never_seen(self):
+        edges = labelled(share=1.0)
+        for i in range(0, 60, 7):
+            flipped = edges.label.copy()
+            flipped[i] = 1 - flipped[i]
+            rows = []
+            for label in (edges.label, flipped):
+                features = PropagationFeatures().fit(edges.with_label(label))
+                features.prior_ = np.array([0.5])  # the share of all labels moves, of course
+                rows.append(features.transform(edges[i : i + 1]))
+            np.testing.assert_array_equal(*rows)
+
+    def test_labels_of_edges_asked_for_do_not_matter(self):
+        edges = labelled()
+        features = PropagationFeatures().fit(edges)
+        other = edges.with_label(np.where(edges.labelled, edges.label, 1.0))
+        np.testing.assert_array_equal(features.transform(edges), features.transform(other))
+
+    def test_the_future_does_not_change_the_past(self):
+        edges = labelled()
+        early = edges[edges.time < 12]
+        whole = PropagationFeatures(past_only=True).fit(edges)
+        part = PropagationFeatures(past_only=True).fit(early)
+        part.decays_, part.prior_ = whole.decays_, whole.prior_
+        np.testing.assert_array_equal(part.transform(early), whole.transform(early))
+
+    def test_a_fitted_edge_is_known_however_it_is_passed(self):
+        edges = labelled(n_times=10**6)
+        features = PropagationFeatures().fit(edges)
+        expected = features.transform(edges)
+        again = TemporalEdges(edges.src, edges.dst, edges.time)
+        np.testing.assert_allclose(features.transform(again), expected, atol=1e-12)
+        np.testing.assert_allclose(features.transform(again[::-1]), expected[::-1], atol=1e-12)
+        as_table = np.column_stack([edges.src, edges.dst, edges.time])
+        np.testing.assert_allclose(PropagationFeatures().fit(as_table, edges.label).transform(as_table), expected)
+
+    def test_a_copy_too_many_is_a_new_edge(self):
+        edges = TemporalEdges([1, 1, 2], [3, 3, 4], [0, 0, 5], label=[0, 1, 1])
+        features = PropagationFeatures(["pair"], scales=[1.0]).fit(edges)
+        asked = TemporalEdges([1, 1, 1], [3, 3, 3], [0, 0, 0])
+        counts = np.expm1(features.transform(asked)[:, 1]) * COUNT_UNIT
+        np.testing.assert_allclose(counts, [2, 2, 2])  # three by now, each with two others
+
+    def test_new_edges_see_each_other_but_not_their_labels(self):
+        edges = labelled()
+        features = PropagationFeatures().fit(edges)
+        new = TemporalEdges([1, 1], [2, 2], [30, 31], label=[1, 0])
+        alone, together = features.transform(new[:1]), features.transform(new)[:1]
+        names = features.get_feature_names_out().tolist()
+        assert together[0, names.index("pair:count@1")] > alone[0, names.index("pair:count@1")]
+        rates = [k for k, name in enumerate(names) if ":rate@" in name]
+        np.testing.assert_array_equal(together[:, rates], alone[:, rates])
+
+    def test_a_slice_of_the_same_table_is_new_where_it_was_not_fitted(self):
+        edges = labelled()
+        features = PropagationFeatures().fit(edges[:40])
+        fresh = TemporalEdges(edges.src[40:], edges.dst[40:], edges.time[40:] + 0)
+        both = features.transform(edges[40:])
+        assert both.shape == (20, 48)
+        in_first = {(s, d, t) for s, d, t in zip(edges.src[:40], edges.dst[:40], edges.time[:40], strict=True)}
+        if not any((s, d, t) in in_first for s, d, t in zip(fresh.src, fresh.dst, fresh.time, strict=True)):
+            np.testing.assert_allclose(features.transform(fresh), both, atol=1e-12)
+
+
+EXPECTED_FAILURES = {
+    "check_dtype_object": "wants a TypeError for an id that is a dict; ours is an EdgesError, and names the row",
+}
+
+
+@parametrize_with_checks([PropagationFeatures()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
+def test_scikit_learn(estimator, check):
+    check(estimator)

@@ -1,0 +1,301 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tdlg import (
+    EdgesError,
+    ParameterError,
+    PropagationClassifier,
+    PropagationRegressor,
+    TemporalEdges,
+    load_dataset,
+    load_model,
+)
+
+
+def network(n_edges=3000, n_nodes=60, seed=0, rare=0.5, **options):
+    """Each destination has moods that last a while: its label depends on it and on the time."""
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, n_nodes, (2, n_edges))
+    time = np.sort(rng.uniform(0, 100, n_edges))
+    mood = np.sin(dst * 1.7 + time / 15) + rng.normal(0, 0.5, n_edges)
+    label = (mood > np.quantile(mood, 1 - rare)).astype(int)
+    return TemporalEdges(src, dst, time, label=label, **options)
+
+
+def hide(edges, hidden):
+    return edges.with_label(np.where(hidden, np.nan, edges.label.astype(float)))
+
+
+def random_part(n_edges, share=0.3, seed=1):
+    return np.random.default_rng(seed).random(n_edges) < share
+
+
+def auc(model, edges, asked, **options):
+    return roc_auc_score(edges.label[asked], model.predict_proba(edges[asked], **options)[:, 1])
+
+
+class TestSetting:
+    edges = network(400)
+
+    def test_unlabelled_edges_among_the_labelled(self):
+        assert PropagationClassifier().fit(hide(self.edges, random_part(400))).setting_ == "interpolate"
+
+    def test_unlabelled_edges_after_the_labelled(self):
+        assert PropagationClassifier().fit(hide(self.edges, self.edges.time > 70)).setting_ == "forecast"
+
+    def test_an_unlabelled_edge_at_the_time_of_the_last_label_is_not_later(self):
+        edges = TemporalEdges(self.edges.src, self.edges.dst, np.round(self.edges.time / 10), label=self.edges.label)
+        hidden = np.arange(400) >= np.flatnonzero(edges.time == 7)[3]
+        assert PropagationClassifier().fit(hide(edges, hidden)).setting_ == "interpolate"
+
+    def test_all_labelled_means_that_others_come(self):
+        assert PropagationClassifier().fit(self.edges).setting_ == "forecast"
+
+    def test_times_of_labels_mean_a_stream(self):
+        assert PropagationClassifier().fit(self.edges, label_time=self.edges.time + 5).setting_ == "stream"
+
+    def test_as_told(self):
+        for setting in ("interpolate", "forecast", "stream"):
+            assert PropagationClassifier(setting=setting).fit(self.edges).setting_ == setting
+
+    def test_bad(self):
+        with pytest.raises(ParameterError, match=r"'setting' .* Got 'online'"):
+            PropagationClassifier(setting="online").fit(self.edges)
+        with pytest.raises(ParameterError, match="setting='interpolate' does not look at"):
+            PropagationClassifier(setting="interpolate").fit(self.edges, label_time=self.edges.time)
+        with pytest.raises(ParameterError, match="matters only with setting='stream'"):
+            PropagationClassifier().fit(self.edges).predict(self.edges, label_time=self.edges.time)
+        with pytest.raises(EdgesError, match=r"one value an edge: 400\. Got 3"):
+            PropagationClassifier().fit(self.edges, label_time=[1, 2, 3])
+        with pytest.raises(EdgesError, match="as numbers"):
+            PropagationClassifier().fit(self.edges, label_time=np.full(400, np.datetime64("2020-01-01")))
+
+    def test_later_edges_for_an_interpolating_model_warn(self):
+        model = PropagationClassifier(setting="interpolate").fit(self.edges)
+        with pytest.warns(UserWarning, match="setting='forecast'"):
+            model.predict(TemporalEdges([1], [2], [500.0]))
+
+
+class TestClassifier:
+    def test_learns_from_before_and_after(self):
+        edges, hidden = network(), random_part(3000)
+        assert auc(PropagationClassifier(random_state=0).fit(hide(edges, hidden)), edges, hidden) > 0.8
+
+    def test_forecasts(self):
+        edges = network()
+        late = edges.time > 80
+        assert auc(PropagationClassifier(random_state=0).fit(hide(edges, late)), edges, late & (edges.time < 85)) > 0.65
+
+    def test_a_stream_of_labels_is_used_as_it_comes(self):
+        edges = network()
+        late = edges.time > 70
+        model = PropagationClassifier(setting="stream", random_state=0).fit(hide(edges, late))
+        fed = auc(model, edges, late)
+        starved = roc_auc_score(edges.label[late], model.predict_proba(edges.with_label(None)[late])[:, 1])
+        assert fed > 0.8 > starved + 0.1
+
+    def test_permuted_labels_teach_nothing(self):
+        edges, hidden = network(), random_part(3000)
+        edges = edges.with_label(np.random.default_rng(3).permutation(edges.label))
+        for setting in ("interpolate", "forecast", "stream"):
+            model = PropagationClassifier(setting=setting, random_state=0).fit(hide(edges, hidden))
+            assert abs(auc(model, edges, hidden) - 0.5) < 0.06, setting
+
+    def test_a_rare_class(self):
+        edges, hidden = network(40_000, 2000), random_part(40_000)
+        rng = np.random.default_rng(0)
+        fraud = np.isin(edges.dst, [3, 14, 159, 265]) & (rng.random(40_000) < 0.6)  # 4 of 2,000 sellers
+        edges = edges.with_label(fraud.astype(int))
+        assert 0.0005 < fraud.mean() < 0.002
+        for setting in ("interpolate", "stream"):
+            model = PropagationClassifier(setting=setting, random_state=0).fit(hide(edges, hidden))
+            assert auc(model, edges, hidden) > 0.95, setting
+
+    def test_several_classes_of_text(self):
+        edges, hidden = network(), random_part(3000)
+        kind = np.array(["a", "b", "c"])[(edges.dst + edges.label) % 3]
+        model = PropagationClassifier(random_state=0).fit(edges.with_label(np.where(hidden, None, kind)))
+        probability = model.predict_proba(edges[hidden])
+        assert model.classes_.tolist() == ["a", "b", "c"]
+        np.testing.assert_allclose(probability.sum(axis=1), 1)
+        assert np.mean(model.predict(edges[hidden]) == kind[hidden]) > 0.7
+
+    def test_any_estimator(self):
+        edges, hidden = network(), random_part(3000)
+        model = PropagationClassifier(LogisticRegression(max_iter=2000)).fit(hide(edges, hidden))
+        assert isinstance(model.estimators_[0], LogisticRegression)
+        assert auc(model, edges, hidden) > 0.7
+        assert auc(PropagationClassifier(DummyClassifier()).fit(hide(edges, hidden)), edges, hidden) == 0.5
+
+    def test_features_of_the_edges_help(self):
+        edges, hidden = network(), random_part(3000)
+        amount = np.random.default_rng(2).lognormal(size=3000)
+        label = (amount > 1).astype(int)
+        plain = TemporalEdges(edges.src, edges.dst, edges.time, label=label)
+        rich = TemporalEdges(edges.src, edges.dst, edges.time, label=label, features={"amount": amount})
+        assert auc(PropagationClassifier(random_state=0).fit(hide(plain, hidden)), plain, hidden) < 0.6
+        assert auc(PropagationClassifier(random_state=0).fit(hide(rich, hidden)), rich, hidden) > 0.99
+
+    def test_sample_weight(self):
+        edges = network(1000)
+        weight = np.where(edges.src < 30, 1.0, 1e-9)
+        heavy = PropagationClassifier(setting="interpolate", random_state=0).fit(edges, sample_weight=weight)
+        plain = PropagationClassifier(setting="interpolate", random_state=0).fit(edges)
+        assert not np.allclose(heavy.predict_proba(edges), plain.predict_proba(edges))
+        for setting in ("forecast", "stream"):
+            PropagationClassifier(setting=setting).fit(edges, sample_weight=weight)
+
+    def test_same_seed_same_answer(self):
+        edges, hidden = hide(network(1000), random_part(1000)), random_part(1000)
+        one, two = (PropagationClassifier(random_state=5).fit(edges).predict_proba(edges[hidden]) for _ in range(2))
+        np.testing.assert_array_equal(one, two)
+
+    def test_new_edges_and_no_edges(self):
+        model = PropagationClassifier(random_state=0).fit(network(500))
+        assert model.predict_proba(TemporalEdges([1, 999], [2, 998], [101.0, 102.0])).shape == (2, 2)
+        assert model.predict(network(500)[:0]).shape == (0,)
+
+    def test_in_cross_validation(self):
+        edges = network(1000)
+        model = PropagationClassifier(setting="interpolate", random_state=0)
+        folds = KFold(3, shuffle=True, random_state=0)
+        assert cross_val_score(model, edges, edges.label, cv=folds, scoring="roc_auc").mean() > 0.6
+
+    @pytest.mark.parametrize("setting", ["interpolate", "forecast", "stream"])
+    def test_saved_and_loaded(self, tmp_path, setting):
+        edges = network(500)
+        model = PropagationClassifier(setting=setting, random_state=0).fit(edges, None)
+        model.save(tmp_path / "model.tdlg")
+        loaded = load_model(tmp_path / "model.tdlg")
+        np.testing.assert_array_equal(loaded.predict_proba(edges), model.predict_proba(edges))
+        assert loaded.setting_ == setting
+        clone(loaded)
+
+    def test_bad_labels(self):
+        edges = network(100)
+        with pytest.raises(EdgesError, match="only 1 class"):
+            PropagationClassifier().fit(edges.with_label(np.ones(100)))
+        with pytest.raises(EdgesError, match="All labels are missing"):
+            PropagationClassifier().fit(edges.with_label(np.full(100, np.nan)))
+        with pytest.raises(EdgesError, match="no labels"):
+            PropagationClassifier().fit(edges.with_label(None))
+
+    @pytest.mark.parametrize("n_edges", [2, 3, 5, 12, 30])
+    def test_few_edges(self, n_edges):
+        edges = TemporalEdges(range(n_edges), range(1, n_edges + 1), range(n_edges), label=np.arange(n_edges) % 2)
+        for setting in ("interpolate", "forecast", "stream"):
+            assert PropagationClassifier(setting=setting).fit(edges).predict_proba(edges).shape == (n_edges, 2)
+
+    def test_all_at_one_time(self):
+        edges = network(300)
+        tied = TemporalEdges(edges.src, edges.dst, np.zeros(300), label=edges.dst % 2)
+        hidden = random_part(300)
+        assert auc(PropagationClassifier(random_state=0).fit(hide(tied, hidden)), tied, hidden) > 0.9
+
+
+class TestNoLeak:
+    @pytest.mark.parametrize("setting", ["interpolate", "forecast"])
+    def test_labels_of_edges_asked_for_change_nothing(self, setting):
+        edges = network(1000)
+        hidden = edges.time > 70 if setting == "forecast" else random_part(1000)
+        model = PropagationClassifier(setting=setting, random_state=0).fit(hide(edges, hidden))
+        flipped = edges.with_label(1 - edges.label)
+        np.testing.assert_array_equal(model.predict_proba(edges[hidden]), model.predict_proba(flipped[hidden]))
+
+    def test_a_training_edge_does_not_see_its_label_however_it_is_passed(self):
+        edges = network(1000)
+        model = PropagationClassifier(setting="interpolate", random_state=0).fit(edges)
+        expected = model.predict_proba(edges)
+        again = TemporalEdges(edges.src, edges.dst, edges.time, label=1 - edges.label)
+        np.testing.assert_allclose(model.predict_proba(again), expected, atol=1e-9)
+        np.testing.assert_array_equal(model.predict_proba(edges[17:18]), expected[17:18])
+
+    def test_in_a_stream_only_later_edges_see_a_label(self):
+        edges = network(1000)
+        late = np.flatnonzero(edges.time > 70)
+        model = PropagationClassifier(setting="stream", random_state=0).fit(hide(edges, edges.time > 70))
+        middle = late[len(late) // 2]
+        label = edges.label.astype(float)
+        label[middle] = 1 - label[middle]
+        before, after = (model._columns(e[late], None) for e in (edges, edges.with_label(label)))
+        changed = (before != after).any(axis=1)
+        assert changed.any()
+        assert edges.time[late[changed]].min() > edges.time[middle]
+
+    def test_a_label_that_is_not_known_yet_is_not_seen(self):
+        edges = network(1000)
+        late = edges.time > 70
+        never = np.full(1000, 1000.0)
+        model = PropagationClassifier(setting="stream", random_state=0).fit(hide(edges, late))
+        unseen = model.predict_proba(edges.with_label(None)[late])
+        np.testing.assert_allclose(model.predict_proba(edges[late], label_time=never[late]), unseen, atol=1e-12)
+        at_once = model.predict_proba(edges[late], label_time=edges.time[late])
+        np.testing.assert_allclose(at_once, model.predict_proba(edges[late]), atol=1e-9)
+
+    def test_labels_known_late_in_training(self):
+        edges = network(1000)
+        delayed = PropagationClassifier(random_state=0).fit(edges, label_time=edges.time + 20)
+        columns = delayed._columns(edges.with_label(None), None)
+        names = delayed.features_.get_feature_names_out().tolist()
+        early = edges.time < edges.time.min() + 20
+        rates = [k for k, name in enumerate(names) if ":rate@" in name]
+        assert not columns[np.ix_(early, rates)].any()
+        assert columns[np.ix_(~early, rates)].any()
+
+    def test_dates(self):
+        edges = network(300)
+        start = np.datetime64("2024-01-01T00:00:00", "s")
+        time = start + (edges.time * 3600).astype("timedelta64[s]")
+        dated = TemporalEdges(edges.src, edges.dst, time, label=edges.label)
+        known = time.astype("datetime64[ms]") + np.timedelta64(2, "h")
+        model = PropagationClassifier(random_state=0).fit(dated, label_time=known)
+        assert model.predict_proba(dated, label_time=known).shape == (300, 2)
+
+
+class TestRegressor:
+    @pytest.mark.parametrize("setting", ["interpolate", "forecast", "stream"])
+    def test_learns_a_number(self, setting):
+        edges, hidden = network(), random_part(3000)
+        rng = np.random.default_rng(0)
+        number = edges.dst / 10 + np.sin(edges.time / 20) + rng.normal(0, 0.3, 3000)
+        hidden = hidden if setting == "interpolate" else edges.time > 80
+        model = PropagationRegressor(setting=setting, random_state=0)
+        model.fit(edges.with_label(np.where(hidden, np.nan, number)))
+        asked = edges.with_label(number)[hidden]
+        assert r2_score(number[hidden], model.predict(asked)) > 0.8
+
+    def test_bad_labels(self):
+        edges = network(100)
+        with pytest.raises(EdgesError, match="needs labels that are numbers"):
+            PropagationRegressor().fit(edges.with_label(["x", "y"] * 50))
+        with pytest.raises(EdgesError, match="All labels are missing"):
+            PropagationRegressor().fit(edges.with_label(np.full(100, np.nan)))
+
+
+EXPECTED_FAILURES = {
+    "check_dtype_object": "wants a TypeError for an id that is a dict; ours is an EdgesError, and names the row",
+    "check_classifiers_train": "wants training labels back: here no two edges share a node, and none sees its own label",
+    "check_sample_weight_equivalence_on_dense_data": "an edge that is given twice happened twice, which no weight says",
+}
+
+
+@parametrize_with_checks(
+    [PropagationClassifier(), PropagationClassifier(setting="interpolate"), PropagationRegressor(setting="stream")],
+    expected_failed_checks=lambda _: EXPECTED_FAILURES,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.needs("data")
+def test_beats_the_paper_on_its_own_data(data_dir, monkeypatch):
+    monkeypatch.setenv("TDLG_DATA", str(data_dir))
+    edges = load_dataset("bitcoinalpha")
+    hidden = random_part(len(edges))
+    assert auc(PropagationClassifier(random_state=0).fit(hide(edges, hidden)), edges, hidden) > 0.97
