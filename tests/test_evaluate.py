@@ -4,15 +4,16 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import t
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import tdlg
 from tdlg import Gaussian, LineGraph, ParameterError, ReadError, TemporalEdges
 from tdlg.baselines.method import Method
-from tdlg.evaluate import COLUMNS, evaluate, read_results, summarise
+from tdlg.evaluate import COLUMNS, evaluate, precision_recall_at, read_results, summarise
 from tdlg.methods import METHODS, TDLG, TDLGDense, make_method
-from tdlg.tasks import EdgeClassification, LinkPrediction
+from tdlg.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
 
 
 def network(n_edges=600, n_nodes=40, seed=0):
@@ -93,6 +94,45 @@ class TestEvaluate:
         edges = edges.with_label(np.array(["a", "b", "c"])[edges.dst % 3])
         assert evaluate("label-rates", EdgeClassification(edges), trials=1)["auc"][0] > 0.9
         assert evaluate("tdlg", EdgeClassification(edges), trials=1)["auc"][0] > 0.7
+
+    def test_labels_that_become_known(self):
+        edges = network()
+        task = ChronologicalClassification(edges, prequential=True)
+        evaluate(Spy(), task, trials=1)
+        assert [step for step, _ in Spy.shown] == ["embed", "fit", "score"] * 6
+        for _, seen in Spy.shown[1::3]:
+            assert seen.labelled.any()
+            assert edges.time[seen.rows[seen.labelled]].max() < edges.time[seen.rows[~seen.labelled]].min()
+        assert all(asked.label is None for step, asked in Spy.shown if step == "score")
+
+    def test_labels_that_become_known_to_a_method_that_takes_them(self):
+        class Streamer(Spy):
+            def streaming(self):
+                return clone(self).set_params(level=9)
+
+        edges = network()
+        evaluate(Streamer(), ChronologicalClassification(edges, prequential=True), trials=1)
+        assert [step for step, _ in Spy.shown] == ["embed", "fit", "score"]
+        _, asked = Spy.shown[-1]
+        np.testing.assert_array_equal(asked.label, edges.label[asked.rows])
+
+    @pytest.mark.parametrize("name", ["propagation", "label-rates"])
+    def test_streaming_methods_use_labels_only_for_later_edges(self, name):
+        edges = network()
+        trial = ChronologicalClassification(edges, prequential=True).draw()
+        asked = np.sort(trial.tests["chronological, prequential"])
+        method = make_method(name, random_state=0).streaming()
+        method.fit(trial.seen())
+        middle = asked[np.argsort(edges.time[asked])[len(asked) // 2]]
+        other = trial.y.copy()
+        other[middle] = 1 - other[middle]
+        one, two = (method.score(edges.with_label(y)[asked]) for y in (trial.y, other))
+        changed = asked[one != two]
+        assert (edges.time[changed] > edges.time[middle]).all()
+        rows = [
+            evaluate(name, ChronologicalClassification(edges, prequential=flag), trials=1) for flag in (True, False)
+        ]
+        assert rows[0]["auc"][0] != rows[1]["auc"][0]
 
     def test_a_callback_stops(self):
         calls = []
@@ -193,6 +233,21 @@ class TestSummarise:
         assert x["half_width"] == pytest.approx(t.ppf(0.975, 3) * auc.std(ddof=1) / 2)
         assert (x["trials"], x["seconds"]) == (4, 6.0)
         assert np.isnan(y["half_width"])
+
+
+class TestPrecisionRecallAt:
+    def test_of_the_highest_scores(self):
+        is_positive = np.array([True, True, False, False, True])
+        scores = np.array([5.0, 1.0, 4.0, 3.0, 2.0])
+        assert precision_recall_at(is_positive, scores, 2) == (0.5, pytest.approx(1 / 3))
+        assert precision_recall_at(is_positive, scores, 100) == (0.6, 1.0)
+
+    def test_ties_count_for_their_share(self):
+        is_positive = np.array([True, False, False, True])
+        assert precision_recall_at(is_positive, np.array([9.0, 1.0, 1.0, 1.0]), 2) == pytest.approx((2 / 3, 2 / 3))
+
+    def test_nothing_to_find(self):
+        assert np.isnan(precision_recall_at(np.zeros(3, bool), np.arange(3.0), 2)).all()
 
 
 class TestMethods:

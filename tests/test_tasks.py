@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tdlg import EdgesError, ParameterError, TemporalEdges
-from tdlg.tasks import EdgeClassification, LinkPrediction
+from tdlg.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
 
 
 def network(n_edges=1000, n_nodes=50, seed=0, **options):
@@ -128,3 +128,37 @@ class TestLinkPrediction:
             LinkPrediction(network(), n_intervals=1)
         with pytest.raises(EdgesError, match="All edges happened at one time"):
             LinkPrediction(TemporalEdges([1, 2], [2, 3], [5, 5])).draw(0)
+
+
+class TestChronologicalClassification:
+    def test_the_last_part_is_asked_for(self):
+        edges = network()
+        trial = ChronologicalClassification(edges).draw()
+        asked = trial.tests["chronological, frozen"]
+        assert edges.time[trial.train].max() < edges.time[asked].min()
+        assert len(trial.train) == 700
+        np.testing.assert_array_equal(np.sort(np.concatenate([trial.train, asked])), np.arange(1000))
+        assert not trial.reveals
+        assert not trial.seen().labelled[asked].any()
+
+    def test_ties_at_the_cut_are_asked_for(self):
+        edges = TemporalEdges(range(6), range(1, 7), [0, 1, 5, 5, 5, 9], label=[0, 1, 0, 1, 0, 1])
+        trial = ChronologicalClassification(edges, train_share=0.5).draw()
+        assert trial.train.tolist() == [0, 1]
+        with pytest.raises(EdgesError, match="No labelled edge is before the cut"):
+            ChronologicalClassification(edges.with_label([0, 1] * 3)[2:5]).draw()
+
+    def test_blocks_learn_from_all_labels_before_them(self):
+        edges = network()
+        trial = ChronologicalClassification(edges, prequential=True).draw()
+        assert trial.reveals
+        asked = trial.tests["chronological, prequential"]
+        blocks = trial.blocks(asked, 6)
+        assert len(blocks) == 6
+        np.testing.assert_array_equal(np.sort(np.concatenate([b.tests[""] for b in blocks])), np.sort(asked))
+        for block in blocks:
+            inside = block.tests[""]
+            assert len(inside) == 50
+            assert set(block.train) == set(np.flatnonzero(edges.time < edges.time[inside].min()))
+            assert edges.time[block.columns].max() == edges.time[inside].max()
+            assert set(inside) <= set(block.columns)

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,6 +21,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tdlg import __version__
 from tdlg.baselines.method import Method
+from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.methods import make_method
 from tdlg.tasks import Task, Trial
@@ -29,9 +29,13 @@ from tdlg.tasks import Task, Trial
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Result", "evaluate", "read_results", "summarise"]
+__all__ = ["Result", "evaluate", "precision_recall_at", "read_results", "summarise"]
 
 Key: TypeAlias = tuple[str, str, str, str, int]
+Scores: TypeAlias = NDArray[np.float64]
+
+ALERTS = 100  # edges that somebody could look at
+BLOCKS = 6  # a method that cannot take in labels one by one is fitted anew so many times
 
 
 @dataclass(frozen=True)
@@ -218,14 +222,12 @@ def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int) -> l
     fresh = clone(method)
     if "random_state" in fresh.get_params() and fresh.get_params()["random_state"] is None:
         fresh.set_params(random_state=seed)
-    seen, memory = trial.seen(), _Memory()
-    _, embed_seconds = _timed(lambda: fresh.embed(seen))
-    _, fit_seconds = _timed(lambda: fresh.fit(seen))
+    memory = _Memory()
     results = []
+    fitted = None if trial.reveals else _Fitted(fresh, trial)
     for name, test in _settings(task, trial).items():
-        edges = trial.edges[test]
-        scores, predict_seconds = _timed(partial(fresh.score, edges))
-        auc, average_precision = _metrics(trial.y[trial.train], trial.y[test], scores)
+        scores, seconds = _in_time(fresh, trial, test) if fitted is None else fitted.score(trial.edges[test])
+        metrics = _metrics(trial.y[trial.train], trial.y[test], scores)
         results.append(
             Result(
                 dataset,
@@ -233,11 +235,8 @@ def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int) -> l
                 method.name,
                 method.settings,
                 seed,
-                auc,
-                average_precision,
-                embed_seconds,
-                fit_seconds,
-                predict_seconds,
+                *metrics[:2],
+                *seconds,
                 memory.growth(),
                 len(trial.train),
                 len(test),
@@ -245,6 +244,40 @@ def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int) -> l
             )
         )
     return results
+
+
+class _Fitted:
+    """A method that has seen the edges of a trial, with the seconds that it took."""
+
+    def __init__(self, method: Method, trial: Trial) -> None:
+        self.method, seen = method, trial.seen()
+        _, self.embed_seconds = _timed(lambda: method.embed(seen))
+        _, self.fit_seconds = _timed(lambda: method.fit(seen))
+
+    def score(self, edges: TemporalEdges) -> tuple[Scores, tuple[float, float, float]]:
+        """Scores, and the seconds of the three steps."""
+        scores, predict_seconds = _timed(lambda: self.method.score(edges))
+        return scores, (self.embed_seconds, self.fit_seconds, predict_seconds)
+
+
+def _in_time(method: Method, trial: Trial, test: NDArray[np.int64]) -> tuple[Scores, tuple[float, float, float]]:
+    """Scores where labels become known as time goes on: taken in by the method itself, or by fitting it anew for blocks."""
+    streaming = method.streaming()
+    if streaming is not None:
+        return _Fitted(streaming, trial).score(trial.labelled(test)[test])
+    parts, seconds = [], np.zeros(3)
+    for block in trial.blocks(test, BLOCKS):
+        asked = block.tests[""]
+        scores, took = _Fitted(clone(method), block).score(trial.edges[asked])
+        parts.append((asked, scores))
+        seconds += took
+    place = np.empty(len(trial.edges), np.int64)
+    place[test] = np.arange(len(test))
+    whole = np.empty((len(test), *parts[0][1].shape[1:]))
+    for asked, scores in parts:
+        whole[place[asked]] = scores
+    embed_seconds, fit_seconds, predict_seconds = seconds.tolist()
+    return whole, (embed_seconds, fit_seconds, predict_seconds)
 
 
 def _settings(task: Task, trial: Trial) -> dict[str, NDArray[np.int64]]:
@@ -260,16 +293,45 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return value, perf_counter() - start
 
 
-def _metrics(y_train: NDArray[Any], y: NDArray[Any], scores: NDArray[np.float64]) -> tuple[float, float]:
-    """Area under the curve and average precision; the means over classes that both occur and do not."""
-    classes = np.unique(y_train)
-    columns = scores[:, None] if scores.ndim == 1 else scores
-    pairs = [(y == label, column) for label, column in zip(classes[-columns.shape[1] :], columns.T, strict=True)]
+def _metrics(y_train: NDArray[Any], y: NDArray[Any], scores: Scores) -> tuple[float, float, float, float]:
+    """Area under the curve and average precision, means over the classes; precision and recall of alerts of the rarest."""
+    classes, counts = np.unique(y_train, return_counts=True)
+    by_class = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+    rarest = int(np.argmin(counts))
+    alerts = precision_recall_at(y == classes[rarest], by_class[:, rarest], ALERTS)
+    first = 1 if scores.ndim == 1 else 0
+    pairs = [(y == label, column) for label, column in zip(classes[first:], by_class.T[first:], strict=True)]
     pairs = [(is_it, column) for is_it, column in pairs if 0 < is_it.sum() < len(is_it)]
     if not pairs:
-        return float("nan"), float("nan")
+        return float("nan"), float("nan"), *alerts
     auc, average_precision = (np.mean([of(*pair) for pair in pairs]) for of in (roc_auc_score, average_precision_score))
-    return float(auc), float(average_precision)
+    return float(auc), float(average_precision), *alerts
+
+
+def precision_recall_at(is_positive: NDArray[np.bool_], scores: Scores, k: int) -> tuple[float, float]:
+    """Precision and recall of the k highest scores; of equal scores at the border, each counts for its share.
+
+    Parameters
+    ----------
+    is_positive
+        Which edges are what is looked for.
+    scores
+        High for what looks like it.
+    k
+        How many are looked at.
+
+    Examples
+    --------
+    >>> precision_recall_at(np.array([True, False, True, False]), np.array([0.9, 0.8, 0.7, 0.1]), 2)
+    (0.5, 0.5)
+    """
+    k, total = min(k, len(scores)), int(is_positive.sum())
+    if not k or not total:
+        return float("nan"), float("nan")
+    border = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above, level = scores > border, scores == border
+    found = is_positive[above].sum() + (k - above.sum()) * is_positive[level].mean()
+    return float(found / k), float(found / total)
 
 
 class _Memory:
@@ -314,7 +376,7 @@ def _read(path: Path) -> list[Result]:
             f"Expected {list(COLUMNS)}. Give another path, or move that file away."
         )
     try:
-        return [Result(**{name: kind(line[name]) for name, kind in COLUMNS.items()}) for line in lines]
+        return [Result(**{name: COLUMNS[name](value) for name, value in line.items()}) for line in lines]
     except (TypeError, ValueError):
         raise ReadError(f"Line {lines.line_num} of {str(path)!r} does not hold a result. Mend or remove it.") from None
 

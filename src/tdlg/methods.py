@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from tdlg.baselines.method import Method, scores_of
 from tdlg.baselines.references import EdgeBank, LabelRates
@@ -15,9 +16,10 @@ from tdlg.edges import TemporalEdges
 from tdlg.embed.eigenvectors import EdgeEmbedding, Scaling
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph import LineGraph, Normalization
+from tdlg.models.propagation import PropagationClassifier, Setting
 from tdlg.models.rows import LineGraphClassifier
 
-__all__ = ["METHODS", "TDLG", "TDLGDense", "make_method"]
+__all__ = ["METHODS", "TDLG", "Propagation", "TDLGDense", "make_method"]
 
 Protocol = Literal["paper", "notebook"]
 NOTEBOOK_DECAY = Gaussian(relative=0.1 * 2**0.5)  # its formula has 4 s^2 where the paper has 2 s^2
@@ -141,6 +143,36 @@ class TDLGDense(Method):
         return vectors
 
 
+class Propagation(Method):
+    """Ours: boosting on what is known of the edges around each edge; see `PropagationClassifier`.
+
+    Parameters
+    ----------
+    setting
+        What is known when an edge is judged: "auto", "interpolate", "forecast" or "stream".
+    random_state
+        For boosting.
+    """
+
+    name: ClassVar[str] = "propagation"
+
+    def __init__(self, setting: Setting = "auto", *, random_state: Any = None) -> None:
+        self.setting = setting
+        self.random_state = random_state
+
+    def fit(self, edges: TemporalEdges) -> None:
+        """Make the columns and learn from them."""
+        self.model_ = PropagationClassifier(setting=self.setting, random_state=self.random_state).fit(edges)
+
+    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
+        """Score edges by their columns."""
+        return self.model_.decision_function(edges)
+
+    def streaming(self) -> Propagation:
+        """With the setting "stream"."""
+        return clone(self).set_params(setting="stream")
+
+
 def _decay(decay: Decay | None, protocol: str, method: Method) -> Decay:
     if protocol not in ("paper", "notebook"):
         raise ParameterError(
@@ -154,6 +186,7 @@ def _decay(decay: Decay | None, protocol: str, method: Method) -> Decay:
 METHODS: dict[str, Callable[..., Method]] = {
     "tdlg": TDLG,
     "tdlg-dense": TDLGDense,
+    "propagation": Propagation,
     "label-rates": LabelRates,
     "edgebank": EdgeBank,
 }

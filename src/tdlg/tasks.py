@@ -14,7 +14,7 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.sampling.index import as_generator, concatenate_edges
 from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
 
-__all__ = ["EdgeClassification", "LinkPrediction", "Task", "Trial"]
+__all__ = ["ChronologicalClassification", "EdgeClassification", "LinkPrediction", "Task", "Trial"]
 
 Positions = NDArray[np.int64]
 Negatives = Literal["shuffled", "time-kept", "historical", "inductive"]
@@ -43,6 +43,8 @@ class Trial:
         Positions of the edges whose labels may be seen.
     tests
         Positions of the edges asked for, by the name of the setting.
+    reveals
+        Whether the labels of edges asked for become known as time goes on, and may be used for strictly later ones.
     """
 
     edges: TemporalEdges
@@ -50,13 +52,31 @@ class Trial:
     columns: Positions
     train: Positions
     tests: Mapping[str, Positions]
+    reveals: bool = False
 
     def seen(self) -> TemporalEdges:
         """The edges that may be seen when fitting; those without a label to learn from have none."""
+        return self.labelled(self.train)[self.columns]
+
+    def labelled(self, known: Positions) -> TemporalEdges:
+        """All edges, with the labels of these."""
         missing = None if self.y.dtype.kind in "OUS" else np.nan
         label = np.full(len(self.edges), missing, object if missing is None else np.float64)
-        label[self.train] = self.y[self.train]
-        return self.edges.with_label(label)[self.columns]
+        label[known] = self.y[known]
+        return self.edges.with_label(label)
+
+    def blocks(self, asked: Positions, n_blocks: int) -> list[Trial]:
+        """Cut the edges asked for by time: for each stretch a trial that may learn from all labels before it."""
+        ticks = self.edges.ticks
+        cuts = np.unique(ticks[asked][np.argsort(ticks[asked])][np.arange(n_blocks) * len(asked) // n_blocks])
+        trials = []
+        for number, start in enumerate(cuts):
+            stop = cuts[number + 1] if number + 1 < len(cuts) else None
+            inside = asked[(ticks[asked] >= start) & (True if stop is None else ticks[asked] < stop)]
+            before = np.concatenate([self.train, asked[ticks[asked] < start]])
+            seen = np.flatnonzero(ticks <= ticks[inside].max())
+            trials.append(Trial(self.edges, self.y, seen, before, {"": inside}))
+        return trials
 
 
 class Task(Protocol):
@@ -115,6 +135,61 @@ class EdgeClassification:
         everything = np.arange(len(self.edges))
         tests = {self.name: np.sort(labelled[cut:])}
         return Trial(self.edges.with_label(None), _labels(self.edges), everything, np.sort(labelled[:cut]), tests)
+
+
+@dataclass(frozen=True, eq=False)
+class ChronologicalClassification:
+    """Find the labels of the last part of the edges, in the order of time: what those who look for fraud have to do.
+
+    Parameters
+    ----------
+    edges
+        Edges with labels.
+    train_share
+        The share of the labelled edges, by time, to learn from; those at the very time of the cut are asked for.
+    prequential
+        Whether each label asked for becomes known once its edge was scored, and counts for later edges; else all stay
+        hidden ("frozen").
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(range(10), range(1, 11), range(10), label=[0, 1] * 5)
+    >>> trial = ChronologicalClassification(edges).draw()
+    >>> trial.tests["chronological, frozen"].tolist()
+    [7, 8, 9]
+    """
+
+    edges: TemporalEdges
+    train_share: float = 0.7
+    prequential: bool = False
+
+    def __post_init__(self) -> None:
+        _check_share("train_share", self.train_share)
+        _check_labelled(self.edges, type(self).__name__)
+
+    @property
+    def name(self) -> str:
+        """What it is."""
+        return "chronological, " + ("prequential" if self.prequential else "frozen")
+
+    def draw(self, random_state: Any = None) -> Trial:
+        """Split at the cut.
+
+        Parameters
+        ----------
+        random_state
+            Not used: there is one such split.
+        """
+        ticks, labelled = self.edges.ticks, np.flatnonzero(self.edges.labelled)
+        cut = np.sort(ticks[labelled])[int(self.train_share * len(labelled))]
+        train = labelled[ticks[labelled] < cut]
+        if not len(train):
+            raise EdgesError(
+                "No labelled edge is before the cut: too many happened at one time. Use EdgeClassification."
+            )
+        tests = {self.name: labelled[ticks[labelled] >= cut]}
+        everything = np.arange(len(self.edges))
+        return Trial(self.edges.with_label(None), _labels(self.edges), everything, train, tests, self.prequential)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,6 +57,13 @@ class Method(BaseEstimator, ABC):
             Any edges; among those that were seen, they are rows of the same table.
         """
 
+    def streaming(self) -> Method | None:
+        """The same method, for labels that become known as time goes on; None where it has to be fitted anew for them.
+
+        Such a method is asked to `score` edges with labels, and may use each only for strictly later edges.
+        """
+        return None
+
     def __repr__(self) -> str:
         return super().__repr__(N_CHAR_MAX=10**6).replace("\n", " ")
 

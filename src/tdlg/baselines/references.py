@@ -6,10 +6,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from tdlg.baselines.method import Method, scores_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.propagate.features import PropagationFeatures
 from tdlg.sampling.index import EdgeIndex, as_generator
 
 __all__ = ["EdgeBank", "LabelRates"]
@@ -17,6 +19,8 @@ __all__ = ["EdgeBank", "LabelRates"]
 Columns = NDArray[np.float64]
 
 FOLDS = 10
+MATCHES = ("src", "src-dst", "dst-src", "dst")  # the source as a source, as a destination; the destination
+FOREVER = 1e6  # spreads of the times: no decay
 
 
 class LabelRates(Method):
@@ -32,6 +36,8 @@ class LabelRates(Method):
         "boosting" or "logistic".
     smoothing
         How many edges of average rate each node is given beforehand.
+    stream
+        Whether rates are those of strictly earlier edges only, labels that come with the edges asked for among them.
     random_state
         For the tenths, and for boosting.
 
@@ -51,10 +57,12 @@ class LabelRates(Method):
         classifier: Literal["boosting", "logistic"] = "boosting",
         *,
         smoothing: float = 1.0,
+        stream: bool = False,
         random_state: Any = None,
     ) -> None:
         self.classifier = classifier
         self.smoothing = smoothing
+        self.stream = stream
         self.random_state = random_state
 
     def fit(self, edges: TemporalEdges) -> None:
@@ -64,6 +72,10 @@ class LabelRates(Method):
         if self.edges_.label is None or not len(self.edges_):
             raise EdgesError("There are no labels to take rates of. Give the label of some edges.")
         classes, code = np.unique(self.edges_.label, return_inverse=True)
+        if self.stream:
+            self.features_ = PropagationFeatures(MATCHES, scales=[FOREVER], past_only=True, smoothing=self.smoothing)
+            self.classifier_ = classifier.fit(self._past(self.features_.fit(self.edges_).edges_), code)
+            return
         targets = (code[:, None] == np.arange(len(classes))[len(classes) == 2 :]).astype(np.float64)
         self.prior_ = targets.mean(axis=0)
         self.fold_ = as_generator(self.random_state).permutation(np.arange(len(code)) % FOLDS)
@@ -72,7 +84,17 @@ class LabelRates(Method):
 
     def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
         """Score edges by the rates of their nodes."""
-        return scores_of(self.classifier_, self.columns(edges))
+        return scores_of(self.classifier_, self._past(edges) if self.stream else self.columns(edges))
+
+    def streaming(self) -> LabelRates:
+        """The rates of strictly earlier edges."""
+        return clone(self).set_params(stream=True)
+
+    def _past(self, edges: TemporalEdges) -> Columns:
+        """The same columns from strictly earlier edges."""
+        columns = self.features_.columns(*self.features_.evidence(edges, edges.label))
+        wanted = [":rate" in name or ":count" in name for name in self.features_.get_feature_names_out()]
+        return columns[:, wanted]
 
     def columns(self, edges: TemporalEdges) -> Columns:
         """The rates and the logs of counts, (n_edges, 4 * (1 or n_classes) + 4)."""

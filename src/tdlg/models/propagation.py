@@ -23,7 +23,7 @@ from tdlg.estimator import EdgesEstimator, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures
 
-__all__ = ["PropagationClassifier", "PropagationRegressor"]
+__all__ = ["PropagationClassifier", "PropagationRegressor", "Setting"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -319,7 +319,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     --------
     >>> from tdlg import PropagationRegressor, TemporalEdges
     >>> edges = TemporalEdges(["a", "b", "c", "d"] * 25, ["x", "y"] * 50, range(100), label=[*[5.0, 1.0] * 49, 5.0, None])
-    >>> PropagationRegressor(random_state=0).fit(edges).predict(edges[99:]).round(1)
+    >>> PropagationRegressor(random_state=0).fit(edges).predict(edges[99:]).round()
     array([1.])
     """
 
