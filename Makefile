@@ -1,6 +1,6 @@
 # Needs Python 3.11, 3.12 or 3.13 and GNU make; everything else goes into .venv. `make help` lists the targets.
 #   PYTHON=...        the interpreter to make .venv with      PYTEST_ARGS=...   more arguments for pytest
-#   TDLG_DATA=...     the folder with the real data sets
+#   TDLG_DATA=...     the folder with the real data sets      NAME=...          recipes for make reproduce, all if not given
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -15,7 +15,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips in one environment would disturb each other
-.PHONY: help demo test test-heavy lint format bench clean chromium
+.PHONY: help demo test test-heavy lint format bench reproduce clean chromium
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -47,6 +47,9 @@ bench: $(VENV)/.dev  ## check every claim in benchmarks/
 	if [ -n "$$not_run" ]; then echo "claims not run for want of data:$$not_run"; fi; \
 	if [ -n "$$failed" ]; then echo "claims that do not hold:$$failed"; exit 1; fi
 
+reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into results/, write docs/reproduction.md
+	@$(PY) -m tdlg.reproduce $(NAME) --folder results --page docs/reproduction.md
+
 clean:  ## remove .venv and whatever the tools left
 	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
@@ -68,6 +71,11 @@ $(VENV)/.core: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg"
 	@$(INSTALL) .
 	@touch $@
+
+$(VENV)/.plots: $(SETTINGS) | $(VENV)/.made
+	@echo "installing tdlg and matplotlib"
+	@$(INSTALL) ".[plots]"
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg, the light extras and the tools for tests"

@@ -52,6 +52,9 @@ class Result:
         Of the edges asked for; the mean over the classes, each against the rest, where there are more than two.
     embed_seconds, fit_seconds, predict_seconds
         Wall-clock time of the three steps. Settings that share a fit, as those of link prediction, have the same of it.
+    alert_precision, alert_recall
+        Of the 100 edges that look most like the rarest class, the share that is of it; and the share of that class that is
+        among those 100: where fraud is rare, these are the alerts that somebody can look at.
     peak_bytes
         How far memory grew over what the process held before; NaN where the system does not tell.
     n_train, n_test
@@ -67,6 +70,8 @@ class Result:
     seed: int
     auc: float
     average_precision: float
+    alert_precision: float
+    alert_recall: float
     embed_seconds: float
     fit_seconds: float
     predict_seconds: float
@@ -235,7 +240,7 @@ def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int) -> l
                 method.name,
                 method.settings,
                 seed,
-                *metrics[:2],
+                *metrics,
                 *seconds,
                 memory.growth(),
                 len(trial.train),

@@ -22,6 +22,7 @@ from tdlg.models.rows import LineGraphClassifier
 __all__ = ["METHODS", "TDLG", "Propagation", "TDLGDense", "make_method"]
 
 Protocol = Literal["paper", "notebook"]
+TINY_TOL = 1e-8  # entries of eigenvectors are so small that the usual 1e-4 is met before the first step
 NOTEBOOK_DECAY = Gaussian(relative=0.1 * 2**0.5)  # its formula has 4 s^2 where the paper has 2 s^2
 
 
@@ -123,7 +124,7 @@ class TDLGDense(Method):
 
         known = edges.labelled
         label = np.asarray(edges.label)[known]
-        self.model_ = LogisticRegression(class_weight=self.class_weight, max_iter=1000)
+        self.model_ = LogisticRegression(class_weight=self.class_weight, max_iter=1000, tol=TINY_TOL)
         self.model_.fit(self._vectors(edges)[known], np.unique(label, return_inverse=True)[1])
 
     def score(self, edges: TemporalEdges) -> NDArray[np.float64]:

@@ -1,0 +1,150 @@
+"""What rows were measured on, and what else kept that machine busy meanwhile."""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter, process_time
+
+from tdlg import __version__
+
+__all__ = ["QUIET", "Session", "Watch", "read_sessions", "write_session"]
+
+QUIET = 0.1  # others may have taken this share of the cores before seconds are called unfair
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of a recipe that added rows.
+
+    Attributes
+    ----------
+    recipe
+        Its name.
+    started
+        When, in UTC.
+    rows
+        How many rows it added.
+    others
+        The share of the machine's cores that other processes took meanwhile; empty where the system does not tell.
+    processor, cores, threads, memory_gib, system
+        The machine, and the threads that products were allowed.
+    python, numpy, scipy, sklearn, numba, tdlg
+        Versions.
+    """
+
+    recipe: str
+    started: str
+    rows: str
+    others: str
+    processor: str
+    cores: str
+    threads: str
+    memory_gib: str
+    system: str
+    python: str
+    numpy: str
+    scipy: str
+    sklearn: str
+    numba: str
+    tdlg: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells sessions apart."""
+        return self.recipe, self.started
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether other work left the machine alone, as far as is known."""
+        return bool(self.others) and float(self.others) <= QUIET
+
+
+class Watch:
+    """Looks at the clock, at this process and at the whole machine from the start of a recipe on.
+
+    Parameters
+    ----------
+    recipe
+        The name that the session is kept under.
+    """
+
+    def __init__(self, recipe: str) -> None:
+        self._clock, self._own, self._all = perf_counter(), process_time(), _busy_seconds()
+        self._session = Session(
+            recipe=recipe,
+            started=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            rows="0",
+            others="",
+            processor=_processor(),
+            cores=str(os.cpu_count() or 1),
+            threads=os.environ.get("TDLG_NUM_THREADS", "all"),
+            memory_gib=_memory_gib(),
+            system=f"{platform.system()} {platform.machine()}",
+            python=platform.python_version(),
+            numpy=version("numpy"),
+            scipy=version("scipy"),
+            sklearn=version("scikit-learn"),
+            numba=version("numba"),
+            tdlg=__version__,
+        )
+
+    def session(self, rows: int) -> Session:
+        """Give the session as it stands, after so many new rows."""
+        return replace(self._session, rows=str(rows), others=self._others())
+
+    def _others(self) -> str:
+        elapsed, busy = perf_counter() - self._clock, _busy_seconds()
+        if self._all is None or busy is None or elapsed <= 0:
+            return ""
+        foreign = (busy - self._all) - (process_time() - self._own)
+        return f"{min(max(foreign / elapsed / (os.cpu_count() or 1), 0.0), 1.0):.2f}"
+
+
+def read_sessions(path: Path) -> list[Session]:
+    """Read the sessions of a file; none where there is no file yet."""
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [Session(**row) for row in csv.DictReader(file)]
+
+
+def write_session(path: Path, session: Session) -> None:
+    """Add a session, or put it in the place of what was known of it before."""
+    sessions = {known.key: known for known in read_sessions(path)} | {session.key: session}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Session)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(known) for known in sessions.values())
+
+
+def _busy_seconds() -> float | None:
+    """Seconds that all cores together have worked since the machine started; Linux only."""
+    try:
+        line = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]
+        user, nice, system, _idle, _wait, irq, softirq, steal = map(int, line.split()[1:9])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system + irq + softirq + steal) / float(os.sysconf("SC_CLK_TCK"))
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _memory_gib() -> str:
+    try:
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return ""
+    return str(round(pages * size / 2**30))
