@@ -20,7 +20,7 @@ from tdlg.propagate.own import OwnColumn, fit_own, own_values
 from tdlg.propagate.sums import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 
-__all__ = ["MATCHES", "SCALES", "Evidence", "PropagationFeatures"]
+__all__ = ["COUNT_UNIT", "MATCHES", "SCALES", "Evidence", "PropagationFeatures", "without_dust"]
 
 Floats = NDArray[np.float64]
 
@@ -264,39 +264,52 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     def columns(self, evidence: Evidence, at: NDArray[np.int64]) -> Floats:
         """Make the columns of the edges at these places of the evidence."""
-        rows, late_labels = evidence.edges[at], self._late_labels(evidence)
-        n_threads = min(self.n_threads or default_threads(), len(self.matches))
-        with ThreadPoolExecutor(n_threads) as pool:  # the walks release the interpreter's lock
-            blocks = list(pool.map(lambda match: self._block(match, rows, at, evidence, late_labels), self.matches))
-        return np.hstack([*blocks, np.nan_to_num(evidence.own[at])])
+        everything = len(at) == len(evidence.edges) and np.array_equal(at, np.arange(len(at)))
+        rows = evidence.edges if everything else evidence.edges[at]  # the same edges share one layout
+        own, late_labels = evidence.own, self._late_labels(evidence)
+        labels = np.hstack([np.ones((len(own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
+        values = np.hstack([np.ones((len(own), 1)), labels, np.isfinite(own), np.nan_to_num(own)])
+        names = self._names()
+        columns = np.empty((len(at), len(names)))
+        columns[:, len(names) - own.shape[1] :] = np.nan_to_num(own[at])
 
-    def _block(
+        def fill(match: str) -> None:
+            mine = [k for k, name in enumerate(names) if name.startswith(f"{match}:")]
+            out = columns[:, mine[0] : mine[-1] + 1]
+            self._fill(match, rows, own[at], evidence.edges, values, late_labels, out)
+
+        with ThreadPoolExecutor(min(self.n_threads or default_threads(), len(self.matches))) as pool:
+            list(pool.map(fill, self.matches))  # the walks release the interpreter's lock
+        return columns
+
+    def _fill(
         self,
         match: str,
         rows: TemporalEdges,
-        at: NDArray[np.int64],
-        evidence: Evidence,
+        own: Floats,
+        edges: TemporalEdges,
+        values: Floats,
         late_labels: tuple[TemporalEdges, Floats, Floats] | None,
-    ) -> Floats:
-        """The columns of one match."""
-        widths, spread = self._widths(evidence.edges.time_unit)
-        own = evidence.own[:, : evidence.own.shape[1] if match in OWN_MATCHES else 0]
-        labels = np.hstack([np.ones((len(own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
-        labels = labels if late_labels is None else labels[:, :0]
-        values = np.hstack([np.ones((len(own), 1)), np.isfinite(own), np.nan_to_num(own), labels])
-        sums = decayed_sums(rows, evidence.edges, values, match, widths, past_only=self.past_only)
-        count, present, total, around = np.split(_without_dust(sums.values), np.cumsum([1, *own.shape[1:] * 2]), axis=2)
+        out: Floats,
+    ) -> None:  # out: out
+        """The columns of one match. values : 1, then for the label and for each feature whether it is known, and it."""
+        from tdlg._kernels.scales import log_gaps, rates_and_counts
+
+        widths, spread = self._widths(edges.time_unit)
+        n_targets, n_own = len(self.prior_), own.shape[1] if match in OWN_MATCHES else 0
+        values = values if n_own else values[:, : 2 + n_targets]
+        sums = decayed_sums(rows, edges, values, match, widths, past_only=self.past_only)
+        count, around, present, total = np.split(sums.values, np.cumsum([1, 1 + n_targets, n_own]), axis=2)
         if late_labels is not None:
-            edges, labels, age = late_labels
-            late = decayed_sums(rows, edges, labels, match, widths, past_only=True, age=age)
-            around = _without_dust(late.values)
-        rates = around[..., 1:] / (around[..., :1] + self.smoothing)
-        mean = total / (present + self.smoothing)
-        columns = [rates, np.log1p(count / COUNT_UNIT), *self._beside(own[at], mean)]
-        gaps = [sums.before] if self.past_only else [sums.before, sums.after]
-        logs = [np.log1p(np.minimum(gap / spread, NO_GAP) / GAP_UNIT)[:, np.newaxis] for gap in gaps]
-        by_scale = np.concatenate(columns, axis=2)
-        return np.hstack([by_scale.reshape(len(at), widths.size * by_scale.shape[2]), *logs])
+            known, labels, age = late_labels
+            around = decayed_sums(rows, known, labels, match, widths, past_only=True, age=age).values
+        beside = self._beside(own, without_dust(total) / (without_dust(present) + self.smoothing)) if n_own else []
+        width = n_targets + 1 + len(beside)
+        rates_and_counts(count[..., 0], around, self.smoothing, COUNT_UNIT, DUST, width, out)
+        for k, column in enumerate(beside):
+            out[:, n_targets + 1 + k : width * widths.size : width] = column[..., 0]
+        for k, gap in enumerate((sums.before,) if self.past_only else (sums.before, sums.after)):
+            log_gaps(gap, spread, NO_GAP, GAP_UNIT, out[:, width * widths.size + k])
 
     def _beside(self, own: Floats, mean: Floats) -> list[Floats]:
         """The edge's own features beside the means around it: mean and deviation of a number, share of a category."""
@@ -344,7 +357,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             )
 
 
-def _without_dust(sums: Floats) -> Floats:
+def without_dust(sums: Floats) -> Floats:
     """What is left of edges long ago would be noise to a scaler."""
     sums[np.abs(sums) < DUST] = 0.0
     return sums

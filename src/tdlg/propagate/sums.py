@@ -71,17 +71,19 @@ def decayed_sums(
     >>> sums.values[:, 0, 0], sums.before, sums.after
     (array([1., 1., 0.]), array([inf,  1., inf]), array([ 1., inf, inf]))
     """
-    from tdlg._kernels.scales import walk_scales
+    from tdlg._kernels.scales import gather_scales, walk_scales
 
     row_copies, col_copies = (edges.cached(("copies",), partial(Copies, edges)) for edges in (rows, cols))
     layout = build_layout(row_copies.distinct, col_copies.distinct, match)
     x = np.ascontiguousarray(col_copies.add(values))
     rates = 1.0 / np.asarray(widths, np.float64)
     n_rows = len(row_copies.distinct)
-    sums, nearest = np.zeros((n_rows, rates.size, x.shape[1])), np.full((2, n_rows), np.inf)
-    events = layout.gap, layout.source, layout.target, x, np.empty(0) if age is None else age, rates, past_only
-    walk_scales(*events, 1, sums, nearest[0])
+    per_event, nearest = np.empty((layout.n_events, rates.size, x.shape[1])), np.empty((2, layout.n_events))
+    nearest[1] = np.inf
+    events = layout.gap, layout.source, layout.target, n_rows, x, np.empty(0) if age is None else age, rates, past_only
+    walk_scales(*events, 1, True, per_event, nearest[0])
     if not past_only:
-        walk_scales(*events, -1, sums, nearest[1])
-        nearest[:, (nearest == 0.0).any(axis=0)] = 0.0  # of edges at one time, each walk meets only some
-    return Sums(*(row_copies.repeat(part) for part in (sums, nearest[0], nearest[1])))
+        walk_scales(*events, -1, False, per_event, nearest[1])
+    sums, gaps = np.empty((n_rows, *per_event.shape[1:])), np.empty((2, n_rows))
+    gather_scales(layout.row_slots[:, 0], per_event, *nearest, sums, gaps)
+    return Sums(*(row_copies.repeat(part) for part in (sums, *gaps)))
