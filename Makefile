@@ -15,7 +15,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips in one environment would disturb each other
-.PHONY: help demo test test-heavy lint format bench reproduce clean chromium
+.PHONY: help demo test test-heavy lint format bench reproduce leakage clean chromium
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -49,6 +49,9 @@ bench: $(VENV)/.dev  ## check every claim in benchmarks/
 
 reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into results/, write docs/reproduction.md
 	@$(PY) -m tdlg.reproduce $(NAME) --folder results --page docs/reproduction.md
+
+leakage: $(VENV)/.core  ## measure the table of docs/evaluation-without-leakage.md
+	@$(PY) -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md
 
 clean:  ## remove .venv and whatever the tools left
 	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

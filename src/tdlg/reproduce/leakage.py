@@ -1,7 +1,12 @@
-"""How much an evaluation that looks ahead flatters: the same methods judged at random and in the order of time."""
+"""How much an evaluation that looks ahead flatters: the same methods judged at random and in the order of time.
+
+`python -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md` measures what is not in the file
+yet, and writes the table into the page.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +15,13 @@ from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.evaluate import evaluate, read_results, summarise
+from tdlg.exceptions import ReadError
 from tdlg.tasks import ChronologicalClassification, EdgeClassification, Task
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["leakage_table", "run_leakage"]
+__all__ = ["leakage_table", "run_leakage", "write_table"]
 
 DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect")
 METHODS = ("tdlg", "label-rates", "propagation")
@@ -29,6 +35,7 @@ NAMES = {
     "chronological, frozen": "frozen",
     "chronological, prequential": "prequential",
 }
+BEGIN, END = "<!-- table -->\n", "<!-- /table -->"
 SHOWN = {"TDLG": "the paper's rows", "label rates": "label rates", "propagation": "propagation"}
 
 
@@ -65,3 +72,20 @@ def leakage_table(rows: pl.DataFrame) -> str:
             values = ["not run" if cell is None else f"{100 * cell['mean']:.1f}" for cell in cells]
             lines.append(f"| {task}, {shown} | " + " | ".join(values) + " |")
     return "\n".join(lines)
+
+
+def write_table(page: Path, table: str) -> None:
+    """Put the table between the marks of the page."""
+    head, mark, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (mark and end):
+        raise ReadError(f"{page} has no place for the table: a line {BEGIN.strip()!r} and a line {END!r}.")
+    new = page.with_suffix(".new")
+    new.write_text(f"{head}{mark}{table}\n{end}{tail}", encoding="utf-8")
+    new.replace(page)
+
+
+if __name__ == "__main__":
+    rows_file, page_file = map(Path, sys.argv[1:])
+    measured = run_leakage(rows_file, lambda step: print(step, file=sys.stderr, flush=True))
+    write_table(page_file, leakage_table(measured))

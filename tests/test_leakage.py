@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from tdlg import ReadError, TemporalEdges
+from tdlg.reproduce import leakage
+
+
+@pytest.fixture
+def small(monkeypatch):
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, 30, (2, 400))
+    edges = TemporalEdges(src, dst, rng.uniform(0, 100, 400), label=(dst + rng.integers(0, 9, 400) > 18).astype(int))
+    monkeypatch.setattr(leakage, "is_available", lambda name: name in ("bitcoinalpha", "escorts"))
+    asked = []
+    monkeypatch.setattr(leakage, "load_dataset", lambda name, **options: asked.append((name, options)) or edges)
+    return asked
+
+
+def test_table(small, tmp_path):
+    rows = leakage.run_leakage(tmp_path / "rows.csv")
+    assert small == [("bitcoinalpha", {"bipartite": None}), ("escorts", {"bipartite": True})]
+    assert len(rows) == 2 * 3 * (3 + 1 + 1)
+    table = leakage.leakage_table(rows).splitlines()
+    assert len(table) == 2 + 9
+    assert table[2].startswith("| random, the paper's rows | ")
+    assert table[2].count("not run") == 2
+    cells = [float(cell) for line in table[2:] for cell in line.split("|")[2:6] if "not run" not in cell]
+    assert len(cells) == 18
+    assert all(0 < cell <= 100 for cell in cells)
+
+
+def test_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- table -->\nold\n<!-- /table -->\nafter\n")
+    leakage.write_table(page, "| new |")
+    assert page.read_text() == "before\n<!-- table -->\n| new |\n<!-- /table -->\nafter\n"
+    page.write_text("no marks")
+    with pytest.raises(ReadError, match="no place for the table"):
+        leakage.write_table(page, "| new |")
+    assert page.read_text() == "no marks"
