@@ -1,6 +1,7 @@
 """Fitting the paper's classifier is ten times faster than with the explicit matrix, in a tenth of the memory."""
 
 import json
+import os
 import sys
 from time import perf_counter
 
@@ -8,8 +9,12 @@ import numpy as np
 from _bench import Claim, hide_labels, in_a_process_of_its_own, memory, wikielect
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_limits
 
 from tdlg import LineGraph, LineGraphClassifier, TemporalEdges
+
+N_THREADS = 2
+os.environ["TDLG_NUM_THREADS"] = str(N_THREADS)
 
 
 def objective(edges: TemporalEdges, labels: np.ndarray, coef: np.ndarray, intercept: float) -> float:
@@ -55,7 +60,9 @@ def measure(way: str) -> None:
 
 
 def main() -> None:
-    claim = Claim(f"{__doc__} wikielect, 70/30, balanced, C=1; layout, fit and predict, default threads.")
+    claim = Claim(
+        f"{__doc__} wikielect, 70/30, balanced, C=1; layout, fit and predict, {N_THREADS} threads on both sides."
+    )
     runs = {way: [in_a_process_of_its_own(__file__, way) for _ in range(3)] for way in ("operator", "matrix")}
     for way, results in runs.items():
         r = sorted(results, key=lambda run: run["seconds"])[1]
@@ -75,4 +82,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    measure(sys.argv[1]) if len(sys.argv) > 1 else main()
+    with threadpool_limits(N_THREADS):
+        measure(sys.argv[1]) if len(sys.argv) > 1 else main()

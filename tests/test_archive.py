@@ -216,6 +216,8 @@ def test_other_manifests_are_refused(change, saved):
         lambda m: estimator_of(m).update({"class": "__builtins__"}),
         lambda m: estimator_of(m).update({"class": ["LineGraphClassifier"]}),
         lambda m: estimator_of(m)["params"].update(new_in_2050=1),
+        lambda m: estimator_of(m)["fitted"].pop("intercept_") and None,
+        lambda m: estimator_of(m)["fitted"].pop("coef_") and None,
         lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "array", "member": "../x.npy", "frozen": False}),
         lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "array", "member": "manifest.json", "frozen": False}),
         lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "array", "member": "999999.npy", "frozen": False}),
@@ -271,6 +273,8 @@ def test_packed_members_are_refused(saved):
         npy(np.zeros(3)).replace(b"(3,), }  ", b"(10**9,)}"),
         npy(np.zeros(3)).replace(b"(3,), }         ", b"(99999999999,),}"),
         npy(np.zeros(2, "i4,f8")),
+        npy(np.zeros(3)).replace(b"'<f8'", b"'<U0'").replace(b"(3,), }        ", b"(1000000000,),}")[:128],
+        npy(np.zeros((1, 3))),
     ],
 )
 def test_arrays_that_are_none_are_refused(data, saved):
@@ -335,6 +339,13 @@ def test_nothing_is_unpickled(saved, monkeypatch):
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, forbidden)
     load_model(saved)
+
+
+def test_the_users_folder_is_known(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    model.save("~/model.tdlg")
+    assert same(load_model("~/model.tdlg").coef_, load_model(tmp_path / "model.tdlg").coef_)
 
 
 def test_paths_in_errors_are_those_given(tmp_path, monkeypatch):

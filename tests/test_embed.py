@@ -121,9 +121,13 @@ class TestEdgeEmbedding:
         F = EdgeEmbedding(100, scaling="sqrt", tol=1e-12).fit_transform(edges)
         np.testing.assert_allclose(F @ F.T, explicit(edges).toarray(), atol=1e-7)
 
-    def test_fit_transform_is_the_embedding(self):
+    def test_what_fit_transform_gives_is_the_callers_own(self):
         model = EdgeEmbedding(4, random_state=0)
-        assert model.fit_transform(network()) is model.embedding_
+        rows = model.fit_transform(network())
+        np.testing.assert_array_equal(rows, model.embedding_)
+        placed = model.transform(network())
+        rows *= 1000
+        np.testing.assert_array_equal(model.transform(network()), placed)
 
     def test_signs_do_not_hang_on_the_seed(self, route):
         one, other = (EdgeEmbedding(6, tol=1e-10, random_state=seed).fit_transform(route) for seed in (0, 1))
@@ -161,7 +165,7 @@ class TestLanczos:
         part, copies = network(100), np.repeat(np.arange(24) * 1000, 100)
         edges = TemporalEdges(np.tile(part.src, 24) + copies, np.tile(part.dst, 24) + copies, np.tile(part.time, 24))
         H = LineGraph(edges)
-        values, vectors, converged = top_eigenpairs(H, k, 1e-8, np.random.RandomState(0))
+        values, vectors, converged = top_eigenpairs(H, k, 1e-8, np.random.default_rng(0))
         assert converged
         np.testing.assert_allclose(values, np.repeat(np.linalg.eigvalsh(explicit(part).toarray())[::-1], 24)[:k])
         np.testing.assert_allclose(H @ vectors, vectors * values, atol=1e-8 * values[0])
@@ -169,13 +173,13 @@ class TestLanczos:
     def test_a_space_that_ends_early(self):
         """A star without decay is a matrix of ones plus the identity: random vectors must go on."""
         H = LineGraph(TemporalEdges(np.zeros(2000, int), np.arange(1, 2001), np.arange(2000)), decay=NoDecay())
-        values, vectors, converged = top_eigenpairs(H, 40, 1e-10, np.random.RandomState(0))
+        values, vectors, converged = top_eigenpairs(H, 40, 1e-10, np.random.default_rng(0))
         assert converged
         np.testing.assert_allclose(values, [2001] + [1] * 39)
         np.testing.assert_allclose(vectors.T @ vectors, np.eye(40), atol=1e-12)
 
     def test_orthonormal_whatever_the_condition(self):
-        rng = np.random.RandomState(0)
+        rng = np.random.default_rng(0)
         W = rng.normal(size=(500, 6)) @ np.diag([1e3, 1, 1e-4, 1e-9, 0, 0])
         basis = np.linalg.qr(rng.normal(size=(500, 20)))[0]
         W -= basis @ (basis.T @ W)
@@ -249,6 +253,12 @@ class TestLandmarkFeatures:
         model = LandmarkFeatures(2, sampling="resistance", decay=NoDecay(), random_state=0).fit(edges)
         assert 3 in model.landmarks_
         assert len(model.landmarks_) == 2
+
+    def test_the_whole_graph_is_not_needed(self, monkeypatch):
+        edges = network()
+        model = LandmarkFeatures(5, random_state=0).fit(edges)
+        monkeypatch.setattr(LandmarkFeatures, "_graph", lambda self, rows: pytest.fail("made a graph of all edges"))
+        assert model.transform(edges[:3]).shape == (3, 5)
 
     def test_sampling_is_checked(self):
         with pytest.raises(ParameterError, match="'sampling' parameter of LandmarkFeatures"):
@@ -327,6 +337,27 @@ class TestAllTransformers:
         with pytest.raises(ParameterError, match=f"'n_components' parameter of {transformer.__name__}"):
             transformer(n_components).fit(network())
 
+    @pytest.mark.parametrize(("name", "value"), [("decay", 3.0), ("decay", Gaussian), ("n_threads", 0)])
+    def test_the_graph_is_checked(self, transformer, name, value):
+        with pytest.raises(ParameterError, match=f"'{name}' parameter of {transformer.__name__}"):
+            transformer(**{name: value}).fit(network())
+
+    def test_threads_change_nothing_but_rounding(self, transformer):
+        edges = network()
+        one, two = (dense(transformer(5, n_threads=n, random_state=0).fit_transform(edges)) for n in (1, 2))
+        np.testing.assert_allclose(one, two, atol=1e-8)
+
+    @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+    def test_a_generator_as_seed(self, transformer, make):
+        one, same = (dense(transformer(5, random_state=make(3)).fit_transform(network())) for _ in range(2))
+        np.testing.assert_array_equal(one, same)
+
+    def test_nothing_but_zeros(self, transformer):
+        decay = Mixture([Gaussian(1.0), Gaussian(1.0)], weights=[1.0, -1.0])
+        model = transformer(3, decay=decay, random_state=0)
+        assert np.isfinite(dense(model.fit_transform(network(100)))).all()
+        assert np.isfinite(dense(model.transform(network(100)))).all()
+
     def test_normalization_is_checked(self, transformer):
         with pytest.raises(ParameterError, match="'normalization' parameter"):
             transformer(normalization="rows").fit(network())
@@ -398,9 +429,10 @@ class TestEffectiveResistances:
     def test_no_edges(self):
         assert effective_resistances(network()[:0]).shape == (0,)
 
-    def test_a_seed_decides(self):
+    @pytest.mark.parametrize("make", [int, np.random.default_rng])
+    def test_a_seed_decides(self, make):
         edges = network(9000, 5000)
-        one, same = (effective_resistances(edges, tol=0.5, random_state=3) for _ in range(2))
+        one, same = (effective_resistances(edges, tol=0.5, random_state=make(3)) for _ in range(2))
         np.testing.assert_array_equal(one, same)
 
     def test_what_does_not_converge_says_so(self, monkeypatch):
@@ -446,6 +478,12 @@ class TestNodeEmbeddings:
     def test_shapes(self, Y):
         with pytest.raises(ParameterError, match="one row for each of the 400 edges"):
             node_embeddings(network(), Y)
+
+    def test_only_edges_and_numbers(self):
+        with pytest.raises(ParameterError, match=r"must be TemporalEdges\. Got ndarray"):
+            node_embeddings(np.zeros((3, 3)), np.zeros((3, 2)))
+        with pytest.raises(ParameterError, match="of numbers"):
+            node_embeddings(network(), [["a"]] * 400)
 
     def test_aggregate(self):
         with pytest.raises(ParameterError, match="'mean' or 'sum'"):

@@ -1,6 +1,4 @@
 import datetime
-import sys
-import types
 
 import numpy as np
 import polars as pl
@@ -143,6 +141,15 @@ class TestTop:
         assert sorted(table[["src", "dst"]].rows()) == sorted(map(tuple, pairs))
         assert dict(zip(table["src"], table["seen"], strict=True)) == {3: True, 37: True, -1: False}
 
+    def test_columns_of_a_frame_have_names(self):
+        table = fitted().top(candidates=pl.DataFrame({"dst": [4], "other": ["x"], "src": [3]}))
+        assert table.row(0)[:2] == (3, 4)
+
+    def test_tuples_as_ids(self):
+        edges = TemporalEdges([("a", 1), ("b", 2)] * 5, [("b", 2), ("a", 1)] * 5, range(10))
+        table = fitted(edges).top(candidates=[[("a", 1), ("b", 2)]])
+        assert table.row(0)[:2] == (("a", 1), ("b", 2))
+
     def test_given_edges_keep_their_times(self):
         candidates = TemporalEdges([3, 3], [4, 4], [7.5, 90.0])
         table = fitted().top(candidates=candidates)
@@ -203,10 +210,19 @@ class TestTies:
         with pytest.raises(ParameterError, match="none of their nodes"):
             fitted().top(candidates=[[-1, -2], [-3, -4]])
 
-    def test_equal_rows_that_are_not_zero_are_a_fair_tie(self):
-        edges = TemporalEdges(["a", "b"] * 5, ["b", "a"] * 5, range(10))
-        table = fitted(edges).top(candidates=[["a", "b"], ["b", "a"]])
-        assert table["score"][0] == pytest.approx(table["score"][1])
+    def test_a_pair_and_its_reverse_are_as_likely(self):
+        """The seen one comes first; of two seen ones, or two unseen ones, the one that was given first."""
+        model = fitted(decay=Gaussian(3.0))
+        pairs = sorted({tuple(pair) for pair in zip(model.edges_.src.tolist(), model.edges_.dst.tolist(), strict=True)})
+        both = [pair for u, v in pairs for pair in ((v, u), (u, v))]
+        table = model.top(len(both), at=50.0, candidates=both)
+        place = {pair: k for k, pair in enumerate(table[["src", "dst"]].rows())}
+        score, seen = (dict(zip(place, table[name], strict=True)) for name in ("score", "seen"))
+        assert (np.diff(table["score"]) <= 0).all()
+        for u, v in pairs:
+            assert score[u, v] == score[v, u]
+            first = (u, v) if seen[u, v] > seen[v, u] else (v, u)
+            assert place[first] == min(place[u, v], place[v, u])
 
 
 class TestWhatIsRefused:
@@ -218,7 +234,11 @@ class TestWhatIsRefused:
             ({"at": "2020-01-01"}, "'at' parameter of top must be a number.*'2020-01-01'"),
             ({"at": float("nan")}, "'at' parameter of top must be a number.*nan"),
             ({"at": -1000}, "before the first of the fitted edges"),
-            ({"candidates": [[1, 2, 3]]}, r"two columns src and dst. Got shape \(1, 3\)"),
+            ({"candidates": [[1, 2, 3]]}, r"two columns src and dst. Got \[1, 2, 3\]"),
+            ({"candidates": np.zeros((2, 3))}, r"two columns src and dst. Got shape \(2, 3\)"),
+            ({"candidates": pl.DataFrame({"a": [1]})}, r"Got the columns \['a'\]"),
+            ({"candidates": ["ab", "cd"]}, "Got 'ab'"),
+            ({"candidates": "abc"}, "Got 'abc'"),
             ({"candidates": np.empty((0, 2))}, "no candidates"),
             ({"candidates": network()[:0]}, "no candidates"),
         ],
@@ -232,7 +252,10 @@ class TestWhatIsRefused:
         with pytest.raises(ParameterError, match=r"must be a datetime.*Got 5"):
             fitted(edges).top(at=5)
 
-    @pytest.mark.parametrize(("name", "value"), [("method", "x"), ("decay", 3.0), ("C", -1), ("random_state", "x")])
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("method", "x"), ("decay", 3.0), ("C", -1), ("C", np.inf), ("n_threads", 0), ("random_state", "x")],
+    )
     def test_parameters(self, name, value):
         with pytest.raises(ParameterError, match=f"The '{name}' parameter.*Got {value!r} instead"):
             LinkPredictor().set_params(**{name: value}).fit(network())
@@ -246,12 +269,3 @@ class TestWhatIsRefused:
         with pytest.raises(ParameterError, match=r"all 600 edges have the same time.*bandwidth=.*NoDecay"):
             fitted(edges)
         assert fitted(edges, decay=NoDecay()).top(3).height == 3
-
-
-def test_save_delegates(monkeypatch):
-    saved = []
-    persist = types.SimpleNamespace(save_model=lambda *arguments: saved.append(arguments))
-    monkeypatch.setitem(sys.modules, "tdlg.persist.model", persist)
-    model = LinkPredictor()
-    model.save("file")
-    assert saved == [(model, "file")]

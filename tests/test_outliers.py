@@ -1,6 +1,4 @@
 import pickle
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -230,6 +228,7 @@ class TestEdgeCases:
             ("method", "propagation2"),
             ("decay", 3.0),
             ("C", 0),
+            ("n_threads", 0),
             ("cv", 1),
             ("contamination", 0.0),
             ("contamination", 0.6),
@@ -245,12 +244,3 @@ class TestEdgeCases:
     def test_the_methods_are_named(self):
         with pytest.raises(ParameterError, match=r"one of \['rows'\]"):
             EdgeOutlierDetector("trees").fit(TemporalEdges(*network()))
-
-
-def test_save_delegates(monkeypatch):
-    saved = []
-    persist = types.SimpleNamespace(save_model=lambda *arguments: saved.append(arguments))
-    monkeypatch.setitem(sys.modules, "tdlg.persist.model", persist)
-    detector = EdgeOutlierDetector()
-    detector.save("file")
-    assert saved == [(detector, "file")]

@@ -9,6 +9,7 @@ from datetime import date, timedelta
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -124,6 +125,7 @@ def test_durations_come_back(bandwidth, path):
     assert same(loaded.predict_proba(edges), model.predict_proba(edges))
 
 
+@pytest.mark.filterwarnings("ignore:The solver stopped")
 def test_a_loaded_model_goes_on(path):
     edges = made_edges()
     model = LineGraphClassifier(bandwidth=20.0, warm_start=True, max_iter=3).fit(edges)
@@ -404,6 +406,13 @@ def test_what_cannot_be_saved_is_named(value, words, path):
     assert os.listdir(path.parent) == [path.name]
 
 
+def test_what_scikit_learn_routes_is_not_saved(path):
+    edges = made_edges()
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LineGraphClassifier(bandwidth=20.0).set_fit_request(sample_weight=True).fit(edges)
+    assert same(reloaded(model, path).predict_proba(edges), model.predict_proba(edges))
+
+
 def test_an_unfitted_model_is_refused(path):
     with pytest.raises(NotFittedError, match="LineGraphClassifier is not fitted"):
         LineGraphClassifier().save(path)
@@ -425,8 +434,9 @@ def test_a_missing_folder_is_named(model, tmp_path):
 
 @pytest.mark.parametrize("path", [3, None, b"bytes"])
 def test_a_path_is_a_path(path, model):
-    with pytest.raises(ParameterError, match="'path' must be a string or a Path"):
-        model.save(path)
+    for use in (model.save, load_model):
+        with pytest.raises(ParameterError, match="'path' must be a string or a Path"):
+            use(path)
 
 
 def test_a_folder_is_no_file(model, tmp_path):

@@ -40,7 +40,7 @@ def as_ids(values: Any, name: str) -> Column:
     if not isinstance(column, np.ndarray):
         return column
     if column.dtype.kind == "f":
-        return _whole(column)
+        return _whole(column, name)
     if column.dtype.kind == "u":
         return _signed(column)
     if column.dtype.kind == "i":
@@ -81,11 +81,17 @@ def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(parts)
 
 
-def _whole(column: NDArray[Any]) -> NDArray[Any]:
-    within = np.abs(column) < 2.0**63
-    if within.all() and (column == np.floor(column)).all():
-        return converted(column, np.int64)
-    return column
+def _whole(column: NDArray[Any], name: str) -> NDArray[Any]:
+    """Whole floats as integers; those so large that floats cannot tell neighbours apart are refused."""
+    large = np.abs(column) >= 2.0 ** (np.finfo(column.dtype).nmant + 1)
+    if large.any():
+        row = int(np.argmax(large))
+        raise bad_row(
+            f"The '{name}' has the id {column[row]!s} in {{row}}, beyond what {column.dtype} holds exactly: distinct ids "
+            f"may have become one. Pass ids as integers or strings.",
+            row,
+        )
+    return converted(column, np.int64) if (column == np.floor(column)).all() else column
 
 
 def _signed(column: NDArray[Any]) -> NDArray[Any]:

@@ -8,14 +8,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from tdlg.decay import Decay
-from tdlg.embed.features import EdgeFeatures, check_choice, flip_signs, n_resolved
+from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
 from tdlg.embed.lanczos import top_eigenpairs
-from tdlg.exceptions import ParameterError
+from tdlg.estimator import check_choice, check_number
 from tdlg.linegraph import Normalization
+from tdlg.sampling.index import as_generator
 
 __all__ = ["EdgeEmbedding"]
 
@@ -44,6 +43,8 @@ class EdgeEmbedding(EdgeFeatures):
     tol
         The largest residual |H v - eigenvalue * v|, in units of the largest |eigenvalue|. A fitted edge that is transformed
         again differs by about `tol` times the largest eigenvalue over that of the column.
+    n_threads
+        Threads of a product; every core when not given.
     random_state
         Of the vectors to start from; the answer depends on it only as far as `tol` lets it.
 
@@ -86,6 +87,7 @@ class EdgeEmbedding(EdgeFeatures):
         normalization: Normalization | None = None,
         scaling: Scaling | None = None,
         tol: float = 1e-6,
+        n_threads: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -93,6 +95,7 @@ class EdgeEmbedding(EdgeFeatures):
         self.normalization = normalization
         self.scaling = scaling
         self.tol = tol
+        self.n_threads = n_threads
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> EdgeEmbedding:
@@ -105,9 +108,9 @@ class EdgeEmbedding(EdgeFeatures):
         y
             Ignored.
         """
-        check_choice(self, "scaling", tuple(_POWERS))
-        _check_tol(self.tol)
-        H, rng = self._fit_edges(X), check_random_state(self.random_state)
+        check_choice("EdgeEmbedding", "scaling", self.scaling, tuple(_POWERS))
+        check_number("EdgeEmbedding", "tol", self.tol, below=1)
+        H, rng = self._fit_edges(X), as_generator(self.random_state)
         values, vectors, converged = top_eigenpairs(H, min(self.n_components, H.shape[0]), self.tol, rng)
         if not converged:
             warnings.warn(f"The eigenvectors did not reach tol={self.tol}; raise it.", ConvergenceWarning, stacklevel=2)
@@ -118,24 +121,14 @@ class EdgeEmbedding(EdgeFeatures):
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """Find the eigenvectors, and give the rows of the fitted edges."""
-        return self.fit(X).embedding_
+        return self.fit(X).embedding_.copy()
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Place edges among the fitted ones.
-
-        Parameters
-        ----------
-        X
-            Edges, fitted or new.
-        """
-        check_is_fitted(self)
-        return self._graph(self._edges(X, reset=False)) @ (self.embedding_ / self.eigenvalues_)
+    def _weights(self) -> NDArray[np.float64]:
+        return self.embedding_ * inverted(self.eigenvalues_)
 
     def _scales(self) -> NDArray[np.float64]:
         scales: NDArray[np.float64] = np.abs(self.eigenvalues_) ** _POWERS[self.scaling]
         return scales
 
-
-def _check_tol(tol: float) -> None:
-    if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not 0 < tol < 1:
-        raise ParameterError(f"The 'tol' parameter of EdgeEmbedding must be between 0 and 1. Got {tol!r} instead.")
+    def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"embedding_": (len(self.edges_), self.n_components_), "eigenvalues_": (self.n_components_,)}

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from tdlg.decay import Decay
-from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator
-from tdlg.exceptions import ParameterError
-from tdlg.linegraph import LineGraph, Normalization, NormalizedLineGraph
+from tdlg.estimator import EdgesEstimator, check_count
+from tdlg.linegraph import LineGraph, NormalizedLineGraph
 
-__all__ = ["EdgeFeatures", "check_choice", "check_count", "flip_signs", "n_resolved"]
+__all__ = ["EdgeFeatures", "flip_signs", "inverted", "n_resolved"]
 
 
 class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Edges to columns of numbers, made from products with H(edges, fitted edges)."""
 
     n_components: int
-    decay: Decay | None
-    normalization: Normalization | None
-    edges_: TemporalEdges
-    decay_: Decay
     n_components_: int
 
     def _fit_edges(self, X: Any) -> LineGraph | NormalizedLineGraph:
         """Keep the edges, and freeze the decay on their times; gives their line graph."""
-        check_count(self, "n_components", 1)
-        check_choice(self, "normalization", (None, "spectral", "edge"))
+        check_count(type(self).__name__, "n_components", self.n_components, 1)
+        self._check_graph()
         self.edges_ = self._edges(X, reset=True)
         self.decay_ = LineGraph(self.edges_, decay=self.decay).decay
         return self._graph(self.edges_)
 
-    def _graph(self, rows: TemporalEdges) -> LineGraph | NormalizedLineGraph:
-        """H(rows, fitted edges), normalised where asked for."""
-        H = LineGraph(rows, self.edges_, decay=self.decay_)
-        return H if self.normalization is None else H.normalized(self.normalization)
+    def transform(self, X: Any) -> Any:
+        """Give the columns of edges.
+
+        Parameters
+        ----------
+        X
+            Edges, fitted or new.
+        """
+        check_is_fitted(self)
+        return self._graph(self._edges(X, reset=False)) @ self._weights()
+
+    def _weights(self) -> NDArray[np.float64]:
+        """What rows of the line graph are multiplied by."""
+        raise NotImplementedError
 
     @property
     def _n_features_out(self) -> int:
@@ -60,20 +63,6 @@ def n_resolved(values: NDArray[np.float64], tol: float) -> int:
     return max(1, int(np.count_nonzero(sizes > tol * sizes[0])))
 
 
-def check_count(estimator: Any, name: str, least: int) -> None:
-    """Refuse a parameter that is not a whole number of at least `least`."""
-    value = getattr(estimator, name)
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ParameterError(
-            f"The {name!r} parameter of {type(estimator).__name__} must be a whole number, at least {least}. "
-            f"Got {value!r} instead."
-        )
-
-
-def check_choice(estimator: Any, name: str, choices: tuple[str | None, ...]) -> None:
-    """Refuse a parameter that is none of the choices."""
-    value = getattr(estimator, name)
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise ParameterError(
-            f"The {name!r} parameter of {type(estimator).__name__} must be one of {list(choices)}. Got {value!r} instead."
-        )
+def inverted(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 / values, and 0 where a value is 0."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values != 0)

@@ -32,7 +32,7 @@ class Eigenpairs(NamedTuple):
     converged: bool
 
 
-def top_eigenpairs(H: LinearOperator, k: int, tol: float, rng: np.random.RandomState) -> Eigenpairs:
+def top_eigenpairs(H: LinearOperator, k: int, tol: float, rng: np.random.Generator) -> Eigenpairs:
     """Find eigenpairs with |H v - l v| <= tol * the largest |l|; k is at most the size of H.
 
     A basis grown from 8 vectors holds 8 copies of a multiple eigenvalue and no more. So what was found must stay the best
@@ -81,7 +81,7 @@ class _Basis:
         The inner products of what H times the last multiplied block had outside all vectors before.
     """
 
-    def __init__(self, H: LinearOperator, room: int, rng: np.random.RandomState) -> None:
+    def __init__(self, H: LinearOperator, room: int, rng: np.random.Generator) -> None:
         self.H, self.room, self.rng = H, room, rng
         self.vectors = np.empty((H.shape[0], room + BLOCK))
         self.projected = np.zeros((room, room))
@@ -163,7 +163,7 @@ def _take_away(basis: Array, W: Array) -> tuple[Array, float]:
 
 
 def orthonormal(
-    W: Array, rng: np.random.RandomState, size: float, basis: Array | None = None, error: float = 0.0
+    W: Array, rng: np.random.Generator, size: float, basis: Array | None = None, error: float = 0.0
 ) -> Array:
     """An orthonormal basis of the columns of W, orthogonal to `basis`.
 

@@ -8,13 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.decay import Decay
-from tdlg.embed.features import EdgeFeatures, check_choice
+from tdlg.embed.features import EdgeFeatures
 from tdlg.embed.resistances import effective_resistances
-from tdlg.linegraph import LineGraph, Normalization, NormalizedLineGraph
+from tdlg.estimator import check_choice
+from tdlg.linegraph import LineGraph, Normalization
+from tdlg.sampling.index import as_generator
 
 __all__ = ["LandmarkFeatures"]
 
@@ -41,6 +42,8 @@ class LandmarkFeatures(EdgeFeatures):
         None, "spectral" or "edge": see `LineGraph.normalized`. Degrees are those among all fitted edges.
     dense
         Give a numpy array instead of a scipy `csr_array`.
+    n_threads
+        Threads of a product; every core when not given.
     random_state
         Of the draw.
 
@@ -80,6 +83,7 @@ class LandmarkFeatures(EdgeFeatures):
         decay: Decay | None = None,
         normalization: Normalization | None = None,
         dense: bool = False,
+        n_threads: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -87,6 +91,7 @@ class LandmarkFeatures(EdgeFeatures):
         self.decay = decay
         self.normalization = normalization
         self.dense = dense
+        self.n_threads = n_threads
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> LandmarkFeatures:
@@ -99,9 +104,9 @@ class LandmarkFeatures(EdgeFeatures):
         y
             Ignored.
         """
-        check_choice(self, "sampling", ("uniform", "degree", "resistance"))
+        check_choice("LandmarkFeatures", "sampling", self.sampling, ("uniform", "degree", "resistance"))
         self._fit_edges(X)
-        rng = check_random_state(self.random_state)
+        rng = as_generator(self.random_state)
         self.landmarks_ = _drawn(self._odds(rng), self.n_components, rng)
         self.n_components_ = len(self.landmarks_)
         return self
@@ -116,30 +121,30 @@ class LandmarkFeatures(EdgeFeatures):
         """
         check_is_fitted(self)
         rows = self._edges(X, reset=False)
-        columns = LineGraph(rows, self.edges_[self.landmarks_], decay=self.decay_)
-        whole = self._graph(rows)
-        graph = _columns_of(whole, columns, self.landmarks_) if isinstance(whole, NormalizedLineGraph) else columns
-        matrix = graph.to_csr()
+        graph = LineGraph(rows, self.edges_[self.landmarks_], decay=self.decay_, n_threads=self.n_threads)
+        matrix = (graph if self.normalization is None else self._normalized(graph)).to_csr()
         return matrix.toarray() if self.dense else matrix
 
-    def _odds(self, rng: np.random.RandomState) -> NDArray[np.float64]:
+    def _normalized(self, columns: LineGraph) -> Any:
+        """The landmarks' columns of the normalised line graph, with the degrees of the whole."""
+        part: Any = copy(self._graph(columns.rows))
+        part.graph, part._right = columns, part._right[self.landmarks_]
+        return part
+
+    def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"landmarks_": (self.n_components_,)}
+
+    def _odds(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """What the chance of an edge is in proportion to."""
         if self.sampling == "degree":
-            return LineGraph(self.edges_, decay=self.decay_).row_sums()
+            return LineGraph(self.edges_, decay=self.decay_, n_threads=self.n_threads).row_sums()
         if self.sampling == "resistance":
             return effective_resistances(self.edges_, random_state=rng)
         return np.ones(self.edges_.n_edges)
 
 
-def _drawn(odds: NDArray[np.float64], size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
+def _drawn(odds: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A sample without replacement: the first to arrive, where each arrives at the rate of its odds."""
     with np.errstate(divide="ignore"):
         arrivals = rng.exponential(size=odds.size) / np.maximum(odds, 0.0)
     return np.sort(np.argsort(arrivals, kind="stable")[:size])
-
-
-def _columns_of(whole: NormalizedLineGraph, columns: LineGraph, at: NDArray[np.int64]) -> NormalizedLineGraph:
-    """Some columns of a normalised line graph, with the degrees of the whole."""
-    part = copy(whole)
-    part.graph, part._right = columns, whole._right[at]
-    return part

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from tdlg.decay import Decay
-from tdlg.embed.features import EdgeFeatures, check_count, flip_signs, n_resolved
+from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
 from tdlg.embed.lanczos import orthonormal
+from tdlg.estimator import check_count
 from tdlg.linegraph import Normalization
+from tdlg.sampling.index import as_generator
 
 __all__ = ["LowRankFeatures"]
 
@@ -39,6 +39,8 @@ class LowRankFeatures(EdgeFeatures):
         None, "spectral" or "edge": see `LineGraph.normalized`. "edge" may have negative eigenvalues, whose sign is dropped.
     n_iter
         Power iterations. Each brings the columns closer to the best ones, at one more product a column.
+    n_threads
+        Threads of a product; every core when not given.
     random_state
         Of the random vectors.
 
@@ -72,12 +74,14 @@ class LowRankFeatures(EdgeFeatures):
         decay: Decay | None = None,
         normalization: Normalization | None = None,
         n_iter: int = 2,
+        n_threads: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.decay = decay
         self.normalization = normalization
         self.n_iter = n_iter
+        self.n_threads = n_threads
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> LowRankFeatures:
@@ -90,30 +94,25 @@ class LowRankFeatures(EdgeFeatures):
         y
             Ignored.
         """
-        check_count(self, "n_iter", 0)
+        check_count("LowRankFeatures", "n_iter", self.n_iter, 0)
         H = self._fit_edges(X)
         width = min(self.n_components + SPARE, H.shape[0])
-        Q = _range_of(H, width, self.n_iter, check_random_state(self.random_state))
+        Q = _range_of(H, width, self.n_iter, as_generator(self.random_state))
         values, turns = np.linalg.eigh(Q.T @ (H @ Q))
         best = np.argsort(-np.abs(values), kind="stable")[: self.n_components]
         best = best[: n_resolved(values[best], RESOLVED)]
         self.n_components_ = len(best)
-        self.components_ = flip_signs(Q @ turns[:, best]) / np.sqrt(np.abs(values[best]))
+        self.components_ = flip_signs(Q @ turns[:, best]) * np.sqrt(inverted(np.abs(values[best])))
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Give the rows of edges.
+    def _weights(self) -> NDArray[np.float64]:
+        return self.components_
 
-        Parameters
-        ----------
-        X
-            Edges, fitted or new.
-        """
-        check_is_fitted(self)
-        return self._graph(self._edges(X, reset=False)) @ self.components_
+    def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"components_": (len(self.edges_), self.n_components_)}
 
 
-def _range_of(H: LinearOperator, width: int, n_iter: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+def _range_of(H: LinearOperator, width: int, n_iter: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """An orthonormal basis of H^(n_iter + 1) times random vectors."""
     Q = rng.normal(size=(H.shape[0], width))
     for _ in range(n_iter + 1):

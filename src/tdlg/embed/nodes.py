@@ -64,12 +64,17 @@ def _incidence(edges: TemporalEdges) -> csr_array:
 
 
 def _check(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
+    if not isinstance(edges, TemporalEdges):
+        raise ParameterError(
+            f"The 'edges' parameter of node_embeddings must be TemporalEdges. Got {type(edges).__name__} instead: wrap "
+            "columns as TemporalEdges(src, dst, time)."
+        )
     if aggregate not in ("mean", "sum"):
         raise ParameterError(
             f"The 'aggregate' parameter of node_embeddings must be 'mean' or 'sum'. Got {aggregate!r} instead."
         )
-    if Y.ndim != 2 or Y.shape[0] != edges.n_edges:
+    if Y.ndim != 2 or Y.shape[0] != edges.n_edges or Y.dtype.kind not in "biuf":
         raise ParameterError(
-            f"The 'Y' parameter of node_embeddings must have one row for each of the {edges.n_edges} edges. "
-            f"Got the shape {Y.shape} instead."
+            f"The 'Y' parameter of node_embeddings must have one row for each of the {edges.n_edges} edges, of "
+            f"numbers. Got the shape {Y.shape} of {Y.dtype} instead."
         )

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import check_number
 from tdlg.exceptions import ParameterError
+from tdlg.sampling.index import as_generator
 
 __all__ = ["effective_resistances"]
 
@@ -65,7 +66,7 @@ def effective_resistances(edges: TemporalEdges, *, tol: float = 0.1, random_stat
     laplacian = _laplacian(src, dst, n_nodes)
     if n_nodes <= DENSE_NODES:
         return _exact(laplacian, src, dst)
-    return _projected(laplacian, src, dst, int(np.ceil(2 / tol**2)), check_random_state(random_state))
+    return _projected(laplacian, src, dst, int(np.ceil(2 / tol**2)), as_generator(random_state))
 
 
 def _laplacian(src: NDArray[np.intp], dst: NDArray[np.intp], n_nodes: int) -> csr_array:
@@ -85,7 +86,7 @@ def _exact(laplacian: csr_array, src: NDArray[np.intp], dst: NDArray[np.intp]) -
 
 
 def _projected(
-    laplacian: csr_array, src: NDArray[np.intp], dst: NDArray[np.intp], n_systems: int, rng: np.random.RandomState
+    laplacian: csr_array, src: NDArray[np.intp], dst: NDArray[np.intp], n_systems: int, rng: np.random.Generator
 ) -> Array:
     """With y = P q for random signs q: the sum of y^2, over the sum of y^2 and (q - y)^2."""
     within, outside = np.zeros(src.size), np.zeros(src.size)
@@ -146,7 +147,4 @@ def _check(edges: TemporalEdges, tol: float) -> None:
         raise ParameterError(
             f"The 'edges' parameter of effective_resistances must be TemporalEdges. Got {type(edges).__name__} instead."
         )
-    if isinstance(tol, bool) or not isinstance(tol, (int, float)) or not 0 < tol < 1:
-        raise ParameterError(
-            f"The 'tol' parameter of effective_resistances must be between 0 and 1. Got {tol!r} instead."
-        )
+    check_number("effective_resistances", "tol", tol, below=1)

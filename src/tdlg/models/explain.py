@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError
+from tdlg.estimator import check_count
 from tdlg.layout import own_columns
 
 if TYPE_CHECKING:
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
 
     from tdlg.models.rows import LineGraphClassifier
 
-__all__ = ["explain_rows"]
+__all__ = ["as_series", "explain_rows"]
 
 
 def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5) -> pl.DataFrame:
     """The fitted interactions that moved each decision value most.
 
-    The decision value of an edge is a sum over the fitted edges j, of H_ij * coef_j, and the intercept. With more than two
-    classes, it is the score of the predicted class.
+    The decision value of an edge is a sum over the fitted edges j, of H_ij * coef_j, and the intercept. With two classes it
+    speaks for the second, where it is above 0; with more, it is the score of the predicted class.
 
     Parameters
     ----------
@@ -36,9 +37,10 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     Returns
     -------
     polars.DataFrame
-        Columns edge (position in `edges`), part ("interaction", "itself" where that is the fitted edge that is explained,
-        "others", "intercept"), position (of the interaction among the fitted edges), src, dst, time, label, proximity
-        (H_ij) and contribution. The contributions of one edge add up to its decision value.
+        Columns edge (position in `edges`), class (that the decision value speaks for), part ("interaction", "itself" where
+        that is the fitted edge that is explained, "others", "intercept"), position (of the interaction among the fitted
+        edges), src, dst, time, label, proximity (H_ij) and contribution. The contributions of one edge add up to its
+        decision value.
 
     Examples
     --------
@@ -46,42 +48,55 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     >>> edges = TemporalEdges(["a", "b", "c"], ["x", "x", "y"], [1, 2, 3], label=[1, 1, 0])
     >>> table = LineGraphClassifier(bandwidth=5.0).fit(edges).explain(edges[:1], top=1)
     >>> table["part"].to_list()
-    ['interaction', 'others', 'intercept']
+    ['itself', 'others', 'intercept']
     """
     import polars as pl
 
-    if not (isinstance(top, (int, np.integer)) and top >= 1):
-        raise ParameterError(f"The 'top' parameter of explain must be a whole number, at least 1. Got {top!r} instead.")
-    graph = model._graph(edges)
+    check_count("explain", "top", top, 1)
+    graph, fitted = model._graph(edges), model.edges_
     scores = model.decision_function(edges)
     outputs = np.zeros(len(edges), int) if scores.ndim == 1 else scores.argmax(axis=1)
-    fitted = model.edges_
     own = own_columns(edges, fitted)
     lines = [line for i in range(len(edges)) for line in _lines(model, graph, i, int(outputs[i]), own[i], top)]
-    positions = np.array([line[2] for line in lines], int)
-    named = positions >= 0
+    edge, part, at, proximity, contribution = zip(*lines, strict=True) if lines else ((),) * 5
+    position = np.array(at, int)
+    named = position >= 0
 
-    def column(values: Any) -> list[Any]:
-        taken = values[np.where(named, positions, 0)]
-        taken = (
-            taken.astype("datetime64[us]") if taken.dtype.kind == "M" else taken
-        ).tolist()  # ns would become numbers
-        return [value if keep else None for value, keep in zip(taken, named, strict=True)]
+    def column(values: NDArray[Any]) -> pl.Series:
+        return as_series(values[np.where(named, position, 0)] if lines else values[:0], named)
 
+    classes = model.classes_[outputs + (scores.ndim == 1)]
     return pl.DataFrame(
         {
-            "edge": [line[0] for line in lines],
-            "part": [line[1] for line in lines],
-            "position": [int(p) if keep else None for p, keep in zip(positions, named, strict=True)],
+            "edge": pl.Series(edge, dtype=pl.Int64),
+            "class": as_series(classes[np.array(edge, int)]),
+            "part": pl.Series(part, dtype=pl.String),
+            "position": as_series(position, named),
             "src": column(fitted.src),
             "dst": column(fitted.dst),
             "time": column(fitted.time),
             "label": column(model.labels_),
-            "proximity": [line[3] for line in lines],
-            "contribution": [line[4] for line in lines],
-        },
-        strict=False,
+            "proximity": pl.Series(proximity, dtype=pl.Float64),
+            "contribution": pl.Series(contribution, dtype=pl.Float64),
+        }
     )
+
+
+def as_series(values: NDArray[Any], keep: NDArray[np.bool_] | None = None) -> pl.Series:
+    """Ids, times or labels as a column of a frame, null where they are not kept; ids of mixed kinds stay objects."""
+    import polars as pl
+
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[us]")  # of nanoseconds, a list has numbers
+    listed = values.tolist()
+    if keep is not None:
+        listed = [value if kept else None for value, kept in zip(listed, keep, strict=True)]
+    types: dict[Any, Any] = {"b": pl.Boolean, "i": pl.Int64, "f": pl.Float64, "M": pl.Datetime("us")}
+    found = set(map(type, listed)) - {type(None)}
+    plain = (
+        pl.String if found <= {str} else pl.Boolean if found == {bool} else pl.Int64 if found == {int} else pl.Object
+    )
+    return pl.Series(listed, dtype=types.get(values.dtype.kind, plain))
 
 
 def _lines(
@@ -91,7 +106,10 @@ def _lines(
     row = graph.row(i)
     contributions = row.data * model.coef_[output, row.indices]
     order = np.argsort(-np.abs(contributions), kind="stable")
-    named = [(i, "interaction", int(row.indices[j]), float(row.data[j]), float(contributions[j])) for j in order[:top]]
+    named = [
+        (i, "itself" if at == own else "interaction", int(at), float(row.data[j]), float(contributions[j]))
+        for j, at in zip(order[:top], row.indices[order[:top]], strict=True)
+    ]
     return [
         *named,
         (i, "others", -1, None, float(contributions[order[top:]].sum())),

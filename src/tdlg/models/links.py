@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg._columns.frames import eager_frame
 from tdlg._columns.times import as_times
 from tdlg.decay import Decay, Gaussian
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator
+from tdlg.estimator import EdgesEstimator, check_choice, check_count, check_number
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph import LineGraph
+from tdlg.models.explain import as_series
 from tdlg.models.rows import LineGraphClassifier
 from tdlg.sampling.candidates import candidate_pairs
 from tdlg.sampling.index import concatenate_edges, edge_index
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["LinkPredictor", "check_enough", "check_parameters"]
 
 METHODS = ("rows",)
-TOL, SHARE_OF_FIRST_GRADIENT = 1e-4, 0.03  # where the solver stops, see `_tol`
 
 
 class LinkPredictor(EdgesEstimator, BaseEstimator):
@@ -114,21 +116,10 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         self.decay_ = (Gaussian() if self.decay is None else self.decay).freeze(edges)
         both = concatenate_edges(edges, shuffled_edges(edges, self.random_state))
         is_real = np.repeat([1, 0], len(edges))
-        tol = self._tol(both, is_real)
-        classifier = LineGraphClassifier(self.decay_, C=self.C, tol=tol, n_threads=self.n_threads)
+        classifier = LineGraphClassifier(self.decay_, C=self.C, n_threads=self.n_threads)
         self.model_ = classifier.fit(both, is_real)
         self.edges_, self.classes_ = edges, self.model_.classes_
         return self
-
-    def _tol(self, both: TemporalEdges, is_real: NDArray[np.int64]) -> float:
-        """The solver's tolerance: scikit-learn's, or a smaller one where the network is large and sparse.
-
-        That rule is about a mean over all edges, and a coefficient is moved by the few around its own: with many edges it
-        would be met before the first step.
-        """
-        gradient = LineGraph(both, decay=self.decay_, n_threads=self.n_threads) @ (0.5 - is_real)
-        first = float(np.abs(gradient).max()) / len(both)
-        return min(TOL, SHARE_OF_FIRST_GRADIENT * first) or TOL
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The log of the odds that each edge is real and not shuffled, (n_edges,)."""
@@ -151,16 +142,17 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
             The time, a number or a datetime as the fitted edges have; that of the last one when not given. Nothing later
             makes a pair a candidate or seen.
         candidates
-            The edges to choose from: a 2-D array or dataframe with the columns src and dst, or `TemporalEdges`, which have
-            times of their own. When not given, for each of the 1,000 sources that acted last at most 100 destinations: met
-            before (the 50 latest), two steps away (the 30 latest) and popular now (20); see
+            The edges to choose from: pairs, as a 2-D array, a list or a dataframe with the columns src and dst, or
+            `TemporalEdges`, which have times of their own. When not given, for each of the 1,000 sources that acted last at
+            most 100 destinations: met before (the 50 latest), two steps away (the 30 latest) and popular now (20); see
             `tdlg.sampling.candidates.candidate_pairs`.
 
         Returns
         -------
         polars.DataFrame
             Columns src, dst, time, score (the probability to be real, see `predict_proba`) and seen (whether this pair was
-            there at that time or before), the most likely first.
+            there at that time or before), the most likely first; of those as likely, such as a pair and its reverse, the
+            seen before the others, and else in the order of the candidates.
 
         Raises
         ------
@@ -168,16 +160,25 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
             If no candidate is near enough in time to any fitted edge of its nodes to tell one from another.
         """
         check_is_fitted(self)
-        _check_k(k)
+        check_count("top", "k", k, 1)
         edges = self._candidates(at, candidates)
-        scores = self.decision_function(edges)
+        first, row = self._distinct_rows(edges)
+        scores = self.decision_function(edges[first])[row]
         self._check_told_apart(edges)
-        best = np.argsort(-scores, kind="stable")[:k]
-        return _as_frame(
-            edges[best],
-            score=self.predict_proba(edges[best])[:, 1],
-            seen=edge_index(self.edges_).seen_by(edges[best]),
-        )
+        seen = edge_index(self.edges_).seen_by(edges)
+        best = np.lexsort((~seen, -scores))[:k]
+        return _as_frame(edges[best], score=expit(scores[best]), seen=seen[best])
+
+    def _distinct_rows(self, edges: TemporalEdges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first edge of each row of the line graph, and the row of each edge: an edge has that of its reverse.
+
+        One score a row, so that rounding does not choose among edges that are as likely.
+        """
+        ends = np.sort(self.model_.edges_.codes_of(edges), axis=0).astype(np.int64)
+        pair = np.unique(ends[0] * (self.model_.edges_.n_nodes + 1) + ends[1], return_inverse=True)[1]
+        times, time = np.unique(edges.ticks, return_inverse=True)
+        _, first, row = np.unique(pair * len(times) + time, return_index=True, return_inverse=True)
+        return first, row
 
     def _candidates(self, at: Any, candidates: Any) -> TemporalEdges:
         """The candidates as edges with a time each."""
@@ -219,19 +220,11 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse a method, decay or C that there is not."""
-    name = type(estimator).__name__
-    if estimator.method not in METHODS:
-        raise ParameterError(
-            f"The 'method' parameter of {name} must be one of {list(METHODS)}. Got {estimator.method!r} instead."
-        )
-    if not isinstance(estimator.decay, Decay | None):
-        raise ParameterError(
-            f"The 'decay' parameter of {name} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
-            f"Got {estimator.decay!r} instead."
-        )
-    if not (isinstance(estimator.C, (int, float, np.number)) and estimator.C > 0):
-        raise ParameterError(f"The 'C' parameter of {name} must be a positive number. Got {estimator.C!r} instead.")
+    """Refuse a method, decay, C or number of threads that there is not."""
+    owner = type(estimator).__name__
+    check_choice(owner, "method", estimator.method, METHODS)
+    check_number(owner, "C", estimator.C)
+    estimator._check_graph()
 
 
 def check_enough(estimator: Any, edges: TemporalEdges) -> None:
@@ -244,11 +237,6 @@ def check_enough(estimator: Any, edges: TemporalEdges) -> None:
 
 
 # ---- what `top` is asked
-
-
-def _check_k(k: Any) -> None:
-    if not (isinstance(k, (int, np.integer)) and k >= 1):
-        raise ParameterError(f"The 'k' parameter of top must be a whole number, at least 1. Got {k!r} instead.")
 
 
 def _as_time(at: Any, fitted: TemporalEdges) -> NDArray[Any]:
@@ -276,14 +264,25 @@ def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[An
     return fitted.node_ids[src], fitted.node_ids[dst]
 
 
-def _given_pairs(candidates: Any) -> tuple[list[Any], list[Any]]:
-    table = np.asarray(candidates, dtype=object)
-    if table.ndim != 2 or table.shape[1] != 2:
+def _given_pairs(candidates: Any) -> tuple[Any, Any]:
+    """The two columns of a frame, by name where it has the names, or of an array; else the two values of each pair."""
+    if hasattr(type(candidates), "columns"):
+        frame = eager_frame(candidates, "candidates")
+        names = ["src", "dst"] if {"src", "dst"} <= set(frame.columns) else frame.columns
+        columns, found = [frame.get_column(name).to_native() for name in names], f"the columns {names}"
+    elif isinstance(candidates, np.ndarray):
+        columns, found = list(candidates.T) if candidates.ndim == 2 else [], f"shape {candidates.shape}"
+    else:
+        rows = candidates if isinstance(candidates, list | tuple) else [candidates]
+        odd = [row for row in rows if not isinstance(row, list | tuple | np.ndarray) or len(row) != 2]
+        columns = [] if odd else [[row[0] for row in rows], [row[1] for row in rows]]
+        found = repr(odd[0]) if odd else ""
+    if len(columns) != 2:
         raise ParameterError(
-            f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got shape {table.shape} "
-            "instead. For candidates with times of their own, make TemporalEdges(src, dst, time)."
+            f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got {found} instead. "
+            "For candidates with times of their own, make TemporalEdges(src, dst, time)."
         )
-    return table[:, 0].tolist(), table[:, 1].tolist()
+    return columns[0], columns[1]
 
 
 def _checked_number(edges: TemporalEdges) -> TemporalEdges:
@@ -303,14 +302,7 @@ def _as_frame(edges: TemporalEdges, **columns: Any) -> pl.DataFrame:
     time = edges.time
     if edges.time_unit == "s":
         time = time.astype("datetime64[ms]")  # the coarsest that polars has
-    return pl.DataFrame({"src": _as_series(edges.src), "dst": _as_series(edges.dst), "time": time, **columns})
-
-
-def _as_series(ids: NDArray[Any]) -> pl.Series:
-    import polars as pl
-
-    alike = ids.dtype != object or all(isinstance(value, str) for value in ids)
-    return pl.Series(ids.tolist(), dtype=None if alike else pl.Object)
+    return pl.DataFrame({"src": as_series(edges.src), "dst": as_series(edges.dst), "time": time, **columns})
 
 
 def _shown(time: NDArray[Any]) -> str:

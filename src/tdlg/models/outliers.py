@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.decay import Decay, Gaussian
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator
+from tdlg.estimator import EdgesEstimator, check_count
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.links import LinkPredictor, check_enough, check_parameters
 from tdlg.sampling.index import as_generator, edge_folds, edge_index
@@ -161,10 +161,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
     def _check(self, edges: TemporalEdges) -> None:
         check_parameters(self)
         check_enough(self, edges)
-        if not (isinstance(self.cv, (int, np.integer)) and self.cv >= 2):
-            raise ParameterError(
-                f"The 'cv' parameter of EdgeOutlierDetector must be a whole number, at least 2. Got {self.cv!r} instead."
-            )
+        check_count(type(self).__name__, "cv", self.cv, 2)
         share = self.contamination
         if share != "auto" and not (isinstance(share, (int, float, np.number)) and 0 < share <= 0.5):
             raise ParameterError(

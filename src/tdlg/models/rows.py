@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -9,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -17,10 +19,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.decay import Decay, Gaussian, Laplace
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, known_labels
+from tdlg.estimator import EdgesEstimator, check_count, check_number, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.linegraph import LineGraph, NormalizedLineGraph
 from tdlg.models.solver import Point, logistic_regression
+from tdlg.sampling.index import as_generator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,18 +46,18 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         How proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice.
     bandwidth
         Another width for the decay: a number or duration, or "auto" to choose among 0.001 to 10 standard deviations of
-        the times by cross-validation on the labelled edges.
+        the times by cross-validation on the labelled edges: area under the curve for two classes, else the log loss.
     normalization
         None (the paper's choice), "spectral" or "edge"; see `LineGraph.normalized`.
     C
         Inverse strength of the penalty.
     class_weight
-        None, "balanced" or a dict, as in scikit-learn.
+        None, "balanced" (by the sums of sample weights) or a dict, as in scikit-learn.
     max_iter
         The most Newton steps.
     tol
         Stop when no entry of the gradient exceeds tol * C * (sum of weights), as scikit-learn does, and the last step
-        lowered the objective by no more than a share 10 * tol.
+        neither lowered the objective by more than a share 10 * tol nor promised to.
     warm_start
         Start a further fit to the same edges from the last solution.
     n_threads
@@ -138,15 +140,16 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         """
         if y is None and not isinstance(X, TemporalEdges):
             raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        self._check()
         edges = self._edges(X, reset=True)
-        labels, known = known_labels(edges, y)
-        target = self._targets(labels, known)
-        weight = np.where(known, _check_sample_weight(sample_weight, edges.rows, dtype=np.float64), 0.0)
-        weight[known] *= compute_sample_weight(self.class_weight, labels[known])
-        self._check_numbers()
+        labels, known, values = _known(edges, y)
+        target = self._targets(known, values)
+        given = _checked_weight(sample_weight, known)
         start = self._warm_point(edges, target)
-        self.decay_ = self._choose_decay(edges, labels, known, sample_weight).freeze(edges)
+        self.decay_ = self._choose_decay(edges, labels, given).freeze(edges)
         self.edges_, self.labels_ = edges, labels
+        weight = given.copy()
+        weight[known] *= self._class_weights(values, given[known])
         solution = logistic_regression(
             self._graph(edges),
             target,
@@ -157,6 +160,12 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
             start=start,
             callback=callback,
         )
+        if solution.n_iter == self.max_iter and not solution.converged:
+            warnings.warn(
+                f"The solver stopped after max_iter={self.max_iter} steps, short of tol={self.tol}: raise one of them.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         self.coef_, self.intercept_ = solution.coef.T, solution.intercept
         self.n_iter_, self.n_products_, self.objective_ = solution.n_iter, solution.n_products, solution.objective
         return self
@@ -180,6 +189,24 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
 
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of edges of known label that are predicted right.
+
+        Parameters
+        ----------
+        X
+            Edges.
+        y
+            Labels, one an edge; those of the edges when not given. Edges whose label is missing are left out.
+        sample_weight
+            How much each edge counts.
+        """
+        check_is_fitted(self)
+        edges = self._edges(X, reset=False)
+        _, known, values = _known(edges, y)
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(accuracy_score(values, self.predict(edges[known]), sample_weight=weight))
+
     def explain(self, X: Any, top: int = 5) -> pl.DataFrame:
         """Tell which interactions pushed each prediction up or down most; see `tdlg.models.explain.explain_rows`."""
         from tdlg.models.explain import explain_rows
@@ -187,39 +214,37 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return explain_rows(self, self._edges(X, reset=False), top)
 
-    def _graph(self, rows: TemporalEdges) -> LineGraph | NormalizedLineGraph:
-        """Rows against the fitted edges."""
-        fitted = rows.same_table(self.edges_) and np.array_equal(rows.rows, self.edges_.rows)
-        edges = (self.edges_,) if fitted else (rows, self.edges_)
-        graph = LineGraph(*edges, decay=self.decay_, n_threads=self.n_threads)
-        return graph if self.normalization is None else graph.normalized(self.normalization)
-
-    def _targets(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _targets(self, known: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[np.float64]:
         """0 and 1, by class: (n_edges,) for two classes, else (n_edges, n_classes); sets `classes_`."""
-        if not known.any():
-            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
-        check_classification_targets(labels[known])
-        self.classes_, codes = np.unique(labels[known], return_inverse=True)
+        check_classification_targets(values)
+        self.classes_, codes = np.unique(values, return_inverse=True)
         if len(self.classes_) < 2:
             raise EdgesError(
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
             )
-        target = np.zeros((len(labels), len(self.classes_)))
+        target = np.zeros((len(known), len(self.classes_)))
         target[np.flatnonzero(known), codes] = 1.0
         return target[:, 1] if len(self.classes_) == 2 else target
 
-    def _check_numbers(self) -> None:
-        for name, least in (("C", 0.0), ("tol", 0.0), ("max_iter", 0)):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float, np.number)) and value > least):
-                raise ParameterError(
-                    f"The {name!r} parameter of {type(self).__name__} must be a positive number. Got {value!r} instead."
-                )
-        if self.normalization not in (None, "spectral", "edge"):
-            raise ParameterError(
-                f"The 'normalization' parameter of {type(self).__name__} must be None, 'spectral' or 'edge'. "
-                f"Got {self.normalization!r} instead."
-            )
+    def _class_weights(self, values: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the weight of each labelled edge is multiplied by; if balanced, so that classes weigh the same."""
+        if self.class_weight != "balanced":
+            factors: NDArray[np.float64] = compute_sample_weight(self.class_weight, values)
+            return factors
+        codes = np.searchsorted(self.classes_, values)
+        sums = np.bincount(codes, weight, len(self.classes_))
+        return (weight.sum() / len(sums) / np.where(sums > 0, sums, 1.0))[codes]
+
+    def _check(self) -> None:
+        owner = type(self).__name__
+        self._check_graph()
+        check_number(owner, "C", self.C)
+        check_number(owner, "tol", self.tol)
+        check_count(owner, "max_iter", self.max_iter, 1)
+
+    def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
+        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        return {"coef_": (n_outputs, len(self.edges_)), "intercept_": (n_outputs,)}
 
     def _warm_point(self, edges: TemporalEdges, target: NDArray[np.float64]) -> Point | None:
         """The last solution, where there is one of the right shape."""
@@ -228,9 +253,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
             return None
         return Point(self.coef_.T.copy(), self.intercept_.copy())
 
-    def _choose_decay(
-        self, edges: TemporalEdges, labels: NDArray[Any], known: NDArray[np.bool_], sample_weight: Any
-    ) -> Decay:
+    def _choose_decay(self, edges: TemporalEdges, labels: NDArray[Any], weight: NDArray[np.float64]) -> Decay:
         """The decay asked for; under bandwidth="auto" the one that predicts held-out labels best."""
         if self.bandwidth is None:
             return Gaussian() if self.decay is None else self.decay
@@ -240,33 +263,68 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
                 f"The 'bandwidth' parameter of {type(self).__name__} goes with a Gaussian or Laplace decay. "
                 f"Got bandwidth={self.bandwidth!r} with decay={self.decay!r}: give the widths in the decay."
             )
-        if self.bandwidth != "auto":
+        if not (isinstance(self.bandwidth, str) and self.bandwidth == "auto"):
             return kind(self.bandwidth)
         candidates = [kind(relative=relative) for relative in RELATIVE_BANDWIDTHS]
-        scores = [self._held_out_score(decay, edges, labels, known, sample_weight) for decay in candidates]
+        folds = self._folds(labels, weight)
+        scores = [self._held_out_score(decay, edges, labels, weight, folds) for decay in candidates]
         self.bandwidth_scores_ = dict(zip(RELATIVE_BANDWIDTHS, scores, strict=True))
         return candidates[int(np.argmax(scores))]
 
+    def _folds(self, labels: NDArray[Any], weight: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+        """The positions to hold out, in at most three parts with edges of every class each."""
+        rows = np.flatnonzero(weight)
+        classes, codes, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
+        if counts.min() < 2:
+            raise EdgesError(
+                f"With bandwidth='auto' some edges of each class are held out, and {classes[counts.argmin()]!s} has only "
+                "one that counts. Give more labels, or a bandwidth."
+            )
+        seed = int(as_generator(self.random_state).integers(2**31))
+        folds = StratifiedKFold(min(3, int(counts.min())), shuffle=True, random_state=seed)
+        return [rows[test] for _, test in folds.split(rows, codes)]
+
     def _held_out_score(
-        self, decay: Decay, edges: TemporalEdges, labels: NDArray[Any], known: NDArray[np.bool_], sample_weight: Any
+        self,
+        decay: Decay,
+        edges: TemporalEdges,
+        labels: NDArray[Any],
+        weight: NDArray[np.float64],
+        folds: list[NDArray[np.int64]],
     ) -> float:
-        """Mean over three folds of the labelled edges: area under the curve for two classes, else minus the log loss."""
-        rows, y = np.flatnonzero(known), labels[known]
-        folds = StratifiedKFold(3, shuffle=True, random_state=self.random_state)
+        """Mean over the folds: area under the curve for two classes, else minus the log loss."""
         scores = []
-        for train, test in folds.split(rows, y):
-            weight = np.zeros(len(edges))
-            weight[rows[train]] = 1.0 if sample_weight is None else np.asarray(sample_weight)[rows[train]]
+        for test in folds:
             model = clone(self).set_params(decay=decay, bandwidth=None, warm_start=False)
-            model.fit(edges, np.where(weight > 0, labels, _missing(labels)))
-            probability = model.predict_proba(edges)[rows[test]]
+            trained_on = weight.copy()
+            trained_on[test] = 0.0
+            probability = model.fit(edges, labels, trained_on).predict_proba(edges)[test]
+            codes = np.searchsorted(model.classes_, labels[test].astype(model.classes_.dtype))
             if len(model.classes_) == 2:
-                scores.append(roc_auc_score(y[test] == model.classes_[1], probability[:, 1]))
+                scores.append(roc_auc_score(codes, probability[:, 1], sample_weight=weight[test]))
             else:
-                scores.append(-log_loss(y[test], probability, labels=model.classes_))
+                every = np.arange(len(model.classes_))
+                scores.append(-log_loss(codes, probability, labels=every, sample_weight=weight[test]))
         return float(np.mean(scores))
 
 
-def _missing(labels: NDArray[Any]) -> Any:
-    """What stands for an unknown label among these."""
-    return None if labels.dtype.kind in "OUS" else np.nan
+def _known(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
+    """All labels, the mask of the known ones, and these; labels keep their kind beside missing ones."""
+    labels, known, values = known_labels(edges, y)
+    if not known.any():
+        raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
+    if values.dtype != labels.dtype:
+        labels = np.full(len(known), None, object)
+        labels[known] = values
+    return labels, known, values
+
+
+def _checked_weight(sample_weight: Any, known: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """How much each edge counts; those of unknown label not at all."""
+    weight = np.where(known, _check_sample_weight(sample_weight, known, dtype=np.float64), 0.0)
+    if weight.min() < 0 or not weight.any():
+        raise ParameterError(
+            f"The 'sample_weight' must be at least 0, and above 0 for some edges of known label. "
+            f"Got values from {weight.min():g} to {weight.max():g} there."
+        )
+    return weight

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 __all__ = ["Solution", "logistic_regression"]
 
 Array = NDArray[np.float64]
-RESIDUAL = 0.5  # share of the gradient that the inner solver may leave: a rough direction is cheaper than a good one
-MOST_INNER_STEPS, MOST_STEPS_BACK = 500, 30  # of the inner solver, of the line search
+ENOUGH = 0.4  # the inner solver stops where a step gains less than this share of the mean step so far
+MOST_INNER_STEPS, MOST_LENGTHS = 500, 50  # of the inner solver, tried by the line search
+FLAT = 0.1  # share of the slope at the start that the line search may leave
 
 
 class Solution(NamedTuple):
@@ -35,7 +36,7 @@ class Solution(NamedTuple):
     n_iter, n_products
         Newton steps, and products with H or its transpose.
     converged
-        Whether the gradient fell below the tolerance.
+        Whether the rule of `tol` was met, or no digit was left to gain; not where `max_iter` or `callback` ended it.
     """
 
     coef: Array
@@ -55,6 +56,10 @@ class Point(NamedTuple):
     def plus(self, scale: float, other: Point) -> Point:
         """Add scale * other."""
         return Point(self.coef + scale * other.coef, self.intercept + scale * other.intercept)
+
+    def over(self, scale: Point) -> Point:
+        """Divide entry by entry."""
+        return Point(self.coef / scale.coef, self.intercept / scale.intercept)
 
     def dot(self, other: Point) -> float:
         """The sum of products."""
@@ -89,8 +94,9 @@ def logistic_regression(
     C
         How much the loss weighs against the penalty.
     tol
-        Stop when no entry of the gradient exceeds tol * C * (sum of weights), scikit-learn's rule, and the last step lowered
-        the objective by no more than a share 10 * tol: with strong hubs, the first rule alone stops far from the minimum.
+        Stop when no entry of the gradient exceeds tol * C * (sum of weights), scikit-learn's rule, and the last step neither
+        lowered the objective by more than a share 10 * tol nor promised to: with strong hubs, or with many edges of few
+        neighbours, the first rule alone stops far from the minimum.
     max_iter
         The most Newton steps.
     start
@@ -103,20 +109,20 @@ def logistic_regression(
     scores = problem.scores(at) if start else np.zeros((H.shape[0], problem.n_outputs))
     objective = problem.objective(at, scores)
     limit = tol * C * float(weight.sum())
-    gained = 0.0
+    gained = np.inf
     for n_iter in range(max_iter + 1):
         gradient, probability = problem.gradient(at, scores)
-        small = gradient.largest() <= limit and gained <= 10 * tol
-        converged = small and (
-            n_iter > 0 or start is not None
-        )  # of a large network, the gradient at 0 is small already
+        converged = gradient.largest() <= limit and gained <= 10 * tol
         if converged or n_iter == max_iter or (n_iter and callback and callback(n_iter, objective)):
             break
         direction, change = problem.newton_direction(gradient, probability)
-        step = problem.line_search(at, scores, objective, direction, change, gradient.dot(direction))
+        slope = gradient.dot(direction)
+        step = problem.line_search(at, scores, objective, direction, change, slope)
         if step is None:  # no digit left to gain
+            converged = True
             break
-        gained = objective / step[2] - 1.0 if step[2] > 0 else 0.0
+        promised = -0.5 * slope  # by the quadratic that touches here
+        gained = max(objective - step[2], promised) / step[2] if step[2] > 0 else 0.0
         at, scores, objective = step
     return Solution(at.coef, at.intercept, objective, n_iter, problem.n_products, converged)
 
@@ -150,13 +156,14 @@ class _Problem:
             losses = _log_sum_exp(scores) - (self.target * scores).sum(axis=1, keepdims=True)
         return 0.5 * float(np.vdot(at.coef, at.coef)) + float(np.vdot(self.weight, losses))
 
+    def _pull(self, scores: Array) -> tuple[Array, Array]:
+        """The derivative of the weighted loss by the scores, and the probabilities that it is made of."""
+        probability = _sigmoid(scores) if self.two_classes else np.exp(scores - _log_sum_exp(scores))
+        return self.weight * (probability - self.target), probability
+
     def gradient(self, at: Point, scores: Array) -> tuple[Point, Array]:
         """The gradient, and the probabilities that the Hessian is made of."""
-        if self.two_classes:
-            probability = _sigmoid(scores)
-        else:
-            probability = np.exp(scores - _log_sum_exp(scores))
-        pull = self.weight * (probability - self.target)
+        pull, probability = self._pull(scores)
         self.n_products += 1
         return Point(at.coef + self._times(self.H_T, pull), pull.sum(axis=0)), probability
 
@@ -168,20 +175,33 @@ class _Problem:
             return lambda change: curvature * change
         return lambda change: curvature * (change - (probability * change).sum(axis=1, keepdims=True))
 
+    def _scale(self, probability: Array) -> Point:
+        """About the diagonal of the Hessian, from one product.
+
+        It is 1 + the sum over i of curvature_i * H_ij^2. H_ij stands for its square: entries of H differ far less than the
+        sums, which are large at hubs.
+        """
+        curvature = self.weight * probability * (1.0 - probability)
+        self.n_products += 1
+        of_coef = 1.0 + np.maximum(self._times(self.H_T, curvature), 0.0)
+        return Point(of_coef, np.full(self.n_outputs, max(curvature.sum() / self.n_outputs, 1e-300)))
+
     def newton_direction(self, gradient: Point, probability: Array) -> tuple[Point, Array]:
-        """Solve Hessian * d = -gradient roughly, by conjugate gradients.
+        """Solve Hessian * d = -gradient roughly, by conjugate gradients preconditioned by the diagonal.
+
+        It stops where a step gains much less than the mean step so far, as measured by the quadratic that is minimised:
+        the residual says little of that where some edges have a thousand times the neighbours of others.
 
         Returns the direction and the change of scores that it brings, which costs no product: it is the same combination
         of the scores of the search directions.
         """
-        bend = self._bend(probability)
+        bend, scale = self._bend(probability), self._scale(probability)
         residual = Point(-gradient.coef, -gradient.intercept)
-        search = residual
+        search = residual.over(scale)
         found = Point(np.zeros_like(gradient.coef), np.zeros_like(gradient.intercept))
         found_change = np.zeros_like(probability)
-        size = residual.dot(residual)
-        enough = RESIDUAL**2 * size
-        for _ in range(MOST_INNER_STEPS):
+        size, gained = residual.dot(search), 0.0
+        for n_steps in range(1, MOST_INNER_STEPS + 1):
             change = self.scores(search)
             pull = bend(change)
             self.n_products += 1
@@ -191,24 +211,40 @@ class _Problem:
                 break
             length = size / along
             found, found_change = found.plus(length, search), found_change + length * change
-            residual = residual.plus(-length, bent)
-            size, old_size = residual.dot(residual), size
-            if size <= enough:
+            gain = 0.5 * length * size
+            gained += gain
+            if n_steps * gain <= ENOUGH * gained:
                 break
-            search = residual.plus(size / old_size, search)
+            residual = residual.plus(-length, bent)
+            scaled = residual.over(scale)
+            size, old_size = residual.dot(scaled), size
+            search = scaled.plus(size / old_size, search)
         return found, found_change
 
     def line_search(
         self, at: Point, scores: Array, objective: float, direction: Point, change: Array, slope: float
     ) -> tuple[Point, Array, float] | None:
-        """Halve the step until the objective falls by enough; None where it does not."""
-        length = 1.0
-        for _ in range(MOST_STEPS_BACK):
+        """Go to about where the objective is least along the direction, by Newton's method; it costs no product.
+
+        None where the objective does not fall.
+        """
+        tilt, bulge = (float(np.vdot(part, direction.coef)) for part in (at.coef, direction.coef))  # of the penalty
+        least, most, length = 0.0, np.inf, 1.0
+        for _ in range(MOST_LENGTHS if slope < 0 else 0):
             there, there_scores = at.plus(length, direction), scores + length * change
-            value = self.objective(there, there_scores)
-            if value <= objective + 1e-4 * length * slope and value < objective:
-                return there, there_scores, value
-            length /= 2
+            pull, probability = self._pull(there_scores)
+            here = tilt + length * bulge + float(np.vdot(pull, change))
+            if abs(here) <= FLAT * abs(slope):
+                value = self.objective(there, there_scores)
+                below = max(here * (length - least), 0.0)  # how much lower the least value is, at most, if passed
+                if value < objective and below <= objective - value:
+                    return there, there_scores, value
+            least, most = (length, most) if here < 0 else (least, length)
+            bend = bulge + float(np.vdot(self._bend(probability)(change), change))
+            # Newton's guess may run to and fro: a tenth of what is left goes in every turn
+            margin = 0.1 * (most - least) if most < np.inf else 0.0
+            guess = length - here / max(bend, 1e-300)
+            length = float(np.clip(guess, least + margin, min(most - margin, 10 * length)))
         return None
 
 

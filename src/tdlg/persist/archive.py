@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tdlg.exceptions import ParameterError, ReadError
 
-__all__ = ["ArchiveReader", "ArchiveWriter", "check_stored", "new_archive", "open_archive"]
+__all__ = ["ArchiveReader", "ArchiveWriter", "as_path", "check_stored", "new_archive", "open_archive"]
 
 MANIFEST = "manifest.json"
 MEMBER = re.compile(r"[0-9]{6,9}\.(npy|json|skops)")
@@ -104,7 +104,8 @@ class ArchiveReader:
         if npy.read_magic(stream) != (1, 0):
             raise ValueError(f"{name} is of another version of npy")
         shape, _, dtype = npy.read_array_header_1_0(stream)
-        if dtype.kind not in KINDS or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in KINDS or not dtype.itemsize or size != len(data) - stream.tell():
             raise ValueError(f"{name} declares {shape} of {dtype}, and holds something else")
         stream.seek(0)
         return npy.read_array(stream, allow_pickle=False)
@@ -190,11 +191,16 @@ def _check_ours(file: BinaryIO, path: Path) -> None:
     raise ReadError(f"{path}: this is no model of tdlg. Give the path of a file written by model.save(path).")
 
 
-def _target(path: Any) -> Path:
-    """Where to write: a link is followed, as by `open`."""
+def as_path(path: Any) -> Path:
+    """A path as given, ~ being the user's folder."""
     if not isinstance(path, (str, os.PathLike)):
         raise ParameterError(f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.")
-    target = Path(os.path.realpath(path))
+    return Path(path).expanduser()
+
+
+def _target(path: Any) -> Path:
+    """Where to write: a link is followed, as by `open`."""
+    target = Path(os.path.realpath(as_path(path)))
     if not target.parent.is_dir():
         raise ParameterError(
             f"The folder {str(target.parent)!r} of the 'path' does not exist. "

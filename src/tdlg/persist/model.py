@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg import __version__
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.persist.archive import ArchiveReader, new_archive, open_archive
+from tdlg.persist.archive import ArchiveReader, as_path, new_archive, open_archive
 from tdlg.persist.values import Decoder, Encoder, is_estimator
 
 __all__ = ["load_model", "save_model"]
@@ -98,6 +98,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ------
     ReadError
         If the file is missing, truncated, damaged, no model, or of a newer version than this one reads.
+    ParameterError
+        If the path is none.
 
     Examples
     --------
@@ -113,7 +115,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     >>> (loaded.predict_proba(edges) == model.predict_proba(edges)).all()
     np.True_
     """
-    path = Path(path)
+    path = as_path(path)
     with open_archive(path) as archive:
         manifest = _manifest(archive, path)
         try:

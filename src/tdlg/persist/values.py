@@ -143,7 +143,7 @@ class Encoder:
         if value.dtype.kind == "O":
             encoded = self.encode(value.ravel().tolist(), where)
             return {"kind": "objects", "shape": value.shape, "member": self._archive.add_json(encoded)}
-        if value.dtype.kind not in KINDS:
+        if value.dtype.kind not in KINDS or not value.dtype.itemsize:
             raise ParameterError(f"{where} is an array of {value.dtype}, which cannot be saved. Give it another dtype.")
         return {"kind": "array", "member": self._archive.add_array(np.asarray(value))}
 
@@ -154,7 +154,8 @@ class Encoder:
 
     def _estimator(self, model: Any, where: str) -> Any:
         params = model.get_params(deep=False)
-        fitted = {name: value for name, value in model.__getstate__().items() if name not in params}
+        left_out = {*params, "_metadata_request"}  # what scikit-learn routes is asked for anew
+        fitted = {name: value for name, value in model.__getstate__().items() if name not in left_out}
         encoded = [self._named(values, where) for values in (params, fitted)]
         return {"kind": "estimator", "class": type(model).__name__, "params": encoded[0], "fitted": encoded[1]}
 
@@ -237,6 +238,7 @@ class Decoder:
             raise ValueError(f"there is no estimator {node['class']!r} in this version")
         model = kind(**self._named(node["params"]))
         model.__setstate__(self._named(node["fitted"]))
+        getattr(model, "_check_loaded", lambda: None)()
         return model
 
 
