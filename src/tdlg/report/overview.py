@@ -1,0 +1,183 @@
+"""The first figures, what was read, the settings, and how to have the page again."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from tdlg import __version__
+from tdlg.report.alerts import Asked
+from tdlg.report.assessment import Judged
+from tdlg.report.parts import GROUPS, code, facts, group_of, groups, meter, paragraph, section, swatch
+from tdlg.report.subject import Subject
+from tdlg.report.words import count, escaped, figure, in_words, name_of, percent
+
+__all__ = ["reproduce", "settings", "summary", "what_was_read"]
+
+
+def summary(subject: Subject, judged: Judged | None, asked: Asked) -> str:
+    """The first figures: how much was read, and how good the answers are."""
+    edges = subject.edges
+    n_known, n_edges = int(edges.labelled.sum()), len(edges)
+    tiles = [
+        ("Interactions", f"{n_edges:,}", f"between {count(edges.n_nodes, 'node')}"),
+        ("Labelled", f"{n_known:,}", f"{percent(n_known / n_edges)} of all"),
+    ]
+    if n_known < n_edges:
+        expected = f"about {asked.score.sum():,.0f} of them {escaped(subject.wanted)}, by their probabilities"
+        tiles.append(("To be found", f"{n_edges - n_known:,}", expected))
+    if judged is not None:
+        precision, _ = judged.model.at(judged.top)
+        tiles.append(
+            ("AUC, held-out labels", figure(judged.model.auc[0]), f"label rates: {figure(judged.reference.auc[0])}")
+        )
+        tiles.append(
+            (f"Right in the top {judged.top:,}", percent(precision), f"by chance: {percent(judged.prevalence)}")
+        )
+    return facts([(title, f"{value}<small>{note}</small>") for title, value, note in tiles], "tiles")
+
+
+def what_was_read(subject: Subject) -> str:
+    """The edges in words, and the labels as bars."""
+    edges = subject.edges
+    sides = (
+        ""
+        if edges.n_src_nodes is None
+        else (
+            f"<small>of two kinds: {edges.n_src_nodes:,} sources, {edges.n_nodes - edges.n_src_nodes:,} destinations</small>"
+        )
+    )
+    lines = [
+        ("Interactions", f"{len(edges):,}"),
+        ("Nodes", f"{edges.n_nodes:,}{sides}"),
+        ("Time", escaped(subject.clock.span(edges.ticks.min(), edges.ticks.max())) + _as_dates(subject)),
+        ("Distinct times", f"{len(np.unique(edges.ticks)):,}"),
+        ("Busiest node", _busiest(subject)),
+        ("Features", escaped(in_words([name_of(name, 40) for name in edges.feature_names])) or "none"),
+        ("Weights", "none" if edges.weight is None else "one an interaction"),
+    ]
+    if not subject.is_learnt:
+        lines.append(("Model learnt from", f"other {count(len(subject.learnt), 'interaction')}"))
+    return section("read", "What was read", f'<div class="halves">{facts(lines)}{_label_bars(subject)}</div>')
+
+
+def _as_dates(subject: Subject) -> str:
+    """What numbers would be as dates, where they look like seconds since 1970."""
+    first, last = float(subject.edges.ticks.min()), float(subject.edges.ticks.max())
+    if subject.clock.unit is not None or not 5e8 < first < last < 4e9:
+        return ""
+    dates = [str(np.datetime64(int(tick), "s").astype("datetime64[D]")) for tick in (first, last)]
+    return f"<small>numbers; as seconds since 1970 they would be {dates[0]} to {dates[1]}</small>"
+
+
+def _busiest(subject: Subject) -> str:
+    edges = subject.edges
+    ends = np.bincount(np.concatenate([edges.src_code, edges.dst_code]), minlength=edges.n_nodes)
+    at = int(ends.argmax())
+    return f"{code(name_of(edges.node_ids[at]))}<small>at an end of {count(int(ends[at]), 'interaction')}</small>"
+
+
+def _label_bars(subject: Subject) -> str:
+    codes, shown = subject.codes(subject.edges), groups(subject)
+    n_edges, n_known = len(codes), int(subject.edges.labelled.sum())
+    counts = [(subject.names[k], int((codes == k).sum()), group_of(subject, k)) for k in shown]
+    n_rest = n_known - sum(n for _, n, _ in counts)
+    counts += [("other labels", n_rest, GROUPS)] * (n_rest > 0) + [("unlabelled", n_edges - n_known, 0)] * (
+        n_known < n_edges
+    )
+    most = max(n for _, n, _ in counts) or 1
+    rows = "".join(
+        f'<tr><th scope="row">{swatch(group)}{escaped(name)}</th><td class="figure">{n:,}</td>'
+        f'<td class="figure muted">{percent(n / n_edges)}</td><td class="wide">{meter(n / most, f"g{group}")}</td></tr>'
+        for name, n, group in counts
+    )
+    caption = f"Labels. This page looks for {code(subject.wanted)}."
+    return f'<table class="labels"><caption>{caption}</caption><tbody>{rows}</tbody></table>'
+
+
+# ---- settings, and how to have it again
+
+WHY = {
+    "interpolate": (
+        "labels before and after an interaction may be used, because labelled and unlabelled interactions are mixed in time"
+    ),
+    "forecast": (
+        "the model learnt to look ahead from a time after which no label is known, because every unlabelled interaction is "
+        "later than every labelled one"
+    ),
+    "stream": "each interaction is judged by the labels known by then, because it was told when labels become known",
+}
+
+
+def settings(subject: Subject, judged: Judged | None) -> str:
+    """The model's parameters and what was chosen for them."""
+    model: Any = subject.model
+    lines = [("Model", code(type(model).__name__))]
+    if subject.setting is not None:
+        lines.append(("Setting", f"{code(subject.setting)}<small>{_why(subject)}</small>"))
+    decay = getattr(model, "decay_", None)
+    if decay is not None:
+        how = "chosen by cross-validation" if getattr(model, "bandwidth", None) == "auto" else "fixed at fit"
+        lines.append(("Decay", f"{code(repr(decay))}<small>{how}</small>"))
+    known = in_words(subject.names) if len(subject.names) <= 8 else count(len(subject.names), "class")
+    lines.append(("Looked for", f"{code(subject.wanted)}<small>of {escaped(known)}</small>"))
+    if judged is not None:
+        word = "the last 30 % of the labels, by time" if judged.held.kind == "time" else "30 % of the labels, at random"
+        inner = getattr(judged.held.model, "setting_", None)
+        if inner != subject.setting:
+            word += f"<small>the copy’s setting was {escaped(inner)}, as suits labels hidden so</small>"
+        lines.append(("Held out", word))
+    rows = "".join(
+        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(name_of(repr(value), 200))}</td></tr>'
+        for name, value in sorted(model.get_params(deep=False).items())
+    )
+    every = (
+        f'<details><summary>Every parameter</summary><table class="parameters"><tbody>{rows}</tbody></table></details>'
+    )
+    return section("settings", "Settings, and why", facts(lines), every)
+
+
+def _why(subject: Subject) -> str:
+    asked_for = getattr(subject.model, "setting", "auto")
+    if asked_for != "auto":
+        return "as asked for"
+    if subject.setting == "forecast" and subject.learnt.labelled.all():
+        return "chosen because every interaction learnt from has a label: what is left to find comes later"
+    return f"chosen: {WHY.get(str(subject.setting), '')}"
+
+
+def reproduce(subject: Subject, command: str | None) -> str:
+    """How to have this page again."""
+    model: Any = subject.model
+    lines = [
+        "from tdlg import " + type(model).__name__ + ", read_edges",
+        "from tdlg.report import write_report",
+        "",
+        'edges = read_edges("edges.csv", label="label")  # your file',
+        f"model = {name_of(repr(model), 400)}.fit(edges)",
+        f'write_report("report.html", model, edges, seed={subject.seed})',
+    ]
+    shell = "" if command is None else f'<h3>On the shell</h3><pre tabindex="0"><code>{escaped(command)}</code></pre>'
+    python = f'<h3>In Python</h3><pre tabindex="0"><code>{escaped(chr(10).join(lines))}</code></pre>'
+    versions = [
+        ("tdlg", __version__),
+        ("Python", platform.python_version()),
+        *((name, escaped(version(name))) for name in ("numpy", "scikit-learn")),
+        ("Seed", str(subject.seed)),
+        ("Data", f"<code>{fingerprint(subject)}</code><small>start of the sha256 of edges and labels</small>"),
+    ]
+    told = "The same edges, model, versions and seed give this page again."
+    return section("reproduce", "How to have it again", paragraph(told), shell, python, facts(versions))
+
+
+def fingerprint(subject: Subject) -> str:
+    """A digest of the edges and labels, to tell whether two pages are about the same."""
+    edges, digest = subject.edges, hashlib.sha256()
+    for column in (edges.src_code, edges.dst_code, edges.ticks, subject.codes(edges)):
+        digest.update(np.ascontiguousarray(column).tobytes())
+    digest.update(ascii([name_of(node, 10**6) for node in edges.node_ids]).encode())
+    return digest.hexdigest()[:16]

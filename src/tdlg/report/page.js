@@ -1,0 +1,256 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const tip = document.getElementById("tip");
+
+  // ---- the words beside the pointer
+
+  function showTip(lines, x, y) {
+    tip.replaceChildren(...lines.map((line, at) => {
+      const element = document.createElement(at ? "span" : "b");
+      element.textContent = line;
+      return element;
+    }).flatMap((element, at) => (at > 1 ? [document.createElement("br"), element] : [element])));
+    tip.hidden = false;
+    const { width, height } = tip.getBoundingClientRect();
+    const left = Math.min(Math.max(4, x + 14), innerWidth - width - 4);
+    const top = y + 18 + height > innerHeight ? y - height - 12 : y + 18;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${Math.max(4, top)}px`;
+  }
+
+  function hideTip() { tip.hidden = true; }
+
+  for (const element of document.querySelectorAll("[data-tip]")) {
+    const [head, ...rest] = element.dataset.tip.split(": ");
+    const show = (event) => showTip([head, rest.join(": ")], event.clientX, event.clientY);
+    element.addEventListener("pointermove", show);
+    element.addEventListener("pointerdown", show);
+    element.addEventListener("pointerleave", hideTip);
+  }
+
+  // ---- tables
+
+  function makeTable(table) {
+    const key = table.id.replace(/-table$/, "");
+    const body = table.tBodies[0];
+    const rows = [...body.rows];
+    const few = Number(table.dataset.few);
+    const heads = [...table.tHead.rows[0].cells];
+    const search = document.querySelector(`[data-search="${key}"]`);
+    const found = document.querySelector(`[data-found="${key}"]`);
+    const more = document.querySelector(`[data-more="${key}"]`);
+    const texts = new Map(rows.map((row) => [row, row.textContent.toLocaleLowerCase()]));
+    let order = rows;
+    let all = rows.length <= few;
+
+    function update() {
+      const words = search.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
+      const matching = order.filter((row) => words.every((word) => texts.get(row).includes(word)));
+      const shown = new Set(all ? matching : matching.slice(0, few));
+      for (const row of order) { row.hidden = !shown.has(row); }
+      found.textContent = words.length ? `${matching.length} of ${rows.length} rows` : "";
+      more.hidden = shown.size === matching.length;
+      more.textContent = `Show all ${matching.length}`;
+    }
+
+    function valueOf(row, at, kind) {
+      const cell = row.cells[at];
+      return kind === "number" ? Number(cell.dataset.value) : cell.textContent;
+    }
+
+    function sortBy(at, kind) {
+      const head = heads[at];
+      const before = head.getAttribute("aria-sort");
+      const falling = before ? before === "ascending" : kind === "number" && at > 0;
+      for (const other of heads) { other.removeAttribute("aria-sort"); }
+      head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+      const compare = kind === "number"
+        ? (a, b) => a - b
+        : (a, b) => a.localeCompare(b, undefined, { numeric: true });
+      order = [...rows].sort((a, b) => (falling ? -1 : 1) * compare(valueOf(a, at, kind), valueOf(b, at, kind)));
+      body.append(...order);
+      update();
+    }
+
+    heads.forEach((head, at) => {
+      const button = head.querySelector("button");
+      if (button) { button.addEventListener("click", () => sortBy(at, button.dataset.kind)); }
+    });
+    search.addEventListener("input", update);
+    more.addEventListener("click", () => { all = true; update(); });
+    addEventListener("beforeprint", () => { all = true; update(); });
+    update();
+  }
+
+  document.querySelectorAll("table.list").forEach(makeTable);
+
+  // ---- dots
+
+  const SIZE = 3.4;
+  const draws = {
+    circle: (c, x, y, s) => { c.arc(x, y, s, 0, 2 * Math.PI); },
+    triangle: (c, x, y, s) => { c.moveTo(x, y - 1.25 * s); c.lineTo(x + 1.15 * s, y + 0.9 * s); c.lineTo(x - 1.15 * s, y + 0.9 * s); c.closePath(); },
+    square: (c, x, y, s) => { c.rect(x - 0.9 * s, y - 0.9 * s, 1.8 * s, 1.8 * s); },
+    diamond: (c, x, y, s) => { c.moveTo(x, y - 1.3 * s); c.lineTo(x + 1.3 * s, y); c.lineTo(x, y + 1.3 * s); c.lineTo(x - 1.3 * s, y); c.closePath(); },
+    plus: (c, x, y, s) => { c.moveTo(x - 1.2 * s, y); c.lineTo(x + 1.2 * s, y); c.moveTo(x, y - 1.2 * s); c.lineTo(x, y + 1.2 * s); },
+    cross: (c, x, y, s) => { c.moveTo(x - s, y - s); c.lineTo(x + s, y + s); c.moveTo(x + s, y - s); c.lineTo(x - s, y + s); },
+  };
+  const shapes = ["circle", "triangle", "circle", "square", "diamond", "plus", "cross"];
+
+  function mixed(low, high, part) {
+    const parts = [low, high].map((colour) => [1, 3, 5].map((at) => parseInt(colour.trim().slice(at, at + 2), 16)));
+    return `rgb(${parts[0].map((value, at) => Math.round(value + (parts[1][at] - value) * part)).join(",")})`;
+  }
+
+  function makeScatter(frame) {
+    const dots = data[frame.dataset.scatter];
+    if (!dots) { frame.hidden = true; return; }
+    const canvas = frame.querySelector("canvas");
+    const context = canvas.getContext("2d");
+    const axes = Boolean(dots.xTicks);
+    const margin = axes ? { left: 42, right: 14, top: 12, bottom: 30 } : { left: 10, right: 10, top: 10, bottom: 10 };
+    const byRank = (a, b) => rankOf(a) - rankOf(b) || dots.score[a] - dots.score[b];
+    const rankOf = (at) => (dots.group[at] === 1 ? 2 : dots.group[at] === 0 ? 0 : 1);
+    const painted = [...dots.x.keys()].sort(byRank);
+    const walk = [...dots.x.keys()].sort((a, b) => dots.x[a] - dots.x[b] || dots.y[a] - dots.y[b]);
+    let mode = "group";
+    let chosen = -1;
+    let places = [];
+
+    canvas.setAttribute("aria-label", `${dots.n} interactions as marks. Arrow keys go from one to the next.`);
+
+    function place() {
+      const { width, height } = canvas.getBoundingClientRect();
+      const [[x0, x1], [y0, y1]] = dots.range;
+      const toX = (x) => margin.left + (x - x0) / (x1 - x0) * (width - margin.left - margin.right);
+      const toY = (y) => height - margin.bottom - (y - y0) / (y1 - y0) * (height - margin.top - margin.bottom);
+      return { width, height, toX, toY };
+    }
+
+    function paint() {
+      const { width, height, toX, toY } = place();
+      const ratio = devicePixelRatio || 1;
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      const style = getComputedStyle(document.documentElement);
+      const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+      const colours = [0, 1, 2, 3, 4, 5, 6].map((at) => colour(`g${at}`));
+      const [low, high, early, late] = ["low", "high", "early", "late"].map(colour);
+      if (axes) { paintAxes(width, height, toX, toY, colour); }
+      places = dots.x.map((x, at) => [toX(x), toY(dots.y[at])]);
+      context.lineWidth = 1.4;
+      for (const at of painted) {
+        const group = dots.group[at];
+        const [x, y] = places[at];
+        const size = mode === "score" ? SIZE * (0.7 + 0.7 * dots.score[at]) : SIZE;
+        const ink = mode === "score" ? mixed(low, high, dots.score[at]) : mode === "time" ? mixed(early, late, dots.time[at]) : colours[group];
+        context.globalAlpha = group === 1 || mode !== "group" ? 0.9 : 0.6;
+        context.beginPath();
+        draws[shapes[group]](context, x, y, size);
+        context.fillStyle = context.strokeStyle = ink;
+        if (group === 0 && mode === "group" || group > 4) { context.stroke(); } else { context.fill(); }
+      }
+      context.globalAlpha = 1;
+      if (chosen >= 0) {
+        context.beginPath();
+        context.arc(...places[chosen], 2.6 * SIZE, 0, 2 * Math.PI);
+        context.lineWidth = 2;
+        context.strokeStyle = colour("ink");
+        context.stroke();
+      }
+    }
+
+    function paintAxes(width, height, toX, toY, colour) {
+      context.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+      context.fillStyle = colour("muted");
+      context.strokeStyle = colour("hair");
+      context.lineWidth = 1;
+      for (const [value, text] of dots.yTicks) {
+        const y = Math.round(toY(value)) + 0.5;
+        context.beginPath();
+        context.moveTo(margin.left, y);
+        context.lineTo(width - margin.right, y);
+        context.stroke();
+        context.textAlign = "right";
+        context.fillText(text, margin.left - 7, y + 4);
+      }
+      let free = -Infinity;
+      for (const [value, text] of dots.xTicks) {
+        const x = toX(value);
+        const wide = context.measureText(text).width;
+        const left = Math.min(Math.max(x - wide / 2, margin.left - 10), width - wide - 4);
+        if (left < free) { continue; }
+        free = left + wide + 10;
+        context.textAlign = "left";
+        context.fillText(text, left, height - 9);
+      }
+    }
+
+    function choose(at, x, y) {
+      if (at !== chosen) { chosen = at; paint(); }
+      if (at < 0) { hideTip(); return; }
+      showTip([
+        `${dots.src[at]} → ${dots.dst[at]}`, dots.when[at], `label: ${dots.label[at]}`, `probability: ${dots.said[at]}`,
+      ], x, y);
+    }
+
+    function nearest(x, y) {
+      let best = -1;
+      let least = 16 * 16;
+      for (const at of painted) {
+        const away = (places[at][0] - x) ** 2 + (places[at][1] - y) ** 2;
+        if (away <= least) { best = at; least = away; }
+      }
+      return best;
+    }
+
+    function point(event) {
+      const box = canvas.getBoundingClientRect();
+      choose(nearest(event.clientX - box.left, event.clientY - box.top), event.clientX, event.clientY);
+    }
+
+    function step(event) {
+      const moves = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
+      if (event.key === "Escape") { choose(-1); return; }
+      if (!(event.key in moves)) { return; }
+      event.preventDefault();
+      const from = walk.indexOf(chosen);
+      const to = walk[(Math.max(from, from < 0 && moves[event.key] < 0 ? 0 : from) + moves[event.key] + walk.length) % walk.length];
+      const box = canvas.getBoundingClientRect();
+      choose(to, box.left + places[to][0], box.top + places[to][1]);
+    }
+
+    canvas.addEventListener("pointermove", point);
+    canvas.addEventListener("pointerdown", point);
+    canvas.addEventListener("pointerleave", () => choose(-1));
+    canvas.addEventListener("keydown", step);
+    canvas.addEventListener("blur", () => choose(-1));
+    new ResizeObserver(paint).observe(frame);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+    for (const input of frame.parentElement.querySelectorAll("input[name=colour]")) {
+      input.addEventListener("change", () => {
+        mode = input.value;
+        for (const words of frame.parentElement.querySelectorAll("[data-for]")) { words.hidden = words.dataset.for !== mode; }
+        paint();
+      });
+    }
+    paint();
+  }
+
+  document.querySelectorAll("[data-scatter]").forEach(makeScatter);
+
+  // ---- where one is on the page
+
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const watch = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) {
+        for (const link of links.values()) { link.removeAttribute("aria-current"); }
+        links.get(entry.target.id).setAttribute("aria-current", "true");
+      }
+    }
+  }, { rootMargin: "-20% 0px -75% 0px" });
+  for (const key of links.keys()) { watch.observe(document.getElementById(key)); }
+})();

@@ -1,0 +1,222 @@
+"""build_report and write_report: the parts put together, checked at the gate, written whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import uuid
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, Literal
+
+import numpy as np
+
+from tdlg import __version__
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.persist.archive import as_path
+from tdlg.report.alerts import alerts, choose_asked, node_alerts
+from tdlg.report.assessment import judge, quality
+from tdlg.report.lists import interactions, nodes
+from tdlg.report.overview import reproduce, settings, summary, what_was_read
+from tdlg.report.quality import hold_out
+from tdlg.report.scatter import map_dots, map_section, score_dots
+from tdlg.report.subject import Subject, label_times, make_subject, probabilities
+from tdlg.report.timeline import activity
+from tdlg.report.words import as_json, count, escaped, name_of
+
+__all__ = ["build_report", "write_report"]
+
+Evaluate = Literal["auto", "random", "time"]
+
+NAVIGATION = (
+    ("read", "Data"),
+    ("quality", "Quality"),
+    ("interactions", "Interactions"),
+    ("nodes", "Nodes"),
+    ("activity", "Activity"),
+    ("map", "Map"),
+    ("settings", "Settings"),
+    ("reproduce", "Reproduce"),
+)
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    model: Any,
+    edges: TemporalEdges | None = None,
+    *,
+    y: Any = None,
+    title: str | None = None,
+    command: str | None = None,
+    positive: Any = None,
+    time_unit: str | None = None,
+    evaluate: Evaluate | None = "auto",
+    seed: int = 0,
+) -> Path:
+    """Write a report on a model and its edges: one HTML page that opens offline, on a laptop or a phone.
+
+    The page tells what was read; how good the model is on labels hidden from a copy of it, beside label rates; which
+    interactions and nodes to look at first, and why; activity over time; a map of the interactions; the settings, and how to
+    have the page again. Tables and maps show a part of many edges and say so, which keeps the page below a few MB.
+
+    Parameters
+    ----------
+    path
+        The file to write. It appears whole or not at all.
+    model
+        A `PropagationClassifier` or `LineGraphClassifier`; where it is not fitted yet, a copy is fitted to the edges.
+    edges
+        The edges to report on, those without a label being what is looked for; those that the model was fitted on when not
+        given. Where every edge has a label, the ones held out for the quality are ranked.
+    y
+        Labels, one an edge; those of the edges when not given.
+    title
+        Of the page.
+    command
+        The shell command that led here, to be shown under "How to have it again".
+    positive
+        The class that is looked for; the rarest when not given.
+    time_unit
+        Where times are numbers: the unit in which they count from 1970 ("s", "ms", "us" or "ns"), to show them as dates.
+    evaluate
+        How labels are held out: "random", "time" (the last ones), "auto" (by time where the model looks ahead), or None to
+        hold out none and save the time of a second fit.
+    seed
+        Of the labels held out, the samples drawn, and of models with no `random_state`. The same seed gives the same page.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from tdlg import PropagationClassifier, TemporalEdges
+    >>> from tdlg.report import write_report
+    >>> edges = TemporalEdges(
+    ...     ["ann", "bob", "cat", "dan"] * 25, ["good", "bad"] * 50, range(100),
+    ...     label=[*["fine", "fraud"] * 49, "fine", None],
+    ... )
+    >>> path = write_report(pathlib.Path(tempfile.mkdtemp()) / "report.html", PropagationClassifier(), edges)
+    >>> path.name, "fraud" in path.read_text(encoding="utf-8")
+    ('report.html', True)
+    """
+    target = _target(path)
+    page = build_report(
+        model,
+        edges,
+        y=y,
+        title=title,
+        command=command,
+        positive=positive,
+        time_unit=time_unit,
+        evaluate=evaluate,
+        seed=seed,
+    )
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        draft.write_text(page, encoding="utf-8")
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def build_report(
+    model: Any,
+    edges: TemporalEdges | None = None,
+    *,
+    y: Any = None,
+    title: str | None = None,
+    command: str | None = None,
+    positive: Any = None,
+    time_unit: str | None = None,
+    evaluate: Evaluate | None = "auto",
+    seed: int = 0,
+) -> str:
+    """Make the page that `write_report` writes, as a string; the parameters are the same."""
+    _check(evaluate, seed, edges)
+    subject = make_subject(model, edges, y, positive, time_unit, int(seed))
+    held, why_not = hold_out(subject, evaluate)
+    judged = None if held is None else judge(subject, held)
+    if held is not None and judged is None:
+        why_not = (
+            f"Labels were held out, but all of them, or none, were {subject.wanted}: there is nothing to tell apart."
+        )
+    times = label_times(subject.model) if subject.is_learnt and subject.setting == "stream" else None
+    probability = probabilities(subject.model, subject.edges, subject.classes, times)
+    score = probability[:, subject.positive]
+    asked = choose_asked(subject, held, probability)
+    dots = map_dots(subject, score, np.argsort(-score, kind="stable")[:200])
+    body = [
+        what_was_read(subject),
+        quality(subject, judged, why_not),
+        interactions(subject, asked, alerts(subject, asked)),
+        nodes(subject, node_alerts(subject, asked)),
+        activity(subject, score),
+        map_section(subject, dots),
+        settings(subject, judged),
+        reproduce(subject, command),
+    ]
+    data = {"map": dots, "scores": None if judged is None else score_dots(subject, judged.held)}
+    title = "Which interactions to look at first" if title is None else name_of(title, 200)
+    return _page(title, _line(subject), summary(subject, judged, asked), body, data)
+
+
+def _target(path: Any) -> Path:
+    """Where to write: a link is followed, as by `open`."""
+    target = Path(os.path.realpath(as_path(path)))
+    if not target.parent.is_dir():
+        raise ParameterError(f"The folder {str(target.parent)!r} of the report's 'path' does not exist. Make it first.")
+    if target.is_dir():
+        raise ParameterError(f"The 'path' of a report must be that of a file. {str(target)!r} is a folder: add a name.")
+    return target
+
+
+def _line(subject: Subject) -> str:
+    """What the page is about, in a line."""
+    edges = subject.edges
+    span = subject.clock.span(edges.ticks.min(), edges.ticks.max())
+    when = f"from {span}" if subject.clock.unit else f"at times {span}"
+    return f"{count(len(edges), 'interaction')} between {count(edges.n_nodes, 'node')}, {when}"
+
+
+def _page(title: str, line: str, tiles: str, body: list[str], data: dict[str, Any]) -> str:
+    """Fill the template. The page allows only its own style and script, known by their digests, and no connection."""
+    folder = files("tdlg.report")
+    template, style, script = (
+        folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")
+    )
+    links = "".join(f'<li><a href="#{key}">{word}</a></li>' for key, word in NAVIGATION)
+    return Template(template).substitute(
+        title=escaped(title),
+        line=escaped(line),
+        summary=tiles,
+        navigation=links,
+        body="\n".join(body),
+        data=as_json(data),
+        style=style,
+        script=script,
+        style_digest=_digest(style),
+        script_digest=_digest(script),
+        version=__version__,
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _check(evaluate: Any, seed: Any, edges: Any) -> None:
+    if evaluate not in ("auto", "random", "time", None):
+        raise ParameterError(
+            f"The 'evaluate' parameter of a report must be 'auto', 'random', 'time' or None. Got {evaluate!r} instead."
+        )
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ParameterError(f"The 'seed' of a report must be a whole number, at least 0. Got {seed!r} instead.")
+    if isinstance(edges, TemporalEdges) and not len(edges):
+        raise EdgesError("There are no edges to report on: give at least one.")

@@ -1,0 +1,190 @@
+"""What a report is about: a fitted model, the edges it is asked for, what it learnt from, and the class looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.models.propagation import PropagationClassifier
+from tdlg.models.rows import LineGraphClassifier
+from tdlg.report.words import UNITS, Clock, in_words, name_of
+
+__all__ = ["Classifier", "Subject", "label_times", "make_subject", "probabilities"]
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+Classifier = PropagationClassifier | LineGraphClassifier
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model and its edges.
+
+    Attributes
+    ----------
+    model
+        The fitted classifier.
+    edges
+        The edges that the page is about, with labels where known.
+    learnt
+        The edges that the model was fitted on, with the labels it learnt from.
+    is_learnt
+        Whether these two are the same edges.
+    positive
+        Position in `classes` of the class looked for.
+    clock
+        How times are written.
+    seed
+        Of every random choice.
+    """
+
+    model: Classifier
+    edges: TemporalEdges
+    learnt: TemporalEdges
+    is_learnt: bool
+    positive: int
+    clock: Clock
+    seed: int
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels that the model knows."""
+        return self.model.classes_
+
+    @property
+    def names(self) -> list[str]:
+        """The classes as text."""
+        return [name_of(value, 40) for value in self.classes]
+
+    @property
+    def wanted(self) -> str:
+        """The class looked for, as text."""
+        return self.names[self.positive]
+
+    @property
+    def setting(self) -> str | None:
+        """What is known when an edge is judged, of models that tell."""
+        return getattr(self.model, "setting_", None)
+
+    def codes(self, edges: TemporalEdges) -> Codes:
+        """The class of each edge as a position in `classes`; -1 where it is unknown, or one never learnt."""
+        place = {value: k for k, value in enumerate(self.classes.tolist())}
+        if edges.label is None:
+            return np.full(len(edges), -1)
+        known = edges.labelled.tolist()
+        return np.array(
+            [
+                place.get(value, -1) if is_known else -1
+                for value, is_known in zip(edges.label.tolist(), known, strict=True)
+            ],
+            np.int64,
+        )
+
+
+def make_subject(model: Any, edges: Any, y: Any, positive: Any, time_unit: str | None, seed: int) -> Subject:
+    """Check what was given, and fit the model where it is not fitted yet."""
+    if not isinstance(model, Classifier):
+        raise ParameterError(
+            f"The 'model' of a report must be a PropagationClassifier or a LineGraphClassifier. "
+            f"Got {type(model).__name__} instead."
+        )
+    if edges is not None and not isinstance(edges, TemporalEdges):
+        raise EdgesError(
+            f"The 'edges' of a report must be TemporalEdges. Got {type(edges).__name__} instead. Make them with "
+            f"from_frame(table) or read_edges(path)."
+        )
+    model, edges = _fitted(model, edges, y, seed), None if edges is None else _labelled(edges, y)
+    learnt = model.edges_.with_label(model.labels_)
+    edges = learnt if edges is None else edges
+    is_learnt = _same(edges, learnt)
+    if is_learnt and not edges.labelled.any():
+        edges = learnt
+    return Subject(model, edges, learnt, is_learnt, _position(model, learnt, positive), _clock(edges, time_unit), seed)
+
+
+def probabilities(model: Classifier, edges: TemporalEdges, classes: NDArray[Any], label_time: Any = None) -> Floats:
+    """Probabilities of these classes, (n_edges, n_classes): 0 for those that the model did not learn."""
+    more = {} if label_time is None else {"label_time": label_time}
+    found = model.predict_proba(edges, **more)
+    place = {value: k for k, value in enumerate(classes.tolist())}
+    whole = np.zeros((len(edges), len(classes)))
+    whole[:, [place[value] for value in model.classes_.tolist()]] = found
+    return whole
+
+
+def label_times(model: Any) -> NDArray[Any] | None:
+    """When each label that the model learnt became known, as the edges' times are given; None where it was not told."""
+    ticks = getattr(model, "label_ticks_", None)
+    unit = model.edges_.time_unit
+    return ticks if ticks is None or unit is None else ticks.view(f"datetime64[{unit}]")
+
+
+def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -> Classifier:
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        if edges is None:
+            raise ParameterError(
+                f"The 'model' is not fitted, and no 'edges' are given to fit it on. Call {type(model).__name__}.fit "
+                f"first, or give edges=."
+            ) from None
+        model = clone(model)
+        if "random_state" in model.get_params() and model.get_params()["random_state"] is None:
+            model.set_params(random_state=seed)
+        model.fit(edges, y)
+    return model
+
+
+def _labelled(edges: TemporalEdges, y: Any) -> TemporalEdges:
+    return edges if y is None else edges.with_label(y)
+
+
+def _same(edges: TemporalEdges, other: TemporalEdges) -> bool:
+    """Whether two sets of edges are the same, row by row; labels do not matter."""
+    if len(edges) != len(other):
+        return False
+    if edges.same_table(other):
+        return np.array_equal(edges.rows, other.rows)
+    columns = [(edges.src, other.src), (edges.dst, other.dst), (edges.time, other.time)]
+    return all(np.array_equal(mine, theirs) for mine, theirs in columns)
+
+
+def _position(model: Classifier, learnt: TemporalEdges, positive: Any) -> int:
+    """Of the class looked for: the one given, or else the rarest, the last of equally rare ones."""
+    listed = model.classes_.tolist()
+    if positive is None:
+        known = np.asarray(learnt.label)[learnt.labelled].tolist()
+        counts = _counts(known, listed)
+        return len(listed) - 1 - int(np.argmin(counts[::-1]))
+    for k, value in enumerate(listed):
+        if value == positive or name_of(value) == name_of(positive):
+            return k
+    raise ParameterError(
+        f"The 'positive' class must be one that the model knows: {in_words([name_of(value) for value in listed], 'or')}. "
+        f"Got {positive!r} instead."
+    )
+
+
+def _counts(known: list[Any], listed: list[Any]) -> list[int]:
+    found = dict.fromkeys(listed, 0)
+    for value in known:
+        found[value] += 1
+    return list(found.values())
+
+
+def _clock(edges: TemporalEdges, time_unit: str | None) -> Clock:
+    if time_unit is not None and time_unit not in UNITS:
+        raise ParameterError(
+            f"The 'time_unit' must be one of {', '.join(map(repr, UNITS))}. Got {time_unit!r} instead."
+        )
+    return Clock(edges.time_unit or time_unit, edges.ticks)

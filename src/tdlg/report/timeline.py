@@ -1,0 +1,149 @@
+"""The section on activity over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.report.drawing import Panel, bar, chart, curve, marker, tipped
+from tdlg.report.parts import key, paragraph, plate, section
+from tdlg.report.subject import Subject
+from tdlg.report.words import escaped, nice_step, percent
+
+__all__ = ["activity"]
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+BINS = 48  # stretches of time
+ENOUGH = 5  # interactions that a share is taken of
+
+
+def activity(subject: Subject, score: Floats) -> str:
+    """How many interactions there were, by label, and the share of the class looked for."""
+    edges = subject.edges
+    first, last = float(edges.ticks.min()), float(edges.ticks.max())
+    if first == last:
+        return section("activity", "Activity over time", paragraph("All interactions happened at one time."))
+    bounds = np.linspace(first, last, BINS + 1)
+    at = np.clip(np.searchsorted(bounds, edges.ticks, side="right") - 1, 0, BINS - 1)
+    each = escaped(subject.clock.length((last - first) / BINS))
+    told = f"In {BINS} equal stretches of time, each {each}{'' if subject.clock.unit else ' units of time'} long."
+    return section(
+        "activity",
+        "Activity over time",
+        paragraph(told),
+        _counts_chart(subject, bounds, at),
+        _shares_chart(subject, bounds, at, score),
+    )
+
+
+def _counts_chart(subject: Subject, bounds: Floats, at: Counts) -> str:
+    codes = subject.codes(subject.edges)
+    is_wanted, is_known = codes == subject.positive, subject.edges.labelled
+    wanted = subject.wanted
+    layers = [
+        (name, kind, np.bincount(at[mask], minlength=BINS))
+        for name, kind, mask in (
+            (wanted, "g1", is_wanted),
+            (f"not {wanted}", "g2", is_known & ~is_wanted),
+            ("unlabelled", "g0", ~is_known),
+        )
+        if mask.any()
+    ]
+    most = float(np.sum([n for *_, n in layers], axis=0).max())
+    step = max(1.0, nice_step(most, 4))
+    scale = Scale(step * float(np.ceil(most / step)), step, lambda value: f"{value:,.0f}", "interactions")
+
+    def draw(panel: Panel) -> None:
+        for k in range(BINS):
+            span = float(bounds[k]), float(bounds[k + 1])
+            _stack(subject, panel, span, [(name, kind, int(n[k])) for name, kind, n in layers])
+
+    box = '<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true"><path class="{}" d="M2 2H12V12H2Z"/></svg>'
+    keys = key((box.format(kind), name) for name, kind, _ in layers)
+    drawing = _drawn(subject, bounds, scale, draw, "Interactions over time, by label")
+    return plate("Interactions", drawing, "Stacked from the bottom in the order of the legend.", keys)
+
+
+def _stack(subject: Subject, panel: Panel, span: tuple[float, float], layers: list[tuple[str, str, int]]) -> None:
+    """The bars of one stretch, one on another, and what they say."""
+    ends = (int(span[0]), int(span[1])) if subject.clock.unit else span
+    tip = f"{subject.clock.span(*ends)}: " + ", ".join(f"{n:,} {name}" for name, _, n in layers)
+    panel.parts.append(f'<g data-tip="{escaped(tip)}">')
+    base = 0.0
+    for _, kind, n in layers:
+        bar(panel, span, (base, base + n), kind)
+        base += n
+    bar(panel, span, panel.y, "target")
+    panel.parts.append("</g>")
+
+
+def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats) -> str:
+    is_known, is_wanted = subject.edges.labelled, subject.codes(subject.edges) == subject.positive
+    series = [
+        (name, sign, kind, _shares(at[mask], values[mask]))
+        for name, sign, kind, mask, values in (
+            ("among the labelled", "triangle", "g1", is_known, is_wanted.astype(np.float64)),
+            ("expected among the unlabelled", "circle", "ours", ~is_known, score),
+        )
+    ]
+    series = [line for line in series if np.isfinite(line[3]).any()]
+    if not series:
+        return ""
+    most = max(0.01, max(float(np.nanmax(shares)) for *_, shares in series))
+    step = nice_step(most, 4)
+    scale = Scale(min(1.0, step * float(np.ceil(most / step))), step, percent, "share")
+    middle = (bounds[:-1] + bounds[1:]) / 2
+
+    def draw(panel: Panel) -> None:
+        for name, sign, kind, shares in series:
+            there = np.flatnonzero(np.isfinite(shares))
+            for run in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
+                curve(panel, middle[run], shares[run], f"{kind} thin")
+            for k in there.tolist():
+                x, y = panel.at_x(middle[k]), panel.at_y(shares[k])
+                when = subject.clock.short(int(middle[k]) if subject.clock.unit else middle[k])
+                sign_drawn = marker(sign, x, y, 3, f"dot {kind}")
+                panel.parts.append(tipped(f"{when}: {percent(shares[k])} {name}", sign_drawn, x, y))
+
+    box = '<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{}</svg>'
+    keys = key((box.format(marker(sign, 7, 7, 3.8, f"dot {kind}")), name) for name, sign, kind, _ in series)
+    note = f"Stretches with fewer than {ENOUGH} such interactions are left out."
+    drawing = _drawn(subject, bounds, scale, draw, "Share over time")
+    return plate(f"Share of {escaped(subject.wanted)}", drawing, note, keys)
+
+
+def _shares(at: Counts, values: Floats) -> Floats:
+    """Means by stretch, NaN where there are too few."""
+    n = np.bincount(at, minlength=BINS)
+    return np.where(n >= ENOUGH, np.bincount(at, values, BINS) / np.maximum(n, 1), np.nan)
+
+
+class Scale(NamedTuple):
+    """The y axis of a chart: from 0 to its end by steps, how its values are written, and its name."""
+
+    end: float
+    step: float
+    words: Callable[[float], str]
+    name: str
+
+
+def _drawn(subject: Subject, bounds: Floats, scale: Scale, draw: Callable[[Panel], None], label: str) -> str:
+    """A chart twice: wide, and for narrow screens; the style sheet shows one of them."""
+    first, last = float(bounds[0]), float(bounds[-1])
+    ticks = [
+        value for value in np.arange(0, scale.end + scale.step / 2, scale.step).tolist() if value <= scale.end + 1e-9
+    ]
+    charts = []
+    for kind, width, n_ticks in (("long", 920, 6), ("short", 420, 4)):
+        panel = Panel(width, 230, (first, last), (0.0, scale.end), left=56, top=20, bottom=30)
+        panel.axes(
+            subject.clock.axis(first, last, n_ticks), [(value, scale.words(value)) for value in ticks], "", scale.name
+        )
+        draw(panel)
+        charts.append(chart(panel, label, kind))
+    return "".join(charts)

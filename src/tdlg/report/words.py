@@ -1,0 +1,197 @@
+"""Values as text that is safe in a page: numbers, times, ids, labels, and the JSON that the script reads."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Clock", "as_json", "count", "escaped", "figure", "in_words", "name_of", "percent", "share"]
+
+LONGEST = 80  # characters of an id that are shown
+PLAIN = 1e15  # whole numbers below it are written with all their digits
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of which a second has so many
+PERIODS = (
+    (63_072_000, "Y"),
+    (5_184_000, "M"),
+    (172_800, "D"),
+    (0, "m"),
+)  # a span of so many seconds: precision of axes
+
+
+def escaped(value: Any) -> str:
+    """Text for an element or a quoted attribute."""
+    return html.escape(str(value), quote=True)
+
+
+def name_of(value: Any, longest: int = LONGEST) -> str:
+    """An id or label as plain text in one line: whole floats as integers, what cannot be seen as its code, cut if long."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and value.is_integer() and abs(value) < PLAIN:
+        value = int(value)
+    text = str(value)
+    text = text if len(text) <= longest else text[: longest - 1] + "…"
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def count(n: int, noun: str) -> str:
+    """A number of things: "1 node", "2,000 nodes"."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
+    return f"{n:,} {noun if n == 1 else plural}"
+
+
+def figure(value: float, digits: int = 3) -> str:
+    """A metric with so many digits after the point; a dash where there is none."""
+    return "–" if not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def percent(value: float) -> str:
+    """A share of 1 as per cent, with a digit after the point near 0 and 1, and never a 0 or 100 that it is not."""
+    if not math.isfinite(value):
+        return "–"
+    if 0 < value < 0.0005:
+        return "under 0.1 %"
+    if 0.9995 <= value < 1:
+        return "over 99.9 %"
+    return f"{100 * value:.1f} %" if 0 < value < 0.0995 or 0.9905 < value < 1 else f"{100 * value:.0f} %"
+
+
+def share(value: float) -> str:
+    """A probability: two or three digits, and never a 0 or 1 that it is not."""
+    if value < 0.001:
+        return "< 0.001" if value > 0 else "0"
+    if value > 0.999:
+        return "> 0.999" if value < 1 else "1"
+    return f"{value:.3f}"
+
+
+def in_words(names: Sequence[str], joint: str = "and") -> str:
+    """Join names as prose does: "a, b and c"."""
+    return f" {joint} ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def as_json(value: Any) -> str:
+    """JSON that no element can be closed or opened by, whatever the strings in it hold."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))  # ascii: line separators are escaped too
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+class Clock:
+    """Times as text: datetimes, or numbers that stay what they are unless told in which unit they count from 1970.
+
+    Parameters
+    ----------
+    unit
+        Of the ticks: "s", "ms", "us" or "ns"; None where they are plain numbers.
+    ticks
+        The times there are; all are written to the precision that they need.
+    """
+
+    def __init__(self, unit: str | None, ticks: NDArray[Any]) -> None:
+        self.unit = unit
+        self._precision = "" if unit is None else _precision(unit, ticks)
+
+    def text(self, tick: Any) -> str:
+        """One time."""
+        if self.unit is None:
+            return _number(float(tick)) if isinstance(tick, float | np.floating) else str(int(tick))
+        return str(self._moment(tick, self._precision)).replace("T", " ")
+
+    def texts(self, ticks: Iterable[Any]) -> list[str]:
+        """Many times."""
+        return [self.text(tick) for tick in ticks]
+
+    def short(self, tick: Any) -> str:
+        """One time to the day, as prose has it."""
+        return self.text(tick) if self.unit is None else str(self._moment(tick, "D"))
+
+    def span(self, first: Any, last: Any) -> str:
+        """From one time to another, with the length between them where it is known what a number means."""
+        if self.unit is None:
+            return f"{self.text(first)} to {self.text(last)}"
+        ends = self.short(first), self.short(last)
+        if ends[0] == ends[1]:
+            ends = self.text(first), self.text(last)
+        return f"{ends[0]} to {ends[1]}"
+
+    def length(self, ticks: float) -> str:
+        """A duration: in seconds, minutes, hours, days or years, or as the number that it is."""
+        if self.unit is None:
+            return f"{ticks:.4g}"
+        seconds = ticks / UNITS[self.unit]
+        for size, noun in ((31_557_600, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute")):
+            if seconds >= 2 * size:
+                return f"{seconds / size:.3g} {noun}s"
+        return f"{seconds:.3g} seconds"
+
+    def axis(self, first: float, last: float, wanted: int = 5) -> list[tuple[float, str]]:
+        """Places of an axis and their text: round numbers, or round dates."""
+        if self.unit is None:
+            step = nice_step(last - first, wanted)
+            return [(at, f"{at:.10g}") for at in _multiples(first, last, step)]
+        return self._dates(first, last, wanted)
+
+    def _dates(self, first: float, last: float, wanted: int) -> list[tuple[float, str]]:
+        per_second = UNITS[str(self.unit)]
+        seconds = (last - first) / per_second
+        period = next(period for least, period in PERIODS if seconds >= least)
+        if period == "m":
+            return self._minutes(first, last, wanted)
+        start = self._moment(first, period)
+        n_periods = int((self._moment(last, period) - start).astype(np.int64))
+        steps = {"Y": (1, 2, 5, 10, 20, 50), "M": (1, 2, 3, 6, 12), "D": (1, 2, 5, 10, 20)}[period]
+        step = next((step for step in steps if n_periods / step <= wanted), steps[-1])
+        marks = start + np.arange(n_periods + 1).astype(f"timedelta64[{period}]")
+        whole = marks[marks.astype(np.int64) % step == 0] if period != "D" else marks[::step]
+        ticks = whole.astype(f"datetime64[{self.unit}]").astype(np.int64)
+        return [(float(at), str(mark)) for at, mark in zip(ticks, whole, strict=True) if first <= at <= last]
+
+    def _minutes(self, first: float, last: float, wanted: int) -> list[tuple[float, str]]:
+        per_second = UNITS[str(self.unit)]
+        steps = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200)
+        step = next((s for s in steps if (last - first) / per_second / s <= wanted), steps[-1]) * per_second
+        places = _multiples(first, last, step)
+        return [
+            (at, str(self._moment(int(at), "s")).replace("T", " ")[5 : 16 if step >= 60 * per_second else None])
+            for at in places
+        ]
+
+    def _moment(self, tick: Any, precision: str) -> NDArray[Any]:
+        return np.asarray(int(tick)).astype(f"datetime64[{self.unit}]").astype(f"datetime64[{precision}]")
+
+
+def _precision(unit: str, ticks: NDArray[Any]) -> str:
+    """The coarsest of days, minutes and seconds that loses nothing, or else milliseconds."""
+    second = UNITS[unit]
+    sizes = (("D", 86_400 * second), ("m", 60 * second), ("s", second))
+    return next((name for name, size in sizes if not np.any(ticks % size)), "ms")
+
+
+def nice_step(span: float, wanted: int) -> float:
+    """A step of 1, 2 or 5 times a power of 10 that a span has about so many of."""
+    if span <= 0:
+        return 1.0
+    raw = span / max(wanted, 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= raw * 0.999)
+
+
+def _multiples(first: float, last: float, step: float) -> list[float]:
+    start, stop = math.ceil(first / step - 1e-9), math.floor(last / step + 1e-9)
+    return [float(round(k * step, 12)) if abs(step) < 1 else k * step for k in range(start, stop + 1)]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < PLAIN else f"{value:.6g}"
+
+
+def rounded(values: NDArray[Any], digits: int = 4) -> list[float]:
+    """Numbers for the script, short."""
+    return [float(f"{value:.{digits}g}") for value in np.asarray(values, np.float64).tolist()]

@@ -1,0 +1,727 @@
+"""The report: one page, honest figures, safe whatever the ids hold, and usable in a browser."""
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import re
+import select
+import subprocess
+import time
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from tdlg import LineGraphClassifier, ParameterError, PropagationClassifier, PropagationRegressor, TemporalEdges
+from tdlg.exceptions import EdgesError
+from tdlg.report import build_report, write_report
+from tdlg.report.page import NAVIGATION
+from tdlg.report.quality import calibration, hold_out, rank
+from tdlg.report.subject import make_subject
+from tdlg.report.words import Clock, as_json, count, in_words, name_of, nice_step, percent, share
+
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+def ratings(n=360, *, hidden="late", names="n{}", labels=("fine", "fraud"), seed=0, **more):
+    """Edges in which some destinations are rated badly more often than others, with a tenth of the labels hidden."""
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, 25, n), rng.integers(25, 50, n)
+    time = more.pop("time", np.sort(rng.random(n)).round(4))
+    code = (rng.random(n) < np.where(dst < 32, 0.8, 0.05)).astype(int)
+    if len(labels) > 2:
+        code = np.where(code, 1, rng.integers(0, len(labels), n))
+    label = [labels[k] for k in code]
+    for row in {"late": range(n - n // 10, n), "mixed": rng.choice(n, n // 10, replace=False), "none": []}[hidden]:
+        label[row] = None
+    ids = [[names.format(k) for k in ends] if names else ends for ends in (src, dst)]
+    return TemporalEdges(*ids, time, label=label, **more)
+
+
+@pytest.fixture(scope="module")
+def page():
+    """One page that many tests look at."""
+    edges = ratings(names=HOSTILE + "{}")
+    return build_report(PropagationClassifier(random_state=0), edges, title="A <b> & title", command='tdlg "<i>"')
+
+
+class Reader(HTMLParser):
+    """What a page holds: elements, their attributes, the text, and whether all that opens closes."""
+
+    VOID = frozenset({"meta", "link", "input", "br", "line", "circle", "path", "rect"})
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.elements, self.texts = [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+    @property
+    def text(self):
+        return " ".join(data for tag, data in self.texts if tag not in ("script", "style"))
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+
+
+# ---- what is on it
+
+
+def test_every_part_is_there_and_all_elements_close(page):
+    reader = Reader(page)
+    assert not reader.open
+    assert [attrs["id"] for attrs in reader.all("section")] == [key for key, _ in NAVIGATION]
+    assert {attrs["href"] for attrs in reader.all("a")} == {f"#{key}" for key, _ in NAVIGATION}
+    for words in (
+        "Label rates",
+        "AUC",
+        "Right in the top",
+        "To be found",
+        "setting",
+        "forecast",
+        "fraud",
+        "Seed",
+        "unlabelled",
+    ):
+        assert words in reader.text
+
+
+def test_ids_of_elements_are_unique(page):
+    ids = [attrs["id"] for _, attrs in Reader(page).elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+
+
+def test_user_text_is_shown_not_run(page):
+    reader = Reader(page)
+    assert len(reader.all("script")) == 2
+    assert HOSTILE in reader.text
+    assert "A <b> & title" in reader.text
+    assert 'tdlg "<i>"' in reader.text
+    assert not reader.all("i") or all("class" in attrs for attrs in reader.all("i"))
+    assert data_of(page)["map"]["src"][0].startswith(HOSTILE)
+
+
+def test_hostile_labels_features_and_weights():
+    edges = ratings(
+        labels=("fine", '"><img src=x onerror=alert(1)>'), features={"<u>amount": np.arange(360.0)}, weight=np.ones(360)
+    )
+    reader = Reader(build_report(PropagationClassifier(random_state=0), edges))
+    assert not reader.all("img")
+    assert not reader.all("u")
+    assert "<u>amount" in reader.text
+    assert '"><img src=x onerror=alert(1)>' in reader.text
+
+
+def test_nothing_is_asked_of_the_network(page):
+    reader = Reader(page)
+    for _, attrs in reader.elements:
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            assert attrs.get(name, "#").startswith(("#", "data:"))
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "//" not in re.sub(r"(?m)^\s*// .*$", "", page)
+    policy = next(attrs["content"] for attrs in reader.all("meta") if attrs.get("http-equiv"))
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_the_same_seed_gives_the_same_page(page):
+    edges = ratings(names=HOSTILE + "{}")
+    given = {"title": "A <b> & title", "command": 'tdlg "<i>"'}
+    assert build_report(PropagationClassifier(random_state=0), edges, **given) == page
+    assert build_report(PropagationClassifier(random_state=0), edges, seed=1, **given) != page
+
+
+def test_a_large_network_makes_a_small_page():
+    rng = np.random.default_rng(0)
+    n = 100_000
+    label = (rng.random(n) < 0.05).astype(float)
+    label[-20_000:] = np.nan
+    names = np.array([f"an account with a rather long name, number {k}" for k in range(3000)])
+    edges = TemporalEdges(names[rng.integers(0, 3000, n)], names[rng.integers(0, 3000, n)], np.arange(n), label=label)
+    page = build_report(LineGraphClassifier(max_iter=3, tol=1e-1), edges, evaluate=None)
+    assert len(page.encode()) < 2_000_000
+    text = Reader(page).text
+    assert "The first 200 of 20,000" in text
+    assert "1,500 of 100,000 are drawn" in text
+
+
+def test_a_long_id_is_cut():
+    edges = ratings(names="x" * 10_000 + "{}")
+    assert len(build_report(PropagationClassifier(random_state=0), edges, evaluate=None)) < 1_000_000
+
+
+# ---- kinds of data and models
+
+
+@pytest.mark.parametrize(
+    "model", [PropagationClassifier(random_state=0), LineGraphClassifier()], ids=["propagation", "rows"]
+)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"names": "", "labels": (0, 1)},
+        {"time": np.arange(360).astype("datetime64[h]"), "hidden": "mixed"},
+        {"labels": ("a", "b", "c"), "hidden": "mixed"},
+        {"bipartite": True, "names": "", "labels": (0, 1)},
+        {"hidden": "none"},
+        {"features": {"amount": np.arange(360.0), "channel": ["web", "shop"] * 180}, "weight": np.arange(360.0)},
+    ],
+    ids=["numbers", "datetimes", "3 classes", "bipartite", "no unlabelled", "features"],
+)
+def test_every_kind_of_edges(model, given):
+    reader = Reader(build_report(model, ratings(**given)))
+    assert not reader.open
+    assert len(reader.all("section")) == len(NAVIGATION)
+    assert len([attrs for attrs in reader.all("tr")]) > 30
+
+
+def test_more_classes_than_colours():
+    page = build_report(LineGraphClassifier(), ratings(labels=tuple("abcdefghi"), hidden="mixed"))
+    assert "other classes" in Reader(page).text
+    assert set(data_of(page)["map"]["group"]) == set(range(7))
+
+
+def test_without_unlabelled_edges_held_out_ones_are_ranked():
+    text = Reader(build_report(PropagationClassifier(random_state=0), ratings(hidden="none"))).text
+    assert "there is none to find" in text
+    assert "To be found" not in text
+    assert "✓" in text
+    flattering = Reader(build_report(PropagationClassifier(random_state=0), ratings(hidden="none"), evaluate=None)).text
+    assert "was shown these labels" in flattering
+
+
+def test_new_edges_for_a_fitted_model():
+    edges = ratings(hidden="none")
+    model = PropagationClassifier(random_state=0).fit(edges[:300])
+    text = Reader(build_report(model, edges[300:].with_label(None))).text
+    assert "The interactions given" in text
+    assert "other 300 interactions" in text
+    assert "AUC" in text
+
+
+def test_the_model_alone_is_enough():
+    edges = ratings()
+    unlabelled = edges.with_label(None)
+    model = PropagationClassifier(random_state=0).fit(edges)
+    page = build_report(model, evaluate=None)
+    assert page == build_report(model, edges, evaluate=None)
+    assert page == build_report(PropagationClassifier(random_state=0), unlabelled, y=edges.label, evaluate=None)
+
+
+def test_labels_that_become_known_later():
+    edges = ratings(hidden="none")
+    model = PropagationClassifier(random_state=0).fit(edges, label_time=edges.time + 0.01)
+    text = Reader(build_report(model)).text
+    assert "Each label became known after its interaction was scored" in text
+    assert "it was told when labels become known" in text
+
+
+def test_labels_that_become_known_later_when_looking_ahead():
+    edges = ratings(hidden="none")
+    model = PropagationClassifier(setting="forecast", random_state=0).fit(edges, label_time=edges.time + 0.01)
+    held, _ = hold_out(make_subject(model, None, None, None, None, 0), "auto")
+    assert held.model.label_ticks_ is not None
+    assert held.label_time is None
+
+
+def test_all_at_one_time():
+    edges = ratings(time=np.zeros(360), hidden="mixed")
+    assert "happened at one time" in Reader(build_report(PropagationClassifier(random_state=0), edges)).text
+
+
+def test_a_handful_of_edges():
+    edges = TemporalEdges(list("abcd"), list("wxyz"), [1, 2, 3, 4], label=["no", "yes", "no", None])
+    text = Reader(build_report(PropagationClassifier(random_state=0), edges)).text
+    assert "too few interactions" in text
+
+
+def test_one_of_a_class_can_be_held_out():
+    labels = ["fine"] * 59 + ["fraud"] + [None] * 10
+    edges = TemporalEdges(np.arange(70) % 7, np.arange(70) % 5 + 7, np.arange(70), label=labels)
+    text = Reader(build_report(PropagationClassifier(random_state=0), edges)).text
+    assert "Labels could not be held out" in text
+
+
+def test_the_class_looked_for():
+    edges = ratings(labels=(0, 1))
+    model = PropagationClassifier(random_state=0).fit(edges)
+    for given in (0, "0", 0.0):
+        assert make_subject(model, edges, None, given, None, 0).wanted == "0"
+    assert make_subject(model, edges, None, None, None, 0).wanted == "1"  # the rarest
+
+
+def test_numbers_as_dates():
+    edges = ratings(time=np.arange(360) * 3600 + 1_400_000_000)
+    model = PropagationClassifier(random_state=0).fit(edges)
+    assert "as seconds since 1970 they would be 2014-05-13 to 2014-05-28" in build_report(model, evaluate=None)
+    assert "from 2014-05-13 to 2014-05-28" in build_report(model, time_unit="s", evaluate=None)
+
+
+# ---- honest figures
+
+
+def subject_of(hidden, model=None):
+    edges = ratings(hidden=hidden)
+    return make_subject(model or PropagationClassifier(random_state=0), edges, None, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "evaluate", "kind", "setting"),
+    [
+        ("late", "auto", "time", "forecast"),
+        ("none", "auto", "time", "forecast"),
+        ("mixed", "auto", "random", "interpolate"),
+        ("mixed", "time", "time", "forecast"),
+        ("late", "random", "random", "interpolate"),
+    ],
+)
+def test_labels_are_held_out_as_suits_the_setting(hidden, evaluate, kind, setting):
+    held, _ = hold_out(subject_of(hidden), evaluate)
+    assert held.kind == kind
+    assert held.model.setting_ == setting
+
+
+@pytest.mark.parametrize("evaluate", ["random", "time"])
+@pytest.mark.parametrize(
+    "model", [PropagationClassifier(random_state=0), LineGraphClassifier()], ids=["propagation", "rows"]
+)
+def test_held_out_labels_are_not_seen(model, evaluate):
+    subject = subject_of("mixed", model)
+    held, _ = hold_out(subject, evaluate)
+    known = held.model.edges_.with_label(held.model.labels_).labelled
+    assert not known[held.rows].any()
+    assert known.sum() == held.n_train
+    flipped = subject.learnt.label.copy()
+    flipped[held.rows] = np.where(flipped[held.rows] == "fraud", "fine", "fraud")
+    if evaluate == "time":  # the same split, whatever its labels say
+        again, _ = hold_out(
+            make_subject(model, ratings(hidden="mixed").with_label(flipped.tolist()), None, "fraud", None, 0), evaluate
+        )
+        np.testing.assert_array_equal(again.probability, held.probability)
+
+
+def test_areas_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    is_it, scores = rng.random(500) < 0.2, rng.random(500).round(1)
+    found = rank(is_it, scores)
+    assert found.auc[0] == pytest.approx(roc_auc_score(is_it, scores))
+    assert found.average_precision[0] == pytest.approx(average_precision_score(is_it, scores))
+    assert found.auc[1] < found.auc[0] < found.auc[2]
+    assert rank(np.ones(5, bool), np.arange(5.0)) is None
+
+
+def test_calibration_of_true_probabilities():
+    rng = np.random.default_rng(0)
+    probability = rng.random(20_000)
+    parts = calibration(rng.random(20_000) < probability, probability)
+    assert len(parts) == 10
+    assert sum(low <= mean <= high for mean, _, low, high, _ in parts) >= 8
+
+
+# ---- the file
+
+
+def test_the_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    model = PropagationClassifier(random_state=0).fit(ratings())
+    assert write_report(path, model, evaluate=None) == path
+    assert path.read_text(encoding="utf-8") == build_report(model, evaluate=None)
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        write_report(path, model, seed=1, evaluate=None)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_file_on_a_wrong_parameter(tmp_path):
+    path = tmp_path / "report.html"
+    with pytest.raises(ParameterError, match="must be one that the model knows: fine or fraud"):
+        write_report(path, PropagationClassifier(), ratings(), positive="x")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"model": PropagationRegressor()}, ParameterError, "must be a PropagationClassifier or a LineGraphClassifier"),
+        ({"edges": [[0, 1, 2]]}, EdgesError, "must be TemporalEdges. Got list"),
+        ({"edges": None}, ParameterError, "'model' is not fitted, and no 'edges' are given"),
+        ({"edges": TemporalEdges([], [], [])}, EdgesError, "no edges to report on"),
+        ({"evaluate": "future"}, ParameterError, "'evaluate' .* Got 'future'"),
+        ({"seed": -1}, ParameterError, "'seed' .* Got -1"),
+        ({"time_unit": "h"}, ParameterError, "'time_unit' must be one of 's', 'ms', 'us', 'ns'. Got 'h'"),
+    ],
+)
+def test_errors_name_the_way_out(given, error, words):
+    call = {"model": PropagationClassifier(), "edges": ratings()} | given
+    with pytest.raises(error, match=words):
+        build_report(call.pop("model"), call.pop("edges"), **call)
+
+
+def test_a_wrong_path(tmp_path):
+    with pytest.raises(ParameterError, match="does not exist"):
+        write_report(tmp_path / "missing" / "report.html", PropagationClassifier(), ratings())
+    with pytest.raises(ParameterError, match="is a folder"):
+        write_report(tmp_path, PropagationClassifier(), ratings())
+
+
+# ---- words and colours
+
+
+def test_words():
+    assert count(1, "node") == "1 node"
+    assert count(2000, "class") == "2,000 classes"
+    assert (percent(0.5), percent(0.0512), percent(0.0), percent(float("nan"))) == ("50 %", "5.1 %", "0 %", "–")
+    assert (share(0.5), share(0.0001), share(0.99999), share(1.0), share(0.0)) == (
+        "0.500",
+        "< 0.001",
+        "> 0.999",
+        "1",
+        "0",
+    )
+    assert in_words(["a", "b", "c"]) == "a, b and c"
+    assert (name_of(1.0), name_of(1.5), name_of(np.int64(3)), name_of("a\x00\u202eb")) == (
+        "1",
+        "1.5",
+        "3",
+        "a\\x00\\u202eb",
+    )
+    assert len(name_of("x" * 100)) == 80
+    assert nice_step(1.0, 4) == 0.5
+    assert "<" not in as_json(["</script>", "<!--"])
+    assert "\u2028" not in as_json(["\u2028"])
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "wanted"),
+    [
+        ("2010-11-08", "2016-01-22", ["2011", "2012", "2013", "2014", "2015", "2016"]),
+        ("2020-01-15", "2020-06-15", ["2020-02", "2020-03", "2020-04", "2020-05", "2020-06"]),
+        ("2020-01-01T09:30", "2020-01-01T12:30", ["01-01 10:00", "01-01 11:00", "01-01 12:00"]),
+    ],
+)
+def test_dates_of_an_axis_are_round(first, last, wanted):
+    ticks = np.array([first, last], "datetime64[s]").astype(np.int64)
+    found = Clock("s", ticks).axis(*ticks.astype(float).tolist(), 6)
+    assert [text for _, text in found] == wanted
+    assert all(ticks[0] <= at <= ticks[1] for at, _ in found)
+
+
+def test_times_are_as_precise_as_needed():
+    def said(*times):
+        ticks = np.array(times, "datetime64[ms]").astype(np.int64)
+        return Clock("ms", ticks).texts(ticks)[0]
+
+    assert said("2020-01-01") == "2020-01-01"
+    assert said("2020-01-01", "2020-01-01T10:30") == "2020-01-01 00:00"
+    assert said("2020-01-01", "2020-01-01T10:30:05.5") == "2020-01-01 00:00:00.000"
+
+
+def colours(scheme):
+    style = files("tdlg.report").joinpath("page.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root \{(.*?)\n *\}", style, re.S)
+    found = dict(re.findall(r"--([\w]+): (#[0-9a-f]{6})", blocks[scheme == "dark"]))
+    return {name: np.array([int(code[k : k + 2], 16) for k in (1, 3, 5)]) / 255 for name, code in found.items()}
+
+
+def linear(rgb):
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one, other):
+    low, high = sorted(float(linear(rgb) @ [0.2126, 0.7152, 0.0722]) for rgb in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(rgb):
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    f = np.cbrt(np.maximum(xyz / [0.9505, 1.0, 1.089], 0.008856))
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+BLIND = {  # Machado, Oliveira and Fernandes 2009, full severity
+    "none": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read(scheme):
+    found = colours(scheme)
+    for ground in ("paper", "raised"):
+        assert contrast(found["ink"], found[ground]) > 10
+        for name in ("muted", "accent", "g1"):
+            assert contrast(found[name], found[ground]) > 4.5
+        for k in range(7):
+            assert contrast(found[f"g{k}"], found[ground]) > 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", BLIND)
+def test_the_main_colours_differ_for_the_colour_blind(scheme, kind):
+    found = colours(scheme)
+    seen = {name: lab(np.clip(BLIND[kind] @ linear(found[name]), 0, 1)) for name in ("g0", "g1", "g2")}
+    for one, other in itertools.combinations(seen, 2):
+        assert np.linalg.norm(seen[one] - seen[other]) > 18, (one, other)
+
+
+# ---- in a browser
+
+
+class Browser:
+    """Headless Chromium, spoken to over two pipes."""
+
+    def __init__(self, path, folder):
+        theirs_in, self._out = os.pipe()
+        self._in, theirs_out = os.pipe()
+        flags = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            f"--user-data-dir={folder}",
+            "--remote-debugging-pipe",
+        ]
+        shell = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
+        self._process = subprocess.Popen(
+            ["/bin/bash", "-c", shell, path, *flags],
+            pass_fds=(theirs_in, theirs_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._rest, self._number, self._session, self.events = b"", 0, None, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **params):
+        self._number += 1
+        session = {"sessionId": self._session} if self._session else {}
+        message = {"id": self._number, "method": method, "params": params, **session}
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while (answer := self._read()).get("id") != self._number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def _read(self):
+        while b"\0" not in self._rest:
+            assert select.select([self._in], [], [], 60)[0], "no answer"
+            self._rest += os.read(self._in, 1 << 20)
+        line, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(line)
+
+    def open(self, path, width=1280, height=900, scheme="light"):
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        features = [
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
+        self.call("Emulation.setEmulatedMedia", features=features)
+        self.call("Page.navigate", url="about:blank")
+        self.events.clear()
+        self.call("Page.navigate", url=path.as_uri())
+        for _ in range(400):
+            if self.run("document.readyState === 'complete' && location.protocol === 'file:'"):
+                return
+            time.sleep(0.05)
+        raise AssertionError("the page did not load")
+
+    def run(self, expression):
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def press(self, key):
+        for kind in ("keyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                text="\r" if key == "Enter" and kind == "keyDown" else "",
+            )
+
+    def move(self, x, y):
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def complaints(self):
+        kinds = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
+        return [event for event in self.events if event.get("method") in kinds]
+
+    def requests(self):
+        sent = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [request["request"]["url"] for request in sent]
+
+    def screenshot(self):
+        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
+
+    def close(self):
+        with contextlib.suppress(AssertionError, OSError):
+            self.call("Browser.close")
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        os.close(self._in)
+        os.close(self._out)
+
+
+@pytest.fixture(scope="module")
+def browser(chromium, tmp_path_factory):
+    if chromium is None:
+        pytest.skip("needs Chromium: make test-heavy installs it")
+    browser = Browser(chromium, tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def file(page, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+def test_it_renders_without_complaints(browser, file, width, scheme):
+    browser.open(file, width=width, scheme=scheme)
+    assert browser.run("document.documentElement.scrollWidth") <= width  # nothing hangs over the side
+    assert browser.run("[...document.querySelectorAll('canvas')].every(c => c.width > 0)")
+    ground = browser.run("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 23, 26)" if scheme == "dark" else "rgb(253, 253, 251)")
+    assert len(browser.screenshot()) > 10_000
+    assert not browser.complaints()
+    assert browser.requests() in ([file.as_uri()], [file.as_uri(), "data:,"])
+
+
+@pytest.mark.needs("chromium")
+def test_hostile_ids_do_not_run(browser, file):
+    browser.open(file)
+    assert browser.run("document.scripts.length") == 2
+    assert browser.run("document.querySelector('#interactions-table .id').textContent").startswith(HOSTILE)
+    assert "Page.javascriptDialogOpening" not in {event.get("method") for event in browser.events}
+
+
+SHOWN = "[...document.querySelectorAll('#interactions-table tbody tr')].filter(r => !r.hidden)"
+
+
+@pytest.mark.needs("chromium")
+def test_the_table_sorts(browser, file):
+    browser.open(file)
+    values = f"{SHOWN}.map(r => Number(r.querySelector('.score').dataset.value))"
+    button = (
+        "[...document.querySelectorAll('#interactions-table th button')].find(b => b.textContent === 'Probability')"
+    )
+    order = f"{button}.parentElement.getAttribute('aria-sort')"
+    assert browser.run(values) == sorted(browser.run(values), reverse=True)
+    assert browser.run("document.querySelectorAll('#interactions-table [aria-sort]').length") == 1
+    browser.run(f"{button}.focus()")
+    browser.press("Enter")
+    assert browser.run(order) == "descending"
+    browser.press("Enter")
+    assert browser.run(order) == "ascending"
+    assert browser.run(values) == sorted(browser.run(values))
+    assert browser.run("document.querySelectorAll('#interactions-table [aria-sort]').length") == 1
+
+
+@pytest.mark.needs("chromium")
+def test_the_table_filters_and_unfolds(browser, file):
+    browser.open(file)
+    total = browser.run("document.querySelectorAll('#interactions-table tbody tr').length")
+    assert total == 36
+    assert browser.run(f"{SHOWN}.length") == 25
+    first = browser.run("document.querySelector('#interactions-table .id').textContent")
+
+    def search(words):
+        setting = f"s.value = {json.dumps(words)}; s.dispatchEvent(new Event('input'))"
+        browser.run(f"{{ const s = document.querySelector('[data-search=interactions]'); {setting} }}")
+
+    search(first.upper())
+    matching = browser.run(f"{SHOWN}.map(r => r.textContent)")
+    assert matching
+    assert len(matching) < total
+    assert all(first in text for text in matching)
+    assert browser.run("document.querySelector('[data-found=interactions]').textContent").endswith("of 36 rows")
+    search("no such thing")
+    assert browser.run(f"{SHOWN}.length") == 0
+    search("")
+    browser.run("document.querySelector('[data-more=interactions]').click()")
+    assert browser.run(f"{SHOWN}.length") == total
+    assert browser.run("document.querySelector('[data-more=interactions]').hidden")
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("name", ["map", "scores"])
+def test_hovering_shows_an_edge(browser, file, page, name):
+    browser.open(file)
+    dots = data_of(page)[name]
+    canvas = f"document.querySelector('[data-scatter={name}] canvas')"
+    browser.run(f"{canvas}.scrollIntoView({{ block: 'center' }})")
+    box = browser.run(f"(({{x, y, width, height}}) => [x, y, width, height])({canvas}.getBoundingClientRect())")
+    assert browser.run("document.getElementById('tip').hidden")
+    left, right, top, bottom = (42, 14, 12, 30) if name == "scores" else (10, 10, 10, 10)
+    (x0, x1), (y0, y1) = dots["range"]
+    x = box[0] + left + (dots["x"][0] - x0) / (x1 - x0) * (box[2] - left - right)
+    y = box[1] + box[3] - bottom - (dots["y"][0] - y0) / (y1 - y0) * (box[3] - top - bottom)
+    browser.move(x, y)
+    assert not browser.run("document.getElementById('tip').hidden")
+    said = browser.run("document.getElementById('tip').textContent")
+    assert re.fullmatch(r".* → .*label: (fine|fraud|unknown)probability: .*", said)
+    assert HOSTILE in said
+    browser.move(2, 2)
+    assert browser.run("document.getElementById('tip').hidden")
+
+
+@pytest.mark.needs("chromium")
+def test_the_map_by_keyboard_and_by_colour(browser, file):
+    browser.open(file)
+    canvas = "document.querySelector('[data-scatter=map] canvas')"
+    browser.run(f"{canvas}.focus()")
+    said = set()
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft", "ArrowLeft", "ArrowLeft"):
+        browser.press(key)
+        said.add(browser.run("document.getElementById('tip').textContent"))
+    assert len(said) == 4  # first, second, the first again, the last two
+    browser.press("Escape")
+    assert browser.run("document.getElementById('tip').hidden")
+    pictures = [browser.run(f"{canvas}.toDataURL()")]
+    for value in ("score", "time"):
+        browser.run(f"document.querySelector('input[value={value}]').click()")
+        pictures.append(browser.run(f"{canvas}.toDataURL()"))
+        assert browser.run(f"!document.querySelector('[data-for={value}]').hidden")
+    assert len(set(pictures)) == 3
+    assert not browser.complaints()
