@@ -1,0 +1,83 @@
+"""What a model says of edges, as columns of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from tdlg.edges import TemporalEdges
+
+__all__ = ["answers", "meaning", "spread"]
+
+DIGITS = 6
+
+
+def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
+    """The columns that a model adds to a table.
+
+    Parameters
+    ----------
+    model
+        A classifier, an outlier detector or a link predictor.
+    edges
+        The edges asked for.
+    """
+    import numpy as np
+
+    from tdlg.cli.labels import plain_classes
+
+    if hasattr(model, "score_samples"):
+        return {"oddness": _short(-model.score_samples(edges)), "outlier": (model.predict(edges) < 0).astype(int)}
+    if not hasattr(model, "predict_proba"):
+        return {f"e{k}": column for k, column in enumerate(model.transform(edges).T)}
+    probability = model.predict_proba(edges)
+    best = probability.argmax(axis=1)
+    place = _told_class(model)
+    told = probability[np.arange(len(best)), best if place is None else place]
+    if not hasattr(model, "predict"):
+        return {"score": _short(told)}
+    return {"predicted": plain_classes(model.classes_)[best], "probability": _short(told)}
+
+
+def _told_class(model: Any) -> int | None:
+    """Of two classes the one whose probability is told: the larger number, the rarer word; None where there are more."""
+    import numpy as np
+
+    classes = model.classes_
+    if len(classes) != 2:
+        return None
+    if classes.dtype.kind in "biuf":
+        return 1
+    counts = [np.count_nonzero(model.labels_ == label) for label in classes]
+    return int(counts[1] <= counts[0])
+
+
+def _short(values: Any) -> pl.Series:
+    """No more digits than are known."""
+    import polars as pl
+
+    return pl.Series(values).round_sig_figs(DIGITS)
+
+
+def spread(values: Any, asked: NDArray[np.bool_]) -> pl.Series:
+    """Give values of the rows that are asked as a whole column, with nothing in the other rows."""
+    import numpy as np
+    import polars as pl
+
+    place = np.where(asked, np.cumsum(asked) - 1, 0)
+    series = pl.Series(values.tolist() if isinstance(values, np.ndarray) and values.dtype == object else values)
+    return pl.select(pl.when(pl.Series(asked)).then(series.gather(place))).to_series()
+
+
+def meaning(model: Any) -> str:
+    """What the column "probability" tells, in words."""
+    from tdlg.cli.labels import plain_classes
+
+    place = _told_class(model)
+    if place is None:
+        return "probability: that of the predicted class"
+    return f"probability: that of {plain_classes(model.classes_).tolist()[place]!r}"

@@ -1,0 +1,114 @@
+"""The application: what every command has in common, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tdlg import __version__
+from tdlg.cli.options import example
+from tdlg.cli.terminal import in_shell_words, note, one_line, red
+
+__all__ = ["app"]
+
+INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells count a process that SIGINT or SIGPIPE ended
+
+
+class Commands(TyperGroup):
+    """Commands that end with a plain message and an exit code where the user can mend what is wrong."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with _plain_errors(), _plain_warnings():
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a closed pipe is still noticed
+            return result
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Show an error as one line, whatever of it a user can have caused."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _forget_stdout()
+        raise typer.Exit(BROKEN_PIPE) from None
+    except Exception as error:
+        if not _is_plain(error) or os.environ.get("TDLG_TRACEBACK"):
+            raise
+        red(f"error: {_message(error)}")
+        raise typer.Exit(1) from None
+
+
+def _is_plain(error: Exception) -> bool:
+    """Whether the message is all that there is to know; anything else is a fault of this package."""
+    return isinstance(error, ValueError | OSError | ImportError | MemoryError) or _is_of_polars(error)
+
+
+def _is_of_polars(error: Exception) -> bool:
+    return any(kind.__module__.startswith("polars") for kind in type(error).__mro__)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return f"There is not enough memory. {error}".strip()
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    return in_shell_words(one_line(str(error)) or type(error).__name__)
+
+
+def _forget_stdout() -> None:
+    """Send what is still to be written nowhere, so that Python does not complain at its end."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):  # a stdout that is no file
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings that are meant for users as notes, and no others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: note(in_shell_words(one_line(str(message))))
+        yield
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: in a third of the time
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=example("tdlg classify payments.csv --label fraud -o filled.csv"),
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tdlg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Machine learning on temporal networks: who met whom and when.
+
+    A table of interactions with a source, a destination and a time, as csv or parquet, is all that is needed.
+    """

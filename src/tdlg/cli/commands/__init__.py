@@ -1,0 +1,1 @@
+"""The commands, by what they work on; each module registers its own."""

@@ -1,0 +1,230 @@
+"""Commands that tell what there is: in a table, and among the public data sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
+from tdlg.cli.reading import Table, read_table, text_columns
+from tdlg.cli.terminal import aligned, count, note, one_line, working
+from tdlg.cli.writing import check_output, give
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tdlg.edges import TemporalEdges
+
+__all__ = ["register"]
+
+KINDS = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "b": "true or false"}
+UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+ENTRY_BYTES = 12  # of a sparse matrix: a float and an index
+CLASSIFY_SECONDS, CLASSIFY_BYTES = 6e-5, 1500  # an edge, measured on 24,000 and 107,000 of them with two classes
+START_SECONDS, START_BYTES = 3.0, 3.8e8
+
+datasets = typer.Typer(
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    epilog=example("tdlg datasets get bitcoinalpha -o alpha.csv"),
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command(short_help="Tell how a table is understood.", epilog=example("tdlg info payments.csv"))(info)
+    app.add_typer(datasets, name="datasets")
+
+
+@with_columns
+def info(
+    edges: EdgesPath,
+    *,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column to look at as a label.")] = None,
+    columns: Columns,
+) -> None:
+    """Tell how a table is understood: columns, ids, times, degrees, and what work on it would cost."""
+    with working("reading"):
+        table = read_table(edges, columns, label)
+    lines = [
+        *_of_columns(table),
+        *_of_times(table.edges),
+        *_of_degrees(table.edges),
+        *_of_labels(table),
+        *_of_cost(table.edges),
+    ]
+    typer.echo(aligned([(name, one_line(text)) for name, text in lines]))
+
+
+def _of_columns(table: Table) -> list[tuple[str, str]]:
+    edges, names = table.edges, table.names
+    others = [name for name in table.frame.columns if name not in names.values()]
+    shared = len(set(edges.src.tolist()) & set(edges.dst.tolist()))
+    kinds = "of two kinds (--bipartite)" if edges.bipartite else f"{count(shared, 'id')} in both columns"
+    hint = "; if these are two kinds of things: --bipartite" if not edges.bipartite and shared == 0 else ""
+    return [
+        ("source", f"{names['src']!r}: {_kind(edges.src)}, {len(set(edges.src_code.tolist())):,} different"),
+        ("destination", f"{names['dst']!r}: {_kind(edges.dst)}, {len(set(edges.dst_code.tolist())):,} different"),
+        ("nodes", f"{edges.n_nodes:,}; {kinds}{hint}"),
+        *([("features", ", ".join(edges.feature_names))] if edges.feature_names else []),
+        *([("other columns", ", ".join(n for n in others if n not in edges.feature_names))] if others else []),
+    ]
+
+
+def _of_times(edges: TemporalEdges) -> list[tuple[str, str]]:
+    import numpy as np
+
+    first, last = edges.time.min(), edges.time.max()
+    kind = "numbers" if edges.time_unit is None else f"dates, to {UNITS[edges.time_unit]}, without zone or in UTC"
+    days = "" if edges.time_unit is None else f", {(last - first) / np.timedelta64(1, 'D'):,.1f} days"
+    in_order = "in" if bool((np.diff(edges.ticks) >= 0).all()) else "not in"
+    return [
+        ("time", kind + _looks_like_seconds(edges)),
+        ("span", f"{first} to {last}{days}"),
+        (
+            "interactions",
+            f"{len(edges):,} at {len(np.unique(edges.ticks)):,} different times; {in_order} order of time",
+        ),
+    ]
+
+
+def _looks_like_seconds(edges: TemporalEdges) -> str:
+    """A hint where numbers are of the size that times since 1970 have."""
+    size = float(abs(edges.ticks).max()) if edges.time_unit is None else 0.0
+    units = [
+        unit for unit, scale in {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}.items() if 6e8 * scale < size < 4e9 * scale
+    ]
+    return f"; if {UNITS[units[0]]} since 1970: --time-unit {units[0]}" if units else ""
+
+
+def _of_degrees(edges: TemporalEdges) -> list[tuple[str, str]]:
+    import numpy as np
+
+    degree = _degrees(edges)
+    busiest = edges.node_ids[int(degree.argmax())]
+    pairs = len(np.unique(edges.src_code.astype(np.int64) * edges.n_nodes + edges.dst_code))
+    return [
+        ("pairs", f"{pairs:,} different"),
+        ("degrees", f"mean {degree.mean():.1f}, median {np.median(degree):g}, largest {degree.max():,} ({busiest!s})"),
+    ]
+
+
+def _of_labels(table: Table) -> list[tuple[str, str]]:
+    import numpy as np
+
+    from tdlg.cli.labels import labelled_edges, plain_classes
+
+    if table.edges.label is None:
+        return []
+    name = table.names["label"]
+    edges = labelled_edges(table.edges, name, None, None)
+    values = plain_classes(np.asarray(edges.label)[edges.labelled])
+    classes, counts = np.unique(values, return_counts=True)
+    shares = ", ".join(
+        f"{label!s} {number / len(values):.1%}" for label, number in zip(classes[:6], counts[:6], strict=True)
+    )
+    more = ", ..." if len(classes) > 6 else ""
+    return [("label", f"{name!r}: {shares}{more}; {len(edges) - len(values):,} missing")]
+
+
+def _of_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
+    degree = _degrees(edges).astype(float)
+    entries = float((degree**2).sum())
+    seconds, memory = START_SECONDS + CLASSIFY_SECONDS * len(edges), START_BYTES + CLASSIFY_BYTES * len(edges)
+    return [
+        (
+            "line graph",
+            f"as a matrix up to {entries:,.0f} entries, {_bytes(ENTRY_BYTES * entries)}; it is never built here",
+        ),
+        ("tdlg classify", f"roughly {_seconds(seconds)} and {_bytes(memory)} of memory"),
+    ]
+
+
+def _degrees(edges: TemporalEdges) -> NDArray[Any]:
+    import numpy as np
+
+    ends = np.concatenate([edges.src_code, edges.dst_code[edges.src_code != edges.dst_code]])
+    return np.bincount(ends, minlength=edges.n_nodes)
+
+
+def _kind(ids: NDArray[Any]) -> str:
+    return KINDS.get(ids.dtype.kind, "text")
+
+
+def _bytes(number: float) -> str:
+    for unit in ("kB", "MB", "GB"):
+        number /= 1000
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+    return f"{number / 1000:.3g} TB"
+
+
+def _seconds(number: float) -> str:
+    return (
+        f"{number:.0f} s" if number < 120 else f"{number / 60:.0f} min" if number < 7200 else f"{number / 3600:.0f} h"
+    )
+
+
+# ---- data sets
+
+
+@datasets.callback()
+def _datasets(context: typer.Context) -> None:
+    """List the public data sets, or get one."""
+    if context.invoked_subcommand is None:
+        list_datasets(None)
+
+
+@datasets.command("list", epilog=example("tdlg datasets list"))
+def list_datasets(output: Output = None) -> None:
+    """List the public data sets that are known by name."""
+    import polars as pl
+
+    from tdlg.datasets.files import is_available
+    from tdlg.datasets.registry import DATASETS
+
+    check_output(output)
+    rows = [
+        {
+            "name": one.name,
+            "nodes": one.n_nodes,
+            "edges": one.n_edges,
+            "days": one.days,
+            "positive_percent": one.positive,
+            "here": "yes" if is_available(one.name) else "no",
+            "label": one.label,
+        }
+        for one in DATASETS.values()
+    ]
+    give(pl.DataFrame(rows), output, shown=[name for name in rows[0] if name != "label"])
+
+
+def _names(incomplete: str) -> list[str]:
+    from tdlg.datasets.registry import DATASETS
+
+    return [name for name in DATASETS if name.startswith(incomplete)]
+
+
+@datasets.command("get", epilog=example("tdlg datasets get bitcoinalpha -o alpha.csv"))
+def get_dataset(
+    name: Annotated[str, typer.Argument(help="One of those that `tdlg datasets list` names.", autocompletion=_names)],
+    output: Output = None,
+) -> None:
+    """Get a public data set: prints the path of its file, or writes it as a table with named columns."""
+    from tdlg.datasets.files import dataset_file
+    from tdlg.datasets.registry import DATASETS
+
+    check_output(output)
+    with working(f"getting {name}"):
+        path: Path = dataset_file(name)
+    known = DATASETS[name]
+    note(f"{name}: {count(known.n_edges, 'edge')}; columns {', '.join(known.columns)}; licence: {known.licence}")
+    note(f"cite: {known.citation}")
+    if known.note:
+        note(f"note: {known.note}")
+    if output is None:
+        typer.echo(path)
+    else:
+        give(text_columns(path, known.columns), output)

@@ -1,0 +1,189 @@
+"""Commands that judge methods: on the user's data, on the paper's, and on a network made up for show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tdlg.cli.labels import as_two_numbers, labelled_edges
+from tdlg.cli.options import Columns, EdgesPath, Evaluate, Output, Seed, example, with_columns
+from tdlg.cli.reading import read_table
+from tdlg.cli.terminal import count, note, progress
+from tdlg.cli.writing import check_output, give
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["register"]
+
+USUAL = ("propagation", "tdlg", "tdlg-dense", "label-rates")
+ALL = "all"
+TRIALS = {"random": 3, "time": 1}  # there is only one way to cut by time
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command(
+        short_help="Compare methods on your own data.",
+        epilog=example("tdlg compare payments.csv --label fraud --evaluate time"),
+    )(compare)
+    app.command(
+        short_help="Measure the paper's tables and figures.",
+        epilog=example("tdlg reproduce edge-classification --trials 2 --datasets bitcoinalpha"),
+    )(reproduce)
+    app.command(short_help="See it work, in less than a minute.", epilog=example("tdlg demo --report demo.html"))(demo)
+
+
+def _methods(incomplete: str) -> list[str]:
+    from tdlg.methods import METHODS
+
+    done, _, last = incomplete.rpartition(",")
+    return [f"{done},{name}".lstrip(",") for name in (*METHODS, ALL) if name.startswith(last)]
+
+
+@with_columns
+def compare(
+    edges: EdgesPath,
+    *,
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")],
+    positive: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help='What counts as 1: a value, or such as "> 0".')
+    ] = None,
+    missing: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="More words for a label that is not known, such as '?,unknown'.")
+    ] = None,
+    methods: Annotated[str, typer.Option(metavar="A,B", help="Methods, or all.", autocompletion=_methods)] = ",".join(
+        USUAL
+    ),
+    evaluate: Annotated[Evaluate, typer.Option(help="Hold out labels at random, or the last ones.")] = "random",
+    trials: Annotated[int | None, typer.Option(min=1, help="How often. Default: 3 at random, 1 by time.")] = None,
+    output: Output = None,
+    seed: Seed = 0,
+    columns: Columns,
+) -> None:
+    """Compare methods on your own data: hold out labels, and see how well each finds them."""
+    import polars as pl
+
+    from tdlg.evaluate import evaluate as judge
+    from tdlg.tasks import ChronologicalClassification, EdgeClassification
+
+    check_output(output)
+    chosen = _chosen(methods)
+    known = labelled_edges(read_table(edges, columns, label).edges, label, positive, missing)
+    known, looked_for = as_two_numbers(known)
+    task: Any = (ChronologicalClassification if evaluate == "time" else EdgeClassification)(known)
+    n_trials = trials or TRIALS[evaluate]
+    rows = []
+    with progress() as tell:
+        for number, name in enumerate(chosen):
+            start, total = number * n_trials, len(chosen) * n_trials
+            tell(start, total, name)
+            try:
+                rows.append(judge(name, task, n_trials, seed, callback=lambda done, _: tell(start + done, total, name)))  # noqa: B023
+            except ImportError as error:
+                note(f"{name}: not run ({error})")
+    if not rows:
+        raise ParameterError("None of the methods could be run.")
+    found = pl.concat(rows)
+    precise = "" if looked_for is None else f"; average precision for {looked_for!r}"
+    note(f"held out {count(found['n_test'][0], 'label')}, {task.name}; learnt from {found['n_train'][0]:,}{precise}")
+    give(_summary(found), output, first="auc")
+
+
+def _chosen(methods: str) -> list[str]:
+    from tdlg.methods import METHODS
+
+    if methods == ALL:
+        return list(METHODS)
+    chosen = [name.strip() for name in methods.split(",") if name.strip()]
+    unknown = [name for name in chosen if name not in METHODS]
+    if unknown or not chosen:
+        what = repr(unknown[0]) if unknown else "nothing"
+        raise typer.BadParameter(f"must be some of {', '.join(METHODS)}. Got {what} instead.", param_hint="--methods")
+    return chosen
+
+
+def _summary(rows: pl.DataFrame) -> pl.DataFrame:
+    """One line a method: the means, and how sure the first is."""
+    import polars as pl
+
+    from tdlg.evaluate import summarise
+
+    auc, precision = (summarise(rows, ["method"], metric) for metric in ("auc", "average_precision"))
+    memory = rows.group_by("method", maintain_order=True).agg(pl.col("peak_bytes").max())["peak_bytes"] / 1e6
+    table = auc.select(
+        "method",
+        pl.col("mean").round(4).alias("auc"),
+        pl.col("half_width").fill_nan(None).round(4).alias("auc_half_width"),
+        precision["mean"].round(4).alias("average_precision"),
+        "trials",
+        pl.col("seconds").round(2),
+        memory.round(0).alias("megabytes"),
+    )
+    return table
+
+
+# ---- the paper's results
+
+
+def _recipes(incomplete: str) -> list[str]:
+    from tdlg.reproduce.recipes import RECIPES
+
+    return [name for name in RECIPES if name.startswith(incomplete)]
+
+
+def reproduce(
+    name: Annotated[
+        list[str] | None, typer.Argument(help="Tables and figures; all when none is named.", autocompletion=_recipes)
+    ] = None,
+    *,
+    listed: Annotated[bool, typer.Option("--list", help="List the tables and figures, and run nothing.")] = False,
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Of the rows; what is there is not run again.")] = Path(
+        "results"
+    ),
+    trials: Annotated[int | None, typer.Option(min=1, help="Instead of the paper's 10 and 5.")] = None,
+    datasets: Annotated[str | None, typer.Option(metavar="A,B", help="Only these data sets.")] = None,
+    protocol: Annotated[Literal["paper", "notebook"], typer.Option(help="Whose details to follow.")] = "paper",
+    again: Annotated[bool, typer.Option("--again", help="Forget earlier rows of these, and measure anew.")] = False,
+    page: Annotated[Path | None, typer.Option(metavar="PAGE", help="Default: reproduction.md in the folder.")] = None,
+) -> None:
+    """Measure the paper's tables and figures, and write a page that shows them beside the paper's numbers."""
+    from tdlg.reproduce.recipes import RECIPES
+    from tdlg.reproduce.run import run_recipes
+
+    if listed:
+        import polars as pl
+
+        give(pl.DataFrame([{"name": one.name, "shows": one.title} for one in RECIPES.values()]), None)
+        return
+    only = None if datasets is None else [one.strip() for one in datasets.split(",")]
+    with progress(lines=True) as tell:
+        written = run_recipes(
+            name or None,
+            folder,
+            trials,
+            only,
+            protocol,
+            again,
+            page,
+            lambda step: tell(step.done, step.total, step.text),
+        )
+    typer.echo(written)
+
+
+# ---- the demo
+
+
+def demo(
+    report: Annotated[Path, typer.Option(metavar="PAGE", help="The page to write.")] = Path("tdlg-demo.html"),
+    seed: Seed = 0,
+) -> None:
+    """See it work, in less than a minute, on a network that is made up on the spot."""
+    from tdlg.cli.writing import check_folder
+    from tdlg.demo import run_demo
+
+    check_folder(report)
+    run_demo(report, random_state=seed, say=typer.echo)

@@ -1,0 +1,313 @@
+"""Commands that take a table of interactions and give it back with more columns, or another made from it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tdlg.cli.answers import answers, meaning, spread
+from tdlg.cli.labels import labelled_edges
+from tdlg.cli.options import Columns, EdgesPath, Evaluate, Output, Seed, Top, example, with_columns
+from tdlg.cli.quality import print_quality
+from tdlg.cli.reading import Table, read_pairs, read_table
+from tdlg.cli.terminal import count, note, working
+from tdlg.cli.writing import check_folder, check_output, give, replacing, rounded
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tdlg.edges import TemporalEdges
+
+__all__ = ["register"]
+
+MANY_CLASSES = 10
+MANY_WORDS = 100  # of a feature: it may be meant as a number
+WHY = {
+    "forecast": "every missing label is later than every known one",
+    "interpolate": "missing labels are among known ones",
+    "stream": "labels of earlier rows are known",
+}
+
+Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="Keep the model for score, nodes and explain.")]
+Report = Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page to look at in a browser.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command(
+        short_help="Fill in missing labels.",
+        epilog=example("tdlg classify ratings.csv --label stars --positive '> 3' -o filled.csv"),
+    )(classify)
+    app.command(
+        short_help="Find the odd interactions, without labels.",
+        epilog=example("tdlg outliers payments.csv --save odd.tdlg -o scored.parquet"),
+    )(outliers)
+    app.command(
+        short_help="Find the pairs most likely to interact next.",
+        epilog=example("tdlg links messages.csv --top 10 --at 2024-06-01"),
+    )(links)
+    app.command(
+        short_help="Turn interactions, or nodes, into vectors.",
+        epilog=example("tdlg embed messages.csv --nodes --dim 16 -o vectors.parquet"),
+    )(embed)
+
+
+@with_columns
+def classify(
+    edges: EdgesPath,
+    *,
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column to fill in.")],
+    positive: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help='What counts as 1: a value, or such as "> 0".')
+    ] = None,
+    missing: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="More words for a label that is not known, such as '?,unknown'.")
+    ] = None,
+    method: Annotated[Literal["propagation", "rows"], typer.Option(help="rows: the paper's.")] = "propagation",
+    setting: Annotated[
+        Literal["auto", "interpolate", "forecast", "stream"],
+        typer.Option(help="What is known when a row is judged: labels before and after it, before it, or up to it."),
+    ] = "auto",
+    evaluate: Annotated[
+        Evaluate | None,
+        typer.Option(help="Hold out known labels, at random or the last ones, and tell how well they are found."),
+    ] = None,
+    report: Report = None,
+    save: Save = None,
+    output: Output = None,
+    seed: Seed = 0,
+    columns: Columns,
+) -> None:
+    """Fill in missing labels: each such row gets a class and a probability.
+
+    The table comes back with the columns "predicted" and "probability". With two classes the probability is that of
+    what --positive says, or of the larger number, or of the rarer word; with more classes, that of the predicted one.
+    """
+    if method == "rows" and setting != "auto":
+        raise typer.BadParameter("is for --method propagation.", param_hint="--setting")
+    check_output(output)
+    check_folder(report, save)
+    table = read_table(edges, columns, label)
+    known = labelled_edges(table.edges, label, positive, missing)
+    asked = ~known.labelled
+    _check_asked(bool(asked.any()), label, evaluate or report or save)
+    note(f"{_described(table)}; {count(int((~asked).sum()), 'known label')}, {int(asked.sum()):,} missing")
+    _warn_of_classes(known)
+    if evaluate is not None:
+        print_quality(known, method, setting, evaluate, seed)
+    if not asked.any() and not (report or save):
+        return
+    model = _classifier(method, setting, seed)
+    with working(f"learning from {count(int((~asked).sum()), 'label')}"):
+        model.fit(known)
+    if method == "propagation":
+        note(f"setting: {model.setting_} ({_why(setting, model.setting_, bool(asked.any()))})")
+    _keep(model, known, save, report, seed)
+    if asked.any():
+        with working("filling in"):
+            added = answers(model, known[asked])
+        note(meaning(model))
+        give(
+            table.with_columns(**{name: spread(values, asked) for name, values in added.items()}),
+            output,
+            first="probability",
+        )
+
+
+@with_columns
+def outliers(
+    edges: EdgesPath,
+    *,
+    method: Annotated[Literal["rows", "propagation"] | None, typer.Option(help="rows: the paper's.")] = None,
+    contamination: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=0.5, help="The share of rows to call odd. Default: those more likely made up."),
+    ] = None,
+    report: Report = None,
+    save: Save = None,
+    output: Output = None,
+    seed: Seed = 0,
+    columns: Columns,
+) -> None:
+    """Find the odd interactions, without labels.
+
+    The table comes back with the columns "oddness", high for what looks as if drawn at random, and "outlier", 1 or 0.
+    """
+    from tdlg.models.outliers import EdgeOutlierDetector
+
+    check_output(output)
+    check_folder(report, save)
+    table = read_table(edges, columns)
+    note(_described(table))
+    share: Any = {} if contamination is None else {"contamination": contamination}
+    model = EdgeOutlierDetector(**_given(method=method), **share, random_state=seed)
+    with working("learning what is usual"):
+        model.fit(table.edges)
+    note(
+        f"real rows are told from made-up ones with AUC {model.auc_:.3f} (0.5: nothing learnt, the scores mean little)"
+    )
+    _keep(model, table.edges, save, report, seed)
+    give(table.with_columns(**answers(model, table.edges)), output, first="oddness")
+
+
+@with_columns
+def links(
+    edges: EdgesPath,
+    *,
+    top: Top = 20,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="When. Default: the time of the last row.")] = None,
+    candidates: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Pairs to choose from, one a row. Default: likely ones.")
+    ] = None,
+    method: Annotated[Literal["rows", "propagation"] | None, typer.Option(help="rows: the paper's.")] = None,
+    save: Save = None,
+    output: Output = None,
+    seed: Seed = 0,
+    columns: Columns,
+) -> None:
+    """Find the pairs most likely to interact next, or at a given time.
+
+    "score" orders the pairs and is not how often a link happens; "seen" tells whether the pair was there before.
+    """
+    from tdlg.models.links import LinkPredictor
+
+    check_output(output)
+    check_folder(save)
+    table = read_table(edges, columns)
+    pairs = None if candidates is None else read_pairs(candidates, table.edges, columns)
+    note(_described(table))
+    model = LinkPredictor(**_given(method=method), random_state=seed)
+    with working("learning what is usual"):
+        model.fit(table.edges)
+        found = model.top(top, at=None if at is None else _time(at, table.edges), candidates=pairs)
+    _keep(model, table.edges, save, None, seed)
+    own = {role: table.names[role] for role in ("src", "dst", "time") if table.names[role] not in ("score", "seen")}
+    give(rounded(found.rename(own)), output, rows=top)
+
+
+@with_columns
+def embed(
+    edges: EdgesPath,
+    *,
+    nodes: Annotated[bool, typer.Option("--nodes", help="A vector for each node instead of each row.")] = False,
+    dim: Annotated[int, typer.Option(min=1, help="How many numbers a vector has.")] = 128,
+    save: Save = None,
+    output: Output = None,
+    seed: Seed = 0,
+    columns: Columns,
+) -> None:
+    """Turn interactions, or nodes, into vectors for other tools.
+
+    The table comes back with the columns e0, e1, ...; with --nodes, there is one row a node.
+    """
+    import polars as pl
+
+    from tdlg.embed.eigenvectors import EdgeEmbedding
+
+    check_output(output)
+    check_folder(save)
+    table = read_table(edges, columns)
+    note(_described(table))
+    model = EdgeEmbedding(dim, random_state=seed)
+    with working(f"finding {count(dim, 'direction')}"):
+        vectors = model.fit_transform(table.edges)
+    if vectors.shape[1] < dim:
+        note(f"these interactions have no more than {count(vectors.shape[1], 'direction')}")
+    _keep(model, table.edges, save, None, seed)
+    if nodes:
+        give(_node_vectors(table.edges, vectors), output)
+    else:
+        added = {f"e{k}": pl.Series(column) for k, column in enumerate(vectors.T)}
+        give(table.with_columns(**added), output)
+
+
+# ---- what classify does
+
+
+def _check_asked(any_missing: bool, label: str, anything_else: Any) -> None:
+    if not any_missing and not anything_else:
+        raise ParameterError(
+            f"No label is missing in the column {label!r}: there is nothing to fill in. Leave the label empty in rows that "
+            f"are asked, or use --evaluate to see how well it would be found, or --save to score other tables."
+        )
+
+
+def _warn_of_classes(edges: TemporalEdges) -> None:
+    import numpy as np
+
+    n_classes = len(set(np.asarray(edges.label)[edges.labelled].tolist()))
+    if n_classes > MANY_CLASSES:
+        note(f"{n_classes} classes take their time; if they are grades, --positive '> 0' is faster and says more")
+
+
+def _classifier(method: str, setting: Any, seed: int) -> Any:
+    from tdlg.models.propagation import PropagationClassifier
+    from tdlg.models.rows import LineGraphClassifier
+
+    if method == "rows":
+        return LineGraphClassifier(random_state=seed)
+    return PropagationClassifier(setting=setting, random_state=seed)
+
+
+def _why(wanted: str, chosen: str, any_missing: bool) -> str:
+    if wanted != "auto":
+        return "as asked"
+    return f"{WHY[chosen] if any_missing else 'no label is missing'}; --setting overrides"
+
+
+# ---- what all do
+
+
+def _described(table: Table) -> str:
+    for name, words in table.edges.feature_categories.items():
+        if len(words) > MANY_WORDS:
+            note(f"feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}")
+    return f"read {repr(table.edges).removeprefix('TemporalEdges(').partition(', label')[0].removesuffix(')')}"
+
+
+def _given(**options: Any) -> Any:
+    """Those that were given; the library knows the others."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _keep(model: Any, edges: TemporalEdges, save: Path | None, report: Path | None, seed: int) -> None:
+    if save is not None:
+        model.save(save)
+        note(f"saved the model to {save}")
+    if report is not None:
+        from tdlg.report import write_report
+
+        with working("writing the page"), replacing(report) as new:
+            write_report(new, model, edges, command=shlex.join(["tdlg", *sys.argv[1:]]), seed=seed)
+        note(f"wrote the page {report}")
+
+
+def _time(at: str, edges: TemporalEdges) -> float | int | str:
+    """A time as the edges have it."""
+    if edges.time_unit is not None:
+        return at
+    try:
+        return int(at) if at.lstrip("+-").isdigit() else float(at)
+    except ValueError:
+        raise ParameterError(f"The times of these edges are numbers, and {at!r} of --at is none.") from None
+
+
+def _node_vectors(edges: TemporalEdges, vectors: Any) -> pl.DataFrame:
+    import numpy as np
+    import polars as pl
+
+    from tdlg.embed.nodes import node_embeddings
+    from tdlg.models.explain import as_series
+
+    means = np.asarray(node_embeddings(edges, vectors))
+    frame = pl.DataFrame({f"e{k}": column for k, column in enumerate(means.T)})
+    frame.insert_column(0, as_series(edges.node_ids).alias("node"))
+    if edges.bipartite:
+        sides = np.where(np.arange(len(means)) < (edges.n_src_nodes or 0), "src", "dst")
+        frame.insert_column(1, pl.Series("side", sides))
+    return frame

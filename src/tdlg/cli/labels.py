@@ -1,0 +1,177 @@
+"""Labels as the user means them: what counts as missing, and a condition that turns values into 1 and 0."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tdlg.edges import TemporalEdges
+
+__all__ = ["as_two_numbers", "labelled_edges", "plain_classes"]
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+EQUAL = ("==", "=", "!=")
+MOST_CLASSES = 100
+TRUTH = {"true": True, "false": False}
+
+
+def labelled_edges(edges: TemporalEdges, column: str, positive: str | None, missing: str | None) -> TemporalEdges:
+    """The edges with the labels that are meant.
+
+    Parameters
+    ----------
+    edges
+        As read, with the values of the column for labels.
+    column
+        Its name, for messages.
+    positive
+        A condition such as "> 0" or "fraud": 1 where it holds, 0 elsewhere; the values themselves when not given.
+    missing
+        Further words that stand for a label that is not known, with commas between them.
+    """
+    import numpy as np
+
+    labels = _with_missing(edges, missing)
+    known = edges.with_label(labels).labelled
+    if not known.any():
+        raise ParameterError(f"All labels in the column {column!r} are missing: there is nothing to learn from.")
+    if positive is None:
+        _check_classes(labels[known], column)
+        return edges.with_label(labels)
+    holds = np.asarray(_holds(labels[known], positive, column), bool)
+    if holds.all() or not holds.any():
+        which = "every" if holds.all() else "no"
+        raise ParameterError(
+            f"The condition {positive!r} holds for {which} known label of {column!r}: {_few(labels[known])}."
+        )
+    turned = np.full(len(edges), np.nan)
+    turned[known] = holds
+    return edges.with_label(turned)
+
+
+def as_two_numbers(edges: TemporalEdges) -> tuple[TemporalEdges, Any]:
+    """Two words as numbers, 1 for the rarer, and what 1 stands for; other labels as they are, and None if not two.
+
+    Parameters
+    ----------
+    edges
+        With labels.
+    """
+    import numpy as np
+
+    labels = np.asarray(edges.label)
+    classes, counts = np.unique(labels[edges.labelled], return_counts=True)
+    if len(classes) != 2:
+        return edges, None
+    if classes.dtype.kind in "biuf":
+        return edges, plain_classes(classes).tolist()[1]
+    rarer = classes[int(counts[1] <= counts[0])]
+    return edges.with_label(np.where(edges.labelled, labels == rarer, np.nan)), rarer
+
+
+def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers that missing ones had made floats, as whole numbers again."""
+    import numpy as np
+
+    return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
+
+
+def _with_missing(edges: TemporalEdges, missing: str | None) -> NDArray[Any]:
+    """The labels, missing where they are a word for it, whatever its case."""
+    import numpy as np
+
+    from tdlg._columns.text import MISSING_WORDS
+
+    labels = np.asarray(edges.label)
+    words = {*MISSING_WORDS, *(word.strip().lower() for word in (missing or "").split(","))}
+    if labels.dtype.kind == "O":
+        values = [None if isinstance(value, str) and value.lower() in words else value for value in labels]
+        return np.array(values, object)
+    codes = [float(word) for word in words if _is_number(word)]
+    if labels.dtype.kind in "iuf" and codes:
+        return np.where(np.isin(labels, codes), np.nan, labels)
+    return labels
+
+
+def _check_classes(known: NDArray[Any], column: str) -> None:
+    import numpy as np
+
+    way_out = "Say which of them count, such as --positive '> 0'."
+    if known.dtype.kind == "f" and (known % 1 != 0).any():
+        raise ParameterError(f"The column {column!r} has numbers that are no classes: {_few(known)}. {way_out}")
+    n_classes = len(np.unique(known.astype(str)))
+    if n_classes > MOST_CLASSES:
+        raise ParameterError(f"The column {column!r} has {n_classes:,} different values: {_few(known)}. {way_out}")
+
+
+def _holds(known: NDArray[Any], positive: str, column: str) -> Any:
+    """Whether the condition holds for each."""
+    sign, text = _parsed(positive)
+    if known.dtype.kind == "b":
+        if text.lower() not in TRUTH or sign not in EQUAL:
+            raise ParameterError(
+                f"The labels of {column!r} are true or false: --positive true. Got {positive!r} instead."
+            )
+        return OPERATORS[sign](known, TRUTH[text.lower()])
+    if known.dtype.kind in "iuf":
+        if not _is_number(text):
+            raise ParameterError(
+                f"The labels of {column!r} are numbers: {_few(known)}. {text!r} of --positive is none."
+            )
+        return OPERATORS[sign](known, float(text))
+    if sign not in EQUAL:
+        raise ParameterError(
+            f"The labels of {column!r} are words: {_few(known)}. {positive!r} compares numbers: give one of the words, "
+            f"such as --positive {_shown(known[0])}."
+        )
+    if not (known == text).any():
+        raise ParameterError(f"No known label of {column!r} is {text!r}. They are {_few(known)}.")
+    return OPERATORS[sign](known, text)
+
+
+def _parsed(positive: str) -> tuple[str, str]:
+    """The operator and the value of a condition.
+
+    Examples
+    --------
+    >>> _parsed(">= 0.5"), _parsed("fraud")
+    (('>=', '0.5'), ('==', 'fraud'))
+    """
+    found = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|=)?\s*(.*?)\s*", positive, re.DOTALL)
+    if found is None or not found[2]:
+        raise ParameterError(f"The --positive must be a value or a condition such as '> 0'. Got {positive!r} instead.")
+    return found[1] or "==", found[2]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
+
+
+def _few(known: NDArray[Any]) -> str:
+    """Some of the values, such as "'fair', 'fraud'" or "-10, -9, ... 10"."""
+    import numpy as np
+
+    values = [_shown(value) for value in np.unique(known).tolist()]
+    return ", ".join(values if len(values) <= 6 else [*values[:4], "...", values[-1]])
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else repr(value)

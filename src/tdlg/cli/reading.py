@@ -1,0 +1,212 @@
+"""The user's table: its edges, and its own columns as they were, to be given back."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from tdlg.cli.options import Columns
+from tdlg.exceptions import ReadError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tdlg._columns.files import Source
+    from tdlg.edges import TemporalEdges
+
+__all__ = ["Table", "read_pairs", "read_table", "text_columns"]
+
+PARQUET = (".parquet", ".pq")
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that was read.
+
+    Attributes
+    ----------
+    edges
+        Its rows as edges.
+    frame
+        All its columns: of text as they were written, of parquet with their types.
+    names
+        The column of each role: src, dst, time, label.
+    """
+
+    edges: TemporalEdges
+    frame: pl.DataFrame
+    names: dict[str, str]
+
+    def with_columns(self, **added: Any) -> pl.DataFrame:
+        """The user's columns and these; a name that is taken gets a number."""
+        import polars as pl
+
+        series = []
+        for name, values in added.items():
+            free = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in self.frame.columns)
+            series.append(pl.Series(free, values))
+        return self.frame.with_columns(series)
+
+
+def read_table(path: Path, columns: Columns, label: str | None = None) -> Table:
+    """Read a table of interactions.
+
+    Parameters
+    ----------
+    path
+        The file, or - for stdin.
+    columns
+        How to read it.
+    label
+        The column of the label, where there is one.
+    """
+    from tdlg.io import read_edges
+
+    with _on_disk(path) as file:
+        source, frame = _frame(file, columns)
+        wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
+        which = {role: _which(source, text) for role, text in wanted.items()}
+        options: dict[str, Any] = {**which, "features": _features(source, columns.features)}
+        if file.suffix.lower() not in PARQUET:
+            options["separator"] = columns.separator
+        edges = read_edges(
+            file,
+            **options,
+            bipartite=columns.bipartite,
+            time_format=columns.time_format,
+            time_unit=columns.time_unit,
+        )
+    if not len(edges):
+        raise ReadError(f"{path}: the table has a header and no rows.")
+    names = _names(source, which)
+    return Table(edges, _without_numbers(frame, source, names), {role: frame.columns[at] for role, at in names.items()})
+
+
+def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple[Any, Any]]:
+    """Read candidates for links: pairs of ids of the kinds that the edges have.
+
+    Parameters
+    ----------
+    path
+        A table whose columns of sources and destinations have the names given, or usual ones, or are the first two.
+    edges
+        The edges that the candidates go with.
+    columns
+        How to read it.
+    """
+    from tdlg.io import _usual_at
+
+    with _on_disk(path) as file:
+        source, frame = _frame(file, columns)
+    at = []
+    for place, (role, given) in enumerate((("src", columns.src), ("dst", columns.dst))):
+        named = source.names.index(given) if given in source.names else None
+        usual = _usual_at(source.names, role) if source.has_names else []
+        at.append(named if named is not None else usual[0] if usual else place)
+    pairs = [
+        _as_ids(frame[:, k], ids.dtype.kind == "i", path) for k, ids in zip(at, (edges.src, edges.dst), strict=True)
+    ]
+    return list(zip(*pairs, strict=True))
+
+
+def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
+    """All columns of a csv file without a header, as text, by these names."""
+    import polars as pl
+
+    from tdlg._columns.files import csv_source
+
+    source = csv_source(path, None, False, None)
+    every = list(range(len(names)))
+    read = source.read(every, set(), set(every))
+    return pl.DataFrame({name: read[at] for at, name in enumerate(names)})
+
+
+# ---- what is in the file
+
+
+@contextmanager
+def _on_disk(path: Path) -> Iterator[Path]:
+    """The file; what comes from stdin is kept in one while it is read."""
+    if str(path) != STDIN:
+        yield path
+        return
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "stdin.csv"
+        with file.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        with file.open("rb") as written:
+            is_parquet = written.read(4) == b"PAR1"
+        try:
+            yield file.rename(file.with_suffix(".parquet")) if is_parquet else file
+        except ReadError as error:
+            raise ReadError(str(error).replace(f"{folder}/", "")) from None
+
+
+def _frame(file: Path, columns: Columns) -> tuple[Source, pl.DataFrame]:
+    """The table and all its columns: text as it is written, blanks around it dropped."""
+    import polars as pl
+
+    from tdlg._columns.files import csv_source
+    from tdlg._columns.frames import parquet_source
+    from tdlg.io import _check_path
+
+    _check_path(file)
+    if file.suffix.lower() in PARQUET:
+        source = parquet_source(file)
+    else:
+        source = csv_source(file, columns.separator, None, columns.time_format)
+    every = list(range(len(source.names)))
+    read = source.read(every, set(), set(every))
+    names = [
+        name if source.names.index(name) == at else f"{name} (column {at})" for at, name in enumerate(source.names)
+    ]
+    return source, pl.DataFrame({name: read[at] for at, name in enumerate(names)})
+
+
+def _which(source: Source, text: str | None) -> str | int | None:
+    """A column as the user wrote it: a name where there is such a name, else a position where it is a number."""
+    if text is None or (source.has_names and text in source.names) or not text.isdigit():
+        return text
+    return int(text)
+
+
+def _features(source: Source, text: str | None) -> list[str | int | None] | None:
+    if text is None:
+        return None
+    listed = [text] if text in source.names else [name.strip() for name in text.split(",") if name.strip()]
+    return [_which(source, name) for name in listed]
+
+
+def _names(source: Source, which: dict[str, str | int | None]) -> dict[str, int]:
+    """The position of the column of each role."""
+    from tdlg.io import _named_by_comment, _roles
+
+    return _roles(_named_by_comment(source, list(which.values())), which)
+
+
+def _without_numbers(frame: pl.DataFrame, source: Source, at: dict[str, int]) -> pl.DataFrame:
+    """Name the columns of a table that has no names, so that what is written has some: src, dst, time, label, column_3."""
+    if source.has_names:
+        return frame
+    role_of = {position: role for role, position in at.items()}
+    frame.columns = [role_of.get(position, f"column_{position}") for position in range(frame.width)]
+    return frame
+
+
+def _as_ids(column: pl.Series, are_numbers: bool, path: Path) -> list[Any]:
+    import polars as pl
+
+    if not are_numbers:
+        return column.cast(pl.String).to_list()
+    numbers = column.cast(pl.Int64, strict=False)
+    if numbers.null_count():
+        odd = column.filter(numbers.is_null())[0]
+        raise ReadError(f"{path}: the ids of the edges are numbers, and {odd!r} of {column.name!r} is none.")
+    return numbers.to_list()

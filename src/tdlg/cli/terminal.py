@@ -1,0 +1,176 @@
+"""Words and tables for people: messages on stderr, tables on a terminal, progress that a pipe never sees."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "aligned",
+    "count",
+    "in_shell_words",
+    "is_terminal",
+    "note",
+    "one_line",
+    "progress",
+    "red",
+    "show",
+    "working",
+]
+
+MOST_COLUMNS = 9  # that a terminal shows of a table
+CELL = 40  # characters of a value
+WIDE = "reason"  # the column that is shown whole
+ARGUMENTS = (  # of the library, that are options here
+    "src|dst|time|label|features|bipartite|separator|time_format|time_unit|setting|at|candidates|random_state"
+)
+OTHER_NAMES = {"random_state": "seed"}
+
+
+# ---- messages
+
+
+def note(text: str) -> None:
+    """Say something to people."""
+    typer.secho(one_line(text, keep="\n"), err=True, color=_colour())
+
+
+def red(text: str) -> None:
+    """Say what went wrong."""
+    typer.secho(one_line(text), err=True, fg="red", color=_colour())
+
+
+def one_line(text: str, keep: str = "") -> str:
+    r"""The text without line ends and other signs that move a terminal's cursor.
+
+    Examples
+    --------
+    >>> one_line("a\nb")
+    'a b'
+    """
+    text = text if keep else " ".join(text.split("\n"))
+    return "".join(sign if sign.isprintable() or sign in keep else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def in_shell_words(message: str) -> str:
+    """A message of the library that tells which argument to pass, with the options of the shell.
+
+    Examples
+    --------
+    >>> in_shell_words("Two may be 'src': ['a', 'b']. Pass src='a', or another.")
+    "Two may be 'src': ['a', 'b']. Pass --src 'a', or another."
+    """
+    start = re.search(r"\b(Pass|Leave|Use|Ask|Fit with)\b", message)
+    if start is None:
+        return message
+    said, way_out = message[: start.start()], message[start.start() :]
+    return said + re.sub(rf"(?<![\w-])({ARGUMENTS})=(?=(\.{{3}}|[^\s,.)])?)", _as_option, way_out)
+
+
+def _as_option(found: re.Match[str]) -> str:
+    name = "--" + OTHER_NAMES.get(found[1], found[1]).replace("_", "-")
+    return f"{name} " if found[2] else name
+
+
+def count(number: int, noun: str) -> str:
+    """Such as "1 edge", "2,000 edges"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines whose columns stand below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether somebody looks at it."""
+    return bool(stream.isatty())
+
+
+def _colour() -> bool | None:
+    return False if os.environ.get("NO_COLOR") else None  # None: on a terminal only
+
+
+# ---- tables
+
+
+def show(frame: pl.DataFrame, rows: int) -> None:
+    """Print the first rows of a table on a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    names = frame.columns
+    half = MOST_COLUMNS // 2
+    chosen = names if len(names) <= MOST_COLUMNS else [*names[:half], None, *names[-half:]]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in chosen:
+        is_number = name is not None and frame[name].dtype.is_numeric()
+        table.add_column(Text("..." if name is None else one_line(name)), justify="right" if is_number else "left")
+    for row in frame.head(rows).iter_rows(named=True):
+        table.add_row(*(Text("..." if name is None else _cell(row[name], name)) for name in chosen))
+    Console(highlight=False).print(table)
+
+
+def _cell(value: Any, name: str) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4g}" if isinstance(value, float) else one_line(str(value))
+    return text if len(text) <= CELL or name == WIDE else text[: CELL - 3] + "..."
+
+
+# ---- progress
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show that something is done that does not tell how far it is; nothing where stderr is no terminal."""
+    if not is_terminal(sys.stderr):
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
+        bar.add_task(text, total=None)
+        yield
+
+
+@contextmanager
+def progress(lines: bool = False) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar that is told (done, total, text); where stderr is no terminal nothing, or a line for each new text."""
+    if not is_terminal(sys.stderr):
+        yield _lines() if lines else lambda done, total, text: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text)
+
+
+def _lines() -> Callable[[int, int, str], None]:
+    last = ""
+
+    def tell(done: int, total: int, text: str) -> None:
+        nonlocal last
+        if text != last:
+            note(f"[{done}/{total}] {text}")
+            last = text
+
+    return tell

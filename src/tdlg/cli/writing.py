@@ -1,0 +1,163 @@
+"""Where tables go: a file that is whole or not there, a pipe, or a terminal."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tdlg.cli.terminal import count, is_terminal, note, show
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["check_folder", "check_output", "give", "replacing", "rounded"]
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+PARQUET = (".parquet", ".pq")
+STDOUT = "-"
+DIGITS = 6
+BLOCK = 100_000  # rows that are turned into text in one go
+
+
+def check_output(path: Path | None) -> None:
+    """Refuse, before any work is done, a file that could not be written."""
+    if path is None or str(path) == STDOUT:
+        return
+    if _kind(path) not in (*SEPARATORS, *PARQUET) and not _is_special(path):
+        raise ParameterError(f"{path}: the file must end in .csv, .csv.gz, .tsv or .parquet.")
+    check_folder(path)
+
+
+def check_folder(*paths: Path | None) -> None:
+    """Refuse files whose folder is not there."""
+    for path in paths:
+        if path is not None and path.is_dir():
+            raise ParameterError(f"{path}: this is a folder. Give the name of a file in it.")
+        if path is not None and not path.parent.is_dir():
+            raise ParameterError(f"{path}: there is no folder {str(path.parent)!r}. Make it, or give another file.")
+
+
+def give(
+    frame: pl.DataFrame,
+    output: Path | None,
+    *,
+    first: str | None = None,
+    rows: int = 20,
+    shown: Sequence[str] | None = None,
+) -> None:
+    """Write a table to the file, or else to stdout: as csv in a pipe, its first rows on a terminal.
+
+    Parameters
+    ----------
+    frame
+        The table.
+    output
+        The file.
+    first
+        On a terminal, the rows with the highest values in this column are shown.
+    rows
+        On a terminal, so many.
+    shown
+        On a terminal, only these columns.
+    """
+    frame = _plain(frame)
+    if output is not None and str(output) != STDOUT:
+        _write(frame, output)
+        note(f"wrote {count(len(frame), 'row')} to {output}")
+    elif not is_terminal(sys.stdout):
+        _write_text(frame, sys.stdout.buffer, ",")
+    else:
+        ordered = frame if first is None else frame.sort(first, descending=True, nulls_last=True)
+        show(ordered if shown is None else ordered.select(shown), rows)
+        if len(frame) > rows:
+            note(f"{rows} of {count(len(frame), 'row')}; -o FILE or a pipe gets them all")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A new file beside this one, that takes its place when it is whole; what is left on the way is removed."""
+    if _is_special(path):  # such as /dev/null: nothing to replace
+        yield path
+        return
+    target = Path(os.path.realpath(path))
+    new = target.with_name(f".{uuid.uuid4().hex[:12]}{''.join(target.suffixes[-2:])}")
+    try:
+        yield new
+        if target.exists():
+            shutil.copymode(target, new)
+        os.replace(new, target)
+    except OSError as error:
+        if error.filename is not None:
+            error.filename = str(path)  # the user's own name of it
+        raise
+    finally:
+        with suppress(OSError):
+            new.unlink()
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _kind(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def rounded(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table of our own making, with no more digits than are known."""
+    import polars as pl
+    import polars.selectors as cs
+
+    return frame.with_columns(cs.by_dtype(pl.Float64).round_sig_figs(DIGITS))
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ids of mixed kinds as text: no file holds objects."""
+    import polars as pl
+
+    mixed = [name for name, dtype in frame.schema.items() if dtype == pl.Object]
+    texts = [pl.Series(name, [None if value is None else str(value) for value in frame[name]]) for name in mixed]
+    return frame.with_columns(texts) if mixed else frame
+
+
+def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lists and the like as json: csv has no other way."""
+    import polars as pl
+
+    nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
+    texts = [
+        pl.Series(name, [None if value is None else json.dumps(value, default=str) for value in frame[name].to_list()])
+        for name in nested
+    ]
+    return frame.with_columns(texts) if nested else frame
+
+
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    with replacing(path) as new:
+        kind = _kind(path)
+        if kind in PARQUET:
+            with new.open("wb") as file:
+                frame.write_parquet(file)
+            return
+        with new.open("wb") as file:
+            if path.suffix.lower() != ".gz":
+                _write_text(frame, file, SEPARATORS.get(kind, ","))
+                return
+            with gzip.open(file, "wb") as packed:
+                _write_text(frame, packed, SEPARATORS.get(kind, ","))
+
+
+def _write_text(frame: pl.DataFrame, file: Any, separator: str) -> None:
+    for start in range(0, max(len(frame), 1), BLOCK):
+        block = _flat(frame[start : start + BLOCK])
+        file.write(block.write_csv(separator=separator, include_header=start == 0).encode())
+    file.flush()

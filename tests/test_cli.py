@@ -1,0 +1,917 @@
+"""The command `tdlg`, as users meet it: their own tables, pipes, files, mistakes."""
+
+import csv
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import tdlg
+from tdlg import demo
+from tdlg.cli import app, writing
+from tdlg.cli.commands import study
+from tdlg.cli.labels import as_two_numbers, labelled_edges
+from tdlg.cli.terminal import in_shell_words, one_line
+from tdlg.exceptions import ParameterError
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = ["classify", "outliers", "links", "embed", "score", "nodes", "explain"]
+COMMANDS += ["compare", "reproduce", "datasets", "info", "demo"]
+MISSING = ["", "NA", "n/a", "None", "NaN"]
+SRC, DST, TIME, LABEL = "Konto (von)", "Händler", "gebucht am", "Urteil"
+OPTIONS = ["--src", SRC, "--dst", DST, "--time", TIME]
+
+
+def run(*arguments, stdin=None):
+    """Run a command in this process; whatever happens, no traceback."""
+    result = CliRunner().invoke(app, [str(one) for one in arguments], input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    return result
+
+
+def ok(*arguments, stdin=None):
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*arguments, code=1, stdin=None):
+    """The message of a command that must fail."""
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == code, result.output
+    assert not result.stdout
+    if code == 1:
+        last = result.stderr.strip().splitlines()[-1]
+        assert last.startswith("error: ")
+        return last
+    return result.stderr
+
+
+def rows_of(text, delimiter=","):
+    return list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+
+
+def payments(n=300, missing=0.2):
+    """Rows of strings with odd names: two of ten shops are bad, some verdicts are missing."""
+    rng = np.random.default_rng(0)
+    start, rows = datetime(2023, 1, 1), []
+    for k in range(n):
+        shop = int(rng.integers(10))
+        verdict = "betrug" if shop < 2 else "ok"
+        verdict = str(rng.choice(MISSING)) if rng.random() < missing else verdict
+        rows.append(
+            {
+                "Nr.": f"{k:05d}",
+                SRC: f"Jürgen {rng.integers(20)}",
+                DST: f"Café № {shop}",
+                TIME: (start + timedelta(hours=k)).strftime("%d.%m.%Y %H:%M"),
+                "Betrag [€]": f"{rng.lognormal(3, 1):.2f}",
+                LABEL: verdict,
+                "": 'a "quoted", text' if k % 7 == 0 else "  ",
+            }
+        )
+    return rows
+
+
+def write_csv(path, rows, delimiter=";"):
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A csv file of payments."""
+    return write_csv(tmp_path_factory.mktemp("tables") / "Zahlungen 2023.csv", payments())
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    """A csv file with usual names, whole numbers and a rating."""
+    rng = np.random.default_rng(0)
+    dst = rng.integers(0, 8, 200)
+    frame = pl.DataFrame(
+        {
+            "user": rng.integers(0, 20, 200),
+            "item": dst,
+            "timestamp": np.arange(200),
+            "stars": np.where(dst < 3, 1, 5) - (rng.random(200) < 0.2),
+        }
+    )
+    path = tmp_path_factory.mktemp("tables") / "ratings.csv"
+    frame.write_csv(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(table, tmp_path_factory):
+    """A saved classifier."""
+    path = tmp_path_factory.mktemp("models") / "verdicts.tdlg"
+    ok("classify", table, *OPTIONS, "--label", LABEL, "--save", path, "-o", path.with_suffix(".csv"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def odd_model(table, tmp_path_factory):
+    """A saved outlier detector."""
+    path = tmp_path_factory.mktemp("models") / "odd.tdlg"
+    ok("outliers", table, *OPTIONS, "--save", path, "-o", path.with_suffix(".csv"))
+    return path
+
+
+@pytest.fixture
+def on_terminal(monkeypatch):
+    """Let stdout be taken for a terminal."""
+    monkeypatch.setattr(writing, "is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+# ---- the command itself
+
+
+def test_loading_is_light():
+    code = "import json, sys, tdlg.cli; print(json.dumps(sorted(m for m in sys.modules if '.' not in m)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment())
+    assert not set(eval(loaded.stdout)) & {
+        "numpy",
+        "polars",
+        "sklearn",
+        "scipy",
+        "numba",
+        "rich",
+        "pandas",
+        "matplotlib",
+    }
+
+
+def test_version():
+    assert ok("--version").stdout == f"tdlg {tdlg.__version__}\n"
+
+
+def test_no_command_shows_the_help():
+    assert "Commands:" in run().output
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "datasets list", "datasets get"])
+def test_every_help_has_an_example(command):
+    text = ok(*command.split(), "--help").stdout
+    assert re.search(rf"Example:\n +tdlg {command.split()[0]}\b", text)
+    assert "\b" not in text
+
+
+def test_all_commands_are_there_and_documented():
+    listed = re.findall(r"^  (\w+)  ", ok("--help").stdout.partition("Commands:")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"## tdlg {name}" not in page] == []
+
+
+def test_completion():
+    text = subprocess.run(
+        [sys.executable, "-m", "tdlg.cli"],
+        capture_output=True,
+        text=True,
+        env={
+            **environment(),
+            "_TDLG_COMPLETE": "complete_bash",
+            "COMP_WORDS": "tdlg datasets get bit",
+            "COMP_CWORD": "3",
+        },
+    ).stdout
+    assert text.split() == ["bitcoinalpha", "bitcoinotc"]
+    assert study._methods("propagation,label") == ["propagation,label-rates"]
+    assert "bandwidth" in study._recipes("band")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nosuch"], ["classify"], ["classify", "x.csv"], ["info"], ["links", "x", "--top", "0"]]
+)
+def test_wrong_usage(arguments):
+    assert "Usage:" in refused(*arguments, code=2)
+
+
+# ---- classify
+
+
+def test_the_table_comes_back_with_columns_added(table):
+    result = ok("classify", table, *OPTIONS, "--label", LABEL)
+    given, got = rows_of(table.read_text(encoding="utf-8"), ";"), rows_of(result.stdout)
+    assert list(got[0]) == [*given[0], "predicted", "probability"]
+    for old, new in zip(given, got, strict=True):
+        assert {name: value.strip() for name, value in old.items()} == {name: new[name] for name in old}
+        assert bool(new["predicted"]) == bool(new["probability"]) == (old[LABEL] in MISSING)
+    asked = [row for row in got if row["predicted"]]
+    right = [row["predicted"] == ("betrug" if row[DST] in ("Café № 0", "Café № 1") else "ok") for row in asked]
+    assert np.mean(right) > 0.9
+    assert all((float(row["probability"]) > 0.5) == (row["predicted"] == "betrug") for row in asked)
+    assert f"{len(given) - len(asked)} known labels, {len(asked)} missing" in result.stderr
+    assert "setting: interpolate" in result.stderr
+    assert "probability: that of 'betrug'" in result.stderr
+
+
+@pytest.mark.parametrize("method", ["propagation", "rows"])
+def test_a_rating_becomes_a_label(numbers, tmp_path, method):
+    frame = pl.read_csv(numbers).with_columns(pl.when(pl.col("timestamp") < 150).then("stars"))
+    frame.write_csv(path := tmp_path / "late.csv")
+    result = ok("classify", path, "--label", "stars", "--positive", "> 3", "--method", method)
+    answers = [row for row in rows_of(result.stdout) if row["predicted"]]
+    assert len(answers) == 50
+    assert {row["predicted"] for row in answers} == {"0", "1"}
+    assert "probability: that of 1" in result.stderr
+    assert ("setting: forecast (every missing label is later" in result.stderr) == (method == "propagation")
+
+
+def test_the_setting_can_be_chosen(table):
+    assert (
+        "setting: stream (as asked)" in ok("classify", table, *OPTIONS, "--label", LABEL, "--setting", "stream").stderr
+    )
+    text = refused("classify", table, *OPTIONS, "--label", LABEL, "--method", "rows", "--setting", "stream", code=2)
+    assert "--setting" in text
+
+
+def test_the_same_seed_gives_the_same(table):
+    first, second, other = (
+        ok("classify", table, *OPTIONS, "--label", LABEL, "--seed", seed).stdout for seed in (1, 1, 2)
+    )
+    assert first == second != other
+
+
+def test_more_than_two_classes(numbers, tmp_path):
+    frame = pl.read_csv(numbers).with_columns(pl.when(pl.col("timestamp") % 5 > 0).then("stars"))
+    frame.write_csv(path := tmp_path / "stars.csv")
+    result = ok("classify", path, "--label", "stars")
+    answers = [row for row in rows_of(result.stdout) if row["predicted"]]
+    assert {row["predicted"] for row in answers} <= {"0", "1", "4", "5"}
+    assert all(float(row["probability"]) >= 0.25 for row in answers)
+    assert "probability: that of the predicted class" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["random", "time"])
+@pytest.mark.parametrize("more", [[], ["--method", "rows"], ["--setting", "stream"]])
+def test_evaluate(table, kind, more):
+    text = ok("classify", table, *OPTIONS, "--label", LABEL, "--evaluate", kind, *more).stderr
+    assert ("at random" if kind == "random" else "the last in time") in text
+    assert re.search(r"AUC +average precision for 'betrug' +precision in the top \d+ for 'betrug'", text)
+    lines = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines()}
+    assert all(
+        0 <= float(value) <= 1
+        for name in (more[-1] if "rows" in more else "propagation", "label rates", "chance")
+        for value in lines[name]
+    )
+    assert float(lines["label rates"][0]) > 0.9
+
+
+def test_evaluate_without_missing_labels(numbers):
+    result = ok("classify", numbers, "--label", "stars", "--positive", ">= 4", "--evaluate", "random")
+    assert "precision in the top" in result.stderr
+    assert result.stdout == ""
+    assert "No label is missing" in refused("classify", numbers, "--label", "stars", "--positive", ">= 4")
+
+
+def test_evaluate_more_classes(numbers):
+    assert "average precision  precision" in ok("classify", numbers, "--label", "stars", "--evaluate", "random").stderr
+
+
+def test_features(table):
+    plain = ok("classify", table, *OPTIONS, "--label", LABEL)
+    richer = ok("classify", table, *OPTIONS, "--label", LABEL, "--features", "Betrag [€]")
+    assert plain.stdout != richer.stdout
+    text = refused("classify", table, *OPTIONS, "--label", LABEL, "--features", "Betrag [€],Kanal")
+    assert "No column 'Kanal' for 'features'" in text
+    assert (
+        "is read as 300 different words, such as '00000'"
+        in ok("classify", table, *OPTIONS, "--label", LABEL, "--features", "Nr.").stderr
+    )
+
+
+def test_a_name_that_is_taken(table, tmp_path):
+    ok("classify", table, *OPTIONS, "--label", LABEL, "-o", tmp_path / "once.csv")
+    result = ok("classify", tmp_path / "once.csv", *OPTIONS, "--label", LABEL)
+    assert list(rows_of(result.stdout)[0])[-4:] == ["predicted", "probability", "predicted_2", "probability_2"]
+
+
+def test_report_and_save(table, tmp_path, monkeypatch):
+    pages = []
+
+    def write_report(path, model, edges, *, title=None, command=None, seed=0):
+        pages.append((type(model).__name__, len(edges), command, seed))
+        Path(path).write_text("<html>")
+
+    monkeypatch.setitem(sys.modules, "tdlg.report", SimpleNamespace(write_report=write_report))
+    page, model = tmp_path / "page.html", tmp_path / "model.tdlg"
+    result = ok("classify", table, *OPTIONS, "--label", LABEL, "--report", page, "--save", model, "--seed", 3)
+    assert page.read_text() == "<html>"
+    assert pages[0][:2] == ("PropagationClassifier", 300)
+    assert pages[0][2].startswith("tdlg ")
+    assert pages[0][3] == 3
+    assert tdlg.load_model(model).setting_ == "interpolate"
+    assert f"wrote the page {page}" in result.stderr
+
+
+def test_a_real_report(table, tmp_path):
+    ok("classify", table, *OPTIONS, "--label", LABEL, "--report", tmp_path / "page.html", "-o", tmp_path / "out.csv")
+    assert "Café № 1" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "page.html"]
+
+
+# ---- labels
+
+
+def edges_with(labels):
+    n = len(labels)
+    return tdlg.TemporalEdges(range(n), range(1, n + 1), range(n), label=labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "condition", "wanted"),
+    [
+        ([-2, 0, 3, None], "> 0", [0, 0, 1, None]),
+        ([-2, 0, 3, None], ">=0", [0, 1, 1, None]),
+        ([-2, 0, 3, None], "< 0", [1, 0, 0, None]),
+        ([-2, 0, 3, None], "<= 0", [1, 1, 0, None]),
+        ([-2, 0, 3, None], "== 3", [0, 0, 1, None]),
+        ([-2, 0, 3, None], "=3.0", [0, 0, 1, None]),
+        ([-2, 0, 3, None], "3", [0, 0, 1, None]),
+        ([-2, 0, 3, None], "!= 0", [1, 0, 1, None]),
+        ([0.5, 0.25], "> 0.3", [1, 0]),
+        (["fraud", "ok", None], "fraud", [1, 0, None]),
+        (["fraud", "ok", "NULL"], "!= ok", [1, 0, None]),
+        (["very bad", "ok"], "  very bad ", [1, 0]),
+        ([True, False], "true", [1, 0]),
+        ([True, False], "!= True", [0, 1]),
+    ],
+)
+def test_conditions(labels, condition, wanted):
+    got = labelled_edges(edges_with(labels), "x", condition, None).label
+    assert [None if np.isnan(value) else value for value in got] == wanted
+
+
+@pytest.mark.parametrize(
+    ("labels", "condition", "message"),
+    [
+        ([1, 2], "> many", "'many' of --positive is none"),
+        ([1, 2], "> 5", "holds for no known label of 'x': 1, 2"),
+        ([1, 2], "> 0", "holds for every known label"),
+        (["a", "b"], "> 0", "are words: 'a', 'b'"),
+        (["a", "b"], "c", "No known label of 'x' is 'c'. They are 'a', 'b'"),
+        ([1, 2], "", "must be a value or a condition"),
+        ([1, 2], ">", "must be a value or a condition"),
+        ([True, False], "> 0", "true or false"),
+        ([None, None], "> 0", "All labels in the column 'x' are missing"),
+        ([0.5, 0.25], None, "numbers that are no classes: 0.25, 0.5. Say which"),
+        (list(range(200)), None, "200 different values: 0, 1, 2, 3, ..., 199"),
+    ],
+)
+def test_conditions_that_cannot_be(labels, condition, message):
+    with pytest.raises(ParameterError, match=re.escape(message)):
+        labelled_edges(edges_with(labels), "x", condition, None)
+
+
+def test_words_for_missing_labels():
+    edges = labelled_edges(edges_with(["a", "b", "?", "Unknown", "nan"]), "x", None, "?, unknown")
+    assert edges.label.tolist() == ["a", "b", None, None, None]
+    numbers = labelled_edges(edges_with([0, 1, -1]), "x", None, "-1")
+    assert numbers.labelled.tolist() == [True, True, False]
+    assert labelled_edges(edges_with([0, 1, -1]), "x", None, None).labelled.all()
+
+
+def test_two_words_as_numbers():
+    edges, positive = as_two_numbers(edges_with(["ok", "ok", "fraud", None]))
+    assert positive == "fraud"
+    assert np.array_equal(edges.label, [0, 0, 1, np.nan], equal_nan=True)
+    assert as_two_numbers(edges_with([0, 1, 1]))[1] == 1
+    assert as_two_numbers(edges_with(["a", "b", "c"]))[1] is None
+
+
+# ---- files in and out
+
+
+def test_parquet_in_and_out(table, tmp_path):
+    frame = pl.read_csv(table, separator=";", infer_schema_length=None).with_columns(
+        pl.col(TIME).str.to_datetime("%d.%m.%Y %H:%M"), pl.col(LABEL).replace(MISSING[1:], None), x=pl.lit([1, 2])
+    )
+    frame.write_parquet(path := tmp_path / "payments.parquet")
+    ok("classify", path, *OPTIONS, "--label", LABEL, "-o", tmp_path / "out.parquet")
+    got = pl.read_parquet(tmp_path / "out.parquet")
+    assert got.drop("predicted", "probability").equals(frame)
+    assert got.schema["probability"] == pl.Float64
+    assert (got["predicted"].is_null() == frame[LABEL].is_not_null()).all()
+    assert rows_of(ok("embed", path, *OPTIONS, "--dim", 1).stdout)[0]["x"] == "[1, 2]"
+
+
+@pytest.mark.parametrize(("name", "separator"), [("out.csv", ","), ("out.TSV", "\t"), ("out.csv.gz", ",")])
+def test_text_files(numbers, tmp_path, name, separator):
+    ok("embed", numbers, "--dim", 2, "-o", tmp_path / name)
+    assert pl.read_csv(tmp_path / name, separator=separator).columns == [
+        "user",
+        "item",
+        "timestamp",
+        "stars",
+        "e0",
+        "e1",
+    ]
+    assert (tmp_path / name).read_bytes()[:2] == (b"\x1f\x8b" if name.endswith("gz") else b"us")
+
+
+def test_a_table_without_names(numbers, tmp_path):
+    text = numbers.read_text().partition("\n")[2]
+    (path := tmp_path / "plain.txt").write_text(text)
+    result = ok(
+        "classify",
+        path,
+        "--src",
+        0,
+        "--dst",
+        "1",
+        "--time",
+        2,
+        "--label",
+        3,
+        "--positive",
+        "> 3",
+        "--save",
+        tmp_path / "m",
+    )
+    assert "saved the model" in result.stderr
+    ok("score", tmp_path / "m", path, "--src", 0, "--dst", 1, "--time", 2, "-o", tmp_path / "out.csv")
+    written = rows_of((tmp_path / "out.csv").read_text())
+    assert list(written[0]) == ["src", "dst", "time", "column_3", "predicted", "probability"]
+    assert "--src, --dst and --time with positions, such as --src 0" in refused("info", path)
+
+
+def test_a_position_beside_names(numbers, tmp_path):
+    frame = pl.read_csv(numbers).rename({"user": "who", "stars": "0"})
+    frame.write_parquet(path := tmp_path / "odd.parquet")
+    assert "'who': whole numbers" in ok("info", path, "--src", "who").stdout
+    assert "'0': whole numbers" in ok("info", path, "--src", "0").stdout
+    assert "'item': whole numbers" in ok("info", path, "--src", "0", "--dst", "1").stdout
+
+
+def test_two_columns_of_one_name(tmp_path):
+    (path := tmp_path / "twice.csv").write_text("src,dst,time,x,x\na,b,1,2,3\nb,c,2,4,5\nc,a,3,6,7\n")
+    got = rows_of(ok("embed", path, "--dim", 1).stdout)
+    assert list(got[0])[:5] == ["src", "dst", "time", "x", "x (column 4)"]
+    assert got[1]["x (column 4)"] == "5"
+
+
+def test_stdin(table, numbers):
+    given = table.read_bytes()
+    assert ok("info", "-", *OPTIONS, stdin=given).stdout == ok("info", table, *OPTIONS).stdout
+    buffer = io.BytesIO()
+    pl.read_csv(numbers).write_parquet(buffer)
+    assert "'user': whole numbers" in ok("info", "-", stdin=buffer.getvalue()).stdout
+    assert refused("info", "-", stdin="a\n").startswith("error: stdin.csv: only one column")
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("old")
+    path.chmod(0o640)
+    with pytest.raises(FileNotFoundError), writing.replacing(path) as new:
+        new.write_bytes(b"half" + Path(tmp_path / "nosuch").read_bytes())
+    assert path.read_text() == "old"
+    with writing.replacing(path) as new:
+        new.write_text("whole")
+    assert path.read_text() == "whole"
+    assert path.stat().st_mode & 0o777 == 0o640
+    (link := tmp_path / "link.csv").symlink_to(path)
+    with writing.replacing(link) as new:
+        new.write_text("linked")
+    assert link.is_symlink()
+    assert path.read_text() == "linked"
+    assert sorted(os.listdir(tmp_path)) == ["link.csv", "out.csv"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's own")
+def test_devices_are_written_to_and_not_replaced(numbers):
+    ok("embed", numbers, "--dim", 1, "-o", "/dev/null")
+    assert not Path("/dev/null").is_file()
+    assert refused("embed", numbers, "--dim", 1, "-o", "/dev/full") == "error: No space left on device"
+
+
+def test_output_to_stdout_by_name(numbers):
+    assert ok("embed", numbers, "--dim", 1, "-o", "-").stdout == ok("embed", numbers, "--dim", 1).stdout
+
+
+# ---- outliers, links, embed
+
+
+def test_outliers(table):
+    result = ok("outliers", table, *OPTIONS)
+    got = rows_of(result.stdout)
+    assert len(got) == 300
+    assert {row["outlier"] for row in got} <= {"0", "1"}
+    assert all((float(row["oddness"]) > 0) == (row["outlier"] == "1") for row in got)
+    assert "with AUC" in result.stderr
+    few = rows_of(ok("outliers", table, *OPTIONS, "--contamination", 0.1).stdout)
+    assert sum(row["outlier"] == "1" for row in few) == 30
+
+
+def test_links(table, tmp_path):
+    got = rows_of(ok("links", table, *OPTIONS, "--top", 3).stdout)
+    assert [list(row) for row in got] == [[SRC, DST, TIME, "score", "seen"]] * 3
+    early = rows_of(ok("links", table, *OPTIONS, "--top", 3, "--at", "2023-01-05").stdout)
+    assert {row[TIME][:10] for row in early} == {"2023-01-05"}
+    write_csv(path := tmp_path / "pairs.csv", [{DST: f"Café № {k}", "x": "", SRC: "Jürgen 1"} for k in range(4)])
+    chosen = rows_of(ok("links", table, *OPTIONS, "--candidates", path).stdout)
+    assert sorted(row[DST] for row in chosen) == [f"Café № {k}" for k in range(4)]
+
+
+def test_links_between_numbers(numbers, tmp_path):
+    assert len(rows_of(ok("links", numbers, "--top", 5, "--at", "150").stdout)) == 5
+    (path := tmp_path / "pairs.txt").write_text("1,2\n3,4\n")
+    assert {row["user"] for row in rows_of(ok("links", numbers, "--candidates", path).stdout)} == {"1", "3"}
+    path.write_text("1,2\n3,x\n")
+    assert "'x' of '1' is none" in refused("links", numbers, "--candidates", path)
+    assert "'soon' of --at is none" in refused("links", numbers, "--at", "soon")
+
+
+def test_embed(numbers):
+    got = rows_of(ok("embed", numbers, "--dim", 3).stdout)
+    assert list(got[0])[-3:] == ["e0", "e1", "e2"]
+    nodes = rows_of(ok("embed", numbers, "--dim", 3, "--nodes").stdout)
+    assert list(nodes[0]) == ["node", "e0", "e1", "e2"]
+    two = rows_of(ok("embed", numbers, "--dim", 3, "--nodes", "--bipartite").stdout)
+    assert [row["side"] for row in two] == ["src"] * 20 + ["dst"] * 8
+    assert "no more than" in ok("embed", numbers, "--dim", 500).stderr
+
+
+# ---- saved models
+
+
+def test_score(table, model, odd_model):
+    got = rows_of(ok("score", model, table, *OPTIONS).stdout)
+    assert all(row["predicted"] in ("ok", "betrug") for row in got)
+    assert np.mean([(row["predicted"] == "betrug") == (row[DST] in ("Café № 0", "Café № 1")) for row in got]) > 0.9
+    assert ok("score", odd_model, table, *OPTIONS).stdout == ok("outliers", table, *OPTIONS).stdout
+
+
+def test_score_remembers_features_and_kinds(numbers, tmp_path):
+    path = tmp_path / "m.tdlg"
+    ok(
+        "classify",
+        numbers,
+        "--label",
+        "stars",
+        "--positive",
+        "> 3",
+        "--features",
+        "timestamp",
+        "--bipartite",
+        "--save",
+        path,
+    )
+    assert "predicted" in ok("score", path, numbers).stdout
+    pl.read_csv(numbers).rename({"timestamp": "time"}).write_csv(other := tmp_path / "other.csv")
+    assert "No column 'timestamp' for 'features'" in refused("score", path, other)
+
+
+def test_score_other_models(numbers, tmp_path):
+    ok("links", numbers, "--save", tmp_path / "links", "-o", tmp_path / "a.csv")
+    assert list(rows_of(ok("score", tmp_path / "links", numbers).stdout)[0])[-1] == "score"
+    ok("embed", numbers, "--dim", 2, "--save", tmp_path / "embed", "-o", tmp_path / "b.csv")
+    assert list(rows_of(ok("score", tmp_path / "embed", numbers).stdout)[0])[-2:] == ["e0", "e1"]
+
+
+def test_a_warning_is_a_note(table, model, tmp_path):
+    later = [{**row, TIME: row[TIME].replace("2023", "2025")} for row in payments()]
+    with warnings.catch_warnings():
+        text = ok("score", model, write_csv(tmp_path / "later.csv", later), *OPTIONS).stderr
+    assert "All edges asked for are later than the fitted ones" in text
+    assert "UserWarning" not in text
+
+
+@pytest.mark.parametrize("method", ["propagation", "rows"])
+def test_explain(table, tmp_path, method):
+    path = tmp_path / "m.tdlg"
+    ok("classify", table, *OPTIONS, "--label", LABEL, "--method", method, "--save", path, "-o", tmp_path / "out.csv")
+    result = ok("explain", path, table, *OPTIONS, "--row", 17, "--top", 2)
+    got = rows_of(result.stdout)
+    assert len(got) == (2 if method == "propagation" else 4)
+    assert result.stderr.startswith("row 17: predicted = ")
+    if method == "propagation":
+        assert got[0]["dst"] == payments()[16][DST]
+    assert "There is no row 301: the table has 300" in refused("explain", path, table, *OPTIONS, "--row", 301)
+
+
+def test_explain_needs_a_classifier(table, odd_model):
+    assert "EdgeOutlierDetector cannot" in refused("explain", odd_model, table, *OPTIONS, "--row", 1)
+
+
+def test_nodes(table, model, odd_model):
+    got = rows_of(ok("nodes", model, table, *OPTIONS, "--top", 2).stdout)
+    assert {row["node"] for row in got} == {"Café № 0", "Café № 1"}
+    refused("nodes", odd_model, table, *OPTIONS)
+
+
+# ---- compare, reproduce, datasets, info, demo
+
+
+def test_compare(table):
+    result = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "label-rates, tdlg", "--trials", 2)
+    got = {row["method"]: row for row in rows_of(result.stdout)}
+    assert list(got) == ["label rates", "TDLG"]
+    assert float(got["label rates"]["auc"]) > 0.9
+    assert got["TDLG"]["trials"] == "2"
+    assert "edge classification" in result.stderr
+    late = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "label-rates", "--evaluate", "time")
+    assert rows_of(late.stdout)[0]["trials"] == "1"
+    assert "must be some of" in refused("compare", table, *OPTIONS, "--label", LABEL, "--methods", "a,b", code=2)
+
+
+def test_compare_says_what_cannot_be_run(table, monkeypatch):
+    import tdlg.evaluate
+
+    def judge(name, *arguments, **options):
+        raise ImportError("It needs torch.")
+
+    monkeypatch.setattr(tdlg.evaluate, "evaluate", judge)
+    result = run("compare", table, *OPTIONS, "--label", LABEL, "--methods", "all")
+    assert result.exit_code == 1
+    assert "tdlg: not run (It needs torch.)" in result.stderr
+
+
+def test_reproduce(monkeypatch, tmp_path):
+    import tdlg.reproduce.run
+
+    asked = []
+
+    def run_recipes(name, folder, trials, datasets, protocol, again, page, report):
+        asked.append((name, folder, trials, datasets, protocol, again, page))
+        report(SimpleNamespace(done=1, total=2, text="half"))
+        return Path(folder) / "reproduction.md"
+
+    monkeypatch.setattr(tdlg.reproduce.run, "run_recipes", run_recipes)
+    result = ok("reproduce", "runtime", "--folder", tmp_path, "--trials", 2, "--datasets", "bitcoinalpha,escorts")
+    assert asked == [(["runtime"], tmp_path, 2, ["bitcoinalpha", "escorts"], "paper", False, None)]
+    assert result.stdout == f"{tmp_path / 'reproduction.md'}\n"
+    assert "[1/2] half" in result.stderr
+    assert "edge-classification" in ok("reproduce", "--list").stdout
+
+
+def test_reproduce_refuses_what_there_is_not(tmp_path):
+    pytest.importorskip("matplotlib")
+    assert "There is no recipe 'nosuch'" in refused("reproduce", "nosuch", "--folder", tmp_path)
+
+
+def test_datasets(monkeypatch, tmp_path):
+    monkeypatch.setenv("TDLG_DATA", str(tmp_path))
+    got = rows_of(ok("datasets").stdout)
+    assert got == rows_of(ok("datasets", "list").stdout)
+    assert got[0]["name"] == "bitcoinalpha"
+    assert "Did you mean 'bitcoinalpha'" in refused("datasets", "get", "bitcoin-alpha")
+    ok("datasets", "list", "-o", tmp_path / "all.parquet")
+    assert len(pl.read_parquet(tmp_path / "all.parquet")) == len(got)
+
+
+@pytest.mark.needs("data")
+def test_a_data_set_as_a_table(data_dir, monkeypatch, tmp_path):
+    monkeypatch.setenv("TDLG_DATA", str(data_dir))
+    path = Path(ok("datasets", "get", "bitcoinalpha").stdout.strip())
+    assert path.is_file()
+    result = ok("datasets", "get", "bitcoinalpha", "-o", tmp_path / "alpha.csv")
+    assert "cite: S. Kumar" in result.stderr
+    assert "24,186 at" in ok("info", tmp_path / "alpha.csv", "--label", "rating").stdout
+
+
+def test_info(table, numbers):
+    text = ok("info", table, *OPTIONS, "--label", LABEL).stdout
+    assert f"{SRC!r}: text, 20 different" in text
+    assert "2023-01-01T00:00:00 to 2023-01-13T11:00:00, 12.5 days" in text
+    assert "if these are two kinds of things: --bipartite" in text
+    assert re.search(r"label +'Urteil': betrug \d+\.\d%, ok \d+\.\d%; \d+ missing", text)
+    assert "of two kinds" in ok("info", table, *OPTIONS, "--bipartite", "--features", "Nr.").stdout
+    assert "never built" in text
+    other = ok("info", numbers).stdout
+    assert "largest" in other
+    assert "since 1970" not in other
+
+
+def test_info_on_units(tmp_path):
+    (path := tmp_path / "ms.csv").write_text("src,dst,time\n1,2,1600000000000\n2,3,1600000100000\n")
+    assert "if milliseconds since 1970: --time-unit ms" in ok("info", path).stdout
+    assert "2020-09-13" in ok("info", path, "--time-unit", "ms").stdout
+
+
+def test_the_demo_command(monkeypatch, tmp_path):
+    monkeypatch.setattr(demo, "run_demo", lambda page, *, random_state, say: say(f"{page} {random_state}"))
+    assert ok("demo", "--report", tmp_path / "d.html", "--seed", 2).stdout == f"{tmp_path / 'd.html'} 2\n"
+
+
+def test_the_demo(tmp_path):
+    said = []
+    demo.run_demo(tmp_path / "demo.html", say=said.append)
+    text = "\n".join(said)
+    assert re.search(r"with times +100%", text)
+    assert re.search(r"without times +5\d%", text)
+    assert re.search(r"9\d% of the hidden labels", text)
+    assert int(re.search(r"(\d+) of them are among the 40", text)[1]) >= 20
+    assert (tmp_path / "demo.html").stat().st_size > 10_000
+    assert "demo.html" in said[-1]
+
+
+# ---- terminals
+
+
+def test_a_terminal_gets_the_first_rows(numbers, on_terminal):
+    result = ok("embed", numbers, "--dim", 20)
+    assert "..." in result.stdout
+    assert len(result.stdout.splitlines()) < 30
+    assert "20 of 200 rows" in result.stderr
+    scores = [float(line.split()[-2]) for line in ok("outliers", numbers).stdout.splitlines()[3:-1]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_terminal_gets_reasons_whole(table, model, on_terminal):
+    assert "labelled interactions to" in ok("explain", model, table, *OPTIONS, "--row", 1).stdout
+    assert ok("nodes", model, table, *OPTIONS).stdout.count("Café") >= 2
+    assert "bitcoinalpha" in ok("datasets").stdout
+
+
+def test_markup_and_escapes_are_shown_as_text(tmp_path, on_terminal):
+    rows = [{"src": "[red]a", "dst": "\x1b[31mb", "time": str(k)} for k in range(3)]
+    result = ok("embed", write_csv(tmp_path / "x.csv", rows), "--dim", 1)
+    assert "[red]a" in result.stdout
+    assert "\x1b[31m" not in result.stdout
+
+
+def test_progress_only_on_a_terminal(numbers, monkeypatch):
+    from tdlg.cli import terminal
+
+    assert "learning" not in ok("outliers", numbers).stderr
+    monkeypatch.setattr(terminal, "is_terminal", lambda stream: stream is sys.stderr)
+    assert "learning what is usual" in ok("outliers", numbers).stderr
+    assert "label-rates" in ok("compare", numbers, "--label", "stars", "--methods", "label-rates", "--trials", 1).stderr
+
+
+# ---- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "{folder}/ratings.cvs"], "there is no such file"),
+        (["info", "{folder}"], "this is a folder"),
+        (["info", "{folder}/empty.csv"], "has no rows"),
+        (["info", "{folder}/header.csv"], "a header and no rows"),
+        (["info", "{folder}/binary.csv"], "not UTF-8"),
+        (["info", "{folder}/ragged.csv"], "data row 2 has 4 fields"),
+        (["info", "{folder}/text.parquet"], "this is not a parquet file"),
+        (["info", "{folder}/odd.csv"], "Pass --src with a name"),
+        (["info", "{folder}/odd.csv", "--src", "Von", "--dst", "nach"], "The columns are ['von', 'nach', 'wann']"),
+        (["info", "{folder}/odd.csv", "--src", "von", "--dst", "nach", "--time", "wann"], "'gestern'"),
+        (["info", "{folder}/odd.csv", "--src", "von", "--dst", "nach", "--time", "9"], "Got 9 instead"),
+        (["info", "{folder}/dates.csv"], '--time-format "%d/%m/%Y"'),
+        (["info", "{folder}/fine.csv", "--separator", ";"], "--separator"),
+        (["classify", "{folder}/fine.csv", "--label", "y", "-o", "{folder}/no/out.csv"], "there is no folder"),
+        (["classify", "{folder}/fine.csv", "--label", "y", "-o", "{folder}/out.xlsx"], "must end in .csv"),
+        (["classify", "{folder}/fine.csv", "--label", "y", "-o", "{folder}"], "must end in"),
+        (["classify", "{folder}/fine.csv", "--label", "y", "--save", "{folder}"], "this is a folder"),
+        (["classify", "{folder}/fine.csv", "--label", "z"], "No column 'z' for 'label'"),
+        (["classify", "{folder}/fine.csv", "--label", "x"], "only 1 class"),
+        (["classify", "{folder}/fine.csv", "--label", "y", "--evaluate", "time"], "one time"),
+        (["outliers", "{folder}/one.csv"], "at least two"),
+        (["embed", "{folder}/one.csv"], "bandwidth"),
+        (["score", "{folder}/fine.csv", "{folder}/fine.csv"], "no model"),
+        (["score", "{folder}/nosuch", "{folder}/fine.csv"], "there is no such file"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, arguments, message):
+    files = {
+        "empty.csv": b"",
+        "header.csv": b"src,dst,time\n",
+        "binary.csv": bytes(range(128, 256)) * 4,
+        "ragged.csv": b"src,dst,time\na,b,1\na,b,1,2\n",
+        "text.parquet": b"src,dst,time\na,b,1\n",
+        "odd.csv": b"von,nach,wann\na,b,gestern\nb,c,heute\n",
+        "dates.csv": b"src,dst,time\na,b,03/04/2020\nb,c,05/06/2020\n",
+        "fine.csv": b"src,dst,time,y,x\na,b,1,1,1\nb,c,1,0,\nc,d,1,,\n",
+        "one.csv": b"src,dst,time\na,b,1\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    assert message in refused(*(one.format(folder=tmp_path) for one in arguments))
+    assert sorted(os.listdir(tmp_path)) == sorted(files)
+
+
+def test_a_fault_of_ours_is_not_hidden(monkeypatch):
+    monkeypatch.setattr("tdlg.cli.commands.network.read_table", lambda *arguments: {}["no"])
+    result = CliRunner().invoke(app, ["info", "x.csv"])
+    assert isinstance(result.exception, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError("Unable to allocate 9 TB"), "There is not enough memory. Unable to allocate 9 TB"),
+        (PermissionError(13, "Permission denied", "x.csv"), "x.csv: Permission denied"),
+        (ImportError("The page needs jinja2."), "The page needs jinja2."),
+        (pl.exceptions.ComputeError("odd"), "odd"),
+        (ValueError("two\nlines"), "two lines"),
+    ],
+)
+def test_errors_of_the_system_are_plain(monkeypatch, error, said):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr("tdlg.cli.commands.network.read_table", fail)
+    assert refused("info", "x.csv") == f"error: {said}"
+
+
+def test_a_traceback_on_request(monkeypatch):
+    monkeypatch.setenv("TDLG_TRACEBACK", "1")
+    assert isinstance(CliRunner().invoke(app, ["info", "nosuch.csv"]).exception, tdlg.ReadError)
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("data row 3 (src='a', time=None). Drop that row.", "data row 3 (src='a', time=None). Drop that row."),
+        ("Pass the right separator=.", "Pass the right --separator."),
+        ('Pass time_format="%d" if', 'Pass --time-format "%d" if'),
+        ("Pass src= with a name.", "Pass --src with a name."),
+        ("Ask for a time nearer to it (at=...)", "Ask for a time nearer to it (--at ...)"),
+    ],
+)
+def test_messages_name_options(message, wanted):
+    assert in_shell_words(message) == wanted
+
+
+def test_one_line():
+    assert one_line("a\x1b[31m\nb") == "a\N{REPLACEMENT CHARACTER}[31m b"
+
+
+# ---- processes
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
+
+
+def process(*arguments, code=None, **options):
+    start = ["-m", "tdlg.cli"] if code is None else ["-c", code]
+    command = [sys.executable, *start, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), **options)
+
+
+def test_a_process(table, tmp_path):
+    with process("info", table, *OPTIONS) as running:
+        out, err = running.communicate()
+    assert (running.returncode, err) == (0, b"")
+    assert "Händler" in out.decode()
+    with process("info", tmp_path / "nosuch.csv") as running:
+        out, err = running.communicate()
+    assert (running.returncode, out) == (1, b"")
+    assert err.count(b"\n") == 1
+    assert b"\x1b" not in err
+
+
+def test_a_closed_pipe_is_quiet(numbers):
+    with process("embed", numbers, "--dim", 100) as running:
+        running.stdout.close()
+        assert b"rror" not in running.stderr.read()
+    assert running.returncode == 141
+
+
+SLOW = """
+import sys, time
+from tdlg.cli import main, writing
+def half(frame, file, separator):
+    file.write(b"half"); file.flush()
+    print("writing", file=sys.stderr, flush=True)
+    time.sleep(60)
+writing._write_text = half
+main()
+"""
+
+
+def test_an_interrupt_leaves_no_file(numbers, tmp_path):
+    (path := tmp_path / "out.csv").write_text("old")
+    with process("embed", numbers, "--dim", 1, "-o", path, code=SLOW) as running:
+        lines = []
+        while not lines or b"writing" not in lines[-1]:
+            lines.append(running.stderr.readline())
+            assert lines[-1], "it ended before it wrote"
+        time.sleep(0.1)
+        assert len(os.listdir(tmp_path)) == 2
+        running.send_signal(signal.SIGINT)
+        rest = running.stderr.read()
+    assert running.returncode == 130
+    assert b"Traceback" not in rest
+    assert os.listdir(tmp_path) == ["out.csv"]
+    assert path.read_text() == "old"
