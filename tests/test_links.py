@@ -17,6 +17,7 @@ from tdlg import (
     NoDecay,
     ParameterError,
     TemporalEdges,
+    load_model,
     shuffled_edges,
 )
 from tdlg.sampling import candidates
@@ -27,7 +28,9 @@ EXPECTED_FAILURES = {
 }
 
 
-@parametrize_with_checks([LinkPredictor(decay=NoDecay())], expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+@parametrize_with_checks(
+    [LinkPredictor("rows", decay=NoDecay())], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -41,7 +44,7 @@ def network(n_edges=600, n_nodes=40, seed=0, **options):
 
 
 def fitted(edges=None, **options):
-    return LinkPredictor(random_state=0, **options).fit(network() if edges is None else edges)
+    return LinkPredictor("rows", random_state=0, **options).fit(network() if edges is None else edges)
 
 
 class TestScores:
@@ -87,7 +90,7 @@ class TestScores:
 
     def test_same_seed_same_model(self):
         edges = network()
-        first, again, other = (LinkPredictor(random_state=seed).fit(edges).model_.coef_ for seed in (1, 1, 2))
+        first, again, other = (LinkPredictor("rows", random_state=seed).fit(edges).model_.coef_ for seed in (1, 1, 2))
         np.testing.assert_array_equal(first, again)
         assert not np.array_equal(first, other)
 
@@ -258,7 +261,7 @@ class TestWhatIsRefused:
     )
     def test_parameters(self, name, value):
         with pytest.raises(ParameterError, match=f"The '{name}' parameter.*Got {value!r} instead"):
-            LinkPredictor().set_params(**{name: value}).fit(network())
+            LinkPredictor("rows").set_params(**{name: value}).fit(network())
 
     def test_one_edge(self):
         with pytest.raises(EdgesError, match="one edge"):
@@ -269,3 +272,69 @@ class TestWhatIsRefused:
         with pytest.raises(ParameterError, match=r"all 600 edges have the same time.*bandwidth=.*NoDecay"):
             fitted(edges)
         assert fitted(edges, decay=NoDecay()).top(3).height == 3
+
+
+def groups(n_edges=600, seed=0, **options):
+    """Two groups that keep to themselves."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n_edges)
+    src, dst = rng.integers(0, 10, (2, n_edges)) + 10 * group
+    return TemporalEdges(src, dst + 100, np.sort(rng.uniform(0, 100, n_edges)), **options)
+
+
+class TestPropagation:
+    @pytest.mark.parametrize(("time", "least"), [(50.0, 0.95), (100.5, 0.75)])
+    def test_tells_who_belongs_together(self, time, least):
+        model = LinkPredictor(random_state=0).fit(groups())
+        pairs = [(s, d) for s in range(20) for d in range(100, 120)]
+        src, dst = np.array(pairs).T
+        together = (src < 10) == (dst < 110)
+        scores = model.decision_function(TemporalEdges(src, dst, np.full(400, time)))
+        assert roc_auc_score(together, scores) > least
+        np.testing.assert_allclose(
+            model.predict_proba(np.column_stack([src, dst, np.full(400, time)]))[:, 1], expit(scores)
+        )
+
+    def test_the_first_of_the_candidates(self):
+        table = LinkPredictor(random_state=0).fit(groups()).top(20, at=101.0)
+        assert ((table["src"] < 10) == (table["dst"] < 110)).mean() > 0.9
+        assert (table["score"].to_numpy()[:-1] >= table["score"].to_numpy()[1:]).all()
+
+    def test_edges_that_are_drawn_do_not_give_themselves_away(self):
+        rng = np.random.default_rng(0)
+        src, dst = rng.integers(0, 40, (2, 2000))
+        edges = TemporalEdges(src, dst, rng.uniform(0, 1, 2000))  # nothing to learn
+        model = LinkPredictor(random_state=0).fit(edges[:1400])
+        others = TemporalEdges(*rng.integers(0, 40, (2, 600)), rng.uniform(0, 1, 600))
+        scores = np.concatenate([model.decision_function(edges[1400:]), model.decision_function(others)])
+        assert abs(roc_auc_score(np.repeat([1, 0], 600), scores) - 0.5) < 0.06
+
+    def test_nothing_to_tell_candidates_apart(self):
+        model = LinkPredictor(random_state=0).fit(groups())
+        with pytest.raises(ParameterError, match=r"none of their nodes is among the fitted"):
+            model.top(candidates=[[500, 600], [501, 601]])
+
+    def test_same_seed_same_scores_saved_or_not(self, tmp_path):
+        edges = groups()
+        model = LinkPredictor(random_state=1).fit(edges)
+        scores = model.decision_function(edges)
+        np.testing.assert_array_equal(LinkPredictor(random_state=1).fit(edges).decision_function(edges), scores)
+        model.save(tmp_path / "links.tdlg")
+        np.testing.assert_array_equal(load_model(tmp_path / "links.tdlg").decision_function(edges), scores)
+
+    @pytest.mark.parametrize("n_edges", [2, 3, 10])
+    def test_few_edges_and_one_time(self, n_edges):
+        edges = groups()[:n_edges]
+        assert np.isfinite(LinkPredictor(random_state=0).fit(edges).decision_function(edges)).all()
+        tied = TemporalEdges(edges.src, edges.dst, np.zeros(n_edges))
+        assert np.isfinite(LinkPredictor(random_state=0).fit(tied).decision_function(tied)).all()
+
+    def test_dates(self):
+        edges = groups()
+        time = np.datetime64("2024-01-01", "s") + (edges.time * 3600).astype("timedelta64[s]")
+        model = LinkPredictor(random_state=0).fit(TemporalEdges(edges.src, edges.dst, time))
+        asked = TemporalEdges([1, 1], [101, 115], np.array(["2024-02-01T00:00:00.5"] * 2, "datetime64[ms]"))
+        near, far = model.decision_function(asked)
+        assert near > far
+        with pytest.raises(EdgesError, match="datetimes"):
+            model.decision_function([[1, 101, 5.0]])

@@ -16,10 +16,12 @@ from tdlg.edges import TemporalEdges
 from tdlg.embed.eigenvectors import EdgeEmbedding, Scaling
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph import LineGraph, Normalization
+from tdlg.models.linkcolumns import LinkModel
 from tdlg.models.propagation import PropagationClassifier, Setting
 from tdlg.models.rows import LineGraphClassifier
+from tdlg.sampling.index import as_generator
 
-__all__ = ["METHODS", "TDLG", "Propagation", "TDLGDense", "make_method"]
+__all__ = ["METHODS", "TDLG", "Propagation", "PropagationLinks", "TDLGDense", "make_method"]
 
 Protocol = Literal["paper", "notebook"]
 TINY_TOL = 1e-8  # entries of eigenvectors are so small that the usual 1e-4 is met before the first step
@@ -174,6 +176,31 @@ class Propagation(Method):
         return clone(self).set_params(setting="stream")
 
 
+class PropagationLinks(Method):
+    """Ours for links: the columns of `LinkPredictor`, with the real and shuffled edges that the task gives.
+
+    Parameters
+    ----------
+    random_state
+        For boosting.
+    """
+
+    name: ClassVar[str] = "propagation (links)"
+
+    def __init__(self, *, random_state: Any = None) -> None:
+        self.random_state = random_state
+
+    def fit(self, edges: TemporalEdges) -> None:
+        """Learn what tells edges labelled 1 from those labelled 0, in their time and after it."""
+        known = edges[edges.labelled]
+        is_real = np.asarray(known.label).astype(np.int64)
+        self.model_ = LinkModel.learnt(known, is_real, as_generator(self.random_state))
+
+    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
+        """Score edges by what is around them."""
+        return self.model_.scores(edges)
+
+
 def _decay(decay: Decay | None, protocol: str, method: Method) -> Decay:
     if protocol not in ("paper", "notebook"):
         raise ParameterError(
@@ -188,6 +215,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "tdlg": TDLG,
     "tdlg-dense": TDLGDense,
     "propagation": Propagation,
+    "propagation-links": PropagationLinks,
     "label-rates": LabelRates,
     "edgebank": EdgeBank,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,16 @@ from tdlg.edges import TemporalEdges
 from tdlg.models.propagation import boosting_settings
 from tdlg.propagate.features import COUNT_UNIT, MATCHES, without_dust
 from tdlg.propagate.sums import decayed_sums
+from tdlg.sampling.index import concatenate_edges
 
-__all__ = ["future_model", "inside_model", "link_columns", "link_decays"]
+__all__ = ["LinkModel", "link_columns", "link_decays"]
 
 Floats = NDArray[np.float64]
 
 SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times
 WINDOW = 1 / 19  # of the time span, at its end: what a model of the future learns from
-LEAST_ROWS = 200  # in that window
+FOLDS = 5  # an edge is learnt from by those of the other folds
+LEAST_ROWS = 200  # in that window, or a third of all where these are few
 
 
 def link_decays(edges: TemporalEdges) -> list[Decay]:
@@ -70,18 +72,85 @@ def link_columns(
     return np.hstack(columns)
 
 
-def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay], seed: int) -> Any:
-    """Boosted trees that tell real from shuffled edges by those before and after."""
-    columns = link_columns(edges, edges, is_real, decays, past_only=False)
-    return HistGradientBoostingClassifier(**boosting_settings(len(edges)), random_state=seed).fit(columns, is_real)
+def drawn_edges(edges: TemporalEdges, rng: np.random.Generator, time: NDArray[Any] | None = None) -> TemporalEdges:
+    """As many edges that did not happen: sources, destinations and times drawn with replacement, or with these times.
+
+    Not shuffled: then every node would have as many real as shuffled edges, and what is left when an edge is held out would
+    tell which it is.
+    """
+    n = len(edges) if time is None else len(time)
+    src, dst, when = rng.integers(len(edges), size=(3, n))
+    time = edges.time[when] if time is None else time
+    return TemporalEdges(edges.src[src], edges.dst[dst], time, bipartite=edges.bipartite)
 
 
-def future_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay]) -> Any:
-    """Logistic regression that tells real from shuffled edges at the end by those before: as it will be from then on."""
+def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay], rng: np.random.Generator) -> Any:
+    """Boosted trees that tell real from other edges by those before and after, none of the same fold."""
+    n_folds = min(FOLDS, len(edges))
+    fold = rng.permutation(np.arange(len(edges)) % n_folds)
+    blocks, rows = [], []
+    for number in range(n_folds):
+        rows.append(np.flatnonzero(fold == number))
+        blocks.append(link_columns(edges[rows[-1]], edges, is_real, decays, past_only=False, known=fold != number))
+    model = HistGradientBoostingClassifier(**boosting_settings(len(edges)), random_state=int(rng.integers(2**31)))
+    return model.fit(np.vstack(blocks), is_real[np.concatenate(rows)])
+
+
+def cut_of(edges: TemporalEdges) -> float:
+    """When the window begins that a model of the future learns from, in ticks."""
     ticks = edges.ticks.astype(np.float64)
     cut = ticks.max() - WINDOW * np.ptp(ticks)
-    cut = min(cut, np.sort(ticks)[-min(LEAST_ROWS, len(ticks))])
-    last = np.flatnonzero(ticks >= cut)
-    columns = link_columns(edges[last], edges, is_real, decays, past_only=True, known=ticks < cut)
+    return float(min(cut, np.sort(ticks)[-max(1, min(LEAST_ROWS, len(ticks) // 3))]))
+
+
+def future_model(
+    rows: TemporalEdges, rows_real: NDArray[Any], past: TemporalEdges, past_real: NDArray[Any], decays: list[Decay]
+) -> Any:
+    """Logistic regression that tells real from other edges of the window by those before it: as it will be after all."""
+    columns = link_columns(rows, past, past_real, decays, past_only=True)
     model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
-    return model.fit(columns, is_real[last])
+    return model.fit(columns, rows_real)
+
+
+class LinkModel(NamedTuple):
+    """What was learnt of real edges (1) and others (0): for the time of these edges, and for after."""
+
+    edges: TemporalEdges
+    is_real: NDArray[Any]
+    decays: list[Decay]
+    inside: Any
+    future: Any
+
+    @classmethod
+    def learnt(cls, edges: TemporalEdges, is_real: NDArray[Any] | None, rng: np.random.Generator) -> Self:
+        """Learn from edges some of which did not happen; where all did, others are drawn."""
+        decays, cut = link_decays(edges), cut_of(edges)
+        late = edges.ticks >= cut
+        if is_real is None:
+            window, past = edges[late], edges[~late]
+            rows = concatenate_edges(window, drawn_edges(edges, rng, window.time))
+            seen = concatenate_edges(past, drawn_edges(past, rng)) if len(past) else past
+            future = future_model(rows, _halves(rows), seen, _halves(seen), decays)
+            edges = concatenate_edges(edges, drawn_edges(edges, rng))
+            is_real = _halves(edges)
+        else:
+            late = late if len(np.unique(is_real[late])) == 2 else np.ones(len(edges), bool)
+            future = future_model(edges[late], is_real[late], edges[~late], is_real[~late], decays)
+        return cls(edges, is_real, decays, inside_model(edges, is_real, decays, rng), future)
+
+    def scores(self, rows: TemporalEdges) -> Floats:
+        """The log of the odds that edges are real: by the model of the future from the last edge on, else the other."""
+        scores = np.empty(len(rows))
+        comparable = (rows.time_unit is None) == (self.edges.time_unit is None)  # if not, the columns say so
+        later = rows.time >= self.edges.time.max() if comparable else np.zeros(len(rows), bool)
+        for model, asked in ((self.inside, np.flatnonzero(~later)), (self.future, np.flatnonzero(later))):
+            if asked.size:
+                past_only = model is self.future
+                columns = link_columns(rows[asked], self.edges, self.is_real, self.decays, past_only=past_only)
+                scores[asked] = model.decision_function(columns)
+        return scores
+
+
+def _halves(edges: TemporalEdges) -> NDArray[np.int64]:
+    """1 for the first half of the edges, 0 for the second."""
+    return np.repeat([1, 0], len(edges) // 2)

@@ -18,9 +18,10 @@ from tdlg.estimator import EdgesEstimator, check_choice, check_count, check_numb
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph import LineGraph
 from tdlg.models.explain import as_series
+from tdlg.models.linkcolumns import LinkModel
 from tdlg.models.rows import LineGraphClassifier
 from tdlg.sampling.candidates import candidate_pairs
-from tdlg.sampling.index import concatenate_edges, edge_index
+from tdlg.sampling.index import as_generator, concatenate_edges, edge_index
 from tdlg.sampling.negatives import shuffled_edges
 
 if TYPE_CHECKING:
@@ -28,40 +29,43 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkPredictor", "check_enough", "check_parameters"]
 
-METHODS = ("rows",)
+METHODS = ("propagation", "rows")
 
 
 class LinkPredictor(EdgesEstimator, BaseEstimator):
-    """Score edges that may happen, at a time: the paper's temporal link prediction.
+    """Score edges that may happen, at a time: temporal link prediction.
 
-    The edges given to `fit` are told from edges that did not happen, made by shuffling their sources, destinations and
-    times independently: logistic regression on the rows of the line graph of both together. A probability is meant
-    against such shuffled edges, one an edge: it orders candidates, and is not how often an edge happens.
-
-    A row is the sum of what its two ends did around that time, and so is the score: it says whether both are active, not
-    whether two active nodes belong together, nor in which direction.
+    The edges given to `fit` are told from edges that did not happen, whose sources, destinations and times are shuffled or
+    drawn independently. A probability is meant against such edges, one an edge: it orders candidates, and is not how often
+    an edge happens.
 
     Parameters
     ----------
     method
-        "rows", the paper's: a candidate's features are its proximities to the fitted and shuffled edges.
+        "propagation": columns that tell how many real and shuffled edges are around a candidate, for each way to match
+        and five time scales. Before the last fitted edge, boosted trees on those before and after; from then on, logistic
+        regression on those before, learnt at the end of the fitted edges as if they ended earlier.
+        "rows": the paper's, logistic regression on a candidate's proximities to the fitted and shuffled edges. Such a row
+        is the sum of what both ends did around that time, and so is the score: it says whether both are active, not whether
+        two active nodes belong together, nor in which direction.
     decay
-        How proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice.
+        For "rows", how proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice.
     C
-        Inverse strength of the penalty.
+        For "rows", the inverse strength of the penalty.
     n_threads
         Threads of a product; every core when not given.
     random_state
-        For the shuffled edges.
+        For the shuffled edges, and for boosting.
 
     Attributes
     ----------
     edges_
         The edges given to `fit`.
-    decay_
-        The decay with its bandwidth fixed.
-    model_
-        The fitted `LineGraphClassifier`; its edges are those given and the shuffled ones.
+    decay_, model_
+        For "rows", the decay with its bandwidth fixed and the fitted `LineGraphClassifier`; its edges are those given and
+        the shuffled ones.
+    link_model_
+        For "propagation", the edges given and drawn, which of them are real, the decays, and the two fitted estimators.
     classes_
         0 (shuffled) and 1 (real): the columns of `predict_proba`.
 
@@ -71,20 +75,22 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
     Examples
     --------
-    Ann and Bob are busy early, Cat and Dan late.
+    Ann and Bob meet, and Cat and Dan do.
 
+    >>> import numpy as np
     >>> from tdlg import LinkPredictor, TemporalEdges
-    >>> src, dst = ["ann", "bob"] * 20 + ["cat", "dan"] * 20, ["bob", "ann"] * 20 + ["dan", "cat"] * 20
-    >>> model = LinkPredictor(random_state=0).fit(TemporalEdges(src, dst, range(80)))
-    >>> model.predict_proba([["ann", "bob", 79], ["cat", "dan", 79]])[:, 1].round(2)
-    array([0.01, 0.63])
-    >>> model.top(2)[["src", "dst", "seen"]].rows()
-    [('dan', 'cat', True), ('cat', 'dan', True)]
+    >>> src, dst = ["ann", "cat", "bob", "dan"] * 50, ["bob", "dan", "ann", "cat"] * 50
+    >>> edges = TemporalEdges(src, dst, np.random.default_rng(0).uniform(0, 100, 200))
+    >>> model = LinkPredictor(random_state=0).fit(edges)
+    >>> model.predict_proba([["ann", "bob", 50], ["ann", "dan", 50]])[:, 1].round(2)
+    array([0.37, 0.  ])
+    >>> model.top(2, at=101)["seen"].to_list()
+    [True, True]
     """
 
     def __init__(
         self,
-        method: Literal["rows"] = "rows",
+        method: Literal["propagation", "rows"] = "propagation",
         *,
         decay: Decay | None = None,
         C: float = 1.0,
@@ -113,23 +119,28 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         return self._learn(edges)
 
     def _learn(self, edges: TemporalEdges) -> Self:
-        self.decay_ = (Gaussian() if self.decay is None else self.decay).freeze(edges)
+        self.edges_, self.classes_ = edges, np.array([0, 1])
+        if self.method == "propagation":
+            self.link_model_ = tuple(LinkModel.learnt(edges, None, as_generator(self.random_state)))
+            return self
         both = concatenate_edges(edges, shuffled_edges(edges, self.random_state))
-        is_real = np.repeat([1, 0], len(edges))
+        self.decay_ = (Gaussian() if self.decay is None else self.decay).freeze(edges)
         classifier = LineGraphClassifier(self.decay_, C=self.C, n_threads=self.n_threads)
-        self.model_ = classifier.fit(both, is_real)
-        self.edges_, self.classes_ = edges, self.model_.classes_
+        self.model_ = classifier.fit(both, np.repeat([1, 0], len(edges)))
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The log of the odds that each edge is real and not shuffled, (n_edges,)."""
         check_is_fitted(self)
-        return self.model_.decision_function(self._edges(X, reset=False))
+        edges = self._edges(X, reset=False)
+        if self.method == "rows":
+            return self.model_.decision_function(edges)
+        return LinkModel(*self.link_model_).scores(edges)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities that each edge is shuffled, and that it is real, (n_edges, 2)."""
-        check_is_fitted(self)
-        return self.model_.predict_proba(self._edges(X, reset=False))
+        scores = self.decision_function(X)
+        return np.column_stack([expit(-scores), expit(scores)])
 
     def top(self, k: int = 20, at: Any = None, candidates: Any = None) -> pl.DataFrame:
         """Find the most likely edges at a time.
@@ -164,7 +175,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         edges = self._candidates(at, candidates)
         first, row = self._distinct_rows(edges)
         scores = self.decision_function(edges[first])[row]
-        self._check_told_apart(edges)
+        self._check_told_apart(edges, scores)
         seen = edge_index(self.edges_).seen_by(edges)
         best = np.lexsort((~seen, -scores))[:k]
         return _as_frame(edges[best], score=expit(scores[best]), seen=seen[best])
@@ -174,6 +185,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
         One score a row, so that rounding does not choose among edges that are as likely.
         """
+        if self.method == "propagation":
+            return np.arange(len(edges)), np.arange(len(edges))
         ends = np.sort(self.model_.edges_.codes_of(edges), axis=0).astype(np.int64)
         pair = np.unique(ends[0] * (self.model_.edges_.n_nodes + 1) + ends[1], return_inverse=True)[1]
         times, time = np.unique(edges.ticks, return_inverse=True)
@@ -194,10 +207,9 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         src, dst = _likely_pairs(fitted, time) if candidates is None else _given_pairs(candidates)
         return _checked_number(TemporalEdges(src, dst, np.repeat(time, len(src)), bipartite=fitted.bipartite))
 
-    def _check_told_apart(self, edges: TemporalEdges) -> None:
-        """Refuse to order several candidates whose rows are all zero, within the precision of a product."""
-        graph = LineGraph(edges, self.model_.edges_, decay=self.decay_, n_threads=self.n_threads)
-        if len(edges) == 1 or graph.row_sums().max() > graph.tol * self._largest_row_sum():
+    def _check_told_apart(self, edges: TemporalEdges, scores: NDArray[np.float64]) -> None:
+        """Refuse to order several candidates that have nothing around them, within the precision of a product."""
+        if len(edges) == 1 or (self._have_something_near(edges) if self.method == "rows" else np.ptp(scores) > 0):
             return
         codes = np.concatenate(self.edges_.codes_of(edges))
         if (codes < 0).all():
@@ -207,13 +219,20 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
             )
         raise ParameterError(
             f"All {len(edges):,} candidates score the same at {_shown(edges.time)}: that is too many bandwidths away from "
-            f"what their nodes did. The last fitted edge is at {self.edges_.time.max()}, the decay is {self.decay_!r}. "
-            "Ask for a time nearer to it (at=...), or fit with a wider bandwidth, such as decay=Gaussian(relative=1.0)."
+            f"what their nodes did. The last fitted edge is at {self.edges_.time.max()}. Ask for a time nearer to it "
+            f"(at=...){self._wider()}."
         )
 
-    def _largest_row_sum(self) -> float:
+    def _wider(self) -> str:
+        if self.method == "propagation":
+            return ""
+        return f", or fit with a wider bandwidth than {self.decay_!r}, such as decay=Gaussian(relative=1.0)"
+
+    def _have_something_near(self, edges: TemporalEdges) -> bool:
         fitted = self.model_.edges_
-        return float(LineGraph(fitted, decay=self.decay_, n_threads=self.n_threads).row_sums().max())
+        rows = LineGraph(edges, fitted, decay=self.decay_, n_threads=self.n_threads)
+        largest = LineGraph(fitted, decay=self.decay_, n_threads=self.n_threads).row_sums().max()
+        return bool(rows.row_sums().max() > rows.tol * largest)
 
 
 # ---- what the outlier detector checks too

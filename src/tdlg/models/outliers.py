@@ -26,21 +26,21 @@ Scores = NDArray[np.float64]
 class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
     """Find the odd ones among edges: the paper's temporal link outlier detection, without labels.
 
-    Real edges are told from edges whose sources, destinations and times were shuffled independently (`LinkPredictor`). An
-    edge is odd where the model takes it for a shuffled one: its nodes do little else around its time. (The score is a sum
-    over both ends, so it does not say whether two active nodes belong together.) No edge is scored by a model that has
-    seen it: the edges are cut into folds, and those of a fold are scored by a model of the other folds. Edges with the
-    same source, destination and time are in one fold, so that none vouches for its copy.
+    Real edges are told from edges whose sources, destinations and times were shuffled or drawn independently
+    (`LinkPredictor`). An edge is odd where the model takes it for one of those: its nodes do little else around its time,
+    or do not belong together. (With "rows" the score is a sum over both ends, which does not say the latter.) No edge is
+    scored by a model that has seen it: the edges are cut into folds, and those of a fold are scored by a model of the other
+    folds. Edges with the same source, destination and time are in one fold, so that none vouches for its copy.
 
     Parameters
     ----------
     method
-        "rows", the paper's: an edge's features are its proximities to the edges trained on and their shuffled ones.
+        "propagation", or "rows", the paper's: see `LinkPredictor`.
     decay
-        How proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice. A relative bandwidth is
-        fixed once, on all edges, so that the scores of all folds compare.
+        For "rows", how proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice. A relative
+        bandwidth is fixed once, on all edges, so that the scores of all folds compare.
     C
-        Inverse strength of the penalty.
+        For "rows", the inverse strength of the penalty.
     cv
         The number of folds; fewer where there are fewer edges.
     contamination
@@ -79,7 +79,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: Literal["rows"] = "rows",
+        method: Literal["propagation", "rows"] = "propagation",
         *,
         decay: Decay | None = None,
         C: float = 1.0,
@@ -109,7 +109,8 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         edges = self._edges(X, reset=True)
         self._check(edges)
         rng = as_generator(self.random_state)
-        self.decay_ = (Gaussian() if self.decay is None else self.decay).freeze(edges)
+        decay = Gaussian() if self.decay is None else self.decay
+        self.decay_ = decay.freeze(edges) if self.method == "rows" else decay
         self.scores_, self.auc_ = self._cross_fitted(edges, rng)
         self.model_ = self._new_model(rng).fit(edges)
         share = self.contamination
