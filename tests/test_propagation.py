@@ -126,6 +126,13 @@ class TestClassifier:
         np.testing.assert_allclose(probability.sum(axis=1), 1)
         assert np.mean(model.predict(edges[hidden]) == kind[hidden]) > 0.7
 
+    def test_labels_that_are_true_false_or_missing(self):
+        edges = network(500)
+        label = np.where(random_part(500), None, edges.label.astype(bool))
+        model = PropagationClassifier(random_state=0).fit(edges.with_label(label))
+        assert model.classes_.tolist() == [False, True]
+        assert set(model.predict(edges[:50]).tolist()) <= {False, True}
+
     def test_any_estimator(self):
         edges, hidden = network(), random_part(3000)
         model = PropagationClassifier(LogisticRegression(max_iter=2000)).fit(hide(edges, hidden))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
     from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
+    from tdlg.models.reasons import node_scores
     from tdlg.models.rows import LineGraphClassifier
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
@@ -56,6 +57,7 @@ __all__ = [
     "load_model",
     "make_tsbm",
     "node_embeddings",
+    "node_scores",
     "read_edges",
     "shuffled_edges",
 ]
@@ -88,6 +90,7 @@ _MODULE_OF = {
     "load_model": "persist.model",
     "make_tsbm": "simulate",
     "node_embeddings": "embed.nodes",
+    "node_scores": "models.reasons",
     "read_edges": "io",
     "shuffled_edges": "sampling.negatives",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,10 @@ from tdlg.estimator import EdgesEstimator, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures
 
-__all__ = ["PropagationClassifier", "PropagationRegressor", "Setting"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["PropagationClassifier", "PropagationRegressor", "Setting", "boosting_settings"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -76,8 +79,10 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
         if y is None and not isinstance(X, TemporalEdges):
             raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         edges = self._edges(X, reset=True)
-        labels, known = known_labels(edges, y)[:2]
-        self._check_labels(labels, known)
+        labels, known, values = known_labels(edges, y)
+        self._check_labels(values)
+        target = np.empty(len(edges), values.dtype)  # labels that are missing among others make objects of all
+        target[known] = values
         self.setting_ = self._choose_setting(edges, known, label_time)
         self.label_ticks_ = None if label_time is None else _ticks_of(label_time, edges)
         self.features_ = PropagationFeatures(
@@ -92,9 +97,10 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
         evidence, _ = self.features_.evidence(edges)
         evidence = evidence._replace(label_ticks=self.label_ticks_)
         columns, rows = self._rows_to_learn_from(evidence)
+        self.typical_ = np.median(columns, axis=0)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, edges.rows)[rows]
         self.estimators_ = [
-            member.fit(columns, labels[rows], **_weights(member, weight)) for member in self._members(len(rows))
+            member.fit(columns, target[rows], **_weights(member, weight)) for member in self._members(len(rows))
         ]
         return self
 
@@ -153,11 +159,15 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
         self._check_asked(edges, label_time)
+        return self.features_.columns(*self._evidence(edges, label_time))
+
+    def _evidence(self, edges: TemporalEdges, label_time: Any) -> tuple[Evidence, Positions]:
+        """What may be known of the edges asked for, and their places in it."""
         labels = edges.label if self.setting_ == "stream" else None
         evidence, at = self.features_.evidence(edges, labels)
         if self.label_ticks_ is not None or label_time is not None:
             evidence = evidence._replace(label_ticks=self._label_ticks(evidence, edges, at, label_time))
-        return self.features_.columns(evidence, at)
+        return evidence, at
 
     def _label_ticks(self, evidence: Evidence, edges: TemporalEdges, at: Positions, label_time: Any) -> NDArray[Any]:
         """When each label of the evidence became known: as told, and else at the edge's own time."""
@@ -184,7 +194,8 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
 
     # ---- to be said by each
 
-    def _check_labels(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> None:
+    def _check_labels(self, values: NDArray[Any]) -> None:
+        """Refuse known labels that cannot be learnt from."""
         raise NotImplementedError
 
     def _has_all(self, rows: Positions) -> bool:
@@ -193,6 +204,10 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
 
     def _members(self, n_rows: int) -> list[Any]:
         """The estimators whose answers are averaged."""
+        raise NotImplementedError
+
+    def _answer(self, columns: Floats) -> Floats:
+        """Their averaged answer: logs of probabilities, (n_rows, n_classes), or numbers, (n_rows,)."""
         raise NotImplementedError
 
 
@@ -231,6 +246,8 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         The fitted `PropagationFeatures`.
     estimators_
         What was fitted on its columns.
+    typical_
+        The median of each column over the rows learnt from, which `explain` compares with.
     edges_, labels_
         The edges given to `fit`, and their labels.
 
@@ -271,19 +288,26 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         best = self._logs(X, label_time).argmax(axis=1)
         return self.classes_[best]
 
+    def explain(self, X: Any, top: int = 3, *, label: Any = None, label_time: Any = None) -> pl.DataFrame:
+        """Tell in words what moved each prediction most; see `tdlg.models.reasons.explain_propagation`."""
+        from tdlg.models.reasons import explain_propagation
+
+        check_is_fitted(self)
+        return explain_propagation(self, self._edges(X, reset=False), top, label=label, label_time=label_time)
+
     def _logs(self, X: Any, label_time: Any) -> Floats:
+        return self._answer(self._columns(X, label_time))
+
+    def _answer(self, columns: Floats) -> Floats:
         """Weighted means of the members' logs of probabilities."""
-        columns = self._columns(X, label_time)
         logs = np.zeros((len(columns), len(self.classes_)))
         for member, weight in zip(self.estimators_, _shares(self.estimators_), strict=True) if len(columns) else ():
             logs += weight * np.log(np.clip(member.predict_proba(columns), SURE, 1.0))
         return logs
 
-    def _check_labels(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> None:
-        if not known.any():
-            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
-        check_classification_targets(labels[known])
-        self.classes_ = np.unique(labels[known])
+    def _check_labels(self, values: NDArray[Any]) -> None:
+        check_classification_targets(values)
+        self.classes_ = np.unique(values)
         if len(self.classes_) < 2:
             raise EdgesError(
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
@@ -295,7 +319,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     def _members(self, n_rows: int) -> list[Any]:
         if self.estimator is not None:
             return [clone(self.estimator)]
-        boosting = HistGradientBoostingClassifier(**_boosting(n_rows), random_state=self.random_state)
+        boosting = HistGradientBoostingClassifier(**boosting_settings(n_rows), random_state=_seed(self.random_state))
         linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
         return [boosting, linear] if self.setting_ == "forecast" else [boosting]
 
@@ -312,7 +336,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
 
     Attributes
     ----------
-    setting_, features_, estimators_, edges_, labels_
+    setting_, features_, estimators_, typical_, edges_, labels_
         As those of `PropagationClassifier`.
 
     Examples
@@ -327,17 +351,24 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
 
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
         """The number of each edge, (n_edges,)."""
-        columns = self._columns(X, label_time)
+        return self._answer(self._columns(X, label_time))
+
+    def explain(self, X: Any, top: int = 3, *, label_time: Any = None) -> pl.DataFrame:
+        """Tell in words what moved each prediction most; see `tdlg.models.reasons.explain_propagation`."""
+        from tdlg.models.reasons import explain_propagation
+
+        check_is_fitted(self)
+        return explain_propagation(self, self._edges(X, reset=False), top, label_time=label_time)
+
+    def _answer(self, columns: Floats) -> Floats:
         if not len(columns):
             return np.empty(0)
         answers = [member.predict(columns) for member in self.estimators_]
         return np.average(answers, axis=0, weights=_shares(self.estimators_))
 
-    def _check_labels(self, labels: NDArray[Any], known: NDArray[np.bool_]) -> None:
-        if not known.any():
-            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
-        if labels.dtype.kind not in "fiub":
-            raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {labels[known][0]!r}.")
+    def _check_labels(self, values: NDArray[Any]) -> None:
+        if values.dtype.kind not in "fiub":
+            raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r}.")
 
     def _has_all(self, rows: Positions) -> bool:
         return len(rows) > 0
@@ -345,7 +376,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     def _members(self, n_rows: int) -> list[Any]:
         if self.estimator is not None:
             return [clone(self.estimator)]
-        boosting = HistGradientBoostingRegressor(**_boosting(n_rows), random_state=self.random_state)
+        boosting = HistGradientBoostingRegressor(**boosting_settings(n_rows), random_state=_seed(self.random_state))
         return [boosting, make_pipeline(StandardScaler(), Ridge(10.0))] if self.setting_ == "forecast" else [boosting]
 
 
@@ -354,7 +385,7 @@ def _shares(members: list[Any]) -> list[float]:
     return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]
 
 
-def _boosting(n_rows: int) -> dict[str, Any]:
+def boosting_settings(n_rows: int) -> dict[str, Any]:
     """Settings that suit a few dozen noisy columns; leaves of a twentieth where rows are few."""
     return {
         "max_iter": 200,
@@ -365,6 +396,11 @@ def _boosting(n_rows: int) -> dict[str, Any]:
         "max_features": 0.3,
         "early_stopping": False,
     }
+
+
+def _seed(random_state: Any) -> Any:
+    """A random state as scikit-learn takes it, which knows no numpy Generator."""
+    return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state
 
 
 def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:
