@@ -80,6 +80,8 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
             raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         edges = self._edges(X, reset=True)
         labels, known, values = known_labels(edges, y)
+        if not known.any():
+            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
         self._check_labels(values)
         target = np.empty(len(edges), values.dtype)  # labels that are missing among others make objects of all
         target[known] = values
