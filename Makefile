@@ -20,8 +20,8 @@ endif
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-demo: $(VENV)/.core  ## install the package, run the demo
-	@$(PY) examples/operator_demo.py
+demo: $(VENV)/.core  ## install the package, run the demo, write a report to open
+	@$(VENV)/bin/tdlg demo
 
 test: $(VENV)/.dev  ## run every test this machine can; the others skip with a reason
 	@$(PY) -m pytest $(PYTEST_ARGS)
@@ -50,8 +50,8 @@ bench: $(VENV)/.dev  ## check every claim in benchmarks/
 reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into results/, write docs/reproduction.md
 	@$(PY) -m tdlg.reproduce $(NAME) --folder results --page docs/reproduction.md
 
-leakage: $(VENV)/.core  ## measure the table of docs/evaluation-without-leakage.md
-	@$(PY) -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md
+leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage.md
+	@$(PY) -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
 
 clean:  ## remove .venv and whatever the tools left
 	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -257,3 +257,22 @@ class TestState:
     def test_it_can_be_saved(self, tmp_path):
         plots.auc_bars(table(), PAPER, groups=GROUPS).savefig(tmp_path / "figure.png", dpi=50)
         assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_question_bars():
+    table = pl.DataFrame(
+        [
+            {"dataset": dataset, "task": task, "method": method, "mean": mean, "half_width": 0.0}
+            for dataset in ("one", "two")
+            for task in ("a", "b")
+            for method, mean in (("x", 0.6), ("y", 0.9))
+            if (dataset, task, method) != ("two", "b", "y")
+        ]
+    )
+    figure = plots.question_bars(table, {"a": "first", "b": "second"}, {"x": "old", "y": "new"})
+    assert [ax.get_title() for ax in figure.axes] == ["first", "second"]
+    heights = [[bar.get_height() for bar in ax.patches] for ax in figure.axes]
+    assert heights[0] == [60, 60, 90, 90]
+    assert heights[1][:3] == [60, 60, 90]
+    assert np.isnan(heights[1][3])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["old", "new"]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tdlg.models.rows import LineGraphClassifier
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
+    from tdlg.report import write_report
     from tdlg.sampling.negatives import shuffled_edges
     from tdlg.simulate import TemporalBlockModel, make_tsbm
 
@@ -60,6 +61,7 @@ __all__ = [
     "node_scores",
     "read_edges",
     "shuffled_edges",
+    "write_report",
 ]
 
 _MODULE_OF = {
@@ -93,6 +95,7 @@ _MODULE_OF = {
     "node_scores": "models.reasons",
     "read_edges": "io",
     "shuffled_edges": "sampling.negatives",
+    "write_report": "report",
 }
 
 

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["ablations", "auc_bars", "mean_bars", "runtime_bars", "synthetic_method", "synthetic_network"]
+__all__ = [
+    "ablations",
+    "auc_bars",
+    "mean_bars",
+    "question_bars",
+    "runtime_bars",
+    "synthetic_method",
+    "synthetic_network",
+]
 
 Floats = NDArray[np.float64]
 P = ParamSpec("P")
@@ -202,6 +210,38 @@ def runtime_bars(
         ax.set_xlabel("seconds a trial")
     _method_axis(panels, methods)
     _bar_legend(figure, methods, groups, None)
+    return figure
+
+
+@_styled
+def question_bars(table: pl.DataFrame, questions: Mapping[str, str], methods: Mapping[str, str]) -> Figure:
+    """The same methods asked several questions: a panel a question, a group of bars a data set.
+
+    Parameters
+    ----------
+    table
+        As `summarise` gives it.
+    questions
+        Titles of the panels, by the names of the tasks.
+    methods
+        What the legend calls each method, by its name.
+    """
+    figure = _figure(WIDTH, 2.9)
+    panels = figure.subplots(1, len(questions), sharey=True, squeeze=False)[0]
+    datasets = _in_order([table], "dataset")
+    width = 0.8 / len(methods)
+    for ax, (task, title) in zip(panels, questions.items(), strict=True):
+        for number, (method, name) in enumerate(methods.items()):
+            found = [_picked(table, task=task, dataset=dataset).get(method) for dataset in datasets]
+            means = [np.nan if row is None else 100 * row["mean"] for row in found]
+            places = np.arange(len(datasets)) + (number - (len(methods) - 1) / 2) * width
+            colour = (PALE, SKY, BLUE)[number % 3]
+            ax.bar(places, means, 0.92 * width, color=colour, label=name if ax is panels[0] else None)
+        ax.set(title=title, ylim=(CHANCE, 100))
+        ax.set_xticks(range(len(datasets)), datasets, rotation=20)
+        ax.tick_params(length=0)
+    panels[0].set_ylabel("AUC, %")
+    figure.legend(loc="outside lower center", ncols=len(methods))
     return figure
 
 

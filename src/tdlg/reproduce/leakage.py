@@ -1,7 +1,7 @@
 """How much an evaluation that looks ahead flatters: the same methods judged at random and in the order of time.
 
-`python -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md` measures what is not in the file
-yet, and writes the table into the page.
+`python -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png` measures
+what is not in the file yet, writes the table into the page, and draws the picture.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.evaluate import evaluate, read_results, summarise
 from tdlg.exceptions import ReadError
+from tdlg.plots import question_bars
 from tdlg.tasks import ChronologicalClassification, EdgeClassification, Task
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ NAMES = {
 }
 BEGIN, END = "<!-- table -->\n", "<!-- /table -->"
 SHOWN = {"TDLG": "the paper's rows", "label rates": "label rates", "propagation": "propagation"}
+QUESTIONS = {
+    "edge classification": "labels missing at random",
+    "chronological, frozen": "labels end, then forecast",
+    "chronological, prequential": "labels come as time goes on",
+}
 
 
 def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl.DataFrame:
@@ -86,6 +92,7 @@ def write_table(page: Path, table: str) -> None:
 
 
 if __name__ == "__main__":
-    rows_file, page_file = map(Path, sys.argv[1:])
+    rows_file, page_file, picture_file = map(Path, sys.argv[1:])
     measured = run_leakage(rows_file, lambda step: print(step, file=sys.stderr, flush=True))
     write_table(page_file, leakage_table(measured))
+    question_bars(summarise(measured), QUESTIONS, SHOWN).savefig(picture_file, dpi=130)
