@@ -266,6 +266,14 @@ class TestNoLeak:
 
 
 class TestRegressor:
+    def test_answers_stay_near_the_labels(self):
+        edges = network(1500)
+        number = np.where(edges.dst % 2, 5.0, 1.0) + np.random.default_rng(0).normal(0, 0.1, 1500)
+        model = PropagationRegressor(setting="forecast", random_state=0).fit(edges.with_label(number))
+        near = TemporalEdges(edges.src[-50:], edges.dst[-50:], edges.time[-50:] + 1e-9)
+        for asked in (edges, near):
+            assert np.abs(model.predict(asked) - 3).max() < 4
+
     @pytest.mark.parametrize("setting", ["interpolate", "forecast", "stream"])
     def test_learns_a_number(self, setting):
         edges, hidden = network(), random_part(3000)

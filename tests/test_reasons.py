@@ -838,6 +838,8 @@ class TestNodeScores:
             src, dst, _, of = re.fullmatch(said, reason).groups()
             assert of == label
             assert src == asked.src[edge] or dst == asked.dst[edge]
+            same = self.edges[(self.edges.src == src) & (self.edges.dst == dst)]
+            assert any(time_in_words(time - asked.time[edge], None) in reason for time in same.time)
             assert node in (asked.src[edge], asked.dst[edge])
 
     def test_the_rows_model_of_several_classes_and_dates(self):

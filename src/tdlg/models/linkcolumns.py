@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from tdlg.decay import Decay, Laplace
 from tdlg.edges import TemporalEdges
-from tdlg.models.propagation import boosting_settings
+from tdlg.models.propagation import boosting_settings, linear_member
 from tdlg.propagate.features import COUNT_UNIT, MATCHES, without_dust
 from tdlg.propagate.sums import decayed_sums
 from tdlg.sampling.index import concatenate_edges
@@ -108,8 +106,7 @@ def future_model(
 ) -> Any:
     """Logistic regression that tells real from other edges of the window by those before it: as it will be after all."""
     columns = link_columns(rows, past, past_real, decays, past_only=True)
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
-    return model.fit(columns, rows_real)
+    return linear_member(LogisticRegression(C=0.1, max_iter=1000)).fit(columns, rows_real)
 
 
 class LinkModel(NamedTuple):

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -26,7 +26,7 @@ from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatur
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PropagationClassifier", "PropagationRegressor", "Setting", "boosting_settings"]
+__all__ = ["PropagationClassifier", "PropagationRegressor", "Setting", "boosting_settings", "linear_member"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -322,7 +322,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         if self.estimator is not None:
             return [clone(self.estimator)]
         boosting = HistGradientBoostingClassifier(**boosting_settings(n_rows), random_state=_seed(self.random_state))
-        linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
+        linear = linear_member(LogisticRegression(C=0.1, max_iter=1000))
         return [boosting, linear] if self.setting_ == "forecast" else [boosting]
 
 
@@ -379,7 +379,15 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
         if self.estimator is not None:
             return [clone(self.estimator)]
         boosting = HistGradientBoostingRegressor(**boosting_settings(n_rows), random_state=_seed(self.random_state))
-        return [boosting, make_pipeline(StandardScaler(), Ridge(10.0))] if self.setting_ == "forecast" else [boosting]
+        return [boosting, linear_member(Ridge(10.0))] if self.setting_ == "forecast" else [boosting]
+
+
+def linear_member(estimator: Any) -> Any:
+    """A linear model on scaled columns, each kept within what was learnt from.
+
+    A column that was about constant then could else outweigh all others.
+    """
+    return make_pipeline(MinMaxScaler(clip=True), StandardScaler(), estimator)
 
 
 def _shares(members: list[Any]) -> list[float]:
