@@ -49,6 +49,7 @@ bench: $(VENV)/.dev  ## check every claim in benchmarks/
 
 reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into results/, write docs/reproduction.md
 	@$(PY) -m tdlg.reproduce $(NAME) --folder results --page docs/reproduction.md
+	@if [ -z "$(NAME)" ]; then $(PY) -m tdlg.reproduce --protocol notebook --folder results --page docs/reproduction.md; fi
 
 leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage.md
 	@$(PY) -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png

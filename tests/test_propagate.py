@@ -93,10 +93,9 @@ class TestDecayedSums:
         np.testing.assert_array_equal(sums.values[:, 0, 0], counts + 2 * same)
 
 
-def columns_by_hand(edges, match, width, spread, past_only):
+def columns_by_hand(edges, mu, match, width, spread, past_only):
     """rate, count, before, after of each edge, as plain loops."""
     known = edges.labelled
-    mu = edges.label[known].mean()
     H = line_graph(edges, edges, Laplace(width), match, past_only, include_self=False)
     before, after = nearest_by_hand(edges, edges, match, past_only)
     rows = []
@@ -116,11 +115,11 @@ class TestColumns:
     @pytest.mark.parametrize("past_only", [False, True])
     def test_are_those_of_the_definition(self, past_only):
         edges = labelled(n_times=10**6)
-        spread = edges.time.std()
+        spread = edges.time[edges.labelled].std() if past_only else edges.time.std()
         features = PropagationFeatures(scales=[0.1], past_only=past_only).fit(edges)
         table = dict(zip(features.get_feature_names_out(), features.transform(edges).T, strict=True))
         for match in MATCHES:
-            expected = columns_by_hand(edges, match, 0.1 * spread, spread, past_only)
+            expected = columns_by_hand(edges, features.prior_[0], match, 0.1 * spread, spread, past_only)
             names = [f"{match}:rate@0.1", f"{match}:count@0.1", f"{match}:before", f"{match}:after"]
             for k, name in enumerate(names[:3] if past_only else names):
                 np.testing.assert_allclose(table[name], expected[:, k], atol=1e-6, err_msg=name)
@@ -172,7 +171,8 @@ class TestColumns:
         edges = TemporalEdges([1, 1, 2], [3, 4, 3], [7, 7, 7], label=[1, 0, 1])
         features = PropagationFeatures(["src"]).fit(edges)
         assert features.get_feature_names_out()[:2].tolist() == ["src:rate@all", "src:count@all"]
-        np.testing.assert_allclose(features.transform(edges)[:, 0], [-1 / 3, 1 / 6, 0])
+        mu = features.prior_[0]
+        np.testing.assert_allclose(features.transform(edges)[:, 0], [-mu / 2, (1 - mu) / 2, 0])
 
     def test_set_output(self):
         table = PropagationFeatures().set_output(transform="polars").fit(labelled()).transform(labelled())
@@ -182,6 +182,7 @@ class TestColumns:
     def test_bad_parameters(self):
         for options, message in (
             ({"matches": ["any"]}, r"'matches' .* Got \['any'\]"),
+            ({"matches": ["src", "src"]}, "each once"),
             ({"matches": []}, r"'matches' .* Got \[\]"),
             ({"scales": []}, r"'scales' .* Got \[\]"),
             ({"scales": [-1.0]}, "relative"),
@@ -243,15 +244,18 @@ class TestOwnFeatures:
 
 
 class TestNoLeak:
+    def test_the_prior_is_about_the_share(self):
+        edges = network().with_label(np.arange(60) < 6)
+        assert PropagationFeatures().fit(edges).prior_[0] == pytest.approx(0.1, abs=0.03)
+
     def test_the_own_label_is_never_seen(self):
-        edges = labelled(share=1.0)
+        edges = network().with_label(np.random.default_rng(3).permutation(np.arange(60) % 2))
         for i in range(0, 60, 7):
             flipped = edges.label.copy()
             flipped[i] = 1 - flipped[i]
             rows = []
             for label in (edges.label, flipped):
                 features = PropagationFeatures().fit(edges.with_label(label))
-                features.prior_ = np.array([0.5])  # the share of all labels moves, of course
                 rows.append(features.transform(edges[i : i + 1]))
             np.testing.assert_array_equal(*rows)
 
@@ -263,10 +267,10 @@ class TestNoLeak:
 
     def test_the_future_does_not_change_the_past(self):
         edges = labelled()
+        edges = edges.with_label(np.where(edges.time < 12, edges.label, np.nan))
         early = edges[edges.time < 12]
         whole = PropagationFeatures(past_only=True).fit(edges)
         part = PropagationFeatures(past_only=True).fit(early)
-        part.decays_, part.prior_ = whole.decays_, whole.prior_
         np.testing.assert_array_equal(part.transform(early), whole.transform(early))
 
     def test_a_fitted_edge_is_known_however_it_is_passed(self):
@@ -279,12 +283,20 @@ class TestNoLeak:
         as_table = np.column_stack([edges.src, edges.dst, edges.time])
         np.testing.assert_allclose(PropagationFeatures().fit(as_table, edges.label).transform(as_table), expected)
 
-    def test_a_copy_too_many_is_a_new_edge(self):
-        edges = TemporalEdges([1, 1, 2], [3, 3, 4], [0, 0, 5], label=[0, 1, 1])
-        features = PropagationFeatures(["pair"], scales=[1.0]).fit(edges)
-        asked = TemporalEdges([1, 1, 1], [3, 3, 3], [0, 0, 0])
-        counts = np.expm1(features.transform(asked)[:, 1]) * COUNT_UNIT
-        np.testing.assert_allclose(counts, [2, 2, 2])  # three by now, each with two others
+    def test_copies_too_many_are_the_same_edge(self):
+        edges = labelled(n_times=10**6, share=1.0)
+        features = PropagationFeatures().fit(edges)
+        twice = np.column_stack([np.tile(column, 2) for column in (edges.src, edges.dst, edges.time)])
+        rows = features.transform(TemporalEdges(*twice.T))
+        np.testing.assert_allclose(rows[60:], rows[:60], atol=1e-12)
+
+    def test_a_bootstrap_does_not_see_its_own_labels_beside_new_edges(self):
+        edges = labelled(n_times=10**6, share=1.0)
+        some = edges[np.r_[0:40, 0:20]]
+        features = PropagationFeatures().fit(some)
+        pair = features.get_feature_names_out().tolist().index("pair:rate@0.001")
+        alone, beside = features.transform(edges[:40]), features.transform(edges)[:40]
+        np.testing.assert_allclose(beside[:, pair], alone[:, pair], atol=1e-9)
 
     def test_new_edges_see_each_other_but_not_their_labels(self):
         edges = labelled()

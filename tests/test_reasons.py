@@ -615,7 +615,8 @@ class TestTable:
     def test_numeric_labels_are_classes(self):
         edges = small()
         table = everything(
-            fitted(edges.with_label(edges.label), "stream").fit(edges, (edges.label == "fraud") * 1.0), edges
+            fitted(edges.with_label(edges.label), "stream").fit(edges, (edges.label == "fraud") * 1.0),
+            edges.with_label(None),
         )
         said = table.filter(pl.col("what") == "src rate")["reason"]
         assert said.str.contains(r"(were|was|was not) of class 1, ").any()

@@ -22,7 +22,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tdlg import __version__
 from tdlg.baselines.method import Method
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError, ReadError
+from tdlg.exceptions import EdgesError, ParameterError, ReadError
 from tdlg.methods import make_method
 from tdlg.tasks import Task, Trial
 
@@ -108,7 +108,7 @@ def evaluate(
     task
         Such as `EdgeClassification(edges)` or `LinkPrediction(edges)`.
     trials
-        How many.
+        How many; a task that draws nothing has one.
     random_state
         Seed of the first trial; each further one has the next number.
     dataset
@@ -138,6 +138,7 @@ def evaluate(
     method = make_method(method) if isinstance(method, str) else method
     _check_count("trials", trials, 1)
     _check_count("random_state", random_state, 0)
+    trials = trials if getattr(task, "is_random", True) else 1
     known = {} if path is None else {result.key: result for result in _read(Path(path))}
     rows: list[Result] = []
     for done in range(trials):
@@ -145,6 +146,7 @@ def evaluate(
         trial = task.draw(seed)
         keys = [(dataset, name, method.name, method.settings, seed) for name in _settings(task, trial)]
         if all(key in known for key in keys):
+            _check_same(path, trial, [known[key] for key in keys], _settings(task, trial))
             rows += [known[key] for key in keys]
         else:
             results = _run(method, task, trial, dataset, seed)
@@ -280,9 +282,25 @@ def _in_time(method: Method, trial: Trial, test: NDArray[np.int64]) -> tuple[Sco
     place[test] = np.arange(len(test))
     whole = np.empty((len(test), *parts[0][1].shape[1:]))
     for asked, scores in parts:
+        if scores.shape[1:] != whole.shape[1:]:
+            raise EdgesError(
+                "A class of labels first appears after the cut, so the scores of the blocks do not compare. Use a later "
+                "cut (train_share=...), or join rare classes."
+            )
         whole[place[asked]] = scores
     embed_seconds, fit_seconds, predict_seconds = seconds.tolist()
     return whole, (embed_seconds, fit_seconds, predict_seconds)
+
+
+def _check_same(path: Any, trial: Trial, rows: list[Result], tests: dict[str, NDArray[np.int64]]) -> None:
+    """Refuse rows of another experiment that go by the same names."""
+    for row in rows:
+        if (row.n_train, row.n_test) != (len(trial.train), len(tests[row.task])):
+            raise ParameterError(
+                f"The file {str(path)!r} has a row for {row.dataset!r}, {row.task}, {row.method}, seed {row.seed} that "
+                f"learnt from {row.n_train:,} edges and was asked for {row.n_test:,}, not {len(trial.train):,} and "
+                f"{len(tests[row.task]):,} as here. Give these edges another name (dataset=...), or another path."
+            )
 
 
 def _settings(task: Task, trial: Trial) -> dict[str, NDArray[np.int64]]:

@@ -132,6 +132,11 @@ class EdgeClassification:
         """
         labelled = as_generator(random_state).permutation(np.flatnonzero(self.edges.labelled))
         cut = round(self.train_share * len(labelled))
+        if not 0 < cut < len(labelled):
+            raise EdgesError(
+                f"{len(labelled)} labelled edges are too few for train_share={self.train_share}: nothing is left to learn "
+                "from or to ask for. Give more labels, or another share."
+            )
         everything = np.arange(len(self.edges))
         tests = {self.name: np.sort(labelled[cut:])}
         return Trial(self.edges.with_label(None), _labels(self.edges), everything, np.sort(labelled[:cut]), tests)
@@ -162,6 +167,8 @@ class ChronologicalClassification:
     edges: TemporalEdges
     train_share: float = 0.7
     prequential: bool = False
+
+    is_random = False
 
     def __post_init__(self) -> None:
         _check_share("train_share", self.train_share)

@@ -72,6 +72,8 @@ class LabelRates(Method):
         if self.edges_.label is None or not len(self.edges_):
             raise EdgesError("There are no labels to take rates of. Give the label of some edges.")
         classes, code = np.unique(self.edges_.label, return_inverse=True)
+        if len(classes) < 2:
+            raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: label rates need at least two.")
         if self.stream:
             self.features_ = PropagationFeatures(MATCHES, scales=[FOREVER], past_only=True, smoothing=self.smoothing)
             self.classifier_ = classifier.fit(self._past(self.features_.fit(self.edges_).edges_), code)

@@ -86,7 +86,7 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
         target = np.empty(len(edges), values.dtype)  # labels that are missing among others make objects of all
         target[known] = values
         self.setting_ = self._choose_setting(edges, known, label_time)
-        self.label_ticks_ = None if label_time is None else _ticks_of(label_time, edges)
+        self.label_ticks_ = None if label_time is None else _ticks_of(label_time, edges.with_label(labels))
         self.features_ = PropagationFeatures(
             self.matches,
             scales=self.scales,
@@ -141,7 +141,7 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
     def _rows_after_cuts(self, evidence: Evidence, by_time: Positions) -> tuple[Floats, Positions]:
         """For each of several cuts, the edges after it with only the labels before it: as after the last label."""
         ticks, n_known = evidence.edges.ticks, len(by_time)
-        known_at = ticks if evidence.label_ticks is None else evidence.label_ticks
+        known_at = ticks if evidence.label_ticks is None else np.maximum(evidence.label_ticks, ticks)
         horizon = np.clip((len(ticks) - n_known) / n_known or HORIZONS[1], *HORIZONS)
         blocks, rows = [], []
         for share in CUTS:
@@ -177,8 +177,9 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
         ticks = context.ticks.copy()
         if self.label_ticks_ is not None:
             ticks[: len(fitted)] = _on_clock(self.label_ticks_, fitted.time_unit, context)
-        if label_time is not None:
-            ticks[at] = _on_clock(_ticks_of(label_time, edges), edges.time_unit, context)
+        if label_time is not None:  # those of labels given to fit stay
+            new = (at >= len(fitted)) | ~self.features_.labelled_[np.minimum(at, len(fitted) - 1)]
+            ticks[at[new]] = _on_clock(_ticks_of(label_time, edges), edges.time_unit, context)[new]
         return ticks
 
     def _check_asked(self, edges: TemporalEdges, label_time: Any) -> None:
@@ -422,7 +423,7 @@ def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:
 
 def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
     """Times at which labels became known, on the clock of the edges."""
-    ticks, unit = as_times(label_time, "label_time")
+    ticks, unit = as_times(_filled(label_time, edges), "label_time")
     if len(ticks) != len(edges):
         raise EdgesError(f"The 'label_time' must have one value an edge: {len(edges):,}. Got {len(ticks):,} instead.")
     return _on_clock(ticks, unit, edges)
@@ -435,4 +436,16 @@ def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> ND
         raise EdgesError(f"The 'label_time' must be given as the times of the edges are: as {kind}.")
     if unit is None or unit == edges.time_unit:
         return ticks
-    return ticks.view(f"datetime64[{unit}]").astype(f"datetime64[{edges.time_unit}]").view(np.int64)
+    units = ["s", "ms", "us", "ns"]
+    finer = units.index(unit) - units.index(edges.time_unit or unit)
+    return -(-ticks // 1000**finer) if finer > 0 else ticks * 1000**-finer  # rounded up: not known any earlier
+
+
+def _filled(label_time: Any, edges: TemporalEdges) -> Any:
+    """Times at which labels became known, where a label that is missing needs none."""
+    times = np.asarray(label_time)
+    if times.dtype.kind not in "fM" or times.shape != (len(edges),):
+        return label_time
+    missing = np.isnat(times) if times.dtype.kind == "M" else np.isnan(times)
+    own = edges.time if (edges.time_unit is None) == (times.dtype.kind == "f") else times
+    return np.where(missing & ~edges.labelled, own, times) if missing.any() else label_time

@@ -81,8 +81,11 @@ class Words:
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
         recent = self._nearest(i, known, RECENT)
         targets = self._evidence.targets[recent]
-        target = targets[:, 0 if targets.shape[1] == 1 else code]
-        behind = self._behind(recent[np.argsort(-self._nearness(i, recent) * np.abs(target), kind="stable")])
+        column = 0 if targets.shape[1] == 1 else code
+        fitted = np.flatnonzero(self._features.labelled_)
+        target, usual = targets[:, column], self._evidence.targets[fitted, column].mean()
+        telling = self._nearness(i, recent) * np.abs(target - usual)  # a rare label tells more
+        behind = self._behind(recent[np.argsort(-telling, kind="stable")])
         sentence = self._of_labels(where, target, code, self._many(recent, known))
         return f"{sentence}, {self._latest(i, recent)}", behind
 

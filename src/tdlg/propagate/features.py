@@ -8,13 +8,15 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.copies import Copies
 from tdlg.decay import Laplace
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, known_labels
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.product import default_threads
 from tdlg.propagate.own import OwnColumn, fit_own, own_values
 from tdlg.propagate.sums import decayed_sums
@@ -87,7 +89,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     classes_
         The classes seen, if the target is classes.
     prior_
-        Share of each class that has a rate, or mean of the number.
+        What rates are taken to be where nothing is known: about the share of each class that has a rate, in half units of
+        log-odds, so that no single label moves it; or the mean of the number.
 
     Examples
     --------
@@ -174,17 +177,31 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         known = self.labelled_
         context, own, targets = self.edges_, self._own(self.edges_), self._targets_of(self.labels_, known)
         if new.size:
-            added = edges[new]
-            context = concatenate_edges(context, added)
+            added, copies = edges[new], Copies(context)
+            places = np.append(copies.at, len(copies.distinct) + np.arange(new.size))
+            context = concatenate_edges(copies.distinct, added)[places]  # copies of an edge stay one edge
             own = np.vstack([own, self._own(added)])
             targets = np.vstack([targets, np.zeros((new.size, targets.shape[1]))])
             known = np.append(known, np.zeros(new.size, bool))
         if labels is not None:
+            self._check_classes(edges.with_label(labels))
             is_known = edges.with_label(labels).labelled & ~known[at]
             targets[at[is_known]] = self._targets_of(labels, is_known)[is_known]
             known = known.copy()
             known[at[is_known]] = True
         return Evidence(context, own, targets, known), at
+
+    def _check_classes(self, edges: TemporalEdges) -> None:
+        """Refuse labels that become known and are none of those fitted."""
+        if self.classes_ is None or edges.label is None:
+            return
+        found = edges.label[edges.labelled]
+        strange = found[~np.isin(found, self.classes_)] if len(self.prior_) else found[:0]
+        if len(strange):
+            raise EdgesError(
+                f"The edges have the label {strange[0]!r}, which is none of those learnt from: {self.classes_.tolist()}. "
+                "Give labels of the same kind as to fit, or none."
+            )
 
     def _find(self, edges: TemporalEdges) -> NDArray[np.int64]:
         """Where each edge is among the fitted ones; -1 for new ones."""
@@ -213,7 +230,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             return
         self.classes_ = np.unique(labels)
         n_classes = len(self.classes_)
-        self.prior_ = np.array([(labels == label).mean() for label in self.classes_[int(n_classes == 2) :]])
+        self.prior_ = np.array([_rounded_share(labels == label) for label in self.classes_[int(n_classes == 2) :]])
+        self.prior_ /= 1.0 if n_classes == 2 else self.prior_.sum()
 
     def _targets_of(self, labels: NDArray[Any] | None, known: NDArray[np.bool_]) -> Floats:
         """Labels as numbers less their prior, (n_edges, n_targets); 0 where unknown."""
@@ -230,6 +248,9 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     def _fit_clock(self) -> None:
         """Fix the widths of the decays on the times of the fitted edges; without differences in time, none fades."""
         edges = self.edges_
+        if self.past_only and self.labelled_.any():  # so that what comes later changes nothing
+            labelled = edges[self.labelled_]
+            edges = labelled if float(np.ptp(labelled.ticks)) > 0.0 else edges
         if float(np.ptp(edges.ticks)) == 0.0:
             self.decays_, self.scale_names_ = [], ["all"]
             return
@@ -339,9 +360,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     def _check(self) -> None:
         """Refuse parameters that make no sense."""
         name = type(self).__name__
-        if not len(self.matches) or any(match not in MATCHES for match in self.matches):
+        known = all(match in MATCHES for match in self.matches)
+        if not len(self.matches) or not known or len(set(self.matches)) < len(self.matches):
             raise ParameterError(
-                f"The 'matches' parameter of {name} must be some of {', '.join(MATCHES)}. Got {self.matches!r} instead."
+                f"The 'matches' parameter of {name} must be some of {', '.join(MATCHES)}, each once. "
+                f"Got {self.matches!r} instead."
             )
         if not len(self.scales):
             raise ParameterError(
@@ -355,6 +378,12 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             raise ParameterError(
                 f"The 'smoothing' parameter of {name} must be a positive number. Got {self.smoothing!r} instead."
             )
+
+
+def _rounded_share(is_class: NDArray[np.bool_]) -> float:
+    """About the share of a class: so coarse, in half units of log-odds, that no single label is told by it."""
+    share = np.clip(is_class.mean(), 1e-6, 1 - 1e-6)
+    return float(expit(np.round(2 * logit(share)) / 2))
 
 
 def without_dust(sums: Floats) -> Floats:

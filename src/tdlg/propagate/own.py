@@ -76,9 +76,14 @@ def _fit_column(edges: TemporalEdges, name: str) -> OwnColumn:
 
 def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
     x = _column(edges, column.name)
+    if bool(column.categories) != (column.name in edges.feature_categories) and np.isfinite(x).any():
+        kinds = ("numbers", "categories")[:: -1 if column.categories else 1]
+        raise EdgesError(
+            f"The feature {column.name!r} has {kinds[1]} here, and had {kinds[0]} where it was fitted. Give it as then."
+        )
     if not column.categories:
         return np.arcsinh((x - column.centre) / column.spread)[:, np.newaxis]
     named = edges.feature_categories.get(column.name, ())
     code_of = {category: code for code, category in enumerate(named)}
-    wanted = np.array([code_of.get(category, -1) for category in column.categories], np.float64)
+    wanted = np.array([code_of.get(category, np.nan) for category in column.categories], np.float64)
     return (x[:, np.newaxis] == wanted).astype(np.float64)

@@ -127,7 +127,7 @@ def run_recipes(
     kept = _checked_datasets(datasets)
     if again:
         for recipe in named:
-            _forget(folder / f"{recipe.name}.csv", kept)
+            _forget(folder / f"{recipe.name}.csv", kept, protocol)
     work = _Work(folder, trials, kept, protocol, report)
     with suppress(_StopError):
         work.do(chosen)
@@ -263,18 +263,26 @@ def _n_rows(path: Path) -> int:
     return len(read_results(path)) if path.exists() else 0
 
 
-def _forget(path: Path, datasets: Iterable[str]) -> None:
-    """Remove the rows of these data sets from a file of rows."""
+def _forget(path: Path, datasets: Iterable[str], protocol: Protocol) -> None:
+    """Remove the rows of these data sets and this protocol from a file of rows."""
     if not path.exists():
         return
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         names, rows = list(reader.fieldnames or []), list(reader)
-    kept = [row for row in rows if "dataset" in names and row["dataset"] not in set(datasets)]
-    with path.open("w", encoding="utf-8", newline="") as file:
+    here = set(datasets)
+    kept = [
+        row
+        for row in rows
+        if "dataset" in names
+        and not (row["dataset"] in here and ("protocol='notebook'" in row["settings"]) == (protocol == "notebook"))
+    ]
+    draft = path.with_suffix(".new")
+    with draft.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(kept)
+    draft.replace(path)
 
 
 # ---- checks

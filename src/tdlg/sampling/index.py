@@ -95,7 +95,7 @@ class EdgeIndex:
         return np.where(triple >= 0, self._first[triple], -1)
 
     def find_each(self, other: TemporalEdges) -> Codes:
-        """Like `find`, but of edges that are there several times each is given once, and further copies are not found."""
+        """Like `find`, but of edges that are there several times each is given once, and the first for further copies."""
         first = self.find(other)
         alike = np.where(first >= 0, self.at[first], -1)
         order = np.argsort(alike, kind="stable")
@@ -104,7 +104,7 @@ class EdgeIndex:
         mine = np.argsort(self.at, kind="stable")
         start = np.searchsorted(self.at[mine], np.arange(len(self._first) + 1))
         there = (first >= 0) & (copy < np.diff(start)[alike])
-        return np.where(there, mine[np.where(there, start[alike] + copy, 0)], -1)
+        return np.where(there, mine[np.where(there, start[alike] + copy, 0)], first)
 
     def seen_by(self, other: TemporalEdges) -> NDArray[np.bool_]:
         """Whether the pair of each of the others, in this direction, was there at its time or before."""
