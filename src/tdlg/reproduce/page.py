@@ -298,7 +298,7 @@ def _synthetic(results: Results, drawn: dict[str, str]) -> Lines:
     if draws.is_empty():
         return ["## Synthetic network", "", "not run"]
     rows = [
-        ("six kinds of edges, balanced accuracy of 15 nearest neighbours (chance 0.17)", "kinds"),
+        ("six kinds of edges: share told by 15 nearest neighbours, of the kind told worst (chance 0.17)", "kinds"),
         ("U and V parted by a straight line, share of draws", "separable"),
         ("U and V, accuracy of a line on nodes it has not seen (chance 0.50)", "nodes"),
     ]
