@@ -22,6 +22,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from tdlg import __version__
 from tdlg.baselines.method import Method
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import check_count
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
 from tdlg.methods import make_method
 from tdlg.tasks import Task, Trial
@@ -136,8 +137,8 @@ def evaluate(
     import polars as pl
 
     method = make_method(method) if isinstance(method, str) else method
-    _check_count("trials", trials, 1)
-    _check_count("random_state", random_state, 0)
+    check_count("evaluate", "trials", trials, 1)
+    check_count("evaluate", "random_state", random_state, 0)
     trials = trials if getattr(task, "is_random", True) else 1
     known = {} if path is None else {result.key: result for result in _read(Path(path))}
     rows: list[Result] = []
@@ -428,10 +429,3 @@ def _dtype(kind: type) -> Any:
     import polars as pl
 
     return {str: pl.String, int: pl.Int64, float: pl.Float64}[kind]
-
-
-def _check_count(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ParameterError(
-            f"The {name!r} parameter of evaluate must be a whole number, at least {least}. Got {value!r} instead."
-        )

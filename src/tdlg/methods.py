@@ -15,6 +15,7 @@ from tdlg.decay import Decay, Gaussian
 from tdlg.edges import TemporalEdges
 from tdlg.embed.eigenvectors import EdgeEmbedding, Scaling
 from tdlg.exceptions import ParameterError
+from tdlg.layout import own_columns
 from tdlg.linegraph import LineGraph, Normalization
 from tdlg.models.linkcolumns import LinkModel
 from tdlg.models.propagation import PropagationClassifier, Setting
@@ -137,9 +138,7 @@ class TDLGDense(Method):
         fitted = self.embedding_.edges_
         if not edges.same_table(fitted):
             return self.embedding_.transform(edges)
-        at = np.full(int(max(fitted.rows.max(), edges.rows.max(initial=0))) + 1, -1)
-        at[fitted.rows] = np.arange(len(fitted))
-        at = at[edges.rows]
+        at = own_columns(edges, fitted)
         vectors = self.embedding_.embedding_[at]
         if (at < 0).any():
             vectors[at < 0] = self.embedding_.transform(edges[at < 0])

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from tdlg.baselines.method import Method, scores_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.layout import own_columns
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.sampling.index import EdgeIndex, as_generator
 
@@ -118,13 +119,8 @@ class LabelRates(Method):
 
     def _fold_of(self, edges: TemporalEdges) -> NDArray[np.int64]:
         """The fold of each edge that was learnt from; FOLDS for the others."""
-        fold = np.full(len(edges), FOLDS)
-        if edges.same_table(self.edges_):
-            order = np.argsort(self.edges_.rows)
-            rows = self.edges_.rows[order]
-            at = np.minimum(np.searchsorted(rows, edges.rows), len(rows) - 1)
-            fold = np.where(rows[at] == edges.rows, self.fold_[order[at]], FOLDS)
-        return fold
+        at = own_columns(edges, self.edges_)
+        return np.where(at >= 0, self.fold_[at], FOLDS)
 
     def _classifier(self) -> Any:
         if self.classifier == "boosting":

@@ -14,7 +14,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.models.propagation import boosting_settings, linear_member
 from tdlg.propagate.features import COUNT_UNIT, MATCHES, without_dust
 from tdlg.propagate.sums import decayed_sums
-from tdlg.sampling.index import EdgeIndex, concatenate_edges
+from tdlg.sampling.index import concatenate_edges, edge_index
 
 __all__ = ["LinkModel", "link_columns", "link_decays"]
 
@@ -140,7 +140,7 @@ class LinkModel(NamedTuple):
         scores = np.empty(len(rows))
         comparable = (rows.time_unit is None) == (self.edges.time_unit is None)  # if not, the columns say so
         later = rows.time >= self.edges.time.max() if comparable else np.zeros(len(rows), bool)
-        at = EdgeIndex(self.edges).find_each(rows) if comparable else np.full(len(rows), -1)
+        at = edge_index(self.edges).find_each(rows) if comparable else np.full(len(rows), -1)
         for model, part in ((self.inside, ~later), (self.future, later)):
             for asked, known in ((np.flatnonzero(part & (at >= 0)), True), (np.flatnonzero(part & (at < 0)), False)):
                 if asked.size:

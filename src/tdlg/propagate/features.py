@@ -17,6 +17,7 @@ from tdlg.decay import Laplace
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.layout import own_columns
 from tdlg.product import default_threads
 from tdlg.propagate.own import OwnColumn, fit_own, own_values
 from tdlg.propagate.sums import decayed_sums
@@ -196,7 +197,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if self.classes_ is None or edges.label is None:
             return
         found = edges.label[edges.labelled]
-        strange = found[~np.isin(found, self.classes_)] if len(self.prior_) else found[:0]
+        strange = found[~np.isin(found, self.classes_)]
         if len(strange):
             raise EdgesError(
                 f"The edges have the label {strange[0]!r}, which is none of those learnt from: {self.classes_.tolist()}. "
@@ -207,10 +208,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         """Where each edge is among the fitted ones; -1 for new ones."""
         if not edges.same_table(self.edges_):
             return edge_index(self.edges_).find_each(edges)
-        place = np.full(max(int(self.edges_.rows.max()), int(edges.rows.max(initial=0))) + 1, -1)
-        place[self.edges_.rows] = np.arange(len(self.edges_))
-        found: NDArray[np.int64] = place[edges.rows]
-        return found
+        return own_columns(edges, self.edges_)
 
     def _own(self, edges: TemporalEdges) -> Floats:
         return own_values(edges, list(map(OwnColumn._make, self.own_)))
@@ -218,7 +216,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     # ---- what is fitted
 
     def _fit_targets(self) -> None:
-        """Set `classes_`, `prior_` and `spread_of_target_` from the known labels."""
+        """Set `classes_`, `prior_` and `target_spread_` from the known labels."""
         self.classes_, self.prior_, self.target_spread_ = None, np.empty(0), 1.0
         if self.labels_ is None or not self.labelled_.any():
             return
