@@ -313,11 +313,12 @@ def test_report_and_save(table, tmp_path, monkeypatch):
         Path(path).write_text("<html>")
 
     monkeypatch.setitem(sys.modules, "tdlg.report", SimpleNamespace(write_report=write_report))
+    monkeypatch.setattr(sys, "argv", ["/bin/tdlg", "classify", str(table), "--seed", "3"])
     page, model = tmp_path / "page.html", tmp_path / "model.tdlg"
     result = ok("classify", table, *OPTIONS, "--label", LABEL, "--report", page, "--save", model, "--seed", 3)
     assert page.read_text() == "<html>"
     assert pages[0][:2] == ("PropagationClassifier", 300)
-    assert pages[0][2].startswith("tdlg ")
+    assert pages[0][2] == f"tdlg classify '{table}' --seed 3"
     assert pages[0][3] == 3
     assert tdlg.load_model(model).setting_ == "interpolate"
     assert f"wrote the page {page}" in result.stderr
