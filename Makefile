@@ -15,7 +15,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips in one environment would disturb each other
-.PHONY: help demo test test-heavy lint format bench reproduce leakage clean chromium
+.PHONY: help demo test test-heavy lint format bench reproduce leakage docs clean chromium
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -54,8 +54,11 @@ reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into result
 leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage.md
 	@$(PY) -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
 
+docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
+	@$(PY) -m mkdocs build --quiet --strict
+
 clean:  ## remove .venv and whatever the tools left
-	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A python3.13 on the path may be a mere shim that fails, or a Python without venv: so each is tried.
@@ -81,6 +84,11 @@ $(VENV)/.plots: $(SETTINGS) | $(VENV)/.made
 	@$(INSTALL) ".[plots]"
 	@touch $@ $(VENV)/.core
 
+$(VENV)/.docs: $(SETTINGS) | $(VENV)/.made
+	@echo "installing tdlg and mkdocs"
+	@$(INSTALL) ".[docs]"
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.dev: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg, the light extras and the tools for tests"
 	@$(INSTALL) ".[dev]"
@@ -88,8 +96,8 @@ $(VENV)/.dev: $(SETTINGS) | $(VENV)/.made
 
 $(VENV)/.heavy: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg with all its extras; PyTorch is large"
-	@$(INSTALL) ".[dev,baselines]"
-	@touch $@ $(VENV)/.core $(VENV)/.dev
+	@$(INSTALL) ".[dev,baselines,pyg,docs]"
+	@touch $@ $(VENV)/.core $(VENV)/.dev $(VENV)/.docs
 
 chromium:
 	@for name in chromium chromium-browser google-chrome; do \

@@ -46,6 +46,8 @@ def has_data() -> bool:
 NEEDS = {
     "torch": ("PyTorch", "make test-heavy installs it", lambda: importlib.util.find_spec("torch")),
     "gensim": ("gensim", "make test-heavy installs it", lambda: importlib.util.find_spec("gensim")),
+    "pyg": ("PyTorch Geometric", "make test-heavy installs it", lambda: importlib.util.find_spec("torch_geometric")),
+    "mkdocs": ("mkdocs", "make test-heavy installs it", lambda: importlib.util.find_spec("mkdocs")),
     "chromium": ("Chromium", "make test-heavy installs it", find_chromium),
     "data": ("real data", "set TDLG_DATA to the folder that holds it", has_data),
 }
