@@ -5,6 +5,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import KFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tdlg import (
@@ -149,6 +150,11 @@ class TestClassifier:
         assert auc(PropagationClassifier(random_state=0).fit(hide(plain, hidden)), plain, hidden) < 0.6
         assert auc(PropagationClassifier(random_state=0).fit(hide(rich, hidden)), rich, hidden) > 0.99
 
+    def test_an_estimator_that_takes_no_weights(self):
+        edges = network(200)
+        with pytest.raises(ParameterError, match="KNeighborsClassifier takes no 'sample_weight'"):
+            PropagationClassifier(KNeighborsClassifier()).fit(edges, sample_weight=np.ones(200))
+
     def test_sample_weight(self):
         edges = network(1000)
         weight = np.where(edges.src < 30, 1.0, 1e-9)
@@ -254,6 +260,15 @@ class TestNoLeak:
         rates = [k for k, name in enumerate(names) if ":rate@" in name]
         assert not columns[np.ix_(early, rates)].any()
         assert columns[np.ix_(~early, rates)].any()
+
+    def test_labels_without_a_time_warn_where_others_had_one(self):
+        edges = network(600)
+        model = PropagationClassifier(random_state=0).fit(edges[:400], label_time=edges.time[:400] + 20)
+        with pytest.warns(UserWarning, match="each is taken as known at once") as caught:
+            model.predict_proba(edges[400:])
+        assert caught[0].filename == __file__
+        model.predict_proba(edges[:400])  # those of fit have their times
+        model.predict_proba(edges[400:].with_label(None))
 
     def test_dates(self):
         edges = network(300)

@@ -649,6 +649,37 @@ class TestTable:
         assert table["reason"][1].startswith("0 of the ")
         assert " had kind 'barter', as this one" in table["reason"][1]
 
+    @pytest.mark.parametrize("make", [PropagationClassifier, LineGraphClassifier])
+    def test_some_rows_are_explained_as_they_were_scored(self, make):
+        edges = small(140)
+        model = make().fit(edges[:70])
+        new = edges[70:].with_label(None)
+        whole = model.explain(new, top=2)
+        some = model.explain(new, top=2, rows=[40, 3])
+        assert some["edge"].unique(maintain_order=True).to_list() == [40, 3]
+        expected = pl.concat([whole.filter(pl.col("edge") == row) for row in (40, 3)])
+        assert some.equals(expected)
+
+    def test_edges_asked_for_alone_may_see_less(self):
+        edges = small(140)
+        model = PropagationClassifier(LogisticRegression(max_iter=5000)).fit(edges[:70])
+        new = edges[70:].with_label(None)
+        alone, among = model.explain(new[[40]]), model.explain(new, rows=40)
+        assert alone["score"][0] != among["score"][0]
+        odds = model.decision_function(new)
+        assert among["score"][0] == pytest.approx(odds[40])
+
+    @pytest.mark.parametrize("rows", [70, -1, [0, 99], [0.5], ["a"], [[1]], [True]])
+    @pytest.mark.parametrize("make", [PropagationClassifier, LineGraphClassifier])
+    def test_bad_rows(self, make, rows):
+        model = make().fit(small(70))
+        with pytest.raises(ParameterError, match="'rows' must be positions of edges, whole numbers from 0 to 69"):
+            model.explain(small(70), rows=rows)
+
+    @pytest.mark.parametrize("make", [PropagationClassifier, LineGraphClassifier])
+    def test_no_rows(self, make):
+        assert make().fit(small(70)).explain(small(70), rows=[]).is_empty()
+
     @pytest.mark.parametrize("top", [0, -1, 2.5, "3", None, True])
     def test_bad_top(self, top):
         with pytest.raises(ParameterError, match=r"'top' parameter of explain .* Got "):
@@ -856,6 +887,18 @@ class TestNodeScores:
             assert said.str.contains(r"days? (before|after)|at the same time").all()
             n_other += of_other.sum()
         assert 0 < n_other < 18
+
+    def test_labels_known_late(self):
+        edges = planted(400)
+        asked, late = edges[200:], edges.time[200:] + 1000.0
+        model = PropagationClassifier(setting="stream", random_state=0).fit(edges[:200])
+        table = node_scores(model, asked, label="fraud", label_time=late)
+        unseen = node_scores(model, asked.with_label(None), label="fraud")
+        assert table["score"].to_numpy() == pytest.approx(unseen["score"].to_numpy())
+        assert table["reason"].to_list() == unseen["reason"].to_list()
+        assert table["score"].to_list() != node_scores(model, asked, label="fraud")["score"].to_list()
+        with pytest.raises(ParameterError, match="Leave out 'label_time'"):
+            node_scores(LineGraphClassifier().fit(edges), edges, label_time=late)
 
     def test_reasons_for_the_first_only(self, model, monkeypatch):
         whole = node_scores(model, self.edges[1200:])

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._columns.times import UNITS
 from tdlg.exceptions import EdgesError, TooLargeError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ MATCHES = {
     "reversed": ("riap", "pair"),  # the row's pair read backwards
 }
 
-_FINER = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 _MOST_EVENTS = np.iinfo(np.int32).max - 1
 
 
@@ -229,7 +229,7 @@ def _common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any
         if rows.ticks.dtype == cols.ticks.dtype:
             return rows.ticks, cols.ticks, None
         return _as_fractions(rows), _as_fractions(cols), None
-    unit = max(rows.time_unit, cols.time_unit, key=_FINER.__getitem__)
+    unit = max(rows.time_unit, cols.time_unit, key=UNITS.index)
     return _in_unit(rows, unit), _in_unit(cols, unit), unit
 
 
@@ -245,7 +245,7 @@ def _as_fractions(edges: TemporalEdges) -> NDArray[np.float64]:
 
 
 def _in_unit(edges: TemporalEdges, unit: str) -> NDArray[np.int64]:
-    factor = 1000 ** (_FINER[unit] - _FINER[edges.time_unit or unit])
+    factor = 1000 ** (UNITS.index(unit) - UNITS.index(edges.time_unit or unit))
     if factor == 1:
         return edges.ticks
     if edges.n_edges and max(-int(edges.ticks.min()), int(edges.ticks.max())) > np.iinfo(np.int64).max // factor:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import check_count
+from tdlg.exceptions import ParameterError
 from tdlg.layout import own_columns
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["as_series", "explain_rows"]
 
 
-def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5) -> pl.DataFrame:
+def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
     """The fitted interactions that moved each decision value most.
 
     The decision value of an edge is a sum over the fitted edges j, of H_ij * coef_j, and the intercept. With two classes it
@@ -33,6 +34,8 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
         The edges to explain.
     top
         How many interactions to name for each edge, by size of contribution.
+    rows
+        Positions in `edges` of those to explain; all when not given.
 
     Returns
     -------
@@ -53,11 +56,12 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
     import polars as pl
 
     check_count("explain", "top", top, 1)
+    chosen = chosen_rows(rows, len(edges)).tolist()
     graph, fitted = model._graph(edges), model.edges_
     scores = model.decision_function(edges)
     outputs = np.zeros(len(edges), int) if scores.ndim == 1 else scores.argmax(axis=1)
     own = own_columns(edges, fitted)
-    lines = [line for i in range(len(edges)) for line in _lines(model, graph, i, int(outputs[i]), own[i], top)]
+    lines = [line for i in chosen for line in _lines(model, graph, i, int(outputs[i]), own[i], top)]
     edge, part, at, proximity, contribution = zip(*lines, strict=True) if lines else ((),) * 5
     position = np.array(at, int)
     named = position >= 0
@@ -80,6 +84,20 @@ def explain_rows(model: LineGraphClassifier, edges: TemporalEdges, top: int = 5)
             "contribution": pl.Series(contribution, dtype=pl.Float64),
         }
     )
+
+
+def chosen_rows(rows: Any, n_edges: int) -> NDArray[np.int64]:
+    """Positions of the edges to explain, all when none are given; refuses what is no position."""
+    if rows is None:
+        return np.arange(n_edges)
+    chosen = np.atleast_1d(np.asarray(rows))
+    if chosen.size == 0:
+        return np.empty(0, np.int64)
+    if chosen.ndim > 1 or chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= n_edges:
+        raise ParameterError(
+            f"The 'rows' must be positions of edges, whole numbers from 0 to {n_edges - 1:,}. Got {rows!r} instead."
+        )
+    return chosen.astype(np.int64)
 
 
 def as_series(values: NDArray[Any], keep: NDArray[np.bool_] | None = None) -> pl.Series:

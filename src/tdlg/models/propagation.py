@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
-from tdlg._columns.times import as_times
+from tdlg._columns.times import UNITS, as_times
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, known_labels
+from tdlg.estimator import EdgesEstimator, check_choice, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures
 
@@ -38,7 +39,7 @@ COLD = 1 / 7  # of the labelled edges by time, which "stream" does not learn fro
 SURE = 1e-6  # probabilities are averaged by their logs, none nearer to 0 than this
 
 
-class _PropagationModel(EdgesEstimator, BaseEstimator):
+class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
     """What the classifier and the regressor share: which rows to learn from, and what may be known of them."""
 
     _target: Literal["classes", "number"]
@@ -109,11 +110,7 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
     # ---- what is known, and when
 
     def _choose_setting(self, edges: TemporalEdges, known: NDArray[np.bool_], label_time: Any) -> str:
-        if self.setting not in ("auto", "interpolate", "forecast", "stream"):
-            raise ParameterError(
-                f"The 'setting' parameter of {type(self).__name__} must be 'auto', 'interpolate', 'forecast' or 'stream'. "
-                f"Got {self.setting!r} instead."
-            )
+        check_choice(type(self).__name__, "setting", self.setting, get_args(Setting))
         if label_time is not None and self.setting == "interpolate":
             raise ParameterError(
                 "The 'label_time' says when labels became known, which setting='interpolate' does not look at. Use "
@@ -177,8 +174,14 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
         ticks = context.ticks.copy()
         if self.label_ticks_ is not None:
             ticks[: len(fitted)] = _on_clock(self.label_ticks_, fitted.time_unit, context)
+        new = (at >= len(fitted)) | ~self.features_.labelled_[np.minimum(at, len(fitted) - 1)]
+        if label_time is None and (new & edges.labelled).any():
+            warnings.warn(
+                "The model was fitted with 'label_time', and labels come with the edges asked for without it: each is taken "
+                "as known at once. Pass label_time= for these edges too.",
+                stacklevel=6,
+            )
         if label_time is not None:  # those of labels given to fit stay
-            new = (at >= len(fitted)) | ~self.features_.labelled_[np.minimum(at, len(fitted) - 1)]
             ticks[at[new]] = _on_clock(_ticks_of(label_time, edges), edges.time_unit, context)[new]
         return ticks
 
@@ -197,21 +200,21 @@ class _PropagationModel(EdgesEstimator, BaseEstimator):
 
     # ---- to be said by each
 
+    @abstractmethod
     def _check_labels(self, values: NDArray[Any]) -> None:
         """Refuse known labels that cannot be learnt from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _has_all(self, rows: Positions) -> bool:
         """Whether these edges suffice to learn from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _members(self, n_rows: int) -> list[Any]:
         """The estimators whose answers are averaged."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _answer(self, columns: Floats) -> Floats:
         """Their averaged answer: logs of probabilities, (n_rows, n_classes), or numbers, (n_rows,)."""
-        raise NotImplementedError
 
 
 class PropagationClassifier(ClassifierMixin, _PropagationModel):
@@ -291,12 +294,15 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         best = self._logs(X, label_time).argmax(axis=1)
         return self.classes_[best]
 
-    def explain(self, X: Any, top: int = 3, *, label: Any = None, label_time: Any = None) -> pl.DataFrame:
+    def explain(
+        self, X: Any, top: int = 3, *, rows: Any = None, label: Any = None, label_time: Any = None
+    ) -> pl.DataFrame:
         """Tell in words what moved each prediction most; see `tdlg.models.reasons.explain_propagation`."""
         from tdlg.models.reasons import explain_propagation
 
         check_is_fitted(self)
-        return explain_propagation(self, self._edges(X, reset=False), top, label=label, label_time=label_time)
+        edges = self._edges(X, reset=False)
+        return explain_propagation(self, edges, top, rows=rows, label=label, label_time=label_time)
 
     def _logs(self, X: Any, label_time: Any) -> Floats:
         return self._answer(self._columns(X, label_time))
@@ -356,12 +362,12 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
         """The number of each edge, (n_edges,)."""
         return self._answer(self._columns(X, label_time))
 
-    def explain(self, X: Any, top: int = 3, *, label_time: Any = None) -> pl.DataFrame:
+    def explain(self, X: Any, top: int = 3, *, rows: Any = None, label_time: Any = None) -> pl.DataFrame:
         """Tell in words what moved each prediction most; see `tdlg.models.reasons.explain_propagation`."""
         from tdlg.models.reasons import explain_propagation
 
         check_is_fitted(self)
-        return explain_propagation(self, self._edges(X, reset=False), top, label_time=label_time)
+        return explain_propagation(self, self._edges(X, reset=False), top, rows=rows, label_time=label_time)
 
     def _answer(self, columns: Floats) -> Floats:
         if not len(columns):
@@ -418,7 +424,12 @@ def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:
     """Sample weights as the member takes them."""
     if weight is None:
         return {}
-    return {f"{member.steps[-1][0]}__sample_weight" if hasattr(member, "steps") else "sample_weight": weight}
+    name, last = member.steps[-1] if hasattr(member, "steps") else ("", member)
+    if not has_fit_parameter(last, "sample_weight"):
+        raise ParameterError(
+            f"The estimator {type(last).__name__} takes no 'sample_weight'. Leave it out, or use another."
+        )
+    return {f"{name}__sample_weight" if name else "sample_weight": weight}
 
 
 def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
@@ -436,8 +447,7 @@ def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> ND
         raise EdgesError(f"The 'label_time' must be given as the times of the edges are: as {kind}.")
     if unit is None or unit == edges.time_unit:
         return ticks
-    units = ["s", "ms", "us", "ns"]
-    finer = units.index(unit) - units.index(edges.time_unit or unit)
+    finer = UNITS.index(unit) - UNITS.index(edges.time_unit or unit)
     return -(-ticks // 1000**finer) if finer > 0 else ticks * 1000**-finer  # rounded up: not known any earlier
 
 

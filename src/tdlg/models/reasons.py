@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import check_choice, check_count
 from tdlg.exceptions import ParameterError
-from tdlg.models.explain import as_series
+from tdlg.models.explain import as_series, chosen_rows
 from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
 from tdlg.models.rows import LineGraphClassifier
 from tdlg.models.words import Reason, Words, label_in_words, node_in_words, time_in_words
@@ -36,7 +36,13 @@ INTERACTIONS_TRIED = 5  # of the rows model, to find one that speaks for the cla
 
 
 def explain_propagation(
-    model: PropagationModel, edges: TemporalEdges, top: int = 3, *, label: Any = None, label_time: Any = None
+    model: PropagationModel,
+    edges: TemporalEdges,
+    top: int = 3,
+    *,
+    rows: Any = None,
+    label: Any = None,
+    label_time: Any = None,
 ) -> pl.DataFrame:
     """What moved each prediction most, in words.
 
@@ -54,6 +60,8 @@ def explain_propagation(
         The edges to explain, fitted or new.
     top
         How many reasons to give for each edge, by size of effect; fewer where fewer groups have any.
+    rows
+        Positions in `edges` of those to explain, all when not given. The others are still seen by them.
     label
         The class to explain. When not given, of two classes the second, and of more the predicted one.
     label_time
@@ -74,7 +82,7 @@ def explain_propagation(
     own never is. The number of interactions is told for the time scale at which it is most unlike the typical one; what is
     usual of an amount is its median. Durations are rounded; where times are numbers, they are in time units.
 
-    Edges that are new to the model see each other: a few of them alone may be scored and explained otherwise.
+    Edges that are new to the model see each other: to explain some as they were scored, give all and `rows`.
 
     It takes as long as to predict (number of groups + 1) times as many edges, 19 without features, in blocks that bound
     the memory, and some 0.1 ms a reason.
@@ -98,13 +106,13 @@ def explain_propagation(
 
     check_count("explain", "top", top, 1)
     evidence, at = _look(model, edges, label_time)
-    which = np.arange(len(edges))
+    which = chosen_rows(rows, len(edges))
     explained = _Explained(model, edges, evidence, at, which, label)
     best = np.argsort(-np.abs(explained.effects), axis=1, kind="stable")[:, :top]
-    row, rank = np.nonzero(np.take_along_axis(explained.effects, best, axis=1))
-    group = best[row, rank]
-    told = [explained.reason(i, g) for i, g in zip(row.tolist(), group.tolist(), strict=True)]
-    classes = {} if explained.classes is None else {"class": as_series(explained.classes[row])}
+    asked, rank = np.nonzero(np.take_along_axis(explained.effects, best, axis=1))
+    row, group = which[asked], best[asked, rank]
+    told = [explained.reason(i, g) for i, g in zip(asked.tolist(), group.tolist(), strict=True)]
+    classes = {} if explained.classes is None else {"class": as_series(explained.classes[asked])}
     return pl.DataFrame(
         {
             "edge": pl.Series(row, dtype=pl.Int64),
@@ -112,10 +120,10 @@ def explain_propagation(
             "dst": as_series(edges.dst[row]),
             "time": as_series(edges.time[row]),
             **classes,
-            "score": pl.Series(explained.scores[row], dtype=pl.Float64),
+            "score": pl.Series(explained.scores[asked], dtype=pl.Float64),
             "rank": pl.Series(rank + 1, dtype=pl.Int64),
             "what": pl.Series([explained.groups[g].what for g in group], dtype=pl.String),
-            "effect": pl.Series(explained.effects[row, group], dtype=pl.Float64),
+            "effect": pl.Series(explained.effects[asked, group], dtype=pl.Float64),
             "reason": pl.Series([sentence for sentence, _ in told], dtype=pl.String),
             "neighbours": pl.Series([behind for _, behind in told], dtype=pl.List(pl.Int64)),
         }
@@ -245,7 +253,12 @@ def _scores(model: PropagationModel, columns: Floats, codes: Positions) -> Float
 
 
 def node_scores(
-    model: Any, edges: Any, label: Any = None, role: Literal["both", "src", "dst"] = "both"
+    model: Any,
+    edges: Any,
+    label: Any = None,
+    role: Literal["both", "src", "dst"] = "both",
+    *,
+    label_time: Any = None,
 ) -> pl.DataFrame:
     """Order nodes by how risky their interactions are: which account to open first.
 
@@ -270,6 +283,8 @@ def node_scores(
     role
         Which interactions of a node count: all ("both"), or only those in which it is the source ("src") or the
         destination ("dst").
+    label_time
+        Of a propagation model under setting="stream": when the labels of the edges become known.
 
     Returns
     -------
@@ -297,12 +312,13 @@ def node_scores(
     """
     import polars as pl
 
-    _check_model(model)
+    _check_model(model, label_time)
     check_choice("node_scores", "role", role, ("both", "src", "dst"))
     check_is_fitted(model)
     asked = model._edges(edges, reset=False)
     code = _risky_class(model, label)
-    values = model.predict(asked) if code is None else model.predict_proba(asked)[:, code]
+    known = {} if label_time is None else {"label_time": label_time}
+    values = model.predict(asked, **known) if code is None else model.predict_proba(asked, **known)[:, code]
     node, edge = _ends(asked, role)
     nodes = _summed(node, edge, values)
     order = np.lexsort((nodes.node, -nodes.expected, -nodes.score))
@@ -317,7 +333,10 @@ def node_scores(
             "highest": values[worst],
             "score": nodes.score[order],
             "reason": pl.Series(
-                [*_main_reasons(model, asked, nodes.edge[first], code), *[None] * (len(order) - len(first))],
+                [
+                    *_main_reasons(model, asked, nodes.edge[first], code, label_time),
+                    *[None] * (len(order) - len(first)),
+                ],
                 dtype=pl.String,
             ),
             "edge": pl.Series(worst, dtype=pl.Int64),
@@ -325,12 +344,14 @@ def node_scores(
     )
 
 
-def _check_model(model: Any) -> None:
+def _check_model(model: Any, label_time: Any) -> None:
     if not isinstance(model, PropagationClassifier | PropagationRegressor | LineGraphClassifier):
         raise ParameterError(
             f"The 'model' parameter of node_scores must be a PropagationClassifier, LineGraphClassifier or "
             f"PropagationRegressor. Got {type(model).__name__} instead: fit one of these."
         )
+    if label_time is not None and isinstance(model, LineGraphClassifier):
+        raise ParameterError("A LineGraphClassifier learns from labels at fit only. Leave out 'label_time'.")
 
 
 def _risky_class(model: Any, label: Any) -> int | None:
@@ -383,12 +404,14 @@ def _summed(node: Positions, edge: Positions, values: Floats) -> _Nodes:
     return _Nodes(found, n, expected, (expected + ADDED * prior) / (n + ADDED), edge[order][first])
 
 
-def _main_reasons(model: Any, edges: TemporalEdges, which: Positions, code: int | None) -> list[str | None]:
+def _main_reasons(
+    model: Any, edges: TemporalEdges, which: Positions, code: int | None, label_time: Any
+) -> list[str | None]:
     """What raised the score of each of these edges most."""
     if isinstance(model, LineGraphClassifier):
         return _main_interactions(model, edges[which], int(code or 0))
     label = None if code is None else model.classes_[code]
-    evidence, at = model._evidence(edges, None)
+    evidence, at = model._evidence(edges, label_time)
     explained = _Explained(model, edges, evidence, at, which, label)
     best = explained.effects.argmax(axis=1) if len(which) else np.empty(0, int)
     return [explained.reason(i, g)[0] if explained.effects[i, g] > 0 else None for i, g in enumerate(best.tolist())]

@@ -207,12 +207,12 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(values, self.predict(edges[known]), sample_weight=weight))
 
-    def explain(self, X: Any, top: int = 5) -> pl.DataFrame:
+    def explain(self, X: Any, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
         """Tell which interactions pushed each prediction up or down most; see `tdlg.models.explain.explain_rows`."""
         from tdlg.models.explain import explain_rows
 
         check_is_fitted(self)
-        return explain_rows(self, self._edges(X, reset=False), top)
+        return explain_rows(self, self._edges(X, reset=False), top, rows=rows)
 
     def _targets(self, known: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[np.float64]:
         """0 and 1, by class: (n_edges,) for two classes, else (n_edges, n_classes); sets `classes_`."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.copies import Copies
 from tdlg.decay import Laplace
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, known_labels
+from tdlg.estimator import EdgesEstimator, check_choice, check_number, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.layout import own_columns
 from tdlg.product import default_threads
@@ -368,14 +368,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             raise ParameterError(
                 f"The 'scales' parameter of {name} must have at least one. Got {self.scales!r} instead."
             )
-        if self.target not in ("auto", "classes", "number"):
-            raise ParameterError(
-                f"The 'target' parameter of {name} must be 'auto', 'classes' or 'number'. Got {self.target!r} instead."
-            )
-        if isinstance(self.smoothing, bool) or not (isinstance(self.smoothing, (int, float)) and self.smoothing > 0):
-            raise ParameterError(
-                f"The 'smoothing' parameter of {name} must be a positive number. Got {self.smoothing!r} instead."
-            )
+        check_choice(name, "target", self.target, ("auto", "classes", "number"))
+        check_number(name, "smoothing", self.smoothing)
 
 
 def _rounded_share(is_class: NDArray[np.bool_]) -> float:

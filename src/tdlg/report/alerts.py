@@ -130,11 +130,12 @@ def _reasons(subject: Subject, asked: Asked, order: NDArray[np.int64]) -> list[l
     takes = signature(model.explain).parameters
     more: dict[str, Any] = {"label": subject.classes[subject.positive]} if "label" in takes else {}
     if asked.label_time is not None and "label_time" in takes:
-        more["label_time"] = asked.label_time[order]
-    for line in model.explain(asked.edges[order], top=REASONS, **more).iter_rows(named=True):
+        more["label_time"] = asked.label_time
+    of_edge = dict(zip(order.tolist(), found, strict=True))
+    for line in model.explain(asked.edges, top=REASONS, rows=order, **more).iter_rows(named=True):
         said = _sentence(subject, model, line)
-        if said is not None and len(found[line["edge"]]) < REASONS:
-            found[line["edge"]].append(said)
+        if said is not None and len(of_edge[line["edge"]]) < REASONS:
+            of_edge[line["edge"]].append(said)
     return found
 
 
@@ -165,7 +166,9 @@ def _when(time: Any, clock: Clock, edges: TemporalEdges) -> str:
 
 def node_alerts(subject: Subject, asked: Asked, most: int = MOST_NODES) -> list[NodeAlert]:
     """The nodes whose interactions are the riskiest."""
-    table = node_scores(asked.model, asked.edges, label=subject.classes[subject.positive]).head(most)
+    label_time = asked.label_time if "label_time" in signature(asked.model.predict_proba).parameters else None
+    label = subject.classes[subject.positive]
+    table = node_scores(asked.model, asked.edges, label, label_time=label_time).head(most)
     return [
         NodeAlert(
             name_of(line["node"]),
