@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,22 +11,19 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, ndtr
 
-from tdlg._kernels import CONSTANT, GAUSSIAN
 from tdlg.decay import Decay
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.sampling.index import as_generator
+from tdlg.simulate.checks import checked_intra, checked_sizes, is_number, one_a_period, whole
+from tdlg.simulate.means import mean_decay, shares_of_degree
 
 __all__ = ["BlockSample", "BlockValues", "TemporalBlockModel", "make_tsbm"]
 
 Floats = NDArray[np.float64]
-Shares = float | tuple[tuple[float, ...], ...]
 
 LETTERS = "UVWXYZ"  # names of up to six communities, from the paper's U and V
-FAR = 50.0  # exp(-50) is nothing beside 1
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)  # of an integral from -1 to 1
 
 
 def make_tsbm(
@@ -138,17 +134,17 @@ class TemporalBlockModel:
     communities: int | Sequence[int] = 2
 
     def __post_init__(self) -> None:
-        n_nodes, degree = _whole("n_nodes", self.n_nodes), _whole("degree", self.degree)
+        n_nodes, degree = whole("n_nodes", self.n_nodes), whole("degree", self.degree)
         if n_nodes * degree % 2:
             raise ParameterError(
                 f"The 'degree' parameter times 'n_nodes' must be even, as each edge has two ends. "
                 f"Got {degree} times {n_nodes} instead: make one of them even."
             )
-        sizes = _sizes(self.communities, n_nodes)
-        intra = _intra(self.intra, len(sizes))
-        means = _one_a_period("time_means", self.time_means, len(intra))
-        given = (self.time_stds,) * len(intra) if _is_number(self.time_stds) else self.time_stds
-        stds = _one_a_period("time_stds", given, len(intra))
+        sizes = checked_sizes(self.communities, n_nodes)
+        intra = checked_intra(self.intra, len(sizes))
+        means = one_a_period("time_means", self.time_means, len(intra))
+        given = (self.time_stds,) * len(intra) if is_number(self.time_stds) else self.time_stds
+        stds = one_a_period("time_stds", given, len(intra))
         if min(stds) < 0:
             raise ParameterError(f"The 'time_stds' parameter must not be negative. Got {self.time_stds!r} instead.")
         checked = dict(n_nodes=n_nodes, degree=degree, intra=intra, time_means=means, time_stds=stds, communities=sizes)
@@ -283,7 +279,7 @@ class TemporalBlockModel:
         if aggregate not in ("mean", "sum"):
             raise ParameterError(f"The 'aggregate' parameter must be 'mean' or 'sum'. Got {aggregate!r} instead.")
         gamma = self._gamma(decay)
-        weigh = _shares_of_degree if aggregate == "mean" else np.multiply
+        weigh = shares_of_degree if aggregate == "mean" else np.multiply
         values = [
             [self._node_entry(community, kind, gamma, weigh) for kind in range(self.counts.size)]
             for community in range(len(self.sizes))
@@ -312,7 +308,7 @@ class TemporalBlockModel:
                 f"The 'decay' parameter must be a decay such as Gaussian(0.5) or NoDecay(). Got {decay!r} instead."
             )
         mean, std = np.array(self.time_means, float), np.array(self.time_stds, float)
-        return _mean_decay(decay, mean[:, None] - mean, std[:, None] ** 2 + std**2)
+        return mean_decay(decay, mean[:, None] - mean, std[:, None] ** 2 + std**2)
 
     # ---- blocks
 
@@ -337,7 +333,7 @@ class TemporalBlockModel:
     def _shares(self, entry: Any) -> Floats:
         """The share of each block in a period, from an entry of `intra`."""
         a, b = self._blocks.T
-        if not _is_number(entry):
+        if not is_number(entry):
             shares = np.array(entry)[a, b]
             return shares / shares.sum()
         of_pairs = [np.where(kept, self._pairs, 0) for kept in (a == b, a != b)]
@@ -431,137 +427,9 @@ class BlockValues:
         )
 
 
-# ---- means
-
-
-def _mean_decay(decay: Decay, difference: Floats, variance: Floats) -> Floats:
-    """The mean of k(d) for normal d with this mean and variance."""
-    total = np.zeros(difference.shape)
-    for code, bandwidth, weight in decay.parts(None):
-        if code == CONSTANT:
-            total += weight
-        else:
-            mean = _mean_gaussian if code == GAUSSIAN else _mean_laplace
-            total += weight * mean(difference / bandwidth, variance / bandwidth**2)
-    return total
-
-
-def _mean_gaussian(mean: Floats, variance: Floats) -> Floats:
-    """The mean of exp(-d^2 / 2)."""
-    return np.exp(-0.5 * mean**2 / (1 + variance)) / np.sqrt(1 + variance)
-
-
-def _mean_laplace(mean: Floats, variance: Floats) -> Floats:
-    """The mean of exp(-|d|): the sum over both signs of exp(variance / 2 -+ mean) * P(normal < +-mean / std - std)."""
-    std = np.sqrt(np.maximum(variance, 1e-200))
-    total = np.zeros(mean.shape)
-    for signed in (mean, -mean):
-        x = signed / std - std
-        below = 0.5 * np.exp(-0.5 * (signed / std) ** 2) * erfcx(np.maximum(-x, 0) / math.sqrt(2))  # cannot overflow
-        above = np.exp(np.minimum(0.5 * variance - signed, 0)) * ndtr(x)  # an exponent of at most 0 where x > 0
-        total += np.where(x > 0, above, below)
-    return total
-
-
-def _shares_of_degree(n: NDArray[np.int64], p: Floats) -> Floats:
-    """E[D_k / D | D > 0], D the sum of independent binomials D_k of n_k trials with probability p_k.
-
-    E[D_k / D] = n_k p_k E[1 / (1 + D')], where D' lacks one trial of k, and the last is the integral of E[(1 - t)^D'],
-    a product of powers of 1 - p t, over t from 0 to 1. The integrand is at most exp(-E[D'] t), so it is enough to go to
-    `reach`. Summed over k this is P(D > 0).
-    """
-    reach = FAR / max(FAR, float((n * p).sum()) - 1)
-    log_miss = np.log1p(-np.multiply.outer(p, reach * (NODES + 1) / 2))
-    log_all = np.einsum("qk,kt->t", n, log_miss)
-    shares = n * p * (np.exp(log_all - log_miss) @ WEIGHTS)
-    total = shares.sum()
-    return shares / total if total > 0 else np.full(shares.shape, math.nan)
-
-
-# ---- checks
-
-
 def _rounded(wanted: Floats) -> NDArray[np.int64]:
     """Whole numbers of the same sum: rounded down, and one more where most was cut off, the first ones of equals."""
     floor = np.floor(wanted).astype(np.int64)
     missing = round(wanted.sum()) - int(floor.sum())
     floor[np.argsort(-np.round(wanted - floor, 9), kind="stable")[:missing]] += 1
     return floor
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _is_list(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        number = 0 if isinstance(value, bool | np.bool_) else operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise ParameterError(f"The {name!r} parameter must be a whole number, 1 at least. Got {value!r} instead.")
-    return number
-
-
-def _sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
-    if not _is_list(communities):
-        many = _whole("communities", communities)
-        if many > n_nodes:
-            raise ParameterError(
-                f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}, for each has a node. Got {many} instead."
-            )
-        return tuple(n_nodes // many + (at < n_nodes % many) for at in range(many))
-    sizes = tuple(_whole("communities", size) for size in communities)
-    if sum(sizes) != n_nodes:
-        raise ParameterError(
-            f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead: "
-            f"give n_nodes={sum(sizes)}, or other sizes."
-        )
-    return sizes
-
-
-def _one_a_period(name: str, values: Any, n_periods: int) -> tuple[float, ...]:
-    numbers = list(values) if _is_list(values) else []
-    if len(numbers) != n_periods or not all(_is_number(number) and math.isfinite(number) for number in numbers):
-        raise ParameterError(
-            f"The {name!r} parameter must have a finite number for each of the {n_periods} periods that 'intra' has. "
-            f"Got {values!r} instead."
-        )
-    return tuple(map(float, numbers))
-
-
-def _intra(intra: Any, n_communities: int) -> tuple[Shares, ...]:
-    if not _is_list(intra) or len(intra) == 0:
-        raise ParameterError(
-            f"The 'intra' parameter must have one entry a period, such as (0.9, 0.1). Got {intra!r} instead."
-        )
-    wrong = [entry for entry in intra if _is_number(entry) and not 0 <= entry <= 1]
-    if wrong:
-        raise ParameterError(f"The 'intra' parameter must have shares from 0 to 1. Got {wrong[0]!r} instead.")
-    return tuple(float(entry) if _is_number(entry) else _matrix(entry, n_communities) for entry in intra)
-
-
-def _matrix(entry: Any, n_communities: int) -> tuple[tuple[float, ...], ...]:
-    try:
-        shares = np.array(entry, float)
-    except (TypeError, ValueError):
-        shares = np.empty(0)
-    if shares.shape != (n_communities, n_communities):
-        raise ParameterError(
-            f"An entry of the 'intra' parameter must be a share, or a matrix of shares with a row and a column for each of "
-            f"the {n_communities} communities. Got {entry!r} instead."
-        )
-    upper, lower = np.triu(shares), np.tril(shares, -1)
-    mirrored = not lower.any() or np.array_equal(lower, np.triu(shares, 1).T)
-    if not (mirrored and np.all(shares >= 0) and abs(upper.sum() - 1) < 1e-9):
-        raise ParameterError(
-            f"A matrix in the 'intra' parameter must have shares of at least 0 that sum to 1 on and above the diagonal, and "
-            f"below it zeros or the same again. Got {entry!r} instead, which sums to {upper.sum():.6g} there."
-        )
-    return tuple(tuple(row) for row in shares.tolist())
