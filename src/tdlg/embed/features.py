@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from tdlg.linegraph import LineGraph, NormalizedLineGraph
 __all__ = ["EdgeFeatures", "flip_signs", "inverted", "n_resolved"]
 
 
-class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Edges to columns of numbers, made from products with H(edges, fitted edges)."""
 
     n_components: int
@@ -41,9 +40,9 @@ class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
         check_is_fitted(self)
         return self._graph(self._edges(X, reset=False)) @ self._weights()
 
-    @abstractmethod
     def _weights(self) -> NDArray[np.float64]:
         """What rows of the line graph are multiplied by."""
+        raise NotImplementedError
 
     @property
     def _n_features_out(self) -> int:
