@@ -55,7 +55,7 @@ leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage
 	@$(PY) -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
 
 docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
-	@$(PY) -m mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # its --quiet would not count warnings
 
 clean:  ## remove .venv and whatever the tools left
 	@rm -rf $(VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,18 +1,27 @@
-"""Draw the pictures of how-it-works.md: `python docs/make_pictures.py`; needs the extra `plots`.
+"""Draw the pictures of these pages: `python docs/make_pictures.py`; needs the extra `plots`, and Chromium for the last.
 
-Every curve and bar is computed, none is drawn by hand. With a folder as argument, PNGs for a quick look go there.
+Every curve and bar is computed or measured, none is drawn by hand. With a folder as argument, PNGs for a look go there.
 """
 
 from __future__ import annotations
 
+import doctest
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from tdlg import Laplace, LineGraph, TemporalEdges
+from tdlg import Laplace, LineGraph, TemporalEdges, write_report
 from tdlg.decay import _fit_exponentials, product_error
+from tdlg.evaluate import read_results, summarise
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "results"
 
 PEOPLE = ("ann", "bob", "cai", "dan")
 PLACES = {"ann": (0.0, 1.0), "bob": (1.0, 1.0), "cai": (0.0, 0.0), "dan": (1.0, 0.0)}
@@ -49,23 +58,24 @@ WIDTH = 600 / 72  # inches: 600 points are 800 pixels of a browser
 
 
 def main(folder: str | None = None) -> None:
-    """Draw both pictures beside this file, or for a look into `folder`."""
+    """Draw all pictures beside this file, or for a look into `folder`."""
     import matplotlib
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    for name, draw in (("walk", draw_walk), ("waves", draw_waves)):
+    for name, draw in (("walk", draw_walk), ("waves", draw_waves), ("bandwidths", draw_bandwidths)):
         with plt.rc_context(STYLE):
             figure = draw(plt)
             if folder is None:
-                place = Path(__file__).parent / "images" / f"{name}.svg"
+                place = HERE / "images" / f"{name}.svg"
                 figure.savefig(place, metadata={"Date": None})
             else:
                 place = Path(folder) / f"{name}.png"
                 figure.savefig(place, dpi=144)
             plt.close(figure)
         print(place)
+    print(shoot_report(HERE / "images" if folder is None else Path(folder)))
 
 
 def draw_walk(plt: Any) -> Any:
@@ -243,6 +253,66 @@ def draw_bounds(ax: Any) -> None:
     ax.set(xlabel="waves", ylim=(1e-13, 1e-1), title="The error of a product, at most")
     ax.set_yticks([1e-12, 1e-9, 1e-6, 1e-3], ["1e-12", "1e-9", "1e-6", "1e-3"])
     ax.set_yticks([], minor=True)
+
+
+QUESTIONS = {"edge classification": "labels missing at random", "chronological, frozen": "labels end, then forecast"}
+
+
+def draw_bandwidths(plt: Any) -> Any:
+    """Draw AUC against the bandwidth: a column a data set, a row a question, a line a decay; and propagation beside them."""
+    rows = summarise(read_results(RESULTS / "bandwidth-by-question.csv"))
+    ours = summarise(read_results(RESULTS / "leakage.csv")).filter(pl.col("method") == "propagation")
+    datasets = rows["dataset"].unique(maintain_order=True).to_list()
+    figure, panels = plt.subplots(2, len(datasets), figsize=(WIDTH, 4.5), sharex=True, sharey="row")
+    figure.subplots_adjust(left=0.075, right=0.985, bottom=0.2, top=0.87, wspace=0.1, hspace=0.3)
+    for line, (task, question) in enumerate(QUESTIONS.items()):
+        for ax, dataset in zip(panels[line], datasets, strict=True):
+            here = (pl.col("task") == task) & (pl.col("dataset") == dataset)
+            draw_lines(ax, rows.filter(here), ours.filter(here)["mean"].item())
+        panels[line][0].set_ylabel("AUC, per cent")
+        figure.text(0.015, panels[line][0].get_position().y1 + (0.08 if line == 0 else 0.03), question, weight="bold")
+    for ax, dataset in zip(panels[0], datasets, strict=True):
+        ax.set_title(dataset, fontweight="normal", fontsize=9)
+    figure.supxlabel("bandwidth, in standard deviations of the times", y=0.085, fontsize=9)
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="lower center", ncols=3, frameon=False)
+    return figure
+
+
+def draw_lines(ax: Any, rows: pl.DataFrame, ours: float) -> None:
+    """Draw one panel: a line a decay, a dashed one for propagation, which has no bandwidth to choose."""
+    for kind, colour in (("Gaussian", BLUE), ("Laplace", VERMILLION)):
+        found = rows.filter(pl.col("settings").str.contains(kind))
+        widths = found["settings"].str.extract(r"relative=([0-9.]+)").cast(float)
+        ax.semilogx(widths, 100 * found["mean"], "o-", color=colour, lw=1.5, ms=3.5, label=f"the paper's rows, {kind}")
+    ax.axhline(100 * ours, color=GREEN, lw=1.5, ls=(0, (4, 2)), label="PropagationClassifier")
+    ax.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
+    ax.set_xticks([], minor=True)
+    ax.grid(axis="y", color=PALE, lw=0.5)
+
+
+def shoot_report(folder: Path) -> Path:
+    """Take a picture of the report on the example of explanations.md, which is run for it."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    page = HERE / "explanations.md"
+    test = doctest.DocTestParser().get_doctest(page.read_text(encoding="utf-8"), {}, page.name, None, 0)
+    doctest.DocTestRunner().run(test, clear_globs=False)
+    place = folder.resolve() / "report.png"
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.html"
+        write_report(report, test.globs["model"], test.globs["edges"], title="Payments of 2025", positive="fraud")
+        head, _, rest = report.read_text(encoding="utf-8").partition('<section id="read"')
+        report.write_text(
+            head + rest[rest.index('<section id="interactions"') :], encoding="utf-8"
+        )  # the two main parts
+        options = [
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            f"--user-data-dir={scratch}",
+            "--window-size=1100,960",
+        ]
+        subprocess.run([browser, *options, f"--screenshot={place}", report.as_uri()], check=True, capture_output=True)
+    return place
 
 
 if __name__ == "__main__":

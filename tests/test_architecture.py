@@ -147,7 +147,7 @@ def test_the_source_keeps_the_rules():
 
 
 def test_the_list_is_read_whole():
-    assert LAYERS[0] == ["cli"]
+    assert LAYERS[0] == ["__main__"]
     assert LAYERS[-1] == ["exceptions"]
     assert ["models", "baselines", "tasks", "datasets", "simulate"] in LAYERS
     units = [unit for line in LAYERS for unit in line]

@@ -1,7 +1,9 @@
 """The command `tdlg`, as users meet it: their own tables, pipes, files, mistakes."""
 
 import csv
+import gzip
 import io
+import json
 import os
 import re
 import signal
@@ -157,6 +159,12 @@ def test_loading_is_light():
         "pandas",
         "matplotlib",
     }
+
+
+def test_as_a_module():
+    command = [sys.executable, "-m", "tdlg", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+    assert done.stdout == f"tdlg {tdlg.__version__}\n"
 
 
 def test_version():
@@ -429,6 +437,85 @@ def test_text_files(numbers, tmp_path, name, separator):
     assert (tmp_path / name).read_bytes()[:2] == (b"\x1f\x8b" if name.endswith("gz") else b"us")
 
 
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """JSON lines with odd keys: verdicts and fees are missing here and there, and a key that comes late."""
+    path = tmp_path_factory.mktemp("tables") / "Zahlungen.jsonl"
+    lines = []
+    for k, row in enumerate(payments()):
+        when = datetime.strptime(row[TIME], "%d.%m.%Y %H:%M").isoformat() + "Z"
+        line = {"nr": k, SRC: row[SRC], DST: row[DST], TIME: when, "fee": str(k) if k % 3 else k, "meta": {"ip": [k]}}
+        line |= {} if row[LABEL] in MISSING else {LABEL: row[LABEL] == "betrug"}
+        lines.append(line | ({"late": 2**64} if k == 299 else {}))
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def json_of(path):
+    content = path.read_bytes()
+    content = gzip.decompress(content) if path.suffix == ".gz" else content
+    return [json.loads(line) for line in content.decode().splitlines()]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.NDJSON", "out.jsonl.gz"])
+def test_json_lines_in_and_out(log, tmp_path, name):
+    arguments = ["classify", log, *OPTIONS, "--label", LABEL, "--features", "fee"]
+    ok(*arguments, "-o", tmp_path / name)
+    given, got = json_of(log), json_of(tmp_path / name)
+    assert list(got[0]) == ["nr", SRC, DST, TIME, "fee", "meta", LABEL, "late", "predicted", "probability"]
+    for old, new in zip(given, got, strict=True):
+        assert {key: new[key] for key in old} == old
+        assert (new["predicted"] is None) == (LABEL in old)
+    asked = [row for row in got if row["predicted"] is not None]
+    assert np.mean([row["predicted"] == (row[DST] in ("Café № 0", "Café № 1")) for row in asked]) > 0.9
+    as_csv = rows_of(ok(*arguments).stdout)
+    assert [row["probability"] for row in as_csv] == [str(row["probability"] or "") for row in got]
+    assert (as_csv[-1]["meta"], as_csv[-1]["late"]) == ('{"ip": [299]}', str(2**64))
+
+
+def test_json_lines_from_stdin(log):
+    plain = ok("info", log, *OPTIONS, "--label", LABEL).stdout
+    assert "'Händler': text, 10 different" in plain
+    for content in (log.read_bytes(), b"\xef\xbb\xbf\n" + log.read_bytes(), gzip.compress(log.read_bytes())):
+        assert ok("info", "-", *OPTIONS, "--label", LABEL, stdin=content).stdout == plain
+    assert refused("info", "-", stdin='{"src":1}\n{\n').startswith("error: stdin.jsonl: line 2 is no JSON object: '{'")
+    assert "An array of objects" in refused("info", "-", stdin='[{"src": 1}]')
+
+
+def test_a_condition_on_true_with_missing_labels(log, tmp_path):
+    ok("classify", log, *OPTIONS, "--label", LABEL, "--positive", "True", "-o", tmp_path / "out.jsonl")
+    assert {row["predicted"] for row in json_of(tmp_path / "out.jsonl")} == {0, 1, None}
+    assert "are true or false" in refused("classify", log, *OPTIONS, "--label", LABEL, "--positive", "> 0")
+
+
+def test_json_lines_go_to_other_files_and_models(log, tmp_path):
+    ok("outliers", log, *OPTIONS, "--save", tmp_path / "m.tdlg", "-o", tmp_path / "odd.parquet")
+    got = pl.read_parquet(tmp_path / "odd.parquet")
+    assert got["meta"][-1] == '{"ip": [299]}'
+    assert got.schema["nr"] == pl.Int64
+    ok("score", tmp_path / "m.tdlg", log, *OPTIONS, "-o", tmp_path / "scored.jsonl")
+    assert [row["oddness"] for row in json_of(tmp_path / "scored.jsonl")] == got["oddness"].to_list()
+
+
+def test_dates_and_lists_of_parquet_in_json_lines(tmp_path):
+    frame = pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": [datetime(2020, 1, 31, 10), datetime(2020, 2, 1)]})
+    frame = frame.with_columns(x=pl.Series([[1], None]), y=pl.Series([float("nan"), 0.5]))
+    frame.write_parquet(path := tmp_path / "edges.parquet")
+    ok("embed", path, "--dim", 1, "-o", tmp_path / "out.jsonl")
+    got = json_of(tmp_path / "out.jsonl")
+    assert [row["time"][:16] for row in got] == ["2020-01-31T10:00", "2020-02-01T00:00"]
+    assert [(row["x"], row["y"]) for row in got] == [([1], None), (None, 0.5)]
+    frame.with_columns(z=pl.Series([b"1", None])).write_parquet(path)
+    ok("embed", path, "--dim", 1, "-o", tmp_path / "out.jsonl")
+    assert [(row["y"], row["z"]) for row in json_of(tmp_path / "out.jsonl")] == [(None, "b'1'"), (0.5, None)]
+
+
+def test_a_separator_may_be_meant_for_the_other_file(log, tmp_path):
+    (path := tmp_path / "pairs.csv").write_text(f"{SRC}#{DST}\nJürgen 1#Café № 1\n", encoding="utf-8")
+    got = rows_of(ok("links", log, *OPTIONS, "--separator", "#", "--candidates", path).stdout)
+    assert [(row[SRC], row[DST]) for row in got] == [("Jürgen 1", "Café № 1")]
+
+
 def test_a_table_without_names(numbers, tmp_path):
     text = numbers.read_text().partition("\n")[2]
     (path := tmp_path / "plain.txt").write_text(text)
@@ -523,6 +610,24 @@ def test_outliers(table):
     assert sum(row["outlier"] == "1" for row in few) == 30
 
 
+def test_outliers_by_propagation(table):
+    plain, other, by_rows = (
+        ok("outliers", table, *OPTIONS, *more).stdout
+        for more in ([], ["--method", "propagation"], ["--method", "rows"])
+    )
+    assert plain == other != by_rows
+    assert {float(row["oddness"]) > 0 for row in rows_of(other) if row["outlier"] == "1"} == {True}
+
+
+def test_links_by_propagation(table):
+    plain, other, by_rows = (
+        ok("links", table, *OPTIONS, "--top", 5, *more).stdout
+        for more in ([], ["--method", "propagation"], ["--method", "rows"])
+    )
+    assert plain == other != by_rows
+    assert [list(row) for row in rows_of(other)] == [[SRC, DST, TIME, "score", "seen"]] * 5
+
+
 def test_links(table, tmp_path):
     got = rows_of(ok("links", table, *OPTIONS, "--top", 3).stdout)
     assert [list(row) for row in got] == [[SRC, DST, TIME, "score", "seen"]] * 3
@@ -531,6 +636,18 @@ def test_links(table, tmp_path):
     write_csv(path := tmp_path / "pairs.csv", [{DST: f"Café № {k}", "x": "", SRC: "Jürgen 1"} for k in range(4)])
     chosen = rows_of(ok("links", table, *OPTIONS, "--candidates", path).stdout)
     assert sorted(row[DST] for row in chosen) == [f"Café № {k}" for k in range(4)]
+
+
+@pytest.mark.parametrize("head", [f"{SRC};{DST}", "das Konto von;der Händler"])
+@pytest.mark.parametrize("shops", [["Café № 1"], ["Café № 1", "Café № 2"]])
+def test_pairs_with_blanks_in_their_values(table, tmp_path, head, shops):
+    lines = [head, *(f"Jürgen 1;{shop}" for shop in shops)]
+    (path := tmp_path / "pairs.csv").write_text("\n".join(lines), encoding="utf-8")
+    got = rows_of(ok("links", table, *OPTIONS, "--candidates", path).stdout)
+    assert sorted(row[DST] for row in got) == shops
+    lines = [json.dumps({DST: shop, SRC: "Jürgen 1"}) for shop in shops]
+    (path := tmp_path / "pairs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert rows_of(ok("links", table, *OPTIONS, "--candidates", path).stdout) == got
 
 
 def test_links_between_numbers(numbers, tmp_path):
@@ -608,6 +725,17 @@ def test_explain(table, tmp_path, method):
     if method == "propagation":
         assert got[0]["dst"] == payments()[16][DST]
     assert "There is no row 301: the table has 300" in refused("explain", path, table, *OPTIONS, "--row", 301)
+
+
+def test_a_new_row_is_explained_as_it_is_scored(model, tmp_path):
+    rows = [{**row, SRC: f"{row[SRC]} junior"} for row in payments()[:40]]
+    new, options = write_csv(tmp_path / "new.csv", rows), [*OPTIONS, "--time-format", "%d.%m.%Y %H:%M"]
+    with warnings.catch_warnings():
+        scored = rows_of(ok("score", model, new, *options).stdout)[16]
+        told = ok("explain", model, new, *options, "--row", 17).stderr
+        alone = ok("explain", model, write_csv(tmp_path / "one.csv", rows[16:17]), *options, "--row", 1).stderr
+    assert f"row 17: predicted = {scored['predicted']}, probability = {scored['probability']}" in told
+    assert f"probability = {scored['probability']}" not in alone
 
 
 def test_explain_needs_a_classifier(table, odd_model):
@@ -738,6 +866,13 @@ def test_a_terminal_gets_the_first_rows(numbers, on_terminal):
     assert scores == sorted(scores, reverse=True)
 
 
+def test_a_terminal_gets_what_json_holds_as_text(tmp_path, on_terminal):
+    lines = [{"src": k % 5, "dst": k % 7, "time": k, "meta": {"ip": [k]} if k % 2 else True} for k in range(30)]
+    (path := tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    shown = ok("outliers", path).stdout
+    assert shown.count('{"ip": [') + shown.count(" true ") == 20
+
+
 def test_a_terminal_gets_reasons_whole(table, model, on_terminal):
     assert "labelled interactions to" in ok("explain", model, table, *OPTIONS, "--row", 1).stdout
     assert ok("nodes", model, table, *OPTIONS).stdout.count("Café") >= 2
@@ -772,6 +907,8 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["info", "{folder}/header.csv"], "a header and no rows"),
         (["info", "{folder}/binary.csv"], "not UTF-8"),
         (["info", "{folder}/ragged.csv"], "data row 2 has 4 fields"),
+        (["info", "{folder}/broken.jsonl"], "line 2 is no JSON object"),
+        (["info", "{folder}/nested.jsonl"], "'src' must hold one value a row. Got {'id': 1} in data row 1"),
         (["info", "{folder}/text.parquet"], "this is not a parquet file"),
         (["info", "{folder}/odd.csv"], "Pass --src with a name"),
         (["info", "{folder}/odd.csv", "--src", "Von", "--dst", "nach"], "The columns are ['von', 'nach', 'wann']"),
@@ -798,6 +935,8 @@ def test_a_mistake_is_one_line(tmp_path, arguments, message):
         "header.csv": b"src,dst,time\n",
         "binary.csv": bytes(range(128, 256)) * 4,
         "ragged.csv": b"src,dst,time\na,b,1\na,b,1,2\n",
+        "broken.jsonl": b'{"src": 1}\n{"src":\n',
+        "nested.jsonl": b'{"src": {"id": 1}, "dst": 2, "time": 3}\n',
         "text.parquet": b"src,dst,time\na,b,1\n",
         "odd.csv": b"von,nach,wann\na,b,gestern\nb,c,heute\n",
         "dates.csv": b"src,dst,time\na,b,03/04/2020\nb,c,05/06/2020\n",

@@ -308,7 +308,9 @@ def columns_of(as_given):
     return {name: as_given(np.ones(shapes[name], dtype), name) for name, dtype in FIELDS.items()}
 
 
-@pytest.mark.parametrize("form", [lambda a: a, pd.Series, lambda a: a[::-1], memoryview], ids=["array", "series", "backwards", "memoryview"])
+@pytest.mark.parametrize(
+    "form", [lambda a: a, pd.Series, lambda a: a[::-1], memoryview], ids=["array", "series", "backwards", "memoryview"]
+)
 def test_a_later_change_of_the_given_arrays_changes_no_edges(form):
     given = columns_of(lambda array, _: array)
     columns = {name: form(array) if array.ndim == 1 else array for name, array in given.items()}

@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import tdlg
 from tdlg import Gaussian, LineGraph, ParameterError, ReadError, TemporalEdges
 from tdlg.baselines.method import Method
-from tdlg.evaluate import COLUMNS, evaluate, precision_recall_at, read_results, summarise
+from tdlg.evaluate import COLUMNS, class_metrics, evaluate, precision_recall_at, read_results, summarise
 from tdlg.methods import METHODS, TDLG, TDLGDense, make_method
 from tdlg.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
 
@@ -74,6 +74,19 @@ class TestEvaluate:
         scores = method.score(trial.edges[test])
         assert row["auc"] == roc_auc_score(trial.y[test], scores)
         assert row["average_precision"] == average_precision_score(trial.y[test], scores)
+
+    def test_alerts_are_of_one_class_in_every_trial(self):
+        labels = np.array([0, 1, 1, 0, 1, 0])
+        scores = np.array([0.9, 0.8, 0.1])
+        for train, test in (
+            ([0, 1, 2], [3, 4, 5]),
+            ([0, 3, 4], [1, 2, 5]),
+        ):  # each has another rarest
+            alerts = class_metrics(labels, np.array(train), np.array(test), scores)[2:]
+            assert alerts == precision_recall_at(labels[test] == 1, scores, 100)
+        rare = np.array([0, 1, 1, 0, 1, 1])
+        alerts = class_metrics(rare, np.array([0, 1, 3]), np.array([2, 4, 5]), scores)[2:]
+        np.testing.assert_equal(alerts, precision_recall_at(rare[[2, 4, 5]] == 0, -scores, 100))
 
     def test_link_prediction_has_two_settings_and_one_fit(self):
         rows = evaluate(Spy(), LinkPrediction(network()), trials=2)

@@ -8,7 +8,7 @@ import pytest
 
 import tdlg
 
-HEAVY = {"sklearn", "torch", "dask", "distributed", "pandas", "polars", "pyarrow", "matplotlib"}
+HEAVY = {"sklearn", "torch", "dask", "distributed", "pandas", "polars", "pyarrow", "matplotlib", "networkx"}
 
 
 def loaded_by(statement: str) -> set[str]:

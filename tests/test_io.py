@@ -1,6 +1,8 @@
 """read_edges and from_frame: the forms that files and frames come in, and what is said of the broken ones."""
 
 import gzip
+import json
+import re
 from datetime import UTC, datetime
 
 import numpy as np
@@ -82,13 +84,16 @@ FRAME = {
 }
 
 
-@pytest.mark.parametrize("source", ["csv", "parquet", "pandas", "polars", "lazy", "pyarrow"])
+@pytest.mark.parametrize("source", ["csv", "jsonl", "parquet", "pandas", "polars", "lazy", "pyarrow"])
 def test_every_source_gives_the_same_edges(tmp_path, source):
     frame = pl.DataFrame(FRAME)
     columns = {"label": "y", "weight": 4, "features": ["w", "kind"]}
     if source == "csv":
         frame.write_csv(tmp_path / "edges.csv")
         edges = read_edges(tmp_path / "edges.csv", **columns)
+    elif source == "jsonl":
+        frame.write_ndjson(tmp_path / "edges.jsonl")
+        edges = read_edges(tmp_path / "edges.jsonl", **columns)
     elif source == "parquet":
         frame.write_parquet(tmp_path / "edges.pq")
         edges = read_edges(tmp_path / "edges.pq", **columns)
@@ -216,6 +221,27 @@ def test_any_separator(write, separator):
         read_edges(write(f"{separator.join(lines[0])}\nu2{separator}6"), separator=separator)
 
 
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("who;whom;when\nann x;bob y;2 May\n", ["who", "whom", "when"]),
+        ("who;whom\nann x;bob y\ncai m;dan n\n", ["who", "whom"]),
+        ("who is\tto whom\nann x y\tbob\ncai m\tdan n o\n", ["who is", "to whom"]),
+        ("who whom when\nann;x bob 1\ncai;y dan 2\n", ["who", "whom", "when"]),
+        ("who whom how much\nann x 1,5 0\ncai y 2,5 0\n", ["who", "whom", "how", "much"]),
+        ("who whom when\nann x 1,5\ncai y 2,5 \ndan z 3,5\nx y z 4,5\n", ["who", "whom", "when"]),
+    ],
+)
+def test_blanks_inside_values_are_no_separators(write, content, names):
+    with pytest.raises(ReadError, match=f"The columns are {re.escape(str(names))}"):
+        read_edges(write(content))
+
+
+def test_a_comma_may_be_a_decimal_point(write):
+    with pytest.raises(ReadError, match=r"data row 3 has 4 fields, the first line has 3"):
+        read_edges(write("ann x 1,5\ncai y 2,5\ndan z z 3,5\n"), header=False)
+
+
 def test_features_that_share_a_name_are_told_apart(write):
     edges = read_edges(write("src,dst,time,x,x,y\n1,2,3,4,5,6\n"), features=[3, 4, 5])
     assert edges.feature_names == ("x (column 3)", "x (column 4)", "y")
@@ -245,6 +271,224 @@ def test_what_polars_writes_reads_back(tmp_path, edges):
             assert ends.tolist() == [value.strip() for value in column]
         else:
             assert ends.tolist() == [float(value) for value in column]
+
+
+# ---- JSON lines
+
+
+def lines_of(**columns):
+    """Values of columns as JSON lines; an Ellipsis leaves a key out."""
+    rows = [
+        {name: value for name, value in zip(columns, row, strict=True) if value is not ...}
+        for row in zip(*columns.values(), strict=True)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+JSON_FILES = {
+    "plain": '{"src": 3, "dst": 1, "time": 10}\n{"src": 1, "dst": 7, "time": 20}\n{"src": 3, "dst": 7, "time": 20}\n',
+    "no end of line": '{"src":3,"dst":1,"time":10}\n{"src":1,"dst":7,"time":20}\n{"src":3,"dst":7,"time":20}',
+    "other orders": '{"time":10,"src":3,"dst":1}\n{"dst":7,"src":1,"time":20}\n{"src":3,"time":20,"dst":7}\n',
+    "other words": '{"ts":10,"from":3,"to":1}\n{"ts":20,"from":1,"to":7}\n{"ts":20,"from":3,"to":7}\n',
+    "blank lines": '\n{"src":3,"dst":1,"time":10}\n \n{"src":1,"dst":7,"time":20}\r\n{"src":3,"dst":7,"time":20}\r\n\n',
+    "byte order mark": '\ufeff\n{"src":3,"dst":1,"time":10}\n{"src":1,"dst":7,"time":20}\n{"src":3,"dst":7,"time":20}\n',
+    "floats": '{"src":3.0,"dst":1,"time":10}\n{"src":1,"dst":7.0,"time":20}\n{"src":3,"dst":7,"time":20}\n',
+    "more beside": '{"src":3,"dst":1,"time":10}\n{"x":[1],"src":1,"dst":7,"time":20}\n{"x":{},"src":3,"dst":7,"time":20}',
+}
+
+
+@pytest.mark.parametrize("form", JSON_FILES)
+@pytest.mark.parametrize("name", ["edges.jsonl", "edges.NDJSON", "edges.json", "edges.jsonl.gz"])
+def test_one_table_in_many_forms_of_json(write, form, name):
+    content = JSON_FILES[form].encode()
+    edges = read_edges(write(gzip.compress(content) if name.endswith("gz") else content, name))
+    assert rows(edges) == EXPECTED
+    assert edges.src.dtype == np.int64
+
+
+def test_keys_and_kinds_may_come_late(write):
+    n = 12_000  # more than is parsed in one go, and more than any reader looks at to guess types
+    late = {"label": [...] * n + [1], "x": [1] * n + [0.5], "kind": [...] * (n - 1) + ["b", "a"]}
+    path = write(lines_of(src=range(n + 1), dst=range(n + 1), time=range(n + 1), **late), "edges.jsonl")
+    edges = read_edges(path, label="label", features=["x", "kind"])
+    assert np.flatnonzero(edges.labelled).tolist() == [n]
+    assert edges.features[-1].tolist() == [0.5, 0]
+    assert np.isnan(edges.features[: n - 1, 1]).all()
+    assert edges.feature_categories == {"kind": ("a", "b")}
+
+
+@pytest.mark.parametrize(
+    ("values", "label", "dtype"),
+    [
+        ([1, 0, 1], [1, 0, 1], "int64"),
+        ([1, None, 1], [1, None, 1], "float64"),
+        ([1, ..., 0.5], [1, None, 0.5], "float64"),
+        ([1, float("nan"), 0], [1, None, 0], "float64"),
+        (["x", ..., "y"], ["x", None, "y"], "object"),
+        (["x", float("nan"), "y"], ["x", None, "y"], "object"),
+        (["1", "0", "1"], ["1", "0", "1"], "object"),
+        (["", " x ", "x"], ["", " x ", "x"], "object"),
+        ([True, False, True], [True, False, True], "bool"),
+        ([True, None, False], [True, None, False], "object"),
+        ([1, "2", "NA"], [1, 2, None], "float64"),
+        ([1, "x", True], ["1", "x", "true"], "object"),
+        ([True, 2, 0.5], ["true", "2", "0.5"], "object"),
+        ([2**63, 1, -(2**70)], [str(2**63), "1", str(-(2**70))], "object"),
+        ([None, ..., None], [None, None, None], "object"),
+        (["\ud83d", "é", "\U0001f600"], ["?", "é", "\U0001f600"], "object"),
+    ],
+)
+def test_values_of_json(write, values, label, dtype):
+    path = write(lines_of(src=[1, 2, 3], dst=[4, 5, 6], time=[7, 8, 9], y=values), "edges.jsonl")
+    edges = read_edges(path, label="y")
+    assert edges.label.dtype == dtype
+    assert [y if known else None for y, known in zip(edges.label, edges.labelled, strict=True)] == label
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "bipartite", "ids"),
+    [
+        (["b", "a"], ["a", "7"], False, ["7", "a", "b"]),
+        ([1, 2], ["2", "x"], False, ["1", "2", "x"]),
+        ([1, "2"], [2, 3], False, [1, 2, 3]),
+        ([1, "x"], [1, 2], False, ["1", "2", "x"]),
+        ([1, 2], ["2", "x"], True, [1, 2, "2", "x"]),
+        ([2**64, 1], [1, 2**64 + 1], False, ["1", "18446744073709551616", "18446744073709551617"]),
+        ([2**64, 1], [1, 2], False, ["1", "18446744073709551616", "2"]),
+        (["007", "7"], ["7", "7"], False, ["007", "7"]),
+    ],
+)
+def test_ids_of_json(write, src, dst, bipartite, ids):
+    path = write(lines_of(src=src, dst=dst, time=[0, 1]), "edges.jsonl")
+    assert read_edges(path, bipartite=bipartite).node_ids.tolist() == ids
+
+
+@pytest.mark.parametrize(
+    ("times", "options", "expected"),
+    [
+        ([1577836800, 1577836801.5], {}, [1577836800.0, 1577836801.5]),
+        ([1577836800, 1577836801], {"time_unit": "s"}, ["2020-01-01", "2020-01-01T00:00:01"]),
+        (["1577836800", "1577836801"], {"time_unit": "s"}, ["2020-01-01", "2020-01-01T00:00:01"]),
+        (
+            ["2020-01-01T10:00:00Z", "2020-01-02T10:00:00.250+02:00"],
+            {},
+            ["2020-01-01T10:00", "2020-01-02T08:00:00.250"],
+        ),
+        ([20200131, 20200201], {"time_format": "%Y%m%d"}, ["2020-01-31", "2020-02-01"]),
+        (["31.01.2020", "01.02.2020"], {"time_format": "%d.%m.%Y"}, ["2020-01-31", "2020-02-01"]),
+    ],
+)
+def test_times_of_json(write, times, options, expected):
+    edges = read_edges(write(lines_of(src=[0, 1], dst=[1, 2], time=times), "edges.jsonl"), **options)
+    dtype = "datetime64[us]" if isinstance(expected[0], str) else "float64"
+    np.testing.assert_array_equal(edges.time.astype(dtype), np.array(expected, dtype))
+
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**62), 2**62), st.floats(allow_infinity=False), st.text(max_size=5)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.text(min_size=1, max_size=6), st.integers(-(2**62), 2**62), VALUES), min_size=1, max_size=8)
+)
+def test_what_python_writes_reads_back(tmp_path, edges):
+    src, time, extra = (list(column) for column in zip(*edges, strict=True))
+    (tmp_path / "edges.jsonl").write_text(lines_of(src=src, dst=src, time=time, y=extra))
+    back = read_edges(tmp_path / "edges.jsonl", label="y")
+    assert rows(back) == list(zip(src, src, time, strict=True))
+    known = [value is not None and value == value for value in extra]
+    if len({type(value) for value, is_known in zip(extra, known, strict=True) if is_known}) == 1:
+        assert back.labelled.tolist() == known
+        assert back.label[back.labelled].tolist() == [y for y, is_known in zip(extra, known, strict=True) if is_known]
+
+
+EDGE = '{"src":1,"dst":2,"time":3}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("", {}, "the file has no rows. Check that it was written"),
+        ("\n \n", {}, "the file has no rows"),
+        (
+            EDGE + "\nhello\n" + EDGE,
+            {},
+            r"line 3 is no JSON object: 'hello' \(Expecting value\). Write one object a line",
+        ),
+        (EDGE * 7000 + '{"src":\n', {}, r"line 7001 is no JSON object: '\{\"src\":'"),
+        (
+            EDGE + "[1, 2]\n",
+            {},
+            r"line 2 is no JSON object: '\[1, 2\]'. .* An array .* polars.read_json and from_frame",
+        ),
+        (EDGE + "5\n", {}, r"line 2 is no JSON object: '5'. Write"),
+        ("null\n", {}, r"line 1 is no JSON object: 'null'"),
+        ('[\n{"src":1},\n{"src":2}]', {}, r"line 1 is no JSON object: '\['"),
+        ('{\n"src": 1\n}\n', {}, r"line 1 is no JSON object: '\{'"),
+        (EDGE + EDGE.strip() + EDGE, {}, r"line 2 is no JSON object: .*\(Extra data\)"),
+        (EDGE.replace("}", "},"), {}, r"line 1 is no JSON object: .*\(Extra data\). .*without commas"),
+        ('{"src":1,"dst":2\n"time":3}\n' + EDGE.strip() + "," + EDGE, {}, r"line 1 is no JSON object"),
+        ("[" * 100_000, {}, r"line 1 is no JSON object: '\[\[.*\.\.\.'"),
+        (b'{"src":"caf\xe9"}\n', {}, r"line 1 is no JSON object.*UTF-8"),
+        (
+            gzip.compress(EDGE.encode() * 1000, mtime=0)[:-20],
+            {},
+            r"\.gz file is truncated or damaged.*Download it again",
+        ),
+        (
+            EDGE,
+            {"src": "sorce"},
+            r"No column 'sorce' for 'src'. Did you mean 'src'\? The columns are \['src', 'dst', 'ti",
+        ),
+        (EDGE, {"label": "fraud"}, r"No column 'fraud' for 'label'.*\['src', 'dst', 'time'\]"),
+        ("{}\n", {}, r"No column has a usual name for 'src'. The columns are \[\]"),
+        ('{"src":1,"dst":2}\n' + EDGE, {}, r"'time' must be finite. Got nan in data row 1 \(src=1, dst=2, time=None\)"),
+        (
+            '{"src":"a","time":1,"dst":"b"}\n{"src":"c","time":2}\n',
+            {},
+            r"'dst' has a missing id in data row 2 \(src='c'",
+        ),
+        (
+            '{"src":1,"dst":2,"time":"soon"}\n',
+            {},
+            r"'time' in data row 1 .* is 'soon', which is not a number or a date",
+        ),
+        (EDGE.replace("3", "1e400"), {}, r"'time' must be finite. Got inf in data row 1"),
+        (EDGE.replace("3", "Infinity"), {}, r"'time' must be finite. Got inf in data row 1"),
+        (EDGE.replace("3", str(2**63)), {}, r"'time' in data row 1.*is 9223372036854775808, beyond int64"),
+        (EDGE.replace("3", '3,"w":"x"'), {"weight": "w"}, r"'weight' must hold numbers. Got 'x'"),
+        (
+            EDGE.replace("2", '{"id":2}'),
+            {},
+            r"'dst' must hold one value a row. Got \{'id': 2\} in data row 1.*of its own",
+        ),
+        (EDGE.replace("3", '3,"y":[1]'), {"label": "y"}, r"'label' must hold one value a row. Got \[1\] in data row 1"),
+        (
+            EDGE + EDGE.replace("3", '3,"y":{"z":1}'),
+            {"features": "y"},
+            r"'y' must hold one value a row. .* in data row 2",
+        ),
+        (EDGE, {"separator": ","}, r"separator=',' is for csv files, and this is JSON lines. Leave it out"),
+        (EDGE, {"header": True}, r"header=True is for csv files, and this is JSON lines"),
+    ],
+)
+def test_broken_json_lines_say_what_to_do(write, content, options, message):
+    with pytest.raises(ReadError, match=message) as error:
+        read_edges(write(content, "edges.jsonl"), **options)
+    assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+@pytest.mark.parametrize("name", ["struct", "list"])
+def test_a_nested_column_of_a_frame_is_refused(tmp_path, name):
+    frame = pl.DataFrame({**FRAME, "struct": [None, {"x": 1}, None], "list": [None, [1, 2], []]})
+    frame.write_parquet(tmp_path / "edges.parquet")
+    for read, source in ((from_frame, frame), (read_edges, tmp_path / "edges.parquet"), (from_frame, frame.to_arrow())):
+        with pytest.raises(
+            ReadError, match=r"'label' must hold one value a row. Got .* in data row 2.*column of its own"
+        ):
+            read(source, label=name)
 
 
 # ---- times
@@ -316,7 +560,7 @@ def test_numbers_as_dates_in_a_frame():
         (b"caf\xe9,2,3\n", {}, "not UTF-8.*Save it in UTF-8"),
         (b"a,2,3\n" * 100 + b"caf\xe9,2,3\n", {}, "not UTF-8.*Save it in UTF-8"),
         (FILES["plain"].encode("utf-16"), {}, "(not UTF-8|no text).*UTF-8"),
-        (gzip.compress(b"1,2,3\n" * 1000)[:-20], {}, r"\.gz file is truncated or damaged.*Download it again"),
+        (gzip.compress(b"1,2,3\n" * 1000, mtime=0)[:-20], {}, r"\.gz file is truncated or damaged.*Download it again"),
         ("1,2,0,3\n", {}, r"4 columns and no names.*\{0: '1', 1: '2', 2: '0', 3: '3'\}.*src=0, dst=1, time=3"),
         ("1,2,3\n", {"src": "payer"}, r"'src' must be a name or a position from 0 to 2. Got 'payer'.*first row"),
         ("1,2,3\n", {"time": 3}, r"'time' must be a name or a position from 0 to 2. Got 3 instead"),
@@ -422,9 +666,12 @@ def test_what_is_no_frame_says_so(frame):
         from_frame(frame)
 
 
-def test_a_frame_with_a_missing_id_shows_its_row():
-    frame = pd.DataFrame({"src": ["a", None], "dst": ["b", "c"], "time": [1, 2]})
-    with pytest.raises(ReadError, match=r"The frame: The 'src' has a missing id in data row 2 \(src=.*dst='c'"):
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_frame_with_a_missing_id_shows_its_row(kind):
+    frame = kind({"src": ["a", None], "dst": ["b", "c"], "time": [1, 2]})
+    with pytest.raises(
+        ReadError, match=r"The frame: The 'src' has a missing id in data row 2 \(src=.*dst='c', time=2\)"
+    ):
         from_frame(frame)
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tdlg.embed.nodes import node_embeddings
     from tdlg.embed.resistances import effective_resistances
     from tdlg.exceptions import EdgesError, ParameterError, ReadError, TdlgError, TooLargeError
-    from tdlg.io import from_frame, read_edges
+    from tdlg.io.networkx import from_networkx, to_networkx
+    from tdlg.io.pyg import from_pyg, to_pyg
+    from tdlg.io.tables import from_frame, read_edges
     from tdlg.linegraph import LineGraph
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
@@ -54,6 +56,8 @@ __all__ = [
     "TooLargeError",
     "effective_resistances",
     "from_frame",
+    "from_networkx",
+    "from_pyg",
     "load_dataset",
     "load_model",
     "make_tsbm",
@@ -61,6 +65,8 @@ __all__ = [
     "node_scores",
     "read_edges",
     "shuffled_edges",
+    "to_networkx",
+    "to_pyg",
     "write_report",
 ]
 
@@ -87,14 +93,18 @@ _MODULE_OF = {
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",
     "effective_resistances": "embed.resistances",
-    "from_frame": "io",
+    "from_frame": "io.tables",
+    "from_networkx": "io.networkx",
+    "from_pyg": "io.pyg",
     "load_dataset": "datasets.load",
     "load_model": "persist.model",
     "make_tsbm": "simulate",
     "node_embeddings": "embed.nodes",
     "node_scores": "models.reasons",
-    "read_edges": "io",
+    "read_edges": "io.tables",
     "shuffled_edges": "sampling.negatives",
+    "to_networkx": "io.networkx",
+    "to_pyg": "io.pyg",
     "write_report": "report",
 }
 

@@ -30,7 +30,7 @@ from tdlg.tasks import Task, Trial
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Result", "evaluate", "precision_recall_at", "read_results", "summarise"]
+__all__ = ["Result", "class_metrics", "evaluate", "precision_recall_at", "read_results", "summarise"]
 
 Key: TypeAlias = tuple[str, str, str, str, int]
 Scores: TypeAlias = NDArray[np.float64]
@@ -235,7 +235,7 @@ def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int) -> l
     fitted = None if trial.reveals else _Fitted(fresh, trial)
     for name, test in _settings(task, trial).items():
         scores, seconds = _in_time(fresh, trial, test) if fitted is None else fitted.score(trial.edges[test])
-        metrics = _metrics(trial.y[trial.train], trial.y[test], scores)
+        metrics = class_metrics(trial.y, trial.train, test, scores)
         results.append(
             Result(
                 dataset,
@@ -317,11 +317,26 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return value, perf_counter() - start
 
 
-def _metrics(y_train: NDArray[Any], y: NDArray[Any], scores: Scores) -> tuple[float, float, float, float]:
-    """Area under the curve and average precision, means over the classes; precision and recall of alerts of the rarest."""
-    classes, counts = np.unique(y_train, return_counts=True)
+def class_metrics(
+    labels: NDArray[Any], train: NDArray[np.int64], test: NDArray[np.int64], scores: Scores
+) -> tuple[float, float, float, float]:
+    """Area under the curve and average precision, means over the classes; precision and recall of alerts of the rarest.
+
+    Parameters
+    ----------
+    labels
+        Of all edges. The rarest class is that of all of them, of as many the last, so that it is the same in every trial.
+    train
+        Positions of those learnt from, which say what classes there are.
+    test
+        Positions of those to be found.
+    scores
+        One for each of these, high for the second of two classes, or one column a class.
+    """
+    y, classes = labels[test], np.unique(labels[train])
     by_class = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
-    rarest = int(np.argmin(counts))
+    counts = [np.count_nonzero(labels == label) for label in classes]
+    rarest = len(counts) - 1 - int(np.argmin(counts[::-1]))
     alerts = precision_recall_at(y == classes[rarest], by_class[:, rarest], ALERTS)
     first = 1 if scores.ndim == 1 else 0
     pairs = [(y == label, column) for label, column in zip(classes[first:], by_class.T[first:], strict=True)]

@@ -18,9 +18,10 @@ from tdlg.exceptions import ReadError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Source", "csv_source"]
+__all__ = ["Source", "agreed", "csv_source", "typed", "unpacked"]
 
-SEPARATORS = ("\t", ";", "|", ",", "::", " ")  # a comma may be a decimal point, a blank may be inside a date
+SEPARATORS = ("\t", ";", "|", ",", "::", " ")
+SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal point, a blank may be inside a name or a date
 STAND_IN = "\x1f"  # for a separator of several characters: polars and csv take one
 CODE = r"^[+-]?0\d"  # 007 is no number
 NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
@@ -31,8 +32,8 @@ SAMPLE_LINES = 50
 class Source:
     """A table whose columns are read only when it is known which are wanted.
 
-    `read` takes the positions that are wanted and, for text that has no types of its own, those whose
-    types must agree and those to be left as text. `comments` are lines above the table that may be names.
+    `read` takes the positions that are wanted and, for files that have no types of their own, those whose
+    types must agree and those to be left as they are written. `comments` are lines above the table that may be names.
     """
 
     origin: str
@@ -43,11 +44,16 @@ class Source:
     comments: list[list[str]] = field(default_factory=list)
 
 
-def csv_source(path: Path, separator: str | None, header: bool | None, time_format: str | None) -> Source:
-    """Look at the first lines of a csv file for its separator and names; see `tdlg.io.read_edges`."""
+def csv_source(
+    path: Path, separator: str | None, header: bool | None, time_format: str | None, least: int = 3
+) -> Source:
+    """Look at the first lines of a csv file for its separator and names; see `tdlg.io.read_edges`.
+
+    A separator that makes at least so many columns is looked for first.
+    """
     text, comments = _text(path)
     lines = _decoded(text.split(b"\n", SAMPLE_LINES)[:SAMPLE_LINES], path)
-    separator = _found_separator(lines, path) if separator is None else _checked_separator(separator)
+    separator = _found_separator(lines, path, least) if separator is None else _checked_separator(separator)
     if separator == " ":
         text = _single_blanks(text)
     first = _fields(lines[0], separator)
@@ -60,16 +66,17 @@ def csv_source(path: Path, separator: str | None, header: bool | None, time_form
     body = text.partition(b"\n")[2] if has_names else text
     names = first if has_names else [str(k) for k in range(len(first))]
 
-    def read(positions: list[int], alike: set[int], as_text: set[int]) -> dict[int, Any]:
-        columns = _read_columns(body, separator, len(first), positions, path)
-        return _typed_columns(columns, alike, as_text)
+    def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
+        text = _read_columns(body, separator, len(first), positions, path)
+        columns = {k: column if k in as_is else typed(column) for k, column in text.items()}
+        return agreed(columns, alike, text.__getitem__)
 
     return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))
 
 
 def _text(path: Path) -> tuple[bytes, list[str]]:
     """The file's bytes without byte order mark, comments and blank lines; and the comments above the table."""
-    text = _unpacked(path).removeprefix(b"\xef\xbb\xbf")
+    text = unpacked(path).removeprefix(b"\xef\xbb\xbf")
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     start = re.match(rb"(?:[#%].*(?:\n|$)|[ \t]*\n)*", text).end()  # type: ignore[union-attr]
@@ -84,7 +91,8 @@ def _text(path: Path) -> tuple[bytes, list[str]]:
     return text, comments
 
 
-def _unpacked(path: Path) -> bytes:
+def unpacked(path: Path) -> bytes:
+    """The bytes of a file, also of a gzipped one, whatever its name."""
     import gzip
     import zlib
 
@@ -148,11 +156,15 @@ def _possible_names(comments: list[str], separator: str, n_columns: int) -> list
     return found
 
 
-def _found_separator(lines: list[str], path: Path) -> str:
-    """The first that splits all sample lines into as many fields, at least 3; else most lines, at least 2."""
+def _found_separator(lines: list[str], path: Path, least: int) -> str:
+    """The first that splits all sample lines into as many fields, at least so many; else most lines, at least 2."""
     counts = {separator: [len(_fields(line, separator)) for line in lines] for separator in SEPARATORS}
-    for separator, found in counts.items():
-        if min(found) == max(found) >= 3:
+    even = {separator: found[0] for separator, found in counts.items() if min(found) == max(found)}
+    for separator, n_fields in even.items():
+        if n_fields >= least:
+            return separator
+    for separator in SURE_SEPARATORS:
+        if even.get(separator) == 2:
             return separator
     for least in (3, 2):
         for separator, found in counts.items():
@@ -226,15 +238,14 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
     return ReadError(f"{path}: the file cannot be read as csv ({error}). Check its quotes and separator=.")
 
 
-def _typed_columns(columns: dict[int, pl.Series], alike: set[int], as_text: set[int]) -> dict[int, pl.Series]:
-    """Each column by its own values; those alike as text if one of them is, so that no 2 is also a "2"."""
-    typed = {k: text if k in as_text else _typed(text) for k, text in columns.items()}
-    kinds = {"number" if typed[k].dtype.is_numeric() else str(typed[k].dtype) for k in alike}
-    return {**typed, **{k: columns[k] for k in alike}} if len(kinds) > 1 else typed
+def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], Any]) -> dict[int, Any]:
+    """Give those alike as text if they are not of one kind, so that no 2 is also a "2"."""
+    kinds = {"number" if columns[k].dtype.is_numeric() else str(columns[k].dtype) for k in alike}
+    return {**columns, **{k: as_text(k) for k in alike}} if len(kinds) > 1 else columns
 
 
-def _typed(text: pl.Series) -> pl.Series:
-    """Text as integers, floats or booleans where all of it is, else as it is."""
+def typed(text: pl.Series) -> pl.Series:
+    """Give text as integers, floats or booleans where all of it is, else as it is."""
     import polars as pl
 
     if not len(text):

@@ -152,6 +152,8 @@ def _from_polars(series: Any, name: str) -> Column:
     dtype = series.dtype
     if dtype in (pl.String, pl.Categorical, pl.Enum):
         return series.cast(pl.String)
+    if dtype.is_nested() or dtype == pl.Object:
+        _check_single(series.to_list(), name)
     if dtype.is_decimal():
         series = series.cast(pl.Float64)
     elif isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
@@ -163,6 +165,16 @@ def _from_polars(series: Any, name: str) -> Column:
     if dtype == pl.Boolean and not series.null_count():
         return sealed(series.to_numpy())
     return _from_objects(series.to_list())
+
+
+def _check_single(values: list[Any], name: str) -> None:
+    for row, value in enumerate(values):
+        if isinstance(value, dict | list):
+            raise bad_row(
+                f"The '{name}' must hold one value a row. Got {_short(value)} in {{row}}. "
+                f"Give the part of it that is meant a column of its own.",
+                row,
+            )
 
 
 def _from_arrow(values: Any, name: str) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -302,10 +303,19 @@ def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict
         row = int(np.argmax(first != second))
         raise bad_row(
             f"The '{name}' is ambiguous: {text[row]!r} in {{row}} can be day/month or month/day. "
-            f'Pass time_format="%d/%m/%Y" if the day comes first, time_format="%m/%d/%Y" if the month does.',
+            f'Pass time_format="{_format_of(text[row], "dm")}" if the day comes first, '
+            f'time_format="{_format_of(text[row], "md")}" if the month does.',
             row,
         )
     return {"first": "month", "other": "day"} if month_first else {"first": "day", "other": "month"}
+
+
+def _format_of(text: str, order: str) -> str:
+    """How a date with the year last is written, such as %d.%m.%Y %H:%M, given what its two leading numbers are."""
+    found = re.match(YEAR_LAST, text)
+    start = len(text) if found is None or found["zone"] is None else found.start("zone")
+    letters = iter([*order, *"YHMSf"])
+    return re.sub(r"\d+", lambda _: f"%{next(letters)}", text[:start]) + ("%z" if start < len(text) else "")
 
 
 def _number(parts: pl.DataFrame, column: str) -> NDArray[np.int64]:

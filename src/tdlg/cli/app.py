@@ -110,5 +110,5 @@ def _options(
 ) -> None:
     """Machine learning on temporal networks: who met whom and when.
 
-    A table of interactions with a source, a destination and a time, as csv or parquet, is all that is needed.
+    A table of interactions with a source, a destination and a time, as csv, JSON lines or parquet, is all that is needed.
     """

@@ -122,6 +122,8 @@ def _check_classes(known: NDArray[Any], column: str) -> None:
 def _holds(known: NDArray[Any], positive: str, column: str) -> Any:
     """Whether the condition holds for each."""
     sign, text = _parsed(positive)
+    if known.dtype.kind == "O" and all(isinstance(value, bool) for value in known):
+        known = known.astype(bool)  # objects because some are missing
     if known.dtype.kind == "b":
         if text.lower() not in TRUTH or sign not in EQUAL:
             raise ParameterError(

@@ -12,12 +12,17 @@ import typer
 __all__ = ["Columns", "EdgesPath", "Evaluate", "ModelPath", "Output", "Seed", "Top", "example", "with_columns"]
 
 EdgesPath = Annotated[
-    Path, typer.Argument(metavar="EDGES", help="Table of interactions: csv, also gzipped, or parquet; - for stdin.")
+    Path,
+    typer.Argument(
+        metavar="EDGES", help="Table of interactions: csv or JSON lines, also gzipped, or parquet; - for stdin."
+    ),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify or outliers wrote with --save.")]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="File to write: .csv, .tsv or .parquet. Default: stdout."),
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Of all that is drawn at random: the same seed, the same answer.")]
 Top = Annotated[int, typer.Option(min=1, help="How many to give.")]

@@ -48,7 +48,7 @@ def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float
     """Area under the curve, average precision, and precision in the top k for the rarest class."""
     import numpy as np
 
-    from tdlg.evaluate import _metrics, precision_recall_at
+    from tdlg.evaluate import class_metrics, precision_recall_at
 
     asked = trial.edges[test]
     if trial.reveals:
@@ -57,7 +57,7 @@ def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float
     method.embed(seen)
     method.fit(seen)
     scores = method.score(asked)
-    auc, average_precision = _metrics(trial.y[trial.train], trial.y[test], scores)[:2]
+    auc, average_precision = class_metrics(trial.y, trial.train, test, scores)[:2]
     rarest, _, k = _rarest(trial, test)
     place = int(np.flatnonzero(np.unique(trial.y[trial.train]) == rarest)[0])
     of_rarest = scores[:, place] if scores.ndim == 2 else scores if place else -scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "read_pairs", "read_table", "text_columns"]
 
-PARQUET = (".parquet", ".pq")
 STDIN = "-"
+LEAST_OF_PAIRS = 2  # columns
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Table:
     edges
         Its rows as edges.
     frame
-        All its columns: of text as they were written, of parquet with their types.
+        All its columns: of csv as the text that was written, of others with their types.
     names
         The column of each role: src, dst, time, label.
     """
@@ -67,6 +68,7 @@ def read_table(path: Path, columns: Columns, label: str | None = None) -> Table:
     label
         The column of the label, where there is one.
     """
+    from tdlg._columns.roles import named_by_comment, roles
     from tdlg.io import read_edges
 
     with _on_disk(path) as file:
@@ -74,18 +76,17 @@ def read_table(path: Path, columns: Columns, label: str | None = None) -> Table:
         wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
         which = {role: _which(source, text) for role, text in wanted.items()}
         options: dict[str, Any] = {**which, "features": _features(source, columns.features)}
-        if file.suffix.lower() not in PARQUET:
-            options["separator"] = columns.separator
         edges = read_edges(
             file,
             **options,
             bipartite=columns.bipartite,
+            separator=_separator(file, columns),
             time_format=columns.time_format,
             time_unit=columns.time_unit,
         )
     if not len(edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
-    names = _names(source, which)
+    names = roles(named_by_comment(source, list(which.values())), which)
     return Table(edges, _without_numbers(frame, source, names), {role: frame.columns[at] for role, at in names.items()})
 
 
@@ -101,14 +102,14 @@ def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple
     columns
         How to read it.
     """
-    from tdlg.io import _usual_at
+    from tdlg._columns.roles import usual_at
 
     with _on_disk(path) as file:
-        source, frame = _frame(file, columns)
+        source, frame = _frame(file, columns, LEAST_OF_PAIRS)
     at = []
     for place, (role, given) in enumerate((("src", columns.src), ("dst", columns.dst))):
         named = source.names.index(given) if given in source.names else None
-        usual = _usual_at(source.names, role) if source.has_names else []
+        usual = usual_at(source.names, role) if source.has_names else []
         at.append(named if named is not None else usual[0] if usual else place)
     pairs = [
         _as_ids(frame[:, k], ids.dtype.kind == "i", path) for k, ids in zip(at, (edges.src, edges.dst), strict=True)
@@ -141,27 +142,34 @@ def _on_disk(path: Path) -> Iterator[Path]:
         file = Path(folder) / "stdin.csv"
         with file.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
-        with file.open("rb") as written:
-            is_parquet = written.read(4) == b"PAR1"
         try:
-            yield file.rename(file.with_suffix(".parquet")) if is_parquet else file
+            yield file.rename(file.with_suffix(_suffix(file)))
         except ReadError as error:
             raise ReadError(str(error).replace(f"{folder}/", "")) from None
 
 
-def _frame(file: Path, columns: Columns) -> tuple[Source, pl.DataFrame]:
-    """The table and all its columns: text as it is written, blanks around it dropped."""
+def _suffix(file: Path) -> str:
+    """That of the kind of file it is, by how it begins."""
+    from tdlg._columns.files import unpacked
+
+    start = unpacked(file)[:1000].removeprefix(b"\xef\xbb\xbf")
+    return ".parquet" if start[:4] == b"PAR1" else ".jsonl" if re.match(rb"\s*(\{|\[\s*\{)", start) else ".csv"
+
+
+def _separator(file: Path, columns: Columns) -> str | None:
+    """That of a csv file; an option that two files share may be meant for the other."""
+    from tdlg._columns.paths import is_csv
+
+    return columns.separator if is_csv(file) else None
+
+
+def _frame(file: Path, columns: Columns, least: int = 3) -> tuple[Source, pl.DataFrame]:
+    """The table and all its columns as they are written, but for blanks around text of csv."""
     import polars as pl
 
-    from tdlg._columns.files import csv_source
-    from tdlg._columns.frames import parquet_source
-    from tdlg.io import _check_path
+    from tdlg._columns.paths import file_source
 
-    _check_path(file)
-    if file.suffix.lower() in PARQUET:
-        source = parquet_source(file)
-    else:
-        source = csv_source(file, columns.separator, None, columns.time_format)
+    source = file_source(file, _separator(file, columns), None, columns.time_format, least)
     every = list(range(len(source.names)))
     read = source.read(every, set(), set(every))
     names = [
@@ -182,13 +190,6 @@ def _features(source: Source, text: str | None) -> list[str | int | None] | None
         return None
     listed = [text] if text in source.names else [name.strip() for name in text.split(",") if name.strip()]
     return [_which(source, name) for name in listed]
-
-
-def _names(source: Source, which: dict[str, str | int | None]) -> dict[str, int]:
-    """The position of the column of each role."""
-    from tdlg.io import _named_by_comment, _roles
-
-    return _roles(_named_by_comment(source, list(which.values())), which)
 
 
 def _without_numbers(frame: pl.DataFrame, source: Source, at: dict[str, int]) -> pl.DataFrame:

@@ -23,6 +23,7 @@ __all__ = ["check_folder", "check_output", "give", "replacing", "rounded"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PARQUET = (".parquet", ".pq")
+JSON_LINES = (".jsonl", ".ndjson")
 STDOUT = "-"
 DIGITS = 6
 BLOCK = 100_000  # rows that are turned into text in one go
@@ -32,8 +33,8 @@ def check_output(path: Path | None) -> None:
     """Refuse, before any work is done, a file that could not be written."""
     if path is None or str(path) == STDOUT:
         return
-    if _kind(path) not in (*SEPARATORS, *PARQUET) and not _is_special(path):
-        raise ParameterError(f"{path}: the file must end in .csv, .csv.gz, .tsv or .parquet.")
+    if _kind(path) not in (*SEPARATORS, *PARQUET, *JSON_LINES) and not _is_special(path):
+        raise ParameterError(f"{path}: the file must end in .csv, .tsv or .jsonl, also with .gz, or in .parquet.")
     check_folder(path)
 
 
@@ -69,13 +70,13 @@ def give(
     shown
         On a terminal, only these columns.
     """
-    frame = _plain(frame)
     if output is not None and str(output) != STDOUT:
         _write(frame, output)
         note(f"wrote {count(len(frame), 'row')} to {output}")
     elif not is_terminal(sys.stdout):
-        _write_text(frame, sys.stdout.buffer, ",")
+        _write_text(frame, sys.stdout.buffer, ".csv")
     else:
+        frame = _without_objects(frame)
         ordered = frame if first is None else frame.sort(first, descending=True, nulls_last=True)
         show(ordered if shown is None else ordered.select(shown), rows)
         if len(frame) > rows:
@@ -120,44 +121,61 @@ def rounded(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(cs.by_dtype(pl.Float64).round_sig_figs(DIGITS))
 
 
-def _plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """Ids of mixed kinds as text: no file holds objects."""
+def _without_objects(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ids and values of mixed kinds as text: no file but of json holds objects."""
     import polars as pl
 
-    mixed = [name for name, dtype in frame.schema.items() if dtype == pl.Object]
-    texts = [pl.Series(name, [None if value is None else str(value) for value in frame[name]]) for name in mixed]
-    return frame.with_columns(texts) if mixed else frame
+    return _as_text(frame, [name for name, dtype in frame.schema.items() if dtype == pl.Object])
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
-    """Lists and the like as json: csv has no other way."""
+    """Lists and the like as json too: csv has no other way."""
     import polars as pl
 
-    nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
-    texts = [
-        pl.Series(name, [None if value is None else json.dumps(value, default=str) for value in frame[name].to_list()])
-        for name in nested
-    ]
-    return frame.with_columns(texts) if nested else frame
+    return _as_text(frame, [name for name, dtype in frame.schema.items() if dtype == pl.Object or dtype.is_nested()])
+
+
+def _as_text(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    import polars as pl
+
+    def text(value: Any) -> str | None:
+        is_json = isinstance(value, dict | list | bool)
+        return None if value is None else json.dumps(value, default=str) if is_json else str(value)
+
+    return frame.with_columns(pl.Series(name, map(text, frame[name].to_list()), dtype=pl.String) for name in names)
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    with replacing(path) as new:
-        kind = _kind(path)
+    kind = _kind(path)
+    with replacing(path) as new, new.open("wb") as file:
         if kind in PARQUET:
-            with new.open("wb") as file:
-                frame.write_parquet(file)
-            return
-        with new.open("wb") as file:
-            if path.suffix.lower() != ".gz":
-                _write_text(frame, file, SEPARATORS.get(kind, ","))
-                return
+            _without_objects(frame).write_parquet(file)
+        elif path.suffix.lower() == ".gz":
             with gzip.open(file, "wb") as packed:
-                _write_text(frame, packed, SEPARATORS.get(kind, ","))
+                _write_text(frame, packed, kind)
+        else:
+            _write_text(frame, file, kind)
 
 
-def _write_text(frame: pl.DataFrame, file: Any, separator: str) -> None:
+def _write_text(frame: pl.DataFrame, file: Any, kind: str) -> None:
     for start in range(0, max(len(frame), 1), BLOCK):
-        block = _flat(frame[start : start + BLOCK])
-        file.write(block.write_csv(separator=separator, include_header=start == 0).encode())
+        block = frame[start : start + BLOCK]
+        if kind in JSON_LINES:
+            text = _json_lines(block)
+        else:
+            text = _flat(block).write_csv(separator=SEPARATORS.get(kind, ","), include_header=start == 0)
+        file.write(text.encode())
     file.flush()
+
+
+def _json_lines(frame: pl.DataFrame) -> str:
+    """An object a line: dates as ISO has them, what is no number as null."""
+    import polars as pl
+    import polars.selectors as cs
+
+    frame = frame.with_columns(cs.temporal().dt.to_string("iso:strict"))
+    if pl.Object not in frame.dtypes and pl.Binary not in frame.dtypes:
+        return frame.write_ndjson()
+    finite = [pl.when(pl.col(name).is_finite()).then(name) for name in frame.select(cs.float()).columns]
+    rows = frame.with_columns(finite).iter_rows(named=True)
+    return "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=str) + "\n" for row in rows)

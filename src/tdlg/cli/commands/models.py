@@ -96,10 +96,7 @@ def explain(
     output: Output = None,
     columns: Columns,
 ) -> None:
-    """Tell why a saved model says what it says of one row: the interactions or facts that moved it most.
-
-    A row that is new to the model is judged by itself here, without the other new rows of the table.
-    """
+    """Tell why a saved model says what it says of one row: the interactions or facts that moved it most."""
     check_output(output)
     fitted = _load(model)
     if not hasattr(fitted, "explain"):
@@ -108,9 +105,9 @@ def explain(
     if row > len(table.edges):
         raise ParameterError(f"There is no row {row:,}: the table has {len(table.edges):,}.")
     with working("looking for reasons"):
-        told = answers(fitted, table.edges[row - 1 : row])
-        reasons = fitted.explain(table.edges[row - 1 : row], top=top)
-    note(f"row {row:,}: " + ", ".join(f"{name} = {next(iter(values))}" for name, values in told.items()))
+        told = answers(fitted, table.edges)
+        reasons = fitted.explain(table.edges, top=top, rows=row - 1)
+    note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in told.items()))
     shown = SHOWN_OF_REASONS if "reason" in reasons.columns else None
     give(rounded(reasons.drop("edge")), output, rows=len(reasons), shown=shown)
 

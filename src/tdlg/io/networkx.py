@@ -1,0 +1,218 @@
+"""networkx graphs, both ways: an edge of theirs with a time is an edge of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tdlg._columns.take import row_name
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ReadError
+
+__all__ = ["from_networkx", "to_networkx"]
+
+SIDES = ("src", "dst")
+
+
+class _Edge(NamedTuple):
+    src: Any
+    dst: Any
+    key: Any
+    attributes: dict[Any, Any]
+
+
+def from_networkx(
+    graph: Any,
+    *,
+    time: str = "time",
+    label: str | None = None,
+    weight: str | None = None,
+    features: str | Iterable[str] | None = None,
+    bipartite: bool = False,
+) -> TemporalEdges:
+    """Take temporal edges from a networkx graph: Graph, DiGraph, MultiGraph or MultiDiGraph.
+
+    Nodes without edges are left out.
+
+    Parameters
+    ----------
+    graph
+        The graph; its nodes are the ids. An undirected edge is taken once, from the end that was added first.
+    time
+        The attribute that has the time of an edge; every edge needs it.
+    label, weight
+        Attributes of the label and the weight; none if not given. An edge without that of the label has none known.
+    features
+        Attributes of the features, or one of them. An edge without it has a missing value.
+    bipartite
+        Whether the ids of `src` and of `dst` are of two kinds, see `TemporalEdges`. Nodes such as `to_networkx` makes of
+        them, ("src", 1) and ("dst", 1), become 1 and 1. The edges of an undirected graph then go from the nodes whose
+        attribute "bipartite" is 0 to those where it is 1, as networkx has it.
+
+    Returns
+    -------
+    TemporalEdges
+        In the order of the graph's edges; if their keys are different integers, as `to_networkx` makes them, in the
+        order of the keys.
+
+    Raises
+    ------
+    ReadError
+        If it is no graph, or an edge has no time or no weight; the message names the edge.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> graph = nx.MultiDiGraph()
+    >>> _ = graph.add_edge("ann", "bob", sent="2020-01-31", fraud=0), graph.add_edge("ann", "bob", sent="2020-02-01")
+    >>> from_networkx(graph, time="sent", label="fraud")
+    TemporalEdges(2 edges, 2 nodes, 2020-01-31 to 2020-02-01, label: 1 value (1 unknown))
+    """
+    edges = _ordered(_edges_of(graph, bipartite))
+    names = [features] if isinstance(features, str) else list(features or [])
+    columns = {
+        "time": _column(edges, "time", time, required=True),
+        "label": None if label is None else _column(edges, "label", label),
+        "weight": None if weight is None else _column(edges, "weight", weight, required=True),
+        "features": {str(name): _column(edges, "features", name) for name in names},
+    }
+    src, dst = _ids(edges, bipartite)
+    try:
+        return TemporalEdges(src, dst, **columns, bipartite=bipartite)
+    except EdgesError as error:
+        message = str(error)
+        if error.row is not None:
+            message = message.replace(row_name(error.row), _name(edges[error.row]))
+        raise ReadError(f"The graph: {message}") from None
+
+
+def to_networkx(edges: TemporalEdges) -> Any:
+    """Give temporal edges as a networkx MultiDiGraph.
+
+    Its nodes are the ids. The key of an edge is its position in `edges`, its attributes are "time", "label", "weight" and
+    the features by their names, as far as there are any: times as numbers or numpy's datetime64, features of strings as
+    these strings, and what is missing as NaN or None.
+
+    If `edges.bipartite`, the user 1 and the item 1 are two nodes, ("src", 1) and ("dst", 1), with the attribute
+    "bipartite" 0 or 1 as in networkx; this is so whether or not ids are on both sides.
+
+    Parameters
+    ----------
+    edges
+        The edges. Of a slice, nodes without an edge in it are left out.
+
+    Returns
+    -------
+    networkx.MultiDiGraph
+        `from_networkx` makes the same edges of it.
+
+    Examples
+    --------
+    >>> graph = to_networkx(TemporalEdges(["ann", "bob"], ["bob", "ann"], [1, 5], label=[0, 1]))
+    >>> graph.edges["bob", "ann", 1]
+    {'time': 5, 'label': 1}
+    """
+    try:
+        import networkx as nx
+    except ImportError:
+        raise ImportError('A graph of networkx needs networkx: pip install "tdlg[networkx]".') from None
+    graph = nx.MultiDiGraph()
+    src, dst = edges.src.tolist(), edges.dst.tolist()
+    if edges.bipartite:
+        src, dst = ([(side, value) for value in ids] for side, ids in zip(SIDES, (src, dst), strict=True))
+        graph.add_nodes_from(src, bipartite=0)
+        graph.add_nodes_from(dst, bipartite=1)
+    columns = _attributes(edges)
+    rows = zip(src, dst, *columns.values(), strict=True)
+    graph.add_edges_from((u, v, key, dict(zip(columns, row, strict=True))) for key, (u, v, *row) in enumerate(rows))
+    return graph
+
+
+# ---- from a graph
+
+
+def _edges_of(graph: Any, bipartite: bool) -> list[_Edge]:
+    if not hasattr(graph, "is_multigraph"):
+        raise ReadError(
+            f"The 'graph' must be a graph of networkx. Got {type(graph).__name__} instead. "
+            f"Use from_frame for a dataframe, TemporalEdges(src, dst, time) for arrays and lists."
+        )
+    if graph.is_multigraph():
+        edges = [_Edge(*edge) for edge in graph.edges(keys=True, data=True)]
+    else:
+        edges = [_Edge(u, v, None, attributes) for u, v, attributes in graph.edges(data=True)]
+    return edges if graph.is_directed() or not bipartite else [_from_side_0(edge, graph) for edge in edges]
+
+
+def _from_side_0(edge: _Edge, graph: Any) -> _Edge:
+    sides = tuple(graph.nodes[node].get("bipartite") for node in edge[:2])
+    if sides == (1, 0):
+        return edge._replace(src=edge.dst, dst=edge.src)
+    if sides != (0, 1):
+        raise ReadError(
+            f"The graph: it has no directions, and {_name(edge)} is between nodes whose attribute 'bipartite' is "
+            f"{sides[0]} and {sides[1]}. Set it to 0 for sources and to 1 for destinations, or pass a directed graph."
+        )
+    return edge
+
+
+def _ordered(edges: list[_Edge]) -> list[_Edge]:
+    keys = [edge.key for edge in edges]
+    if all(type(key) is int for key in keys) and len(set(keys)) == len(keys):
+        return sorted(edges, key=lambda edge: edge.key)
+    return edges
+
+
+def _ids(edges: list[_Edge], bipartite: bool) -> tuple[list[Any], list[Any]]:
+    src, dst = [edge.src for edge in edges], [edge.dst for edge in edges]
+    if bipartite and all(_is_of(side, node) for side, ids in zip(SIDES, (src, dst), strict=True) for node in ids):
+        return [node[1] for node in src], [node[1] for node in dst]
+    return src, dst
+
+
+def _is_of(side: str, node: Any) -> bool:
+    return isinstance(node, tuple) and len(node) == 2 and node[0] == side
+
+
+def _column(edges: list[_Edge], role: str, name: Any, required: bool = False) -> list[Any]:
+    """The attribute of each edge, None where it has none."""
+    without = next((edge for edge in edges if name not in edge.attributes), None)
+    if without is not None and (required or not any(name in edge.attributes for edge in edges)):
+        present = list(dict.fromkeys(found for edge in edges for found in edge.attributes))
+        raise ReadError(
+            f"The graph: {_name(without)} has no attribute {name!r} for '{role}'. The attributes of edges are {present}. "
+            f"Pass {role}= with one of them, or give every edge this one."
+        )
+    return [edge.attributes.get(name) for edge in edges]
+
+
+def _name(edge: _Edge) -> str:
+    key = () if edge.key is None else (edge.key,)
+    return f"the edge {(edge.src, edge.dst, *key)}"
+
+
+# ---- to a graph
+
+
+def _attributes(edges: TemporalEdges) -> dict[str, list[Any]]:
+    columns = {"time": edges.time.tolist() if edges.time_unit is None else list(edges.time)}
+    for name, column in (("label", edges.label), ("weight", edges.weight)):
+        if column is not None:
+            columns[name] = column.tolist()
+    taken = sorted(columns.keys() & set(edges.feature_names))
+    if taken:
+        raise EdgesError(
+            f"The features {taken} have names that an edge of the graph needs for its own {' and '.join(taken)}. "
+            f"Make the edges with other names of features."
+        )
+    for k, name in enumerate(edges.feature_names):
+        columns[name] = _feature(edges, k, name)
+    return columns
+
+
+def _feature(edges: TemporalEdges, k: int, name: str) -> list[Any]:
+    values = np.asarray(edges.features)[:, k].tolist()
+    words = edges.feature_categories.get(name)
+    return values if words is None else [None if code != code else words[int(code)] for code in values]

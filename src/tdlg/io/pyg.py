@@ -1,0 +1,169 @@
+"""TemporalData of PyTorch Geometric, both ways. Only `to_pyg` loads torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg._columns.times import UNITS, as_times, from_numbers
+from tdlg._columns.values import known
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ReadError
+
+__all__ = ["from_pyg", "to_pyg"]
+
+
+def from_pyg(
+    data: Any,
+    *,
+    label: str | None = "y",
+    weight: str | None = None,
+    features: str | None = "msg",
+    bipartite: bool = False,
+    time_unit: str | None = None,
+) -> TemporalEdges:
+    """Take temporal edges from a `TemporalData` of PyTorch Geometric: its src, dst and t, and what else it holds.
+
+    Parameters
+    ----------
+    data
+        The events, tensors on any device.
+    label
+        Which of its tensors has the labels; none if it is None, or "y" and there is no "y".
+    weight
+        Which has the weights; none if not given.
+    features
+        Which has the features, a row an event; none if it is None, or "msg" and there is no "msg".
+    bipartite
+        Whether the ids of `src` and of `dst` are of two kinds, see `TemporalEdges`. PyTorch Geometric's own data sets count
+        the destinations on from the sources, and need it not.
+    time_unit
+        Unit of times since 1970 ("s", "ms", "us" or "ns"), to make datetimes of them.
+
+    Returns
+    -------
+    TemporalEdges
+        In the order of the events.
+
+    Raises
+    ------
+    ReadError
+        If it has no src, dst or t, not what is named, or an event is no edge.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> data = SimpleNamespace(src=[0, 1], dst=[2, 2], t=[10, 20], y=[0, 1])  # or TemporalData(...)
+    >>> from_pyg(data)
+    TemporalEdges(2 edges, 3 nodes, time 10 to 20, label: 2 values)
+    """
+    if time_unit is not None and time_unit not in UNITS:
+        raise ReadError(f"The 'time_unit' must be one of {UNITS}. Got {time_unit!r} instead.")
+    src, dst, ticks = _columns(data)
+    matrix = _named(data, "features", features, usual="msg")
+    try:
+        return TemporalEdges(
+            src,
+            dst,
+            ticks if time_unit is None else from_numbers(as_times(ticks)[0], time_unit),
+            label=_named(data, "label", label, usual="y"),
+            weight=_named(data, "weight", weight),
+            features=matrix if matrix is not None and matrix.size else None,
+            bipartite=bipartite,
+        )
+    except EdgesError as error:
+        raise ReadError(f"The data: {error}") from None
+
+
+def to_pyg(edges: TemporalEdges) -> Any:
+    """Give temporal edges as a `TemporalData` of PyTorch Geometric, in the order of time, which its tools rely on.
+
+    - `src` and `dst` are positions in `edges.node_ids`, which is the way back to your ids: `edges.node_ids[data.src]`. If
+      `edges.bipartite`, those of `dst` follow those of `src`.
+    - `t` is int64 where times are integers or datetimes, of which it has the `edges.ticks`, counted in `edges.time_unit`
+      from 1970. Times with decimals stay float64, unrounded; what needs integers, such as `TGNMemory`, needs them scaled
+      before.
+    - `msg` has the features as float32, `weight` the weights, where there are any.
+    - `y` has the labels, if any; of strings the positions in `numpy.unique(edges.label[edges.labelled])`. They are int64, or
+      float32 where they are floats or some are unknown, which is NaN.
+    - `row` has the positions in `edges`, for the way back of an answer.
+
+    Parameters
+    ----------
+    edges
+        The edges.
+
+    Returns
+    -------
+    torch_geometric.data.TemporalData
+        With tensors of its own memory. It needs PyTorch Geometric: `pip install "tdlg[pyg]"`.
+    """
+    try:
+        import torch
+        from torch_geometric.data import TemporalData
+    except ImportError:
+        raise ImportError('TemporalData needs PyTorch Geometric: pip install "tdlg[pyg]".') from None
+    columns = {
+        "src": edges.src_code.astype(np.int64),
+        "dst": edges.dst_code.astype(np.int64),
+        "t": edges.ticks,
+        "msg": None if edges.features is None else edges.features.astype(np.float32),
+        "weight": None if edges.weight is None else edges.weight.astype(np.float32),
+        "y": None if edges.label is None else _classes(edges.label),
+        "row": np.arange(len(edges)),
+    }
+    order = np.argsort(edges.ticks, kind="stable")
+    return TemporalData(**{name: torch.from_numpy(c[order]) for name, c in columns.items() if c is not None})
+
+
+# ---- from tensors
+
+
+def _columns(data: Any) -> list[NDArray[Any]]:
+    held = [_tensor(data, name) for name in ("src", "dst", "t")]
+    found = [array for array in held if array is not None]
+    if len(found) < len(held):
+        raise ReadError(
+            f"The 'data' must be a TemporalData of PyTorch Geometric, with src, dst and t. "
+            f"Got {type(data).__name__} with {_keys(data)} instead. Make one, or use TemporalEdges(src, dst, time)."
+        )
+    return found
+
+
+def _named(data: Any, role: str, name: str | None, usual: str | None = None) -> NDArray[Any] | None:
+    """The tensor that is asked for, None if there is none; only the usual one may be missing."""
+    array = None if name is None else _tensor(data, name)
+    if array is None and name is not None and name != usual:
+        raise ReadError(
+            f"The data has no {name!r} for '{role}'. It has {_keys(data)}. Pass one of these, or {role}=None."
+        )
+    return array
+
+
+def _tensor(data: Any, name: str) -> NDArray[Any] | None:
+    """The tensor as an array; a matrix of one column, as some data sets have it, as that column."""
+    values = getattr(data, name, None)
+    if values is None:
+        return None
+    array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _keys(data: Any) -> list[str]:
+    return sorted(data.keys()) if hasattr(data, "keys") else sorted(getattr(data, "__dict__", {}))
+
+
+# ---- to tensors
+
+
+def _classes(label: NDArray[Any]) -> NDArray[Any]:
+    """Labels as numbers that torch holds: NaN where unknown, integers if none is."""
+    is_known, numbers = known(label), label
+    if label.dtype == object:
+        numbers = np.zeros(len(label), np.int64)
+        numbers[is_known] = np.unique(label[is_known], return_inverse=True)[1]
+    if label.dtype.kind == "f" or not is_known.all():
+        return np.where(is_known, numbers, np.nan).astype(np.float32)
+    return numbers.astype(np.int64)

@@ -1,0 +1,131 @@
+"""The pages of docs/: they build without a warning, every public name is told, and no link leads nowhere."""
+
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import tdlg
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built pages; for tests marked `needs("mkdocs")`."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    run = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return folder
+
+
+class Page(HTMLParser):
+    """The ids of a page, the addresses that it links to, and those that a browser loads with it."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.ids, self.links, self.loaded = set(), [], []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.ids |= {values[name] for name in ("id", "name") if values.get(name)}
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        if tag in ("img", "script", "iframe") and values.get("src"):
+            self.loaded.append(values["src"])
+        if tag == "link" and values.get("rel") in ("stylesheet", "icon"):
+            self.loaded.append(values["href"])
+
+
+def pages_of(folder):
+    """Every page but 404.html, whose addresses are those of a server."""
+    return {path: Page(path) for path in sorted(folder.rglob("*.html")) if path.name != "404.html"}
+
+
+def dead_links(folder):
+    """Addresses inside the pages that lead to no file, or to no place in a page."""
+    pages, dead = pages_of(folder), []
+    for path, page in pages.items():
+        for address in page.links + page.loaded:
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            known = pages[target].ids if target in pages else {parts.fragment}
+            if not target.is_file() or (parts.fragment and unquote(parts.fragment) not in known):
+                dead.append(f"{path.name}: {address}")
+    return dead
+
+
+def nav_pages(nav):
+    """The pages that a nav lists, whatever the depth."""
+    for entry in nav:
+        for value in entry.values():
+            yield from nav_pages(value) if isinstance(value, list) else [value]
+
+
+def test_the_checker_finds_dead_links(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "index.html").write_text(
+        '<h1 id="here">x</h1><a href="../page.html#there">x</a><a href="#gone">x</a>'
+    )
+    good = '<a href="sub/#here">x</a><a href="https://example.org/x">x</a><a name="there">x</a><a href="#there">x</a>'
+    (tmp_path / "page.html").write_text(
+        f'{good}<a href="sub/#nowhere">x</a><img src="no.png"><script src="no.js"></script>'
+    )
+    assert dead_links(tmp_path) == [
+        "page.html: sub/#nowhere",
+        "page.html: no.png",
+        "page.html: no.js",
+        "index.html: #gone",
+    ]
+
+
+@pytest.mark.needs("mkdocs")
+def test_every_page_of_the_nav_is_there(site):
+    from mkdocs.config import load_config
+
+    names = list(nav_pages(load_config(str(ROOT / "mkdocs.yml"))["nav"]))
+    assert {"index.md", "quickstart.md", "api.md", "benchmarks.md"} <= set(names)
+    assert {name.replace(".md", ".html") for name in names} == {path.name for path in pages_of(site)}
+
+
+@pytest.mark.needs("mkdocs")
+def test_every_public_name_is_in_the_api(site):
+    told = Page(site / "api.html").ids
+    assert [name for name in tdlg.__all__ if f"tdlg.{name}" not in told] == []
+
+
+@pytest.mark.needs("mkdocs")
+def test_no_link_or_image_is_dead(site):
+    assert dead_links(site) == []
+
+
+@pytest.mark.needs("mkdocs")
+def test_pages_load_nothing_from_elsewhere(site):
+    loaded = {address for page in pages_of(site).values() for address in page.loaded}
+    assert len(loaded) > 5
+    assert [address for address in loaded if urlsplit(address).netloc] == []
+
+
+@pytest.mark.needs("mkdocs", "chromium")
+def test_search_works_from_disk(site, chromium, tmp_path):
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=20000",
+        f"--user-data-dir={tmp_path}",
+    ]
+    address = (site / "index.html").as_uri() + "?q=bandwidth"
+    run = subprocess.run([chromium, *options, "--dump-dom", address], capture_output=True, text=True, timeout=120)
+    assert "decay-and-bandwidth.html?h=bandwidth" in run.stdout
