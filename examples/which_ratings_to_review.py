@@ -1,0 +1,77 @@
+"""Which ratings should a trading site look at, when its desk has time for ten a week?
+
+On Bitcoin OTC, traders rate each other after a deal. That a deal took place is known at once; whether the other is then
+distrusted is what the desk would like to know beforehand. Each rating is judged with what strictly earlier ones said.
+"""
+
+import sys
+
+import numpy as np
+
+from tdlg import PropagationClassifier, ReadError, TemporalEdges, load_dataset
+from tdlg.methods import make_method
+
+START = np.datetime64("2013-07-01T00:00:00")  # learnt from what came before, judged on what came since
+BUDGET = 10  # ratings a week
+
+
+def load_ratings() -> TemporalEdges:
+    """The ratings in the order of time, with dates and with labels in words."""
+    ratings = load_dataset("bitcoinotc")
+    trusted = np.where(ratings.label == 1, "trust", "distrust")
+    dated = TemporalEdges(ratings.src, ratings.dst, ratings.time.astype("datetime64[s]"), label=trusted)
+    return dated[np.argsort(dated.time, kind="stable")]
+
+
+def top_of_each_week(risk: np.ndarray, week: np.ndarray) -> np.ndarray:
+    """Positions of the ratings to review: week by week, the riskiest first."""
+    order = np.lexsort((-risk, week))
+    rank = np.arange(len(order)) - np.searchsorted(week[order], week[order])
+    return order[rank < BUDGET]
+
+
+def main() -> None:
+    ratings = load_ratings()
+    past, new = ratings[ratings.time < START], ratings[ratings.time >= START]
+    week = (new.time - START) // np.timedelta64(7, "D")
+    is_distrust = new.label == "distrust"
+
+    model = PropagationClassifier(setting="stream", random_state=0).fit(past)
+    distrust = list(model.classes_).index("distrust")
+    risk = model.predict_proba(new)[:, distrust]  # a label in `new` counts for strictly later ratings only
+
+    rates = make_method("label-rates", stream=True, random_state=0)
+    rates.fit(past)
+    alerts = top_of_each_week(risk, week)
+    by_rates = top_of_each_week(-rates.score(new), week)  # its scores are high for the second class, trust
+
+    weeks, per_week = np.unique(week, return_counts=True)
+    bad_per_week = np.array([is_distrust[week == number].sum() for number in weeks])
+    by_chance = (np.minimum(BUDGET, per_week) * bad_per_week / per_week).sum()
+    best = np.minimum(BUDGET, bad_per_week).sum()
+
+    print(f"Learnt from {len(past):,} ratings before {START.astype('datetime64[D]')}; {len(new):,} came in the")
+    print(f"{len(weeks)} weeks since, {is_distrust.sum():,} of them distrust. {BUDGET} a week are looked at.\n")
+    print(f"{'':24}looked at  distrust among them")
+    for name, found in (
+        ("this package", is_distrust[alerts].sum()),
+        ("label rates by trader", is_distrust[by_rates].sum()),
+        ("drawn at random", by_chance),
+        ("knowing the answer", best),
+    ):
+        print(f"{name:24}{len(alerts):9,}  {found:6,.0f}  {found / len(alerts):4.0%}")
+
+    print("\nThe first three to look at:")
+    reasons = model.explain(new, top=2, rows=alerts[:3], label="distrust")
+    for i in alerts[:3]:
+        print(f"{new.time[i]}  {new.src[i]} rates {new.dst[i]}: {risk[i]:.0%} distrust; it was {new.label[i]}")
+        for reason, effect in reasons.filter(reasons["edge"] == i)["reason", "effect"].iter_rows():
+            print(f"  {'for' if effect > 0 else 'against'}: {reason}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ReadError as error:  # the data cannot be had: the message says what to put where
+        print(error, file=sys.stderr)
+        sys.exit(77)

@@ -1,0 +1,82 @@
+"""Each script in examples/ runs, says what examples/README.md shows, and says what to do where there are no data."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+ON_DATA = ["which_ratings_to_review.py", "where_will_they_post_next.py", "does_the_network_help_my_model.py"]
+ON_NONE = ["operator_demo.py"]
+FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?%?")
+NO_DATA = 77
+
+
+def run(name, **variables):
+    command = [sys.executable, "-W", "error", EXAMPLES / name]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **variables})
+
+
+def shown():
+    """What the page says that each script prints."""
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"```console\n\$ python examples/(\S+)\n(.*?)```", page, re.DOTALL))
+
+
+def answer(text):
+    """The first two paragraphs, in words and figures; what is told of single edges after that is not compared."""
+    paragraphs = " ".join(" ".join(text.strip().split("\n\n")[:2]).split())
+    return FIGURE.sub("#", paragraphs).split(), [value(found) for found in FIGURE.findall(paragraphs)]
+
+
+def value(figure):
+    number = float(figure.rstrip("%").replace(",", ""))
+    return number / 100 if figure.endswith("%") else number
+
+
+def check_answer(text, text_shown):
+    (words, figures), (words_shown, figures_shown) = answer(text), answer(text_shown)
+    assert words == words_shown
+    assert figures == pytest.approx(figures_shown, rel=0.05, abs=0.015)
+
+
+def test_the_page_shows_every_script():
+    assert sorted(shown()) == sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ON_DATA + ON_NONE)
+
+
+@pytest.mark.needs("data")
+@pytest.mark.parametrize("name", ON_DATA)
+def test_the_answer_is_the_one_shown(name, data_dir):
+    done = run(name, TDLG_DATA=str(data_dir))
+    assert (done.returncode, done.stderr) == (0, "")
+    check_answer(done.stdout, shown()[name])
+
+
+@pytest.mark.parametrize("name", ON_DATA)
+def test_without_data_it_says_what_to_do(name, tmp_path):
+    unreachable = "http://127.0.0.1:9"
+    done = run(
+        name,
+        TDLG_DATA="",
+        HOME=str(tmp_path),
+        XDG_CACHE_HOME=str(tmp_path),
+        https_proxy=unreachable,
+        HTTPS_PROXY=unreachable,
+        no_proxy="",
+        NO_PROXY="",
+    )
+    assert (done.returncode, done.stdout) == (NO_DATA, "")
+    assert re.search(r"^The data set '.*' is not on this machine.* put the file .* into the folder .*tdlg", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ON_NONE)
+def test_a_script_that_needs_no_data(name):
+    done = run(name)
+    assert (done.returncode, done.stderr) == (0, "")
+    error = re.search(r"largest error .*: (\S+) of a row sum", done.stdout)
+    assert float(error[1]) < 1e-9
+    check_answer(done.stdout, shown()[name])
