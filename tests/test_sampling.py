@@ -141,10 +141,20 @@ class TestCandidatePairs:
         assert found[0] == ("z", "hub")  # who acted last, whom it met last
         assert ("hub", "hub") not in found
 
-    def test_only_former_destinations(self):
-        found = pairs(network())
-        assert {dst for _, dst in found} <= set(network().dst.tolist())
-        assert {src for src, _ in found} <= set(network().src.tolist())
+    def test_whom_they_heard_from(self, monkeypatch):
+        monkeypatch.setattr(candidates, "POPULAR", 0)
+        monkeypatch.setattr(candidates, "TWO_STEPS", 0)
+        edges = TemporalEdges(["a", "new", "b", "d"], ["b", "a", "a", "b"], [1, 2, 3, 4])
+        assert pairs(edges) == [("d", "b"), ("b", "a"), ("b", "d"), ("new", "a"), ("a", "b"), ("a", "new")]
+        monkeypatch.setattr(candidates, "HEARD", 0)
+        assert pairs(edges) == [("d", "b"), ("b", "a"), ("new", "a"), ("a", "b")]
+
+    def test_only_former_destinations_or_whom_they_heard_from(self):
+        edges = TemporalEdges(np.arange(200) % 40, np.arange(200) * 7 % 30, range(200))
+        found, met = pairs(edges), set(zip(edges.src.tolist(), edges.dst.tolist(), strict=True))
+        assert {(dst, src) for src, dst in found if dst >= 30} <= met
+        assert any(dst >= 30 for _, dst in found)
+        assert {src for src, _ in found} <= set(edges.src.tolist())
 
     @pytest.mark.parametrize("bipartite", [False, True])
     def test_where_sources_are_no_destinations_another_step_is_taken(self, bipartite, monkeypatch):
@@ -155,14 +165,14 @@ class TestCandidatePairs:
 
     def test_self_loops_only_where_seen(self):
         found = pairs(TemporalEdges(["a", "b"], ["a", "a"], [1, 2]))
-        assert set(found) == {("a", "a"), ("b", "a")}
+        assert set(found) == {("a", "a"), ("b", "a"), ("a", "b")}
 
     def test_caps(self, monkeypatch):
         edges = network(20_000, 3000)
         found = pairs(edges)
         sources, counts = np.unique([src for src, _ in found], return_counts=True)
         assert len(sources) == candidates.MOST_SOURCES
-        assert counts.max() <= candidates.SEEN + candidates.TWO_STEPS + candidates.POPULAR
+        assert counts.max() <= candidates.SEEN + candidates.HEARD + candidates.TWO_STEPS + candidates.POPULAR
         assert len(set(found)) == len(found)
         last = {edges.src[k] for k in np.argsort(edges.time)[-500:]}
         assert last <= set(sources.tolist())

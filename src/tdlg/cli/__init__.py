@@ -3,6 +3,8 @@
 Where stdout carries a table, words for people go to stderr. Nothing heavy is imported before a command needs it.
 """
 
+import os
+
 from tdlg.cli.app import app
 from tdlg.cli.commands import models, network, study, tables
 
@@ -14,4 +16,5 @@ for module in (tables, models, network, study):
 
 def main() -> None:
     """Run the command line."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # boosting's threads must not spin where cores are busy
     app(prog_name="tdlg")

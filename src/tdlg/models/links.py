@@ -155,8 +155,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         candidates
             The edges to choose from: pairs, as a 2-D array, a list or a dataframe with the columns src and dst, or
             `TemporalEdges`, which have times of their own. When not given, for each of the 1,000 sources that acted last at
-            most 100 destinations: met before (the 50 latest), two steps away (the 30 latest) and popular now (20); see
-            `tdlg.sampling.candidates.candidate_pairs`.
+            most 120 destinations: met before (the 50 latest), heard from and not answered (20), two steps away (the 30
+            latest) and popular now (20); see `tdlg.sampling.candidates.candidate_pairs`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Pairs that may come next: seen before, two steps away, or currently popular."""
+"""Pairs that may come next: seen before, to be answered, two steps away, or currently popular."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["candidate_pairs"]
 Codes: TypeAlias = NDArray[np.int64]
 
 MOST_SOURCES = 1000  # the most sources that candidates are made for, those that acted last
-SEEN, TWO_STEPS, POPULAR = 50, 30, 20  # the most candidates of each kind a source: 100 together
+SEEN, HEARD, TWO_STEPS, POPULAR = 50, 20, 30, 20  # the most candidates of each kind a source: 120 together
 STEP = 10  # how many of a node's latest partners a step goes to
 RECENT = 1000  # popular is who was met most in so many last edges
 
@@ -28,12 +28,13 @@ class _Met(NamedTuple):
 
 
 def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
-    """Pairs that may come next, never all: for each of the 1,000 sources that acted last, at most 100 destinations.
+    """Pairs that may come next, never all: for each of the 1,000 sources that acted last, at most 120 destinations.
 
-    These are, each once: the 50 destinations that it met last; the 30 latest two steps away, partners of its partners (its
-    10 latest, and their 10 latest) that have been a destination; and the 20 destinations met most in the last 1,000 edges.
-    Where no source is ever a destination, as in bipartite networks, a partner's partner is a source, and one more step
-    leads to what those similar to it met. A path is as late as the oldest meeting in it.
+    These are, each once: the 50 destinations that it met last; the 20 latest sources of which it was the destination, whom it
+    has not answered yet; the 30 latest two steps away, partners of its partners (its 10 latest, and their 10 latest) that
+    have been a destination; and the 20 destinations met most in the last 1,000 edges. Where no source is ever a destination,
+    as in bipartite networks, a partner's partner is a source, and one more step leads to what those similar to it met. A path
+    is as late as the oldest meeting in it.
 
     Parameters
     ----------
@@ -50,18 +51,23 @@ def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
     >>> edges = TemporalEdges(["ann", "bob"], ["bob", "cat"], [1, 2])
     >>> src, dst = candidate_pairs(edges)
     >>> list(zip(edges.node_ids[src].tolist(), edges.node_ids[dst].tolist()))
-    [('bob', 'cat'), ('ann', 'bob'), ('ann', 'cat')]
+    [('bob', 'cat'), ('bob', 'ann'), ('ann', 'bob'), ('ann', 'cat')]
     """
     time = np.unique(edges.ticks, return_inverse=True)[1]
     met = _Met(edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64), time)
     sources = _latest(met._replace(node=np.zeros_like(time), other=met.node), MOST_SOURCES).other
     seen = _of(_latest(met, SEEN), sources, edges.n_nodes)
-    near = _two_steps_away(met, sources, seen, edges.n_nodes)
+    is_destination = np.zeros(edges.n_nodes, bool)
+    is_destination[met.other] = True
+    heard = _of(
+        _Met(met.other, met.node, met.when), sources, edges.n_nodes
+    )  # nobody, if no source is ever a destination
+    heard = _latest(_new(heard, seen, edges.n_nodes), HEARD)
+    near = _latest(_new(_two_steps_away(met, sources, is_destination), seen, edges.n_nodes), TWO_STEPS)
     popular = _popular(met)
-    src = np.concatenate([seen.node, near.node, np.repeat(sources, len(popular))])
-    dst = np.concatenate([seen.other, near.other, np.tile(popular, len(sources))])
-    new = np.arange(len(src)) < len(seen.node) + len(near.node)
-    keep = new | (src != dst)  # nobody is a popular partner of its own
+    src = np.concatenate([seen.node, heard.node, near.node, np.repeat(sources, len(popular))])
+    dst = np.concatenate([seen.other, heard.other, near.other, np.tile(popular, len(sources))])
+    keep = (np.arange(len(src)) < len(seen.node)) | (src != dst)  # nobody is a popular partner of its own
     return _by_source(src[keep], dst[keep], sources, edges.n_nodes)
 
 
@@ -84,18 +90,22 @@ def _of(met: _Met, nodes: Codes, n_nodes: int) -> _Met:
     return _Met(*(column[wanted[met.node]] for column in met))
 
 
-def _two_steps_away(met: _Met, sources: Codes, seen: _Met, n_nodes: int) -> _Met:
-    """Destinations that are partners of partners of a source, the latest of them; none of those in `seen`."""
+def _new(met: _Met, seen: _Met, n_nodes: int) -> _Met:
+    """Of these, the pairs of two nodes that are not in `seen`."""
+    known = np.isin(met.node * n_nodes + met.other, seen.node * n_nodes + seen.other)
+    keep = (met.other != met.node) & ~known
+    return _Met(*(column[keep] for column in met))
+
+
+def _two_steps_away(met: _Met, sources: Codes, is_destination: NDArray[np.bool_]) -> _Met:
+    """Destinations that are partners of partners of a source."""
+    n_nodes = len(is_destination)
     both = _Met(*map(np.concatenate, ((met.node, met.other), (met.other, met.node), (met.when, met.when))))
     partners = _latest(both, STEP)
-    is_destination = np.zeros(n_nodes, bool)
-    is_destination[met.other] = True
     reached = _Met(sources, sources, np.full(len(sources), met.when.max(initial=0)))
     for _ in range(2 if is_destination[met.node].any() else 3):
         reached = _step(reached, partners, n_nodes)
-    known = np.isin(reached.node * n_nodes + reached.other, seen.node * n_nodes + seen.other)
-    keep = is_destination[reached.other] & (reached.other != reached.node) & ~known
-    return _latest(_Met(*(column[keep] for column in reached)), TWO_STEPS)
+    return _Met(*(column[is_destination[reached.other]] for column in reached))
 
 
 def _step(reached: _Met, partners: _Met, n_nodes: int) -> _Met:
