@@ -30,11 +30,11 @@ class _Met(NamedTuple):
 def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
     """Pairs that may come next, never all: for each of the 1,000 sources that acted last, at most 120 destinations.
 
-    These are, each once: the 50 destinations that it met last; the 20 latest sources of which it was the destination, whom it
-    has not answered yet; the 30 latest two steps away, partners of its partners (its 10 latest, and their 10 latest) that
-    have been a destination; and the 20 destinations met most in the last 1,000 edges. Where no source is ever a destination,
-    as in bipartite networks, a partner's partner is a source, and one more step leads to what those similar to it met. A path
-    is as late as the oldest meeting in it.
+    These are, each once: the 50 destinations that it met last; the 20 latest sources of which it was the destination,
+    whom it has not answered yet; the 30 latest two steps away, partners of its partners (its 10 latest, and their 10
+    latest) that have been a destination; and the 20 destinations met most in the last 1,000 edges. Where no source is
+    ever a destination, as in bipartite networks, a partner's partner is a source, and one more step leads to what those
+    similar to it met. A path is as late as the oldest meeting in it.
 
     Parameters
     ----------
