@@ -24,7 +24,7 @@ demo: $(VENV)/.core  ## install the package, run the demo, write a report to ope
 	@$(VENV)/bin/tdlg demo
 
 test: $(VENV)/.dev  ## run every test this machine can; the others skip with a reason
-	@$(PY) -m pytest $(PYTEST_ARGS)
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
 
 test-heavy: $(VENV)/.heavy chromium  ## install PyTorch and Chromium, run the tests that need them or real data
 	@TDLG_NO_SKIPS=1 $(PY) -m pytest -m needs $(PYTEST_ARGS)

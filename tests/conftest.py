@@ -17,7 +17,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 KERNELS = Path(__file__).parents[1] / "src" / "tdlg" / "_kernels"
 for index in (KERNELS / "__pycache__").glob("*.nbi"):
     if index.stat().st_mtime < max(source.stat().st_mtime for source in KERNELS.glob("*.py")):
-        index.unlink()  # numba looks only at the file that defines a kernel, not at those that it calls
+        index.unlink(missing_ok=True)  # numba looks only at the file that defines a kernel, not at those that it calls
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
