@@ -52,8 +52,7 @@ def ranks(scores: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    posts = load_dataset("fb-forum")
-    posts = TemporalEdges(posts.src, posts.dst, posts.time.astype("datetime64[s]"), bipartite=True)
+    posts = load_dataset("fb-forum", dates=True)
     posts = posts[np.argsort(posts.time, kind="stable")]
     rng, fifth, topics = np.random.default_rng(0), len(posts) // 5, np.unique(posts.dst)
     early, late = (start + np.sort(rng.choice(fifth, ASKED, replace=False)) for start in (3 * fifth, 4 * fifth))

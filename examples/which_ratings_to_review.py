@@ -17,10 +17,9 @@ BUDGET = 10  # ratings a week
 
 def load_ratings() -> TemporalEdges:
     """The ratings in the order of time, with dates and with labels in words."""
-    ratings = load_dataset("bitcoinotc")
-    trusted = np.where(ratings.label == 1, "trust", "distrust")
-    dated = TemporalEdges(ratings.src, ratings.dst, ratings.time.astype("datetime64[s]"), label=trusted)
-    return dated[np.argsort(dated.time, kind="stable")]
+    ratings = load_dataset("bitcoinotc", dates=True)
+    ratings = ratings.with_label(np.where(ratings.label == 1, "trust", "distrust"))
+    return ratings[np.argsort(ratings.time, kind="stable")]
 
 
 def top_of_each_week(risk: np.ndarray, week: np.ndarray) -> np.ndarray:
@@ -64,7 +63,9 @@ def main() -> None:
     print("\nThe first three to look at:")
     reasons = model.explain(new, top=2, rows=alerts[:3], label="distrust")
     for i in alerts[:3]:
-        print(f"{new.time[i]}  {new.src[i]} rates {new.dst[i]}: {risk[i]:.0%} distrust; it was {new.label[i]}")
+        print(
+            f"{new.time[i].astype('datetime64[s]')}  {new.src[i]} rates {new.dst[i]}: {risk[i]:.0%} distrust; it was {new.label[i]}"
+        )
         for reason, effect in reasons.filter(reasons["edge"] == i)["reason", "effect"].iter_rows():
             print(f"  {'for' if effect > 0 else 'against'}: {reason}")
 

@@ -121,6 +121,8 @@ class TestFormats:
             known("bitcoinotc", "6,2,4,1289241911.72836\n6,5,2,1289241941.5\n")
         )
         assert load_dataset("bitcoinotc").time.tolist() == [1289241911.72836, 1289241941.5]
+        dated = load_dataset("bitcoinotc", dates=True).time.astype("datetime64[us]").astype(str).tolist()
+        assert dated == ["2010-11-08T18:45:11.728360", "2010-11-08T18:45:41.500000"]
 
     @pytest.mark.parametrize(
         "text",
@@ -210,6 +212,11 @@ class TestArguments:
     def test_unknown_label(self):
         with pytest.raises(ParameterError, match=r"'label' must be one of \('positive', 'rating'\). Got 'sign'"):
             load_dataset("escorts", label="sign")
+
+    @pytest.mark.parametrize(("name", "options"), [("wikipedia", {}), ("epinions-topology", {"random_state": 0})])
+    def test_dates_that_are_not_known(self, name, options):
+        with pytest.raises(ParameterError, match=f"times of '{name}' are no dates.*Leave out dates=True"):
+            load_dataset(name, dates=True, **options)
 
     def test_no_ratings(self):
         with pytest.raises(ParameterError, match=r"'collegemsg' has no ratings.*'bitcoinalpha'"):

@@ -21,13 +21,19 @@ LABELS = ("positive", "rating")
 
 
 def load_dataset(
-    name: str, *, label: str = "positive", bipartite: bool | None = None, random_state: Any = None, check: bool = True
+    name: str,
+    *,
+    label: str = "positive",
+    bipartite: bool | None = None,
+    dates: bool = False,
+    random_state: Any = None,
+    check: bool = True,
 ) -> TemporalEdges:
-    """Load a public data set by name, as edges in the order of its file, with times in seconds.
+    """Load a public data set by name, as edges in the order of its file, with times in seconds or as datetimes.
 
     The file is looked for in the folder that the environment variable TDLG_DATA names, then in the user's
     cache; if it is in neither it is downloaded. Its sha256 is checked every time. Times are numbers: unix
-    seconds, or for "wikipedia" seconds from the first edit, so a bandwidth is in seconds too.
+    seconds, or for "wikipedia" seconds from the first edit, so a bandwidth is in seconds too, unless `dates`.
 
     Parameters
     ----------
@@ -41,6 +47,9 @@ def load_dataset(
     bipartite
         Whether src and dst are two kinds of nodes. By default as in the published results ("escorts" is not,
         and equal numbers of a buyer and an escort are one node), and True for "fb-forum" and "wikipedia".
+    dates
+        Whether times are datetimes, in UTC; a bandwidth is then a duration such as "7d". Not for "wikipedia" and
+        "epinions-topology", whose dates are not known.
     random_state
         Seed of the times of "epinions-topology", and only of those: that file has none, and THEY ARE MADE UP,
         evenly drawn over 943 days. Use it to measure speed; a result about Epinions needs "epinions".
@@ -71,10 +80,11 @@ def load_dataset(
     dataset = named(name)
     _check_label(dataset, label)
     _check_random_state(dataset, random_state)
+    _check_dates(dataset, dates)
     path = dataset_file(name, check=check)
     two_kinds = dataset.bipartite if bipartite is None else bool(bipartite)
     if "time" in dataset.columns:
-        edges = _read(path, dataset, two_kinds)
+        edges = _read(path, dataset, two_kinds, "s" if dates else None)
     else:
         edges = _read_with_times_made_up(path, dataset, two_kinds, random_state)
     return edges if edges.label is None else edges.with_label(_labels(edges.label, label, path))
@@ -101,7 +111,14 @@ def _check_random_state(dataset: Dataset, random_state: Any) -> None:
         )
 
 
-def _read(path: Path, dataset: Dataset, bipartite: bool) -> TemporalEdges:
+def _check_dates(dataset: Dataset, dates: bool) -> None:
+    if dates and not dataset.dated:
+        raise ParameterError(
+            f"The times of {dataset.name!r} are no dates: they count from some start. Leave out dates=True."
+        )
+
+
+def _read(path: Path, dataset: Dataset, bipartite: bool, time_unit: str | None) -> TemporalEdges:
     at = {role: position for position, role in enumerate(dataset.columns)}
     return read_edges(
         path,
@@ -110,6 +127,7 @@ def _read(path: Path, dataset: Dataset, bipartite: bool) -> TemporalEdges:
         time=at["time"],
         label=at.get("rating"),
         bipartite=bipartite,
+        time_unit=time_unit,
     )
 
 

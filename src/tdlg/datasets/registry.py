@@ -60,6 +60,8 @@ class Dataset:
         What a label of 1 says, where there are labels.
     bipartite
         Whether src and dst are two kinds of nodes in the default view.
+    dated
+        Whether times are seconds from 1970, so that their dates are known.
     note
         What to know before using it.
     """
@@ -78,6 +80,7 @@ class Dataset:
     positive: float | None = None
     label: str | None = None
     bipartite: bool = False
+    dated: bool = True
     note: str = ""
 
     @property
@@ -230,6 +233,7 @@ DATASETS: dict[str, Dataset] = {
             n_edges=157474,
             days=31,
             bipartite=True,
+            dated=False,
             note="8,227 users edit 1,000 pages; times are seconds from the first edit. The edges of JODIE's wikipedia and "
             "of TGB's tgbl-wiki. The download is a table of half a gigabyte, of which three columns are kept.",
         ),
@@ -247,6 +251,7 @@ DATASETS: dict[str, Dataset] = {
             days=None,
             positive=85.30,
             label="the user trusts the other: a sign of 1, of -1 and 1",
+            dated=False,
             note="THE FILE HAS NO TIMES. load_dataset makes them up, evenly drawn over 943 days from random_state: fit for "
             "measuring speed, never for a result about Epinions.",
         ),
