@@ -63,9 +63,8 @@ def main() -> None:
     print("\nThe first three to look at:")
     reasons = model.explain(new, top=2, rows=alerts[:3], label="distrust")
     for i in alerts[:3]:
-        print(
-            f"{new.time[i].astype('datetime64[s]')}  {new.src[i]} rates {new.dst[i]}: {risk[i]:.0%} distrust; it was {new.label[i]}"
-        )
+        when = new.time[i].astype("datetime64[s]")
+        print(f"{when}  {new.src[i]} rates {new.dst[i]}: {risk[i]:.0%} distrust; it was {new.label[i]}")
         for reason, effect in reasons.filter(reasons["edge"] == i)["reason", "effect"].iter_rows():
             print(f"  {'for' if effect > 0 else 'against'}: {reason}")
 

@@ -114,7 +114,7 @@ def _check_random_state(dataset: Dataset, random_state: Any) -> None:
 def _check_dates(dataset: Dataset, dates: bool) -> None:
     if dates and not dataset.dated:
         raise ParameterError(
-            f"The times of {dataset.name!r} are no dates: they count from some start. Leave out dates=True."
+            f"The times of {dataset.name!r} are no dates: they count from a start. Leave out dates=True."
         )
 
 
