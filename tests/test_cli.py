@@ -1,6 +1,7 @@
 """The command `tdlg`, as users meet it: their own tables, pipes, files, mistakes."""
 
 import csv
+import errno
 import gzip
 import io
 import json
@@ -307,6 +308,13 @@ def test_features(table):
     )
 
 
+def test_numbers_with_thousands_separators(table, tmp_path):
+    rows = [{**row, "Betrag [€]": f"{k + 1000.5:,.2f}"} for k, row in enumerate(payments())]
+    path = write_csv(tmp_path / "thousands.csv", rows)
+    text = ok("classify", path, *OPTIONS, "--label", LABEL, "--features", "Betrag [€]").stderr
+    assert "300 different words, such as '1,000.50'; to have numbers, write them as 1234.56 is, not as 1,000.50" in text
+
+
 def test_a_name_that_is_taken(table, tmp_path):
     ok("classify", table, *OPTIONS, "--label", LABEL, "-o", tmp_path / "once.csv")
     result = ok("classify", tmp_path / "once.csv", *OPTIONS, "--label", LABEL)
@@ -316,18 +324,21 @@ def test_a_name_that_is_taken(table, tmp_path):
 def test_report_and_save(table, tmp_path, monkeypatch):
     pages = []
 
-    def write_report(path, model, edges, *, title=None, command=None, seed=0):
-        pages.append((type(model).__name__, len(edges), command, seed))
+    def write_report(path, model, edges, *, command, positive, evaluate, seed):
+        pages.append((type(model).__name__, len(edges), command, seed, positive, evaluate))
         Path(path).write_text("<html>")
 
     monkeypatch.setitem(sys.modules, "tdlg.report", SimpleNamespace(write_report=write_report))
     monkeypatch.setattr(sys, "argv", ["/bin/tdlg", "classify", str(table), "--seed", "3"])
     page, model = tmp_path / "page.html", tmp_path / "model.tdlg"
-    result = ok("classify", table, *OPTIONS, "--label", LABEL, "--report", page, "--save", model, "--seed", 3)
+    given = ["classify", table, *OPTIONS, "--label", LABEL, "--report", page, "--save", model, "--seed", 3]
+    result = ok(*given)
     assert page.read_text() == "<html>"
     assert pages[0][:2] == ("PropagationClassifier", 300)
     assert pages[0][2] == f"tdlg classify '{table}' --seed 3"
-    assert pages[0][3] == 3
+    assert pages[0][3:] == (3, "betrug", "auto")
+    ok(*given, "--evaluate", "time", "--positive", "ok")
+    assert pages[1][3:] == (3, 1, "time")
     assert tdlg.load_model(model).setting_ == "interpolate"
     assert f"wrote the page {page}" in result.stderr
 
@@ -336,6 +347,52 @@ def test_a_real_report(table, tmp_path):
     ok("classify", table, *OPTIONS, "--label", LABEL, "--report", tmp_path / "page.html", "-o", tmp_path / "out.csv")
     assert "Café № 1" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "page.html"]
+
+
+@pytest.mark.parametrize("positive", ["> 3", "<= 3"])
+def test_one_class_is_told_everywhere(numbers, tmp_path, positive):
+    frame = pl.read_csv(numbers).with_columns(pl.when(pl.col("timestamp") % 5 > 0).then("stars"))
+    frame.write_csv(path := tmp_path / "stars.csv")
+    given = ["classify", path, "--bipartite", "--label", "stars", "--positive", positive, "--evaluate", "random"]
+    result = ok(*given, "--save", tmp_path / "m", "--report", tmp_path / "page.html")
+    assert "average precision for 1" in result.stderr
+    assert re.search(r"precision in the top \d+ for 1\n", result.stderr)
+    share = float(re.search(r"^chance .* (\S+)$", result.stderr, re.MULTILINE)[1])
+    assert (share > 0.5) == (positive == "> 3")
+    assert "probability: that of 1" in result.stderr
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert re.search(r"This page looks for <[^>]+>1<", page)
+    nodes = ok("nodes", tmp_path / "m", path)
+    first = rows_of(nodes.stdout)[0]
+    assert (first["role"], int(first["node"]) < 3) == ("dst", positive == "<= 3")
+    assert nodes.stderr == "looked for: 1\n"
+    told = rows_of(ok("explain", tmp_path / "m", path, "--row", 1).stdout)
+    assert {row["class"] for row in told} == {"1"}
+
+
+def test_the_page_holds_out_as_asked(numbers, tmp_path):
+    frame = pl.read_csv(numbers).with_columns(pl.when(pl.col("timestamp") % 5 > 0).then("stars"))
+    frame.write_csv(path := tmp_path / "stars.csv")
+    given = ["classify", path, "--label", "stars", "--positive", "> 3", "--report", tmp_path / "page.html"]
+    for kind in ("time", "random"):
+        ok(*given, "--evaluate", kind)
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert ("drawn at random" in page, "the last" in page) == (kind == "random", kind == "time")
+
+
+def test_true_is_told_where_labels_are_missing():
+    told = edges_with([True, True, True, False, None])
+    assert as_two_numbers(told)[1] is True
+
+
+def test_evaluate_with_too_few_labels_goes_on(tmp_path):
+    (path := tmp_path / "few.csv").write_text("src,dst,time,y\na,b,1,x\nb,c,2,y\nc,d,3,\n")
+    for kind in ("random", "time"):
+        result = ok("classify", path, "--label", "y", "--evaluate", kind)
+        assert "not evaluated: The 2 known labels are too few to hold some out" in result.stderr
+        assert rows_of(result.stdout)[2]["predicted"] in ("x", "y")
+    path.write_text("src,dst,time,y\na,b,1,x\nb,c,2,y\n")
+    assert "The 2 known labels are too few" in refused("classify", path, "--label", "y", "--evaluate", "random")
 
 
 # ---- labels
@@ -394,6 +451,10 @@ def test_conditions_that_cannot_be(labels, condition, message):
 def test_words_for_missing_labels():
     edges = labelled_edges(edges_with(["a", "b", "?", "Unknown", "nan"]), "x", None, "?, unknown")
     assert edges.label.tolist() == ["a", "b", None, None, None]
+    ratings = labelled_edges(edges_with(["4", "-1.5", "?", "007"]), "x", "!= 4", "?")
+    assert ratings.label.tolist()[:2] == [0, 1]
+    ratings = labelled_edges(edges_with(["4", "-1.5", "?"]), "x", "> 0", "?")
+    assert np.array_equal(ratings.label, [1, 0, np.nan], equal_nan=True)
     numbers = labelled_edges(edges_with([0, 1, -1]), "x", None, "-1")
     assert numbers.labelled.tolist() == [True, True, False]
     assert labelled_edges(edges_with([0, 1, -1]), "x", None, None).labelled.all()
@@ -555,6 +616,8 @@ def test_two_columns_of_one_name(tmp_path):
     got = rows_of(ok("embed", path, "--dim", 1).stdout)
     assert list(got[0])[:5] == ["src", "dst", "time", "x", "x (column 4)"]
     assert got[1]["x (column 4)"] == "5"
+    ok("embed", path, "--dim", 1, "--features", "3,4", "--save", tmp_path / "m")
+    assert len(rows_of(ok("score", tmp_path / "m", path).stdout)) == 3
 
 
 def test_stdin(table, numbers):
@@ -566,30 +629,25 @@ def test_stdin(table, numbers):
     assert refused("info", "-", stdin="a\n").startswith("error: stdin.csv: only one column")
 
 
-def test_a_file_is_whole_or_as_it_was(tmp_path):
-    path = tmp_path / "out.csv"
-    path.write_text("old")
-    path.chmod(0o640)
-    with pytest.raises(FileNotFoundError), writing.replacing(path) as new:
-        new.write_bytes(b"half" + Path(tmp_path / "nosuch").read_bytes())
-    assert path.read_text() == "old"
-    with writing.replacing(path) as new:
-        new.write_text("whole")
-    assert path.read_text() == "whole"
-    assert path.stat().st_mode & 0o777 == 0o640
-    (link := tmp_path / "link.csv").symlink_to(path)
-    with writing.replacing(link) as new:
-        new.write_text("linked")
-    assert link.is_symlink()
-    assert path.read_text() == "linked"
-    assert sorted(os.listdir(tmp_path)) == ["link.csv", "out.csv"]
+def test_a_full_disk(numbers, tmp_path, monkeypatch):
+    def full(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writing, "new_file", full)
+    assert refused("embed", numbers, "--dim", 1, "-o", tmp_path / "a.csv") == "error: No space left on device"
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's own")
-def test_devices_are_written_to_and_not_replaced(numbers):
-    ok("embed", numbers, "--dim", 1, "-o", "/dev/null")
-    assert not Path("/dev/null").is_file()
-    assert refused("embed", numbers, "--dim", 1, "-o", "/dev/full") == "error: No space left on device"
+def test_a_model_is_not_written_into_a_pipe(table, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for command in (["classify", table, *OPTIONS, "--label", LABEL], ["outliers", table, *OPTIONS]):
+        assert "this is a device or a pipe" in refused(*command, "--save", tmp_path / "pipe")
+
+
+def test_bytes_become_text_in_csv(tmp_path):
+    rows = pl.DataFrame({"src": [1, 2, 3], "dst": [2, 3, 1], "time": [1, 2, 3], "raw": [b"a", b"\xff", None]})
+    rows.write_parquet(tmp_path / "raw.parquet")
+    got = rows_of(ok("embed", tmp_path / "raw.parquet", "--dim", 1).stdout)
+    assert [row["raw"] for row in got] == ["b'a'", r"b'\xff'", ""]
 
 
 def test_output_to_stdout_by_name(numbers):
@@ -669,6 +727,21 @@ def test_embed(numbers):
     assert "no more than" in ok("embed", numbers, "--dim", 500).stderr
 
 
+def test_embed_where_all_happens_at_once(tmp_path):
+    (path := tmp_path / "once.csv").write_text("src,dst,time\na,b,1\nb,c,1\n")
+    result = ok("embed", path, "--dim", 1)
+    assert "all times are the same" in result.stderr
+    assert len(rows_of(result.stdout)) == 2
+
+
+def test_a_seed_that_is_too_large(numbers):
+    assert "--seed" in refused("embed", numbers, "--seed", "99999999999999999999", code=2)
+
+
+def test_a_page_on_outliers_is_not_offered(numbers):
+    assert "--report" in refused("outliers", numbers, "--report", "page.html", code=2)
+
+
 # ---- saved models
 
 
@@ -680,23 +753,41 @@ def test_score(table, model, odd_model):
 
 
 def test_score_remembers_features_and_kinds(numbers, tmp_path):
-    path = tmp_path / "m.tdlg"
-    ok(
-        "classify",
-        numbers,
-        "--label",
-        "stars",
-        "--positive",
-        "> 3",
-        "--features",
-        "timestamp",
-        "--bipartite",
-        "--save",
-        path,
+    path, paid = tmp_path / "m.tdlg", tmp_path / "paid.csv"
+    frame = pl.read_csv(numbers)
+    frame.with_columns(pl.Series("amount, EUR", range(200)), channel=pl.lit("web")).write_csv(paid)
+    learning = ["classify", paid, "--label", "stars", "--positive", "> 3", "--features", "4,channel"]
+    ok(*learning, "--bipartite", "--save", path)
+    assert "predicted" in ok("score", path, paid).stdout
+    assert "No column 'amount, EUR' for 'features'" in refused("score", path, numbers)
+
+
+def test_labels_that_came_later_are_read_as_then(numbers, tmp_path):
+    path, later = tmp_path / "m.tdlg", tmp_path / "later.csv"
+    frame = pl.read_csv(numbers).with_columns(pl.col("timestamp") + 200, pl.col("stars").cast(pl.String))
+    ok("classify", numbers, "--label", "stars", "--positive", "> 3", "--setting", "stream", "--save", path)
+    frame[:100].with_columns(pl.lit("?").alias("stars")).write_csv(unknown := tmp_path / "unknown.csv")
+    frame[:100].with_columns(stars=pl.when(pl.col("timestamp") < 250).then("stars").otherwise(pl.lit("?"))).write_csv(
+        later
     )
-    assert "predicted" in ok("score", path, numbers).stdout
-    pl.read_csv(numbers).rename({"timestamp": "time"}).write_csv(other := tmp_path / "other.csv")
-    assert "No column 'timestamp' for 'features'" in refused("score", path, other)
+    with warnings.catch_warnings():
+        plain = rows_of(ok("score", path, later).stdout)
+        told = rows_of(ok("score", path, later, "--label", "stars", "--positive", "> 3", "--missing", "?").stdout)
+        assert ok("score", path, unknown, "--label", "stars", "--positive", "> 3", "--missing", "?").stdout
+        frame.filter(pl.col("item") < 3)[:20].write_csv(low := tmp_path / "low.csv")
+        assert ok("score", path, low, "--label", "stars", "--positive", "> 3").stdout
+    assert [row["probability"] for row in plain] != [row["probability"] for row in told]
+    assert "the model knows 0, 1. Pass the --positive" in refused("score", path, numbers, "--label", "stars")
+    assert "--positive" in refused("score", path, numbers, "--positive", "> 3", code=2)
+
+
+@pytest.mark.parametrize(("unit", "other"), [("s", None), (None, "s")])
+def test_times_of_a_model_and_a_table_are_alike(numbers, tmp_path, unit, other):
+    given, asked = ([] if one is None else ["--time-unit", one] for one in (unit, other))
+    ok("classify", numbers, "--label", "stars", "--positive", "> 3", "--save", tmp_path / "m", *given)
+    for command in ("score", "nodes"):
+        text = refused(command, tmp_path / "m", numbers, *asked)
+        assert ("Pass --time-unit" if unit else "Leave out --time-unit") in text
 
 
 def test_score_other_models(numbers, tmp_path):
@@ -722,6 +813,9 @@ def test_explain(table, tmp_path, method):
     got = rows_of(result.stdout)
     assert len(got) == (2 if method == "propagation" else 4)
     assert result.stderr.startswith("row 17: predicted = ")
+    assert not {"edge", "position", "neighbours"} & set(got[0])
+    assert {row["time"] for row in got} == {"2023-01-01T16:00:00"} or method == "rows"
+    assert all(re.fullmatch(r"(2023-01-\d\dT\d\d:\d\d:\d\d)?", row["time"]) for row in got)
     if method == "propagation":
         assert got[0]["dst"] == payments()[16][DST]
     assert "There is no row 301: the table has 300" in refused("explain", path, table, *OPTIONS, "--row", 301)
@@ -738,14 +832,18 @@ def test_a_new_row_is_explained_as_it_is_scored(model, tmp_path):
     assert f"probability = {scored['probability']}" not in alone
 
 
-def test_explain_needs_a_classifier(table, odd_model):
-    assert "EdgeOutlierDetector cannot" in refused("explain", odd_model, table, *OPTIONS, "--row", 1)
+def test_explain_and_nodes_need_a_classifier(table, odd_model):
+    for command in (["explain", "--row", 1], ["nodes"]):
+        text = refused(command[0], odd_model, table, *OPTIONS, *command[1:])
+        assert "this model is of outliers, which only score takes. Give one that classify saved." in text
+        assert "that classify wrote with --save" in ok(command[0], "--help").stdout
+    assert "for score, nodes and explain" in ok("classify", "--help").stdout
+    assert "nodes and explain" not in "".join(ok(name, "--help").stdout for name in ("outliers", "links", "embed"))
 
 
-def test_nodes(table, model, odd_model):
+def test_nodes(table, model):
     got = rows_of(ok("nodes", model, table, *OPTIONS, "--top", 2).stdout)
     assert {row["node"] for row in got} == {"Café № 0", "Café № 1"}
-    refused("nodes", odd_model, table, *OPTIONS)
 
 
 # ---- compare, reproduce, datasets, info, demo
@@ -773,6 +871,7 @@ def test_compare_says_what_cannot_be_run(table, monkeypatch):
     result = run("compare", table, *OPTIONS, "--label", LABEL, "--methods", "all")
     assert result.exit_code == 1
     assert "tdlg: not run (It needs torch.)" in result.stderr
+    assert "edgebank" not in result.stderr
 
 
 def test_reproduce(monkeypatch, tmp_path):
@@ -866,6 +965,16 @@ def test_a_terminal_gets_the_first_rows(numbers, on_terminal):
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.parametrize("command", ["outliers", "score"])
+def test_a_terminal_orders_by_our_own_column(numbers, tmp_path, on_terminal, command):
+    frame = pl.read_csv(numbers).with_columns(oddness=pl.lit("0"))
+    frame.write_csv(path := tmp_path / "taken.csv")
+    ok("outliers", path, "--save", tmp_path / "m", "-o", tmp_path / "out.csv")
+    result = ok(*(["outliers"] if command == "outliers" else ["score", tmp_path / "m"]), path)
+    scores = [float(line.split()[-2]) for line in result.stdout.splitlines()[3:-1]]
+    assert scores == sorted(scores, reverse=True)
+
+
 def test_a_terminal_gets_what_json_holds_as_text(tmp_path, on_terminal):
     lines = [{"src": k % 5, "dst": k % 7, "time": k, "meta": {"ip": [k]} if k % 2 else True} for k in range(30)]
     (path := tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -939,10 +1048,20 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["classify", "{folder}/fine.csv", "--label", "y", "--save", "{folder}"], "this is a folder"),
         (["classify", "{folder}/fine.csv", "--label", "z"], "No column 'z' for 'label'"),
         (["classify", "{folder}/fine.csv", "--label", "x"], "only 1 class"),
-        (["classify", "{folder}/fine.csv", "--label", "y", "--evaluate", "time"], "one time"),
+        (["classify", "{folder}/full.csv", "--label", "y", "--evaluate", "time"], "happened at one time"),
+        (["classify", "{folder}/fine.csv", "--label", "y", "--features", "x,y"], "Leave it out of --features"),
+        (["info", "{folder}/fine.csv", "--features", "time"], "the time is used already"),
+        (["info", "{folder}/fine.csv", "--src", "²"], "No column '²'"),
+        (["info", "{folder}/twice.csv"], "Pass --src 0, or another"),
+        (["info", "{folder}/open.csv"], "A quote in it is not closed"),
+        (["info", "{folder}/nameless.csv"], "such as --src 0 --dst 1 --time 3."),
+        (["info", "{folder}/two.jsonl"], "line 1 is no JSON object"),
         (["outliers", "{folder}/one.csv"], "at least two"),
-        (["embed", "{folder}/one.csv"], "bandwidth"),
-        (["score", "{folder}/fine.csv", "{folder}/fine.csv"], "no model"),
+        (["outliers", "{folder}/full.csv", "--method", "rows"], "the same time. Use --method propagation."),
+        (
+            ["score", "{folder}/fine.csv", "{folder}/fine.csv"],
+            "no model of tdlg. Give the path of a file written by --save",
+        ),
         (["score", "{folder}/nosuch", "{folder}/fine.csv"], "there is no such file"),
     ],
 )
@@ -958,7 +1077,12 @@ def test_a_mistake_is_one_line(tmp_path, arguments, message):
         "odd.csv": b"von,nach,wann\na,b,gestern\nb,c,heute\n",
         "dates.csv": b"src,dst,time\na,b,03/04/2020\nb,c,05/06/2020\n",
         "fine.csv": b"src,dst,time,y,x\na,b,1,1,1\nb,c,1,0,\nc,d,1,,\n",
+        "full.csv": b"src,dst,time,y\na,b,1,1\nb,c,1,0\n",
         "one.csv": b"src,dst,time\na,b,1\n",
+        "twice.csv": b"src,src,dst,time\na,b,c,1\n",
+        "open.csv": b'"src,dst,time\na,b,1\n',
+        "nameless.csv": b"a,b,1,2\nb,c,2,3\n",
+        "two.jsonl": b'{"src":1,"dst":2,"time":3}],[{"src":1,"dst":3,"time":4}\n',
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -1003,6 +1127,11 @@ def test_a_traceback_on_request(monkeypatch):
         ('Pass time_format="%d" if', 'Pass --time-format "%d" if'),
         ("Pass src= with a name.", "Pass --src with a name."),
         ("Ask for a time nearer to it (at=...)", "Ask for a time nearer to it (--at ...)"),
+        ("Correct it, or pass the right separator=.", "Correct it, or pass the right --separator."),
+        ("the first line is 'time=1'. Check separator=.", "the first line is 'time=1'. Check --separator."),
+        ("Write them such as src=0, dst=1, time=3.", "Write them such as --src 0 --dst 1 --time 3."),
+        ("The label np.float64(3.0) is new.", "The label 3.0 is new."),
+        ("Give the same features: TemporalEdges(..., features=[...]).", "Leave out --features."),
     ],
 )
 def test_messages_name_options(message, wanted):
@@ -1036,6 +1165,24 @@ def test_a_process(table, tmp_path):
     assert (running.returncode, out) == (1, b"")
     assert err.count(b"\n") == 1
     assert b"\x1b" not in err
+
+
+AT_ONCE = """
+import sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+from tdlg.cli import main
+main()
+"""
+
+
+def test_an_interrupt_at_the_start_is_quiet():
+    with process("info", "x.csv", code=AT_ONCE) as running:
+        _, err = running.communicate()
+    assert (running.returncode, err) == (130, b"interrupted\n")
 
 
 def test_a_closed_pipe_is_quiet(numbers):

@@ -292,6 +292,15 @@ def test_labels_are_numbers_of_torch(label, expected, dtype):
 
 
 @needs_pyg
+def test_tensors_of_a_kind_that_numpy_has_not():
+    import torch
+
+    data = to_pyg(TemporalEdges([1, 2], [2, 3], [1, 2], features=[[0.5, 1.0], [1.5, 2.0]]))
+    data.msg = data.msg.to(torch.bfloat16)
+    assert from_pyg(data).features.tolist() == [[0.5, 1.0], [1.5, 2.0]]
+
+
+@needs_pyg
 def test_the_tools_of_pyg_take_the_data():
     from torch_geometric.loader import TemporalDataLoader
 

@@ -421,7 +421,7 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
         (
             EDGE + "[1, 2]\n",
             {},
-            r"line 2 is no JSON object: '\[1, 2\]'. .* An array .* polars.read_json and from_frame",
+            r"line 2 is no JSON object: '\[1, 2\]'. .* An array .* split into such lines",
         ),
         (EDGE + "5\n", {}, r"line 2 is no JSON object: '5'. Write"),
         ("null\n", {}, r"line 1 is no JSON object: 'null'"),
@@ -545,7 +545,7 @@ def test_numbers_as_dates_in_a_frame():
     [
         ("", {}, "the file has no rows. Check that it was written"),
         ("# only\n% comments\n", {}, "the file has no rows"),
-        ("1\n2\n3\n", {}, r"only one column found; the first line is '1'. Pass separator="),
+        ("1\n2\n3\n", {}, r"only one column found; the first line is '1'. Pass the right separator="),
         ("1,2,3\n", {"separator": ";"}, r"only one column found with separator=';'; the first line is '1,2,3'"),
         ("1,2,3\n", {"separator": "::"}, r"only one column found with separator='::'; the first line is '1,2,3'"),
         ("1,2,3\n", {"separator": ""}, r"'separator' must be text.*Got '' instead"),
@@ -686,3 +686,35 @@ def test_real_files_have_their_known_sizes(data_dir):
     assert str(alpha.time.min())[:10] == "2010-11-08"
     escorts = read_edges(data_dir / "escorts.edges", label=2, time=3, bipartite=True)
     assert (escorts.n_edges, escorts.n_nodes) == (50_632, 16_730)
+
+
+@pytest.mark.parametrize("role", ["src", "dst", "time", "label"])
+def test_what_is_used_already_is_no_feature(write, role):
+    columns = {"src": "a", "dst": "b", "time": "when", "label": "fraud"}
+    path = write("a,b,when,fraud,amount\n1,2,3,0,5.5\n2,3,4,1,2.5\n")
+    message = f"The column '{columns[role]}' is the '{role}'.*Leave it out of features="
+    with pytest.raises(ReadError, match=message):
+        read_edges(path, **columns, features=["amount", columns[role]])
+    with pytest.raises(ReadError, match=message):
+        from_frame(pl.read_csv(path), **columns, features=columns[role])
+    assert read_edges(path, src="a", dst="b", time="when", features=["fraud"]).feature_names == ("fraud",)
+
+
+def test_two_objects_on_a_line_are_no_two_lines(write):
+    two = '{"src":1,"dst":2,"time":3}],[{"src":1,"dst":3,"time":4}\n'
+    for content in (two, EDGE + two):
+        with pytest.raises(ReadError, match=r"line \d is no JSON object"):
+            read_edges(write(content, "edges.jsonl"))
+
+
+def test_a_quote_that_is_not_closed(write):
+    for content in ('"src,dst,time\na,b,1\nb,c,2\n', 'src,dst,time\n"a,b,1\nb,c,2\n'):
+        with pytest.raises(ReadError, match="A quote in it is not closed"):
+            read_edges(write(content))
+
+
+def test_two_columns_of_one_usual_name(write):
+    path = write("src,src,dst,time\na,b,c,1\n")
+    with pytest.raises(ReadError, match=r"may be 'src': \['src', 'src'\]. Pass src=0, or another"):
+        read_edges(path)
+    assert read_edges(path, src=1).src.tolist() == ["b"]

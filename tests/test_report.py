@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import html
 import itertools
 import json
 import os
@@ -13,16 +14,29 @@ from html.parser import HTMLParser
 from importlib.resources import files
 
 import numpy as np
+import polars as pl
 import pytest
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tdlg import LineGraphClassifier, ParameterError, PropagationClassifier, PropagationRegressor, TemporalEdges
+from tdlg import (
+    Gaussian,
+    LineGraphClassifier,
+    ParameterError,
+    PropagationClassifier,
+    PropagationRegressor,
+    TemporalEdges,
+    demo,
+)
 from tdlg.exceptions import EdgesError
 from tdlg.report import build_report, write_report
+from tdlg.report.assessment import _precision
 from tdlg.report.page import NAVIGATION
 from tdlg.report.quality import calibration, hold_out, rank
 from tdlg.report.subject import make_subject
 from tdlg.report.words import Clock, as_json, count, in_words, name_of, nice_step, percent, share
+from tdlg.simulate import make_tsbm
 
 HOSTILE = "</script><script>alert(1)</script>"
 
@@ -312,10 +326,11 @@ def test_held_out_labels_are_not_seen(model, evaluate):
     subject = subject_of("mixed", model)
     held, _ = hold_out(subject, evaluate)
     known = held.model.edges_.with_label(held.model.labels_).labelled
-    assert not known[held.rows].any()
+    rows = held.asked.rows
+    assert not known[rows].any()
     assert known.sum() == held.n_train
     flipped = subject.learnt.label.copy()
-    flipped[held.rows] = np.where(flipped[held.rows] == "fraud", "fine", "fraud")
+    flipped[rows] = np.where(flipped[rows] == "fraud", "fine", "fraud")
     if evaluate == "time":  # the same split, whatever its labels say
         again, _ = hold_out(
             make_subject(model, ratings(hidden="mixed").with_label(flipped.tolist()), None, "fraud", None, 0), evaluate
@@ -339,6 +354,110 @@ def test_calibration_of_true_probabilities():
     parts = calibration(rng.random(20_000) < probability, probability)
     assert len(parts) == 10
     assert sum(low <= mean <= high for mean, _, low, high, _ in parts) >= 8
+
+
+def test_a_long_precision_recall_curve_keeps_its_first_places():
+    rng = np.random.default_rng(0)
+    is_it = rng.random(4000) < 0.2
+    ranking = rank(is_it, rng.random(4000) + is_it)
+    x, y = _precision(ranking)
+    assert len(x) <= 200 < len(ranking.precision_recall.x)
+    assert (x[0], y[0]) == (0.0, ranking.precision_recall.y[0])
+    assert x[-1] == 1.0
+
+
+def test_an_edge_from_a_node_to_itself_counts_once_for_it():
+    edges = ratings()
+    src, dst = edges.src.astype(object), edges.dst.astype(object)
+    src[:100] = dst[:100] = "loop"
+    edges = TemporalEdges(src, dst, edges.time, label=edges.label)
+    told = Reader(build_report(PropagationClassifier(random_state=0), edges, evaluate=None)).text
+    assert re.search(r"loop\s+at an end of 100 interactions", told)
+
+
+# ---- how to have it again
+
+
+def python_of(page):
+    """The lines of Python that the page shows."""
+    return html.unescape(re.search(r"In Python</h3><pre[^>]*><code>(.*?)</code>", page, re.S)[1])
+
+
+def written(edges, path, **more):
+    """The edges as a file with the columns that the page's lines name."""
+    columns = {"src": edges.src.tolist(), "dst": edges.dst.tolist(), "time": edges.time.tolist()}
+    label = [value if known else None for value, known in zip(edges.label.tolist(), edges.labelled, strict=True)]
+    pl.DataFrame(columns | {"label": label} | more).write_csv(path)
+
+
+def had_again(page, folder, monkeypatch, **names):
+    """The page that its own lines write."""
+    monkeypatch.chdir(folder)
+    code = python_of(page)
+    for name in names:
+        code = code.replace(f"{name} = ...", f"{name} = given_{name}")
+    exec(code, {f"given_{name}": value for name, value in names.items()})
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+AMOUNT = np.random.default_rng(1).random(360).round(3)
+
+
+@pytest.mark.parametrize(
+    ("model", "given"),
+    [
+        (PropagationClassifier(random_state=3), {}),
+        (
+            PropagationClassifier(random_state=0, smoothing=2.0, scales=(0.1, 1.0)),
+            {"positive": "fine", "evaluate": "time", "seed": 4, "title": 'A "title" <b>', "time_unit": "s"},
+        ),
+        (LineGraphClassifier(Gaussian(0.2), C=np.float64(2.0)), {"evaluate": None}),
+        (PropagationClassifier(HistGradientBoostingClassifier(max_iter=5)), {"seed": 1}),
+    ],
+    ids=["plain", "every argument", "a decay", "an estimator"],
+)
+def test_the_lines_of_python_give_the_page_again(model, given, tmp_path, monkeypatch):
+    features = {'the "amount", EUR': AMOUNT}
+    edges = ratings(names="", bipartite=True, features=features, time=np.arange(360))
+    written(edges, tmp_path / "edges.csv", **features)
+    page = build_report(clone(model).fit(edges), edges, **given)
+    assert had_again(page, tmp_path, monkeypatch) == page
+
+
+def test_the_lines_of_a_model_that_learnt_from_others(tmp_path, monkeypatch):
+    learnt, edges = ratings(hidden="none"), ratings(n=60, seed=5, weight=np.ones(60))
+    written(learnt, tmp_path / "learnt.csv")
+    written(edges, tmp_path / "edges.csv", weight=[1.0] * 60)
+    page = build_report(PropagationClassifier(random_state=0).fit(learnt), edges, evaluate=None)
+    assert had_again(page, tmp_path, monkeypatch) == page
+
+
+def test_the_lines_of_a_model_that_was_told_when_labels_become_known(tmp_path, monkeypatch):
+    written(edges := ratings(), tmp_path / "edges.csv")
+    label_time = edges.time + 0.05
+    page = build_report(PropagationClassifier(random_state=0).fit(edges, label_time=label_time), evaluate=None)
+    assert had_again(page, tmp_path, monkeypatch, label_time=label_time) == page
+
+
+def test_names_that_are_not_known_are_said_to_be_so(page):
+    assert "does not know the names of your file and its columns" in python_of(page)
+
+
+# ---- the demo
+
+
+def test_the_demo_tells_what_the_majority_class_would_get(monkeypatch):
+    said = []
+    monkeypatch.setattr(demo, "find_communities", lambda *_: 1.0)
+    monkeypatch.setattr(demo, "find_outliers", lambda *_: (40, 1.0))
+    monkeypatch.setattr(demo, "evaluate", lambda *_, **__: {"average_precision": [1.0]})
+    monkeypatch.setattr(demo, "write_report", lambda *_, **__: None)
+    demo.run_demo("demo.html", say=said.append)
+    sample = make_tsbm(random_state=0)
+    edges, labels = demo.fill_in_labels(sample)[1], demo.labels_that_turn(sample.edges, 0)
+    right, majority = map(int, re.search(r"(\d+)% of the hidden labels .* gives (\d+)%", "\n".join(said)).groups())
+    assert majority == round(100 * np.mean(labels[~edges.labelled] == 0))
+    assert 50 < majority < right
 
 
 # ---- the file
@@ -616,7 +735,9 @@ def file(page, tmp_path_factory):
 
 
 @pytest.mark.needs("chromium")
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (320, "light"), (320, "dark")]
+)
 def test_it_renders_without_complaints(browser, file, width, scheme):
     browser.open(file, width=width, scheme=scheme)
     assert browser.run("document.documentElement.scrollWidth") <= width  # nothing hangs over the side
@@ -725,3 +846,52 @@ def test_the_map_by_keyboard_and_by_colour(browser, file):
         assert browser.run(f"!document.querySelector('[data-for={value}]').hidden")
     assert len(set(pictures)) == 3
     assert not browser.complaints()
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", [320, 1280])
+def test_charts_by_keyboard(browser, file, width):
+    browser.open(file, width=width)
+    charts = browser.run(
+        "[...document.querySelectorAll('svg.chart')].filter(c => c.checkVisibility() && c.querySelector('[data-tip]'))"
+        ".map(c => [c.getAttribute('role'), c.querySelectorAll('[data-tip]').length,"
+        " c.querySelectorAll('[tabindex=\"0\"]').length])"
+    )
+    assert len(charts) == 3  # calibration, interactions over time, shares over time
+    assert all(role == "group" and n > 5 and stops == 1 for role, n, stops in charts)
+    browser.run("document.querySelector('.plates [data-tip]').focus()")
+    tip = "document.getElementById('tip')"
+    said = [browser.run(f"{tip}.textContent")]
+    for key in ("ArrowRight", "ArrowLeft", "ArrowLeft"):
+        browser.press(key)
+        said.append(browser.run(f"{tip}.textContent"))
+        assert browser.run("document.activeElement.getAttribute('aria-label').replace(': ', '')") == said[-1]
+        assert browser.run("document.activeElement.getAttribute('role')") == "img"
+    assert said[0] == said[2]
+    assert len(set(said)) == 3  # first, second, the first again, the last
+    box = browser.run(f"(({{left, right, top, bottom}}) => [left, right, top, bottom])({tip}.getBoundingClientRect())")
+    assert 0 <= box[0] < box[1] <= width
+    assert 0 <= box[2] < box[3] <= 900
+    assert browser.run("document.querySelectorAll('.plates [tabindex=\"0\"]').length") == 1
+    browser.press("Escape")
+    assert browser.run(f"{tip}.hidden")
+    browser.press("ArrowLeft")
+    assert not browser.run(f"{tip}.hidden")
+    browser.press("Tab")  # out of this chart
+    assert not browser.run("document.querySelector('.plates').contains(document.activeElement)")
+    assert browser.run(f"{tip}.hidden")
+    assert not browser.complaints()
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", [320, 1280])
+def test_no_name_of_an_axis_lies_on_a_line(browser, file, width):
+    browser.open(file, width=width)
+    gaps = browser.run(
+        "[...document.querySelectorAll('svg.chart')].filter(c => c.checkVisibility()).flatMap(c => {"
+        " const lines = [...c.querySelectorAll('.grid')].map(line => line.getBoundingClientRect().y);"
+        " const names = [...c.querySelectorAll('.name')].map(name => name.getBoundingClientRect());"
+        " return names.map(box => lines.filter(y => box.top < y && y < box.bottom).length); })"
+    )
+    assert len(gaps) >= 7
+    assert not any(gaps)

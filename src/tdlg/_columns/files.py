@@ -26,6 +26,7 @@ STAND_IN = "\x1f"  # for a separator of several characters: polars and csv take 
 CODE = r"^[+-]?0\d"  # 007 is no number
 NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
 SAMPLE_LINES = 50
+NOT_CLOSED = "A quote in it is not closed: close or drop it."
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,7 @@ def csv_source(
         text = _single_blanks(text)
     first = _fields(lines[0], separator)
     if len(first) == 1:
-        raise ReadError(
-            f"{path}: only one column found with separator={separator!r}; the first line is {lines[0][:80]!r}. "
-            f"Pass the right separator=."
-        )
+        raise _one_column(path, lines[0], f" with separator={separator!r}")
     has_names = _looks_like_names(first, time_format) if header is None else header
     body = text.partition(b"\n")[2] if has_names else text
     names = first if has_names else [str(k) for k in range(len(first))]
@@ -116,7 +114,12 @@ def _decoded(lines: list[bytes], path: Path) -> list[str]:
 
 
 def _not_utf8(path: Path, error: Exception) -> ReadError:
-    return ReadError(f"{path}: the text is not UTF-8 ({error}). Save it in UTF-8, or pass a dataframe to from_frame.")
+    return ReadError(f"{path}: the text is not UTF-8 ({error}). Save it in UTF-8.")
+
+
+def _one_column(path: Path, line: str, how: str) -> ReadError:
+    way_out = NOT_CLOSED if line.count('"') % 2 else "Pass the right separator=."
+    return ReadError(f"{path}: only one column found{how}; the first line is {line[:80]!r}. {way_out}")
 
 
 def _checked_separator(separator: Any) -> str:
@@ -170,7 +173,7 @@ def _found_separator(lines: list[str], path: Path, least: int) -> str:
         for separator, found in counts.items():
             if median_low(found) >= least:
                 return separator
-    raise ReadError(f"{path}: only one column found; the first line is {lines[0][:80]!r}. Pass separator=.")
+    raise _one_column(path, lines[0], "")
 
 
 def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
@@ -228,12 +231,13 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
         lines = body.decode().rstrip("\n").split("\n")
     except UnicodeDecodeError as not_utf8:
         return _not_utf8(path, not_utf8)
+    way_out = NOT_CLOSED if body.count(b'"') % 2 else "Correct that row, or pass the right separator=."
     with suppress(csv.Error):
         for row, fields in enumerate(csv.reader(lines, delimiter=_sign(separator))):
             if len(fields) != n_columns:
                 return ReadError(
                     f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: "
-                    f"{separator.join(fields)!r}. Correct that row, or pass the right separator=."
+                    f"{separator.join(fields)!r}. {way_out}"
                 )
     return ReadError(f"{path}: the file cannot be read as csv ({error}). Check its quotes and separator=.")
 

@@ -59,8 +59,10 @@ def _table(text: bytes, path: Path) -> dict[str, list[Any]]:
 def _chunks(lines: list[bytes], path: Path) -> Iterator[list[dict[str, Any]]]:
     for start in range(0, len(lines), CHUNK):
         chunk = lines[start : start + CHUNK]
-        held = _parsed(b"[[" + b"],[".join(line for line in chunk if line.strip()) + b"]]")
-        if isinstance(held, list) and all(len(row) == 1 and isinstance(row[0], dict) for row in held):
+        written = [line for line in chunk if line.strip()]
+        held = _parsed(b"[[" + b"],[".join(written) + b"]]")
+        is_whole = isinstance(held, list) and len(held) == max(len(written), 1)  # no line that itself has "],["
+        if is_whole and all(len(row) == 1 and isinstance(row[0], dict) for row in held):
             yield [row[0] for row in held]
         else:
             yield [_row(line, start + k, path) for k, line in enumerate(chunk, 1) if line.strip()]
@@ -73,7 +75,7 @@ def _row(line: bytes, number: int, path: Path) -> dict[str, Any]:
     shown = line.decode(errors="replace").strip()
     shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
     why = f" ({getattr(row, 'msg', row)})" if isinstance(row, Exception) else ""
-    array = " An array of objects is for polars.read_json and from_frame." if shown.startswith("[") else ""
+    array = " An array of objects must be split into such lines first." if shown.startswith("[") else ""
     raise ReadError(
         f"{path}: line {number} is no JSON object: {shown!r}{why}. Write one object a line, in UTF-8 and without commas "
         f"between them.{array}"

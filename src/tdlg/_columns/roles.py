@@ -85,7 +85,8 @@ def _usual(source: Source, role: str, at: dict[str, int]) -> int:
         return found[0]
     if found:
         names = [source.names[k] for k in found]
-        _fail(source, f"More than one column may be '{role}': {names}. Pass {role}={names[0]!r}, or another.")
+        first = found[0] if names.count(names[0]) > 1 else repr(names[0])
+        _fail(source, f"More than one column may be '{role}': {names}. Pass {role}={first}, or another.")
     way_out = f"{_present(source)} Pass {role}= with a name."
     if usual:
         other = next(other for other, k in at.items() if k == usual[0])

@@ -4,9 +4,14 @@ Where stdout carries a table, words for people go to stderr. Nothing heavy is im
 """
 
 import os
+import sys
 
-from tdlg.cli.app import app
-from tdlg.cli.commands import models, network, study, tables
+try:
+    from tdlg.cli.app import app
+    from tdlg.cli.commands import models, network, study, tables
+except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    raise SystemExit(130) from None  # as later, but what says it is not there yet
 
 __all__ = ["app", "main"]
 

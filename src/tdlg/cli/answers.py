@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tdlg.cli.labels import plain_classes, told_place
+from tdlg.cli.writing import DIGITS
+
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
@@ -11,9 +14,7 @@ if TYPE_CHECKING:
 
     from tdlg.edges import TemporalEdges
 
-__all__ = ["answers", "meaning", "spread"]
-
-DIGITS = 6
+__all__ = ["answers", "meaning", "spread", "told_class"]
 
 
 def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
@@ -28,32 +29,29 @@ def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
     """
     import numpy as np
 
-    from tdlg.cli.labels import plain_classes
-
     if hasattr(model, "score_samples"):
         return {"oddness": _short(-model.score_samples(edges)), "outlier": (model.predict(edges) < 0).astype(int)}
     if not hasattr(model, "predict_proba"):
         return {f"e{k}": column for k, column in enumerate(model.transform(edges).T)}
     probability = model.predict_proba(edges)
     best = probability.argmax(axis=1)
-    place = _told_class(model)
+    place = told_place(model.classes_, getattr(model, "labels_", model.classes_))
     told = probability[np.arange(len(best)), best if place is None else place]
     if not hasattr(model, "predict"):
         return {"score": _short(told)}
     return {"predicted": plain_classes(model.classes_)[best], "probability": _short(told)}
 
 
-def _told_class(model: Any) -> int | None:
-    """Of two classes the one whose probability is told: the larger number, the rarer word; None where there are more."""
-    import numpy as np
+def told_class(model: Any) -> Any:
+    """The class that a classifier is asked about: of two the one that `told_place` says; None where there are more.
 
-    classes = model.classes_
-    if len(classes) != 2:
-        return None
-    if classes.dtype.kind in "biuf":
-        return 1
-    counts = [np.count_nonzero(model.labels_ == label) for label in classes]
-    return int(counts[1] <= counts[0])
+    Parameters
+    ----------
+    model
+        A fitted model; one of numbers, not of classes, has none.
+    """
+    place = told_place(model.classes_, model.labels_) if hasattr(model, "classes_") else None
+    return None if place is None else plain_classes(model.classes_).tolist()[place]
 
 
 def _short(values: Any) -> pl.Series:
@@ -75,9 +73,5 @@ def spread(values: Any, asked: NDArray[np.bool_]) -> pl.Series:
 
 def meaning(model: Any) -> str:
     """What the column "probability" tells, in words."""
-    from tdlg.cli.labels import plain_classes
-
-    place = _told_class(model)
-    if place is None:
-        return "probability: that of the predicted class"
-    return f"probability: that of {plain_classes(model.classes_).tolist()[place]!r}"
+    told = told_class(model)
+    return f"probability: that of {'the predicted class' if told is None else repr(told)}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tdlg.edges import TemporalEdges
 
-__all__ = ["as_two_numbers", "labelled_edges", "plain_classes"]
+__all__ = ["as_two_numbers", "labelled_edges", "plain_classes", "told_place"]
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -30,7 +30,9 @@ MOST_CLASSES = 100
 TRUTH = {"true": True, "false": False}
 
 
-def labelled_edges(edges: TemporalEdges, column: str, positive: str | None, missing: str | None) -> TemporalEdges:
+def labelled_edges(
+    edges: TemporalEdges, column: str, positive: str | None, missing: str | None, *, to_learn: bool = True
+) -> TemporalEdges:
     """The edges with the labels that are meant.
 
     Parameters
@@ -43,18 +45,23 @@ def labelled_edges(edges: TemporalEdges, column: str, positive: str | None, miss
         A condition such as "> 0" or "fraud": 1 where it holds, 0 elsewhere; the values themselves when not given.
     missing
         Further words that stand for a label that is not known, with commas between them.
+    to_learn
+        Whether a model is to learn from them, for which they must be known and differ.
     """
     import numpy as np
 
     labels = _with_missing(edges, missing)
     known = edges.with_label(labels).labelled
     if not known.any():
+        if not to_learn:
+            return edges.with_label(None)
         raise ParameterError(f"All labels in the column {column!r} are missing: there is nothing to learn from.")
     if positive is None:
-        _check_classes(labels[known], column)
+        if to_learn:
+            _check_classes(labels[known], column)
         return edges.with_label(labels)
-    holds = np.asarray(_holds(labels[known], positive, column), bool)
-    if holds.all() or not holds.any():
+    holds = np.asarray(_holds(labels[known], positive, column, to_learn), bool)
+    if to_learn and (holds.all() or not holds.any()):
         which = "every" if holds.all() else "no"
         raise ParameterError(
             f"The condition {positive!r} holds for {which} known label of {column!r}: {_few(labels[known])}."
@@ -65,7 +72,7 @@ def labelled_edges(edges: TemporalEdges, column: str, positive: str | None, miss
 
 
 def as_two_numbers(edges: TemporalEdges) -> tuple[TemporalEdges, Any]:
-    """Two words as numbers, 1 for the rarer, and what 1 stands for; other labels as they are, and None if not two.
+    """Two classes as numbers, 1 for the one that is told, and what 1 stands for; other labels as they are, and None.
 
     Parameters
     ----------
@@ -75,13 +82,31 @@ def as_two_numbers(edges: TemporalEdges) -> tuple[TemporalEdges, Any]:
     import numpy as np
 
     labels = np.asarray(edges.label)
-    classes, counts = np.unique(labels[edges.labelled], return_counts=True)
-    if len(classes) != 2:
+    classes = np.unique(labels[edges.labelled])
+    place = told_place(classes, labels)
+    if place is None:
         return edges, None
-    if classes.dtype.kind in "biuf":
-        return edges, plain_classes(classes).tolist()[1]
-    rarer = classes[int(counts[1] <= counts[0])]
-    return edges.with_label(np.where(edges.labelled, labels == rarer, np.nan)), rarer
+    told = np.where(edges.labelled, labels == classes[place], np.nan)
+    return edges.with_label(told), plain_classes(classes).tolist()[place]
+
+
+def told_place(classes: NDArray[Any], labels: NDArray[Any]) -> int | None:
+    """Which of two classes is looked for, and told of: the larger number, the rarer word; None where there are not two.
+
+    Parameters
+    ----------
+    classes
+        In order.
+    labels
+        All that are known, to count words.
+    """
+    listed = classes.tolist()
+    if len(listed) != 2:
+        return None
+    if not isinstance(listed[0], str):
+        return 1
+    counts = [sum(label == one for label in labels.tolist()) for one in listed]
+    return int(counts[1] <= counts[0])
 
 
 def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
@@ -101,11 +126,25 @@ def _with_missing(edges: TemporalEdges, missing: str | None) -> NDArray[Any]:
     words = {*MISSING_WORDS, *(word.strip().lower() for word in (missing or "").split(","))}
     if labels.dtype.kind == "O":
         values = [None if isinstance(value, str) and value.lower() in words else value for value in labels]
-        return np.array(values, object)
+        return np.array(values, object) if missing is None else _as_numbers(values)
     codes = [float(word) for word in words if _is_number(word)]
     if labels.dtype.kind in "iuf" and codes:
         return np.where(np.isin(labels, codes), np.nan, labels)
     return labels
+
+
+def _as_numbers(values: list[Any]) -> NDArray[Any]:
+    """Labels that only a word for missing ones had made text, as numbers again."""
+    import numpy as np
+    import polars as pl
+
+    from tdlg._columns.files import typed
+
+    if all(value is None or isinstance(value, str) for value in values):
+        column = typed(pl.Series(values, dtype=pl.String))
+        if column.dtype.is_numeric():
+            return column.cast(pl.Float64).to_numpy()
+    return np.array(values, object)
 
 
 def _check_classes(known: NDArray[Any], column: str) -> None:
@@ -119,7 +158,7 @@ def _check_classes(known: NDArray[Any], column: str) -> None:
         raise ParameterError(f"The column {column!r} has {n_classes:,} different values: {_few(known)}. {way_out}")
 
 
-def _holds(known: NDArray[Any], positive: str, column: str) -> Any:
+def _holds(known: NDArray[Any], positive: str, column: str, to_learn: bool) -> Any:
     """Whether the condition holds for each."""
     sign, text = _parsed(positive)
     if known.dtype.kind == "O" and all(isinstance(value, bool) for value in known):
@@ -141,7 +180,7 @@ def _holds(known: NDArray[Any], positive: str, column: str) -> Any:
             f"The labels of {column!r} are words: {_few(known)}. {positive!r} compares numbers: give one of the words, "
             f"such as --positive {_shown(known[0])}."
         )
-    if not (known == text).any():
+    if to_learn and not (known == text).any():
         raise ParameterError(f"No known label of {column!r} is {text!r}. They are {_few(known)}.")
     return OPERATORS[sign](known, text)
 

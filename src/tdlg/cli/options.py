@@ -9,7 +9,19 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-__all__ = ["Columns", "EdgesPath", "Evaluate", "ModelPath", "Output", "Seed", "Top", "example", "with_columns"]
+__all__ = [
+    "Columns",
+    "EdgesPath",
+    "Evaluate",
+    "Missing",
+    "ModelPath",
+    "Output",
+    "Positive",
+    "Seed",
+    "Top",
+    "example",
+    "with_columns",
+]
 
 EdgesPath = Annotated[
     Path,
@@ -17,15 +29,22 @@ EdgesPath = Annotated[
         metavar="EDGES", help="Table of interactions: csv or JSON lines, also gzipped, or parquet; - for stdin."
     ),
 ]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify or outliers wrote with --save.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that another command wrote with --save.")]
 Output = Annotated[
     Path | None,
     typer.Option(
         "-o", "--output", metavar="FILE", help="File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout."
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of all that is drawn at random: the same seed, the same answer.")]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, max=2**32 - 1, help="Of all that is drawn at random: the same seed, the same answer."),
+]
 Top = Annotated[int, typer.Option(min=1, help="How many to give.")]
+Positive = Annotated[str | None, typer.Option(metavar="CONDITION", help='What counts as 1: a value, or such as "> 0".')]
+Missing = Annotated[
+    str | None, typer.Option(metavar="WORDS", help="More words for a label that is not known, such as '?,unknown'.")
+]
 Evaluate = Literal["random", "time"]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdlg.cli.labels import as_two_numbers, plain_classes
 from tdlg.cli.terminal import aligned, count, note, working
+from tdlg.exceptions import EdgesError, ParameterError
 
 if TYPE_CHECKING:
     from tdlg.baselines.method import Method
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["print_quality"]
 
+HOW = {"random": "at random", "time": "the last in time"}
+WAY_OUT = "Give more labels, or leave out --evaluate."
 TOP_SHARE, TOP_MOST = 10, 100  # precision is told of a tenth of the edges held out, and at most a hundred
 
 
@@ -20,32 +23,55 @@ def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, se
     """Hold out labels, and tell how well this method and label rates find them."""
     from tdlg.baselines.references import LabelRates
     from tdlg.methods import TDLG, Propagation
-    from tdlg.tasks import ChronologicalClassification, EdgeClassification
 
     edges, positive = as_two_numbers(edges)
-    task: Any = EdgeClassification(edges)
-    if kind == "time":
-        task = ChronologicalClassification(edges, prequential=setting == "stream")
     mine = TDLG(class_weight=None) if method == "rows" else Propagation(setting, random_state=seed)
-    trial = task.draw(seed)
+    trial = _drawn(edges, setting, kind, seed)
     (test,) = trial.tests.values()
     with working("holding out labels"):
         lines = [
             (name, *_quality(one, trial, test))
             for name, one in {method: mine, "label rates": LabelRates(random_state=seed)}.items()
         ]
-    rarest, rate, k = _rarest(trial, test)
-    how = "at random" if kind == "random" else "the last in time"
-    note(f"held out {count(len(test), 'label')}, {how}; learnt from {len(trial.train):,}")
-    rarest = positive if positive is not None and rarest == 1 else rarest
+    told, rate, k = _told(trial, test)
+    note(f"held out {count(len(test), 'label')}, {HOW[kind]}; learnt from {len(trial.train):,}")
+    told = told if positive is None else positive
     precise = "average precision" if positive is None else f"average precision for {positive!r}"
-    head = ("", "AUC", precise, f"precision in the top {k} for {rarest!r}")
+    head = ("", "AUC", precise, f"precision in the top {k} for {told!r}")
     chance = ("chance", "0.500", f"{_chance(trial, test):.3f}", f"{rate:.3f}")
     note(aligned([head, *((name, *(f"{value:.3f}" for value in values)) for name, *values in lines), chance]))
 
 
+def _drawn(edges: TemporalEdges, setting: Any, kind: str, seed: int) -> Any:
+    """Labels to learn from and others to find, both of more than one class."""
+    import numpy as np
+
+    from tdlg.tasks import ChronologicalClassification, EdgeClassification
+
+    task: Any = EdgeClassification(edges)
+    if kind == "time":
+        task = ChronologicalClassification(edges, prequential=setting == "stream")
+    try:
+        trial = task.draw(seed)
+        (test,) = trial.tests.values()
+    except EdgesError:
+        why = "happened at one time" if kind == "time" else "are too few"
+        raise ParameterError(f"The {_known(edges)} {why}: none can be held out, {HOW[kind]}. {WAY_OUT}") from None
+    for part, what in ((trial.train, "to learn from"), (test, "to be found")):
+        if len(np.unique(trial.y[part])) < 2:
+            raise ParameterError(
+                f"The {_known(edges)} are too few to hold some out, {HOW[kind]}: of the {len(part):,} {what}, all are of "
+                f"one class. {WAY_OUT}"
+            )
+    return trial
+
+
+def _known(edges: TemporalEdges) -> str:
+    return count(int(edges.labelled.sum()), "known label")
+
+
 def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float]:
-    """Area under the curve, average precision, and precision in the top k for the rarest class."""
+    """Area under the curve, average precision, and precision in the top k for the class told."""
     import numpy as np
 
     from tdlg.evaluate import class_metrics, precision_recall_at
@@ -58,19 +84,19 @@ def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float
     method.fit(seen)
     scores = method.score(asked)
     auc, average_precision = class_metrics(trial.y, trial.train, test, scores)[:2]
-    rarest, _, k = _rarest(trial, test)
-    place = int(np.flatnonzero(np.unique(trial.y[trial.train]) == rarest)[0])
-    of_rarest = scores[:, place] if scores.ndim == 2 else scores if place else -scores
-    return auc, average_precision, precision_recall_at(trial.y[test] == rarest, of_rarest, k)[0]
+    told, _, k = _told(trial, test)
+    place = int(np.flatnonzero(np.unique(trial.y[trial.train]) == told)[0])
+    of_told = scores[:, place] if scores.ndim == 2 else scores
+    return auc, average_precision, precision_recall_at(trial.y[test] == told, of_told, k)[0]
 
 
-def _rarest(trial: Any, test: Any) -> tuple[Any, float, int]:
-    """The rarest class, its share of the edges held out, and how many of these are looked at."""
+def _told(trial: Any, test: Any) -> tuple[Any, float, int]:
+    """The class told: 1 of two, else the rarest; its share of the edges held out, and how many of these are looked at."""
     import numpy as np
 
     classes, counts = np.unique(trial.y[trial.train], return_counts=True)
-    rarest = plain_classes(classes).tolist()[int(np.argmin(counts))]
-    return rarest, float(np.mean(trial.y[test] == rarest)), max(1, min(TOP_MOST, len(test) // TOP_SHARE))
+    told = plain_classes(classes).tolist()[1 if len(classes) == 2 else int(np.argmin(counts))]
+    return told, float(np.mean(trial.y[test] == told)), max(1, min(TOP_MOST, len(test) // TOP_SHARE))
 
 
 def _chance(trial: Any, test: Any) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,14 +49,14 @@ class Table:
         """The user's columns and these; a name that is taken gets a number."""
         import polars as pl
 
-        series = []
-        for name, values in added.items():
-            free = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in self.frame.columns)
-            series.append(pl.Series(free, values))
-        return self.frame.with_columns(series)
+        return self.frame.with_columns(pl.Series(self.free_name(name), values) for name, values in added.items())
+
+    def free_name(self, name: str) -> str:
+        """The name that a column added gets: its own, or with a number where that is taken."""
+        return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in self.frame.columns)
 
 
-def read_table(path: Path, columns: Columns, label: str | None = None) -> Table:
+def read_table(path: Path, columns: Columns, label: str | None = None, features: Sequence[str] | None = None) -> Table:
     """Read a table of interactions.
 
     Parameters
@@ -67,6 +67,8 @@ def read_table(path: Path, columns: Columns, label: str | None = None) -> Table:
         How to read it.
     label
         The column of the label, where there is one.
+    features
+        Names of the columns of features, where they are not those of `columns`.
     """
     from tdlg._columns.roles import named_by_comment, roles
     from tdlg.io import read_edges
@@ -75,7 +77,7 @@ def read_table(path: Path, columns: Columns, label: str | None = None) -> Table:
         source, frame = _frame(file, columns)
         wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
         which = {role: _which(source, text) for role, text in wanted.items()}
-        options: dict[str, Any] = {**which, "features": _features(source, columns.features)}
+        options: dict[str, Any] = {**which, "features": _features(source, columns.features, features)}
         edges = read_edges(
             file,
             **options,
@@ -180,16 +182,23 @@ def _frame(file: Path, columns: Columns, least: int = 3) -> tuple[Source, pl.Dat
 
 def _which(source: Source, text: str | None) -> str | int | None:
     """A column as the user wrote it: a name where there is such a name, else a position where it is a number."""
-    if text is None or (source.has_names and text in source.names) or not text.isdigit():
+    if text is None or (source.has_names and text in source.names) or not text.isdecimal():
         return text
     return int(text)
 
 
-def _features(source: Source, text: str | None) -> list[str | int | None] | None:
-    if text is None:
-        return None
-    listed = [text] if text in source.names else [name.strip() for name in text.split(",") if name.strip()]
+def _features(source: Source, text: str | None, names: Sequence[str] | None) -> list[str | int | None]:
+    """The columns that the text names, with commas between them, or else these."""
+    listed = [_ours(source, name) for name in names or []]
+    if text is not None:
+        listed = [text] if text in source.names else [name.strip() for name in text.split(",") if name.strip()]
     return [_which(source, name) for name in listed]
+
+
+def _ours(source: Source, name: str) -> str:
+    """The position instead of a name such as "x (column 4)", which features of one name are given."""
+    found = re.fullmatch(r"(.*) \(column (\d+)\)", name, re.DOTALL)
+    return found[2] if found and name not in source.names and source.names.count(found[1]) > 1 else name
 
 
 def _without_numbers(frame: pl.DataFrame, source: Source, at: dict[str, int]) -> pl.DataFrame:

@@ -35,6 +35,15 @@ ARGUMENTS = (  # of the library, that are options here
     "src|dst|time|label|features|bipartite|separator|time_format|time_unit|setting|at|candidates|random_state"
 )
 OTHER_NAMES = {"random_state": "seed"}
+ONLY_IN_PYTHON = {  # what messages of the library say that the shell says otherwise
+    r"model\.save\(path\)": "--save",
+    r"np\.\w+\(([^()]*)\)": r"\1",
+    r" \(n_samples=\d+\)": "",
+    r"Give an absolute one, \w+\(bandwidth=\.\.\.\), or use NoDecay\(\)": "Use --method propagation",
+    r"\bEdgeClassification\b": "--evaluate random",
+    r"Give the same features: TemporalEdges\(.*\]\)": "Leave out --features",
+}
+AS_IT_IS = r"""data row \d+ \((?:'[^']*'|"[^"]*"|[^)'"])*\)|(?<!\w)'[^']*'(?!\w)|"[^"]*\""""  # the user's own words
 
 
 # ---- messages
@@ -63,21 +72,23 @@ def one_line(text: str, keep: str = "") -> str:
 
 
 def in_shell_words(message: str) -> str:
-    """A message of the library that tells which argument to pass, with the options of the shell.
+    """A message of the library with the options of the shell for its arguments; what it shows of the data stays.
 
     Examples
     --------
     >>> in_shell_words("Two may be 'src': ['a', 'b']. Pass src='a', or another.")
     "Two may be 'src': ['a', 'b']. Pass --src 'a', or another."
     """
-    start = re.search(r"\b(Pass|Leave|Use|Ask|Fit with)\b", message)
-    if start is None:
-        return message
-    said, way_out = message[: start.start()], message[start.start() :]
-    return said + re.sub(rf"(?<![\w-])({ARGUMENTS})=(?=(\.{{3}}|[^\s,.)])?)", _as_option, way_out)
+    for pattern, words in ONLY_IN_PYTHON.items():
+        message = re.sub(pattern, words, message)
+    argument = rf"(?<![\w-])({ARGUMENTS})=(?=(\.{{3}}|[^\s,.)])?)"
+    message = re.sub(f"{AS_IT_IS}|{argument}", _as_option, message)
+    return re.sub(r"(--[a-z-]+ [^\s,]+), (?=--)", r"\1 ", message)
 
 
 def _as_option(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return found[0]
     name = "--" + OTHER_NAMES.get(found[1], found[1]).replace("_", "-")
     return f"{name} " if found[2] else name
 

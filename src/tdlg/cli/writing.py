@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import shutil
 import sys
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tdlg.cli.terminal import count, is_terminal, note, show
 from tdlg.exceptions import ParameterError
+from tdlg.persist.files import is_special, new_file
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["check_folder", "check_output", "give", "replacing", "rounded"]
+__all__ = ["check_folder", "check_model_file", "check_output", "give", "rounded"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-PARQUET = (".parquet", ".pq")
-JSON_LINES = (".jsonl", ".ndjson")
 STDOUT = "-"
 DIGITS = 6
 BLOCK = 100_000  # rows that are turned into text in one go
@@ -33,8 +28,13 @@ def check_output(path: Path | None) -> None:
     """Refuse, before any work is done, a file that could not be written."""
     if path is None or str(path) == STDOUT:
         return
-    if _kind(path) not in (*SEPARATORS, *PARQUET, *JSON_LINES) and not _is_special(path):
+    from tdlg._columns.paths import JSON_LINES, PARQUET
+
+    kind = _kind(path)
+    if kind not in (*SEPARATORS, *PARQUET, *JSON_LINES) and not is_special(path):
         raise ParameterError(f"{path}: the file must end in .csv, .tsv or .jsonl, also with .gz, or in .parquet.")
+    if kind in PARQUET and _is_packed(path):
+        raise ParameterError(f"{path}: parquet is packed already, and not read from a .gz. Leave out the .gz.")
     check_folder(path)
 
 
@@ -45,6 +45,13 @@ def check_folder(*paths: Path | None) -> None:
             raise ParameterError(f"{path}: this is a folder. Give the name of a file in it.")
         if path is not None and not path.parent.is_dir():
             raise ParameterError(f"{path}: there is no folder {str(path.parent)!r}. Make it, or give another file.")
+
+
+def check_model_file(path: Path | None) -> None:
+    """Refuse, before any work is done, a file that no model could be written to."""
+    check_folder(path)
+    if path is not None and is_special(path):
+        raise ParameterError(f"{path}: a model is kept in a file, and this is a device or a pipe. Give another name.")
 
 
 def give(
@@ -83,34 +90,12 @@ def give(
             note(f"{rows} of {count(len(frame), 'row')}; -o FILE or a pipe gets them all")
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A new file beside this one, that takes its place when it is whole; what is left on the way is removed."""
-    if _is_special(path):  # such as /dev/null: nothing to replace
-        yield path
-        return
-    target = Path(os.path.realpath(path))
-    new = target.with_name(f".{uuid.uuid4().hex[:12]}{''.join(target.suffixes[-2:])}")
-    try:
-        yield new
-        if target.exists():
-            shutil.copymode(target, new)
-        os.replace(new, target)
-    except OSError as error:
-        if error.filename is not None:
-            error.filename = str(path)  # the user's own name of it
-        raise
-    finally:
-        with suppress(OSError):
-            new.unlink()
-
-
-def _is_special(path: Path) -> bool:
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
 def _kind(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _is_packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:
@@ -132,7 +117,9 @@ def _flat(frame: pl.DataFrame) -> pl.DataFrame:
     """Lists and the like as json too: csv has no other way."""
     import polars as pl
 
-    return _as_text(frame, [name for name, dtype in frame.schema.items() if dtype == pl.Object or dtype.is_nested()])
+    return _as_text(
+        frame, [name for name, dtype in frame.schema.items() if dtype in (pl.Object, pl.Binary) or dtype.is_nested()]
+    )
 
 
 def _as_text(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
@@ -146,18 +133,22 @@ def _as_text(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
+    from tdlg._columns.paths import PARQUET
+
     kind = _kind(path)
-    with replacing(path) as new, new.open("wb") as file:
+    with new_file(path) as file:
         if kind in PARQUET:
             _without_objects(frame).write_parquet(file)
-        elif path.suffix.lower() == ".gz":
-            with gzip.open(file, "wb") as packed:
+        elif _is_packed(path):
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:  # no name, no clock: same rows, same bytes
                 _write_text(frame, packed, kind)
         else:
             _write_text(frame, file, kind)
 
 
 def _write_text(frame: pl.DataFrame, file: Any, kind: str) -> None:
+    from tdlg._columns.paths import JSON_LINES
+
     for start in range(0, max(len(frame), 1), BLOCK):
         block = frame[start : start + BLOCK]
         if kind in JSON_LINES:

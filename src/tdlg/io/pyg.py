@@ -147,8 +147,15 @@ def _tensor(data: Any, name: str) -> NDArray[Any] | None:
     values = getattr(data, name, None)
     if values is None:
         return None
-    array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    array = _array(values.detach().cpu()) if hasattr(values, "detach") else np.asarray(values)
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _array(tensor: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(tensor)
+    except TypeError:  # numpy has no bfloat16; float32 holds it exactly
+        return np.asarray(tensor.float())
 
 
 def _keys(data: Any) -> list[str]:

@@ -23,6 +23,13 @@ __all__ = ["from_frame", "read_edges"]
 
 Several: TypeAlias = "Which | Iterable[str | int] | NDArray[Any]"
 
+USED_ALREADY = {
+    "label": "and as a feature it would tell the answer",
+    "src": "and no feature: who takes part is used already",
+    "dst": "and no feature: who takes part is used already",
+    "time": "and no feature: the time is used already",
+}
+
 
 def read_edges(
     path: str | os.PathLike[str],
@@ -63,7 +70,7 @@ def read_edges(
         Columns of the label and the weight, by name or position; none if not given.
     features
         Columns of the features: a list of names or positions, or one of them. Of columns that share a name,
-        each is named with its position.
+        each is named with its position. Those of `src`, `dst`, `time` and `label` are refused.
     bipartite
         Whether the ids of `src` and of `dst` are of two kinds, see `TemporalEdges`.
     separator
@@ -161,6 +168,7 @@ def _build(
     source = named_by_comment(source, [*wanted.values(), *listed])
     at = roles(source, wanted)
     feature_at = [position_of(source, "features", which) for which in listed]
+    _check_no_role(source, at, feature_at)
     alike = set() if bipartite else {at["src"], at["dst"]}
     as_is = set() if time_format is None else {at["time"]}
     columns = source.read(sorted({*at.values(), *feature_at}), alike, as_is)
@@ -174,6 +182,16 @@ def _build(
         if error.row is not None:
             message = message.replace(row_name(error.row), _shown_row(parts, error.row))
         raise ReadError(f"{source.origin}: {message}") from None
+
+
+def _check_no_role(source: Source, at: dict[str, int], features: list[int]) -> None:
+    """Refuse as a feature what is used already, above all the label: it would tell the answer."""
+    for role, why in USED_ALREADY.items():
+        if role in at and at[role] in features:
+            column = source.names[at[role]]
+            raise ReadError(
+                f"{source.origin}: The column {column!r} is the '{role}', {why}. Leave it out of features=."
+            )
 
 
 def _unlike(source: Source, positions: list[int]) -> list[str]:

@@ -12,10 +12,8 @@ import json
 import math
 import os
 import re
-import shutil
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
@@ -24,8 +22,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tdlg.exceptions import ParameterError, ReadError
+from tdlg.persist.files import is_special, new_file, target_of
 
-__all__ = ["ArchiveReader", "ArchiveWriter", "as_path", "check_stored", "new_archive", "open_archive"]
+__all__ = ["ArchiveReader", "ArchiveWriter", "check_stored", "new_archive", "open_archive"]
 
 MANIFEST = "manifest.json"
 MEMBER = re.compile(r"[0-9]{6,9}\.(npy|json|skops)")
@@ -128,7 +127,12 @@ def check_stored(file: ZipFile) -> None:
 @contextmanager
 def new_archive(path: Any) -> Iterator[ArchiveWriter]:
     """Write an archive to a path; what was there stays until all is written, and where writing fails."""
-    with _replacing(_target(path)) as file:
+    target = target_of(path)
+    if is_special(target):
+        raise ParameterError(
+            f"The 'path' of a model must be that of a file. {str(target)!r} is a device or pipe: give the name of a file."
+        )
+    with new_file(target) as file:
         with ZipFile(file, "w", ZIP_STORED) as zipped:
             zipped.comment = MARK + b"0" * DIGITS
             yield ArchiveWriter(zipped)
@@ -189,50 +193,3 @@ def _check_ours(file: BinaryIO, path: Path) -> None:
     if start.startswith(b"PK") and not is_zipfile(file):
         raise ReadError(f"{path}: the file is truncated or damaged: its end is missing. {WRITE_AGAIN}")
     raise ReadError(f"{path}: this is no model of tdlg. Give the path of a file written by model.save(path).")
-
-
-def as_path(path: Any) -> Path:
-    """A path as given, ~ being the user's folder."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise ParameterError(f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.")
-    return Path(path).expanduser()
-
-
-def _target(path: Any) -> Path:
-    """Where to write: a link is followed, as by `open`."""
-    target = Path(os.path.realpath(as_path(path)))
-    if not target.parent.is_dir():
-        raise ParameterError(
-            f"The folder {str(target.parent)!r} of the 'path' does not exist. "
-            f"Make it first, with Path({str(target.parent)!r}).mkdir(parents=True)."
-        )
-    if target.exists() and not target.is_file():
-        raise ParameterError(f"The 'path' must be that of a file. {str(target)!r} is a folder or device: add a name.")
-    return target
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A draft beside the target that takes its place at the end, and vanishes on any error or interrupt."""
-    draft = target.parent / f".{uuid.uuid4().hex}.tmp"
-    try:
-        with open(draft, "x+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, draft)
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the new name survive a power cut too, where the system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -22,8 +22,8 @@ TOPS = (10, 50, 100, 500, 1000)  # lengths of lists that somebody could go throu
 class Judged:
     """The held-out edges, ranked by the model and by label rates for the class looked for."""
 
-    def __init__(self, held: HeldOut, model: Ranking, reference: Ranking, seed: int) -> None:
-        self.held, self.model, self.reference, self.seed = held, model, reference, seed
+    def __init__(self, held: HeldOut, model: Ranking, reference: Ranking) -> None:
+        self.held, self.model, self.reference = held, model, reference
         self.n, self.prevalence = len(model.is_it), float(model.is_it.mean())
         most = max(1, self.n // 3)
         self.tops = [k for k in TOPS if k <= most][-3:] or [most]
@@ -39,7 +39,7 @@ def judge(subject: Subject, held: HeldOut) -> Judged | None:
     is_it = held.truth == subject.positive
     columns = held.probability[:, subject.positive], held.reference[:, subject.positive]
     model, reference = (rank(is_it, column, subject.seed) for column in columns)
-    return None if model is None or reference is None else Judged(held, model, reference, subject.seed)
+    return None if model is None or reference is None else Judged(held, model, reference)
 
 
 def quality(subject: Subject, judged: Judged | None, why_not: str) -> str:
@@ -156,7 +156,7 @@ LINES = key([(_stroke("ours"), "this model"), (_stroke("theirs"), "label rates")
 
 
 def _roc(judged: Judged) -> str:
-    panel = Panel(top=20)
+    panel = Panel()
     panel.axes(UNIT_TICKS, UNIT_TICKS, "false alarms, share of the rest", "found, share")
     curve(panel, np.array([0.0, 1.0]), np.array([0.0, 1.0]), "chance")
     curve(panel, *thinned(judged.reference.roc.x, judged.reference.roc.y), "theirs")
@@ -166,7 +166,7 @@ def _roc(judged: Judged) -> str:
 
 
 def _precision_recall(judged: Judged) -> str:
-    panel = Panel(top=20)
+    panel = Panel()
     panel.axes(UNIT_TICKS, UNIT_TICKS, "found, share", "right among those named, share")
     curve(panel, np.array([0.0, 1.0]), np.full(2, judged.prevalence), "chance")
     curve(panel, *_precision(judged.reference), "theirs")
@@ -177,12 +177,11 @@ def _precision_recall(judged: Judged) -> str:
 
 
 def _precision(ranking: Ranking) -> tuple[Floats, Floats]:
-    """The curve at places evenly spread over recall, without the noise of its first few edges."""
+    """The curve at places evenly spread over recall, its first among them."""
     x, y = ranking.precision_recall.x, ranking.precision_recall.y
     if len(x) <= 250:
         return x, y
     keep = np.unique(np.searchsorted(x, np.linspace(0, 1, 200)).clip(0, len(x) - 1))
-    keep = keep[keep >= 5]
     return x[keep], y[keep]
 
 
@@ -194,7 +193,7 @@ def _calibration(judged: Judged) -> str:
     ticks = [
         (value, f"{value:g}") for value in np.arange(0, end + step / 2, step).round(6).tolist() if value <= end + 1e-9
     ]
-    panel = Panel(top=20, x=(0, end), y=(0, end))
+    panel = Panel(x=(0, end), y=(0, end))
     panel.axes(ticks, ticks, "probability given", "share observed")
     curve(panel, np.array([0.0, end]), np.array([0.0, end]), "chance")
     curve(panel, np.array([part[0] for part in parts]), np.array([part[1] for part in parts]), "ours thin")
@@ -206,7 +205,7 @@ def _calibration(judged: Judged) -> str:
         panel.parts.append(tipped(tip, marker("circle", x, y, 4.2, "dot ours"), x, y))
     note = (
         "Calibration. Each dot is a tenth of the held-out interactions, with its 95 % interval. On the dotted line, "
-        "probabilities are right."
+        "probabilities are right. Hover, touch, or use the arrow keys."
     )
     sign = f'<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{marker("circle", 7, 7, 3.8, "dot ours")}</svg>'
     return plate("Probabilities", chart(panel, "Calibration"), note, key([(sign, "this model")]))

@@ -36,7 +36,7 @@ class Panel:
     y: tuple[float, float] = (0.0, 1.0)
     left: float = 46
     right: float = 14
-    top: float = 12
+    top: float = 26  # the y axis has its name there
     bottom: float = 44
     parts: list[str] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ class Panel:
             )
         if y_title:
             self.parts.append(
-                f'<text class="name" x="{self.left:.1f}" y="{self.top - 1:.1f}">{escaped(y_title)}</text>'
+                f'<text class="name" x="{self.left:.1f}" y="{self.top - 10:.1f}">{escaped(y_title)}</text>'
             )
 
 
@@ -95,14 +95,12 @@ def chart(panel: Panel, label: str, kind: str = "") -> str:
     )
 
 
-def curve(panel: Panel, xs: Floats, ys: Floats, kind: str, *, steps: bool = False) -> None:
-    """Draw a line through points, or as steps that keep their height up to the next point."""
+def curve(panel: Panel, xs: Floats, ys: Floats, kind: str) -> None:
+    """Draw a line through points."""
     points = [(panel.at_x(x), panel.at_y(y)) for x, y in zip(xs.tolist(), ys.tolist(), strict=True)]
     if not points:
         return
-    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
-    for x, y in points[1:]:
-        path += f"H{x:.1f}V{y:.1f}" if steps else f"L{x:.1f} {y:.1f}"
+    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     panel.parts.append(f'<path class="line {kind}" d="{path}"/>')
 
 

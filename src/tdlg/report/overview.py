@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 from importlib.metadata import version
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from tdlg import __version__
+from tdlg.edges import TemporalEdges
 from tdlg.report.alerts import Asked
 from tdlg.report.assessment import Judged
 from tdlg.report.parts import GROUPS, code, facts, group_of, groups, meter, paragraph, section, swatch
-from tdlg.report.subject import Subject
+from tdlg.report.subject import Subject, label_times
 from tdlg.report.words import count, escaped, figure, in_words, name_of, percent
 
 __all__ = ["reproduce", "settings", "summary", "what_was_read"]
@@ -76,7 +79,8 @@ def _as_dates(subject: Subject) -> str:
 
 def _busiest(subject: Subject) -> str:
     edges = subject.edges
-    ends = np.bincount(np.concatenate([edges.src_code, edges.dst_code]), minlength=edges.n_nodes)
+    others = edges.dst_code[edges.src_code != edges.dst_code]  # one with itself has the node at an end once
+    ends = np.bincount(np.concatenate([edges.src_code, others]), minlength=edges.n_nodes)
     at = int(ends.argmax())
     return f"{code(name_of(edges.node_ids[at]))}<small>at an end of {count(int(ends[at]), 'interaction')}</small>"
 
@@ -132,7 +136,7 @@ def settings(subject: Subject, judged: Judged | None) -> str:
             word += f"<small>the copy’s setting was {escaped(inner)}, as suits labels hidden so</small>"
         lines.append(("Held out", word))
     rows = "".join(
-        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(name_of(repr(value), 200))}</td></tr>'
+        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(name_of(_written(value), 200))}</td></tr>'
         for name, value in sorted(model.get_params(deep=False).items())
     )
     every = (
@@ -150,19 +154,13 @@ def _why(subject: Subject) -> str:
     return f"chosen: {WHY.get(str(subject.setting), '')}"
 
 
-def reproduce(subject: Subject, command: str | None) -> str:
-    """How to have this page again."""
-    model: Any = subject.model
-    lines = [
-        "from tdlg import " + type(model).__name__ + ", read_edges",
-        "from tdlg.report import write_report",
-        "",
-        'edges = read_edges("edges.csv", label="label")  # your file',
-        f"model = {name_of(repr(model), 400)}.fit(edges)",
-        f'write_report("report.html", model, edges, seed={subject.seed})',
-    ]
+USUAL = {"title": None, "time_unit": None, "evaluate": "auto"}
+
+
+def reproduce(subject: Subject, command: str | None, **asked: Any) -> str:
+    """How to have this page again; `asked` holds parameters of `write_report`."""
     shell = "" if command is None else f'<h3>On the shell</h3><pre tabindex="0"><code>{escaped(command)}</code></pre>'
-    python = f'<h3>In Python</h3><pre tabindex="0"><code>{escaped(chr(10).join(lines))}</code></pre>'
+    python = f'<h3>In Python</h3><pre tabindex="0"><code>{escaped(chr(10).join(_python(subject, asked)))}</code></pre>'
     versions = [
         ("tdlg", __version__),
         ("Python", platform.python_version()),
@@ -172,6 +170,56 @@ def reproduce(subject: Subject, command: str | None) -> str:
     ]
     told = "The same edges, model, versions and seed give this page again."
     return section("reproduce", "How to have it again", paragraph(told), shell, python, facts(versions))
+
+
+def _python(subject: Subject, asked: dict[str, Any]) -> list[str]:
+    """Lines that read, fit and write; files, and the names of columns other than features, can only be guessed."""
+    model: Any = subject.model
+    given = _as_arguments({name: value for name, value in model.get_params(deep=False).items() if _is_set(model, name)})
+    decays = [name for name in ("Gaussian", "Laplace", "Mixture", "NoDecay") if re.search(rf"\b{name}\(", given)]
+    estimator = getattr(model, "estimator", None)
+    lines = [f"from tdlg import {', '.join(sorted([type(model).__name__, 'read_edges', *decays]))}"]
+    if estimator is not None:
+        lines.append(f"from {type(estimator).__module__.partition('._')[0]} import {type(estimator).__name__}")
+    lines += [
+        "from tdlg.report import write_report",
+        "",
+        "# a report does not know the names of your file and its columns: put them in",
+    ]
+    learnt = "edges" if subject.is_learnt else "learnt"
+    lines += [_reading(name, of) for name, of in {learnt: subject.learnt, "edges": subject.edges}.items()]
+    fitted = learnt
+    if label_times(model) is not None:
+        lines.append("label_time = ...  # when the label of each row became known")
+        fitted += ", label_time=label_time"
+    lines.append(f"model = {type(model).__name__}({given}).fit({fitted})")
+    asked = {name: value for name, value in asked.items() if value != USUAL[name]}
+    asked = {"positive": subject.classes.tolist()[subject.positive], **asked, "seed": subject.seed}
+    return [*lines, f"write_report('report.html', model, edges, {_as_arguments(asked)})"]
+
+
+def _reading(name: str, edges: TemporalEdges) -> str:
+    columns = ["src", "dst", "time", *["label"] * (edges.label is not None), *["weight"] * (edges.weight is not None)]
+    given: dict[str, Any] = {column: column for column in columns}
+    if edges.feature_names:
+        given["features"] = list(edges.feature_names)
+    if edges.bipartite:
+        given["bipartite"] = True
+    return f"{name} = read_edges('{name}.csv', {_as_arguments(given)})"
+
+
+def _as_arguments(given: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_written(value)}" for name, value in given.items())
+
+
+def _written(value: Any) -> str:
+    """A value as code has it."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _is_set(model: Any, name: str) -> bool:
+    """Whether a parameter is not what it is by default."""
+    return repr(getattr(model, name)) != repr(signature(type(model)).parameters[name].default)
 
 
 def fingerprint(subject: Subject) -> str:

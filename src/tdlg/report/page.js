@@ -5,12 +5,13 @@
 
   // ---- the words beside the pointer
 
-  function showTip(lines, x, y) {
+  function showTip(lines, x, y, live = "polite") {
     tip.replaceChildren(...lines.map((line, at) => {
       const element = document.createElement(at ? "span" : "b");
       element.textContent = line;
       return element;
     }).flatMap((element, at) => (at > 1 ? [document.createElement("br"), element] : [element])));
+    tip.setAttribute("aria-live", live);
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     const left = Math.min(Math.max(4, x + 14), innerWidth - width - 4);
@@ -21,13 +22,46 @@
 
   function hideTip() { tip.hidden = true; }
 
-  for (const element of document.querySelectorAll("[data-tip]")) {
-    const [head, ...rest] = element.dataset.tip.split(": ");
-    const show = (event) => showTip([head, rest.join(": ")], event.clientX, event.clientY);
-    element.addEventListener("pointermove", show);
-    element.addEventListener("pointerdown", show);
-    element.addEventListener("pointerleave", hideTip);
+  // ---- marks by keyboard: the one after or before this one, round and round; null for keys that do not move
+
+  function stepped(key, from, n) {
+    const moves = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
+    return key in moves ? (Math.max(from, moves[key] < 0 ? 0 : -1) + moves[key] + n) % n : null;
   }
+
+  // ---- charts: each is one tab stop, and each mark in it an image with its words
+
+  function makeChart(chart) {
+    const marks = [...chart.querySelectorAll("[data-tip]")];
+    if (!marks.length) { return; }
+    chart.setAttribute("role", "group");
+    marks.forEach((mark, at) => {
+      const [head, ...rest] = mark.dataset.tip.split(": ");
+      const show = (...place) => showTip([head, rest.join(": ")], ...place);
+      mark.setAttribute("role", "img");
+      mark.setAttribute("aria-label", mark.dataset.tip);
+      mark.setAttribute("tabindex", at ? -1 : 0);
+      mark.addEventListener("pointermove", (event) => show(event.clientX, event.clientY));
+      mark.addEventListener("pointerdown", (event) => show(event.clientX, event.clientY));
+      mark.addEventListener("pointerleave", hideTip);
+      mark.addEventListener("focus", () => {
+        for (const other of marks) { other.setAttribute("tabindex", other === mark ? 0 : -1); }
+        const box = mark.getBoundingClientRect();
+        // "off", because a screen reader says the label of what has the focus already
+        show(box.x + box.width / 2, box.y + box.height / 2, "off");
+      });
+      mark.addEventListener("blur", hideTip);
+    });
+    chart.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") { hideTip(); return; }
+      const to = stepped(event.key, marks.indexOf(event.target), marks.length);
+      if (to === null) { return; }
+      event.preventDefault();
+      marks[to].focus();
+    });
+  }
+
+  document.querySelectorAll("svg.chart").forEach(makeChart);
 
   // ---- tables
 
@@ -212,12 +246,11 @@
     }
 
     function step(event) {
-      const moves = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
       if (event.key === "Escape") { choose(-1); return; }
-      if (!(event.key in moves)) { return; }
+      const at = stepped(event.key, walk.indexOf(chosen), walk.length);
+      if (at === null) { return; }
       event.preventDefault();
-      const from = walk.indexOf(chosen);
-      const to = walk[(Math.max(from, from < 0 && moves[event.key] < 0 ? 0 : from) + moves[event.key] + walk.length) % walk.length];
+      const to = walk[at];
       const box = canvas.getBoundingClientRect();
       choose(to, box.left + places[to][0], box.top + places[to][1]);
     }

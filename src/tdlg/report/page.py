@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import uuid
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -16,7 +15,7 @@ import numpy as np
 from tdlg import __version__
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.persist.archive import as_path
+from tdlg.persist.files import new_file, target_of
 from tdlg.report.alerts import alerts, choose_asked, node_alerts
 from tdlg.report.assessment import judge, quality
 from tdlg.report.lists import interactions, nodes
@@ -65,7 +64,7 @@ def write_report(
     Parameters
     ----------
     path
-        The file to write. It appears whole or not at all.
+        The file to write. It appears whole or not at all; a device or pipe is written into.
     model
         A `PropagationClassifier` or `LineGraphClassifier`; where it is not fitted yet, a copy is fitted to the edges.
     edges
@@ -105,7 +104,7 @@ def write_report(
     >>> path.name, "fraud" in path.read_text(encoding="utf-8")
     ('report.html', True)
     """
-    target = _target(path)
+    target = target_of(path)
     page = build_report(
         model,
         edges,
@@ -117,12 +116,8 @@ def write_report(
         evaluate=evaluate,
         seed=seed,
     )
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        draft.write_text(page, encoding="utf-8")
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with new_file(target) as file:
+        file.write(page.encode())
     return target
 
 
@@ -160,21 +155,11 @@ def build_report(
         activity(subject, score),
         map_section(subject, dots),
         settings(subject, judged),
-        reproduce(subject, command),
+        reproduce(subject, command, title=title, time_unit=time_unit, evaluate=evaluate),
     ]
     data = {"map": dots, "scores": None if judged is None else score_dots(subject, judged.held)}
     title = "Which interactions to look at first" if title is None else name_of(title, 200)
     return _page(title, _line(subject), summary(subject, judged, asked), body, data)
-
-
-def _target(path: Any) -> Path:
-    """Where to write: a link is followed, as by `open`."""
-    target = Path(os.path.realpath(as_path(path)))
-    if not target.parent.is_dir():
-        raise ParameterError(f"The folder {str(target.parent)!r} of the report's 'path' does not exist. Make it first.")
-    if target.is_dir():
-        raise ParameterError(f"The 'path' of a report must be that of a file. {str(target)!r} is a folder: add a name.")
-    return target
 
 
 def _line(subject: Subject) -> str:

@@ -16,7 +16,7 @@ from tdlg.exceptions import TdlgError
 from tdlg.report.subject import Classifier, Subject, label_times, probabilities
 from tdlg.tasks import ChronologicalClassification, EdgeClassification, Trial
 
-__all__ = ["Curve", "HeldOut", "Kind", "Ranking", "hold_out", "rank"]
+__all__ = ["Curve", "HeldOut", "Kind", "Ranking", "calibration", "hold_out", "rank"]
 
 Floats = NDArray[np.float64]
 Kind = Literal["random", "time"]
@@ -37,8 +37,6 @@ class HeldOut:
         The copy.
     asked
         The edges held out; with their labels where these become known as time goes on.
-    rows
-        Their positions among the edges learnt from.
     truth
         Their classes, as positions.
     probability, reference
@@ -54,7 +52,6 @@ class HeldOut:
     kind: Kind
     model: Classifier
     asked: TemporalEdges
-    rows: NDArray[np.int64]
     truth: NDArray[np.int64]
     probability: Floats
     reference: Floats
@@ -131,7 +128,7 @@ def _judge(subject: Subject, kind: Kind, trial: Trial) -> HeldOut:
     truth = subject.codes(subject.learnt[test])
     reference = _label_rates(subject, trial, asked)
     cut = subject.learnt.ticks[test].min() if kind == "time" else None
-    return HeldOut(kind, model, asked, test, truth, probability, reference, len(trial.train), cut, times)
+    return HeldOut(kind, model, asked, truth, probability, reference, len(trial.train), cut, times)
 
 
 def _unfitted(subject: Subject, kind: Kind) -> Any:

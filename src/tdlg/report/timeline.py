@@ -31,7 +31,8 @@ def activity(subject: Subject, score: Floats) -> str:
     bounds = np.linspace(first, last, BINS + 1)
     at = np.clip(np.searchsorted(bounds, edges.ticks, side="right") - 1, 0, BINS - 1)
     each = escaped(subject.clock.length((last - first) / BINS))
-    told = f"In {BINS} equal stretches of time, each {each}{'' if subject.clock.unit else ' units of time'} long."
+    told = f"In {BINS} equal stretches of time, each {each}{'' if subject.clock.unit else ' units of time'} long. "
+    told += "Hover, touch, or use the arrow keys to see the figures."
     return section(
         "activity",
         "Activity over time",
@@ -140,7 +141,7 @@ def _drawn(subject: Subject, bounds: Floats, scale: Scale, draw: Callable[[Panel
     ]
     charts = []
     for kind, width, n_ticks in (("long", 920, 6), ("short", 420, 4)):
-        panel = Panel(width, 230, (first, last), (0.0, scale.end), left=56, top=20, bottom=30)
+        panel = Panel(width, 230, (first, last), (0.0, scale.end), left=56, bottom=30)
         panel.axes(
             subject.clock.axis(first, last, n_ticks), [(value, scale.words(value)) for value in ticks], "", scale.name
         )

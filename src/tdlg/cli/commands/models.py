@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.answers import answers, meaning
-from tdlg.cli.options import Columns, EdgesPath, ModelPath, Output, Top, example, with_columns
+from tdlg.cli.answers import answers, meaning, told_class
+from tdlg.cli.labels import labelled_edges, plain_classes
+from tdlg.cli.options import Columns, EdgesPath, Missing, ModelPath, Output, Positive, Top, example, with_columns
 from tdlg.cli.reading import Table, read_table
 from tdlg.cli.terminal import count, note, working
 from tdlg.cli.writing import check_output, give, rounded
 from tdlg.exceptions import ParameterError
 
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tdlg.edges import TemporalEdges
+
 __all__ = ["register"]
 
 SHOWN_OF_NODES = ("node", "role", "n", "mean", "score", "row", "reason")
 SHOWN_OF_REASONS = ("what", "effect", "reason")
+MADE_BY = {"EdgeOutlierDetector": "outliers", "LinkPredictor": "links", "EdgeEmbedding": "embed"}
+AMONG_FITTED = ("edge", "position", "neighbours")  # positions in a table that only the model has
 
+ClassifierPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify wrote with --save.")]
 Label = Annotated[
     str | None,
     typer.Option(
@@ -48,47 +57,60 @@ def score(
     edges: EdgesPath,
     *,
     label: Label = None,
+    positive: Positive = None,
+    missing: Missing = None,
     output: Output = None,
     columns: Columns,
 ) -> None:
     """Score the rows of a table with a saved model.
 
     The table comes back with the columns that the command which saved the model adds, for every row. Features, and
-    whether sources and destinations are of two kinds, are as they were then.
+    whether sources and destinations are of two kinds, are as they were then; --positive and --missing are to be given
+    again where --label is.
     """
+    if label is None and (positive or missing):
+        raise typer.BadParameter("is of a --label.", param_hint="--positive" if positive else "--missing")
     check_output(output)
     fitted = _load(model)
     table = _read(fitted, edges, columns, label)
-    with working(f"scoring {count(len(table.edges), 'row')}"):
-        added = answers(fitted, table.edges)
+    known = table.edges
+    if label is not None:
+        known = labelled_edges(known, label, positive, missing, to_learn=False)
+        _check_known(fitted, known, label)
+    with working(f"scoring {count(len(known), 'row')}"):
+        added = answers(fitted, known)
     if "probability" in added:
         note(meaning(fitted))
     first = next((name for name in ("probability", "oddness", "score") if name in added), None)
-    give(table.with_columns(**added), output, first=first)
+    give(table.with_columns(**added), output, first=None if first is None else table.free_name(first))
 
 
 @with_columns
-def nodes(model: ModelPath, edges: EdgesPath, *, top: Top = 20, output: Output = None, columns: Columns) -> None:
-    """Tell which nodes to look at first: those whose interactions a saved model finds most suspicious.
+def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Output = None, columns: Columns) -> None:
+    """Tell which nodes to look at first: those whose interactions most likely are what a saved model looks for.
 
-    "row" is the row of the table that speaks most against a node: `tdlg explain` tells more of it.
+    Of two classes that is the one whose probability classify tells; of more, the rarest. "row" is the row of
+    the table that speaks most for it: `tdlg explain` tells more.
     """
     import polars as pl
 
     from tdlg.models.reasons import node_scores
 
     check_output(output)
-    fitted = _load(model)
+    fitted = _load_classifier(model)
     table = _read(fitted, edges, columns)
+    told = told_class(fitted)
+    if told is not None:
+        note(f"looked for: {told!r}")
     with working("scoring nodes"):
-        found = node_scores(fitted, table.edges).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
+        found = node_scores(fitted, table.edges, told).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
     shown = [name for name in SHOWN_OF_NODES if name in found.columns]
     give(rounded(found.head(top)), output, rows=top, shown=shown)
 
 
 @with_columns
 def explain(
-    model: ModelPath,
+    model: ClassifierPath,
     edges: EdgesPath,
     *,
     row: Annotated[int, typer.Option(min=1, help="Which row of the table; 1 is the first below the header.")],
@@ -98,18 +120,17 @@ def explain(
 ) -> None:
     """Tell why a saved model says what it says of one row: the interactions or facts that moved it most."""
     check_output(output)
-    fitted = _load(model)
-    if not hasattr(fitted, "explain"):
-        raise ParameterError(f"A {type(fitted).__name__} cannot be asked for reasons: only what classify saved.")
+    fitted = _load_classifier(model)
     table = _read(fitted, edges, columns)
     if row > len(table.edges):
         raise ParameterError(f"There is no row {row:,}: the table has {len(table.edges):,}.")
     with working("looking for reasons"):
         told = answers(fitted, table.edges)
-        reasons = fitted.explain(table.edges, top=top, rows=row - 1)
+        more = {"label": told_class(fitted)} if hasattr(fitted, "setting_") else {}  # the paper's method has its own
+        reasons = fitted.explain(table.edges, top=top, rows=row - 1, **more)
     note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in told.items()))
     shown = SHOWN_OF_REASONS if "reason" in reasons.columns else None
-    give(rounded(reasons.drop("edge")), output, rows=len(reasons), shown=shown)
+    give(rounded(_tidy(reasons)), output, rows=len(reasons), shown=shown)
 
 
 def _load(path: Path) -> Any:
@@ -119,8 +140,53 @@ def _load(path: Path) -> Any:
         return load_model(path)
 
 
+def _load_classifier(path: Path) -> Any:
+    model = _load(path)
+    if not hasattr(model, "explain"):
+        by = MADE_BY.get(type(model).__name__, "another command")
+        raise ParameterError(f"{path}: this model is of {by}, which only score takes. Give one that classify saved.")
+    return model
+
+
 def _read(model: Any, path: Path, columns: Columns, label: str | None = None) -> Table:
     """The table, with the features and kinds of nodes that the model knows."""
     fitted = model.edges_
-    features = columns.features or ",".join(fitted.feature_names) or None
-    return read_table(path, replace(columns, features=features, bipartite=fitted.bipartite), label)
+    table = read_table(path, replace(columns, bipartite=fitted.bipartite), label, fitted.feature_names)
+    if (table.edges.time_unit is None) != (fitted.time_unit is None):
+        here, there = ("numbers", "dates") if table.edges.time_unit is None else ("dates", "numbers")
+        way_out = "Pass --time-unit or --time-format as then" if here == "numbers" else "Give them as numbers too"
+        way_out = "Leave out --time-unit" if columns.time_unit else way_out
+        raise ParameterError(
+            f"{path}: the times are {here}, and those that the model learnt from are {there}. {way_out}."
+        )
+    return table
+
+
+def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
+    """Refuse labels that the model has never learnt, with the way out."""
+    import numpy as np
+
+    if edges.label is None or not hasattr(model, "classes_"):
+        return
+    classes = plain_classes(model.classes_).tolist()
+    found = plain_classes(np.unique(np.asarray(edges.label)[edges.labelled])).tolist()
+    strange = [value for value in found if value not in classes]
+    if strange:
+        raise ParameterError(
+            f"The column {column!r} has {strange[0]!r}, and the model knows {', '.join(map(repr, classes))}. "
+            f"Pass the --positive and --missing that it was made with."
+        )
+
+
+def _tidy(reasons: pl.DataFrame) -> pl.DataFrame:
+    """Reasons as people read them: whole labels as such, times without needless decimals, no positions."""
+    import polars as pl
+    import polars.selectors as cs
+
+    reasons = reasons.drop(AMONG_FITTED, strict=False)
+    whole = [
+        name
+        for name in ("class", "label")
+        if name in reasons.columns and reasons[name].dtype == pl.Float64 and (reasons[name].drop_nulls() % 1 == 0).all()
+    ]
+    return reasons.with_columns(pl.col(whole).cast(pl.Int64), cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%.f"))

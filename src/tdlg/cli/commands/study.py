@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tdlg.cli.labels import as_two_numbers, labelled_edges
-from tdlg.cli.options import Columns, EdgesPath, Evaluate, Output, Seed, example, with_columns
+from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, example, with_columns
 from tdlg.cli.reading import read_table
 from tdlg.cli.terminal import count, note, progress
 from tdlg.cli.writing import check_output, give
@@ -21,6 +21,7 @@ __all__ = ["register"]
 
 USUAL = ("propagation", "tdlg", "tdlg-dense", "label-rates")
 ALL = "all"
+OF_LINKS = ("propagation-links", "edgebank")  # which know nothing of labels
 TRIALS = {"random": 3, "time": 1}  # there is only one way to cut by time
 
 
@@ -37,11 +38,15 @@ def register(app: typer.Typer) -> None:
     app.command(short_help="See it work, in less than a minute.", epilog=example("tdlg demo --report demo.html"))(demo)
 
 
-def _methods(incomplete: str) -> list[str]:
+def _of_labels() -> list[str]:
     from tdlg.methods import METHODS
 
+    return [name for name in METHODS if name not in OF_LINKS]
+
+
+def _methods(incomplete: str) -> list[str]:
     done, _, last = incomplete.rpartition(",")
-    return [f"{done},{name}".lstrip(",") for name in (*METHODS, ALL) if name.startswith(last)]
+    return [f"{done},{name}".lstrip(",") for name in (*_of_labels(), ALL) if name.startswith(last)]
 
 
 @with_columns
@@ -49,12 +54,8 @@ def compare(
     edges: EdgesPath,
     *,
     label: Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")],
-    positive: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help='What counts as 1: a value, or such as "> 0".')
-    ] = None,
-    missing: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="More words for a label that is not known, such as '?,unknown'.")
-    ] = None,
+    positive: Positive = None,
+    missing: Missing = None,
     methods: Annotated[str, typer.Option(metavar="A,B", help="Methods, or all.", autocompletion=_methods)] = ",".join(
         USUAL
     ),
@@ -94,15 +95,14 @@ def compare(
 
 
 def _chosen(methods: str) -> list[str]:
-    from tdlg.methods import METHODS
-
+    there = _of_labels()
     if methods == ALL:
-        return list(METHODS)
+        return there
     chosen = [name.strip() for name in methods.split(",") if name.strip()]
-    unknown = [name for name in chosen if name not in METHODS]
+    unknown = [name for name in chosen if name not in there]
     if unknown or not chosen:
         what = repr(unknown[0]) if unknown else "nothing"
-        raise typer.BadParameter(f"must be some of {', '.join(METHODS)}. Got {what} instead.", param_hint="--methods")
+        raise typer.BadParameter(f"must be some of {', '.join(there)}. Got {what} instead.", param_hint="--methods")
     return chosen
 
 

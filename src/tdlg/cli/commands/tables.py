@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -9,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tdlg.cli.answers import answers, meaning, spread
+from tdlg.cli.answers import answers, meaning, spread, told_class
 from tdlg.cli.labels import labelled_edges
-from tdlg.cli.options import Columns, EdgesPath, Evaluate, Output, Seed, Top, example, with_columns
+from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
 from tdlg.cli.quality import print_quality
 from tdlg.cli.reading import Table, read_pairs, read_table
-from tdlg.cli.terminal import count, note, working
-from tdlg.cli.writing import check_folder, check_output, give, replacing, rounded
-from tdlg.exceptions import ParameterError
+from tdlg.cli.terminal import count, in_shell_words, note, working
+from tdlg.cli.writing import check_folder, check_model_file, check_output, give, rounded
+from tdlg.exceptions import ParameterError, TdlgError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,14 +28,14 @@ __all__ = ["register"]
 
 MANY_CLASSES = 10
 MANY_WORDS = 100  # of a feature: it may be meant as a number
+NUMBER_WITH_SIGNS = re.compile(r"[+-]?(\d{1,3}([,.' ]\d{3})+([,.]\d+)?|\d+,\d+)")
 WHY = {
     "forecast": "every missing label is later than every known one",
     "interpolate": "missing labels are among known ones",
     "stream": "labels of earlier rows are known",
 }
 
-Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="Keep the model for score, nodes and explain.")]
-Report = Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page to look at in a browser.")]
+Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="Keep the model for score.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -62,12 +63,8 @@ def classify(
     edges: EdgesPath,
     *,
     label: Annotated[str, typer.Option(metavar="COLUMN", help="The column to fill in.")],
-    positive: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help='What counts as 1: a value, or such as "> 0".')
-    ] = None,
-    missing: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="More words for a label that is not known, such as '?,unknown'.")
-    ] = None,
+    positive: Positive = None,
+    missing: Missing = None,
     method: Annotated[Literal["propagation", "rows"], typer.Option(help="rows: the paper's.")] = "propagation",
     setting: Annotated[
         Literal["auto", "interpolate", "forecast", "stream"],
@@ -77,8 +74,10 @@ def classify(
         Evaluate | None,
         typer.Option(help="Hold out known labels, at random or the last ones, and tell how well they are found."),
     ] = None,
-    report: Report = None,
-    save: Save = None,
+    report: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page to look at in a browser.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Keep the model for score, nodes and explain.")
+    ] = None,
     output: Output = None,
     seed: Seed = 0,
     columns: Columns,
@@ -91,23 +90,27 @@ def classify(
     if method == "rows" and setting != "auto":
         raise typer.BadParameter("is for --method propagation.", param_hint="--setting")
     check_output(output)
-    check_folder(report, save)
+    check_folder(report)
+    check_model_file(save)
     table = read_table(edges, columns, label)
     known = labelled_edges(table.edges, label, positive, missing)
     asked = ~known.labelled
     _check_asked(bool(asked.any()), label, evaluate or report or save)
     note(f"{_described(table)}; {count(int((~asked).sum()), 'known label')}, {int(asked.sum()):,} missing")
     _warn_of_classes(known)
+    goes_on = bool(asked.any() or report or save)
     if evaluate is not None:
-        print_quality(known, method, setting, evaluate, seed)
-    if not asked.any() and not (report or save):
+        _evaluate(known, method, setting, evaluate, seed, goes_on)
+    if not goes_on:
         return
     model = _classifier(method, setting, seed)
     with working(f"learning from {count(int((~asked).sum()), 'label')}"):
         model.fit(known)
     if method == "propagation":
         note(f"setting: {model.setting_} ({_why(setting, model.setting_, bool(asked.any()))})")
-    _keep(model, known, save, report, seed)
+    _keep(model, save)
+    if report is not None:
+        _write_page(report, model, known, evaluate or "auto", seed)
     if asked.any():
         with working("filling in"):
             added = answers(model, known[asked])
@@ -115,7 +118,7 @@ def classify(
         give(
             table.with_columns(**{name: spread(values, asked) for name, values in added.items()}),
             output,
-            first="probability",
+            first=table.free_name("probability"),
         )
 
 
@@ -128,7 +131,6 @@ def outliers(
         float | None,
         typer.Option(min=0.0, max=0.5, help="The share of rows to call odd. Default: those more likely made up."),
     ] = None,
-    report: Report = None,
     save: Save = None,
     output: Output = None,
     seed: Seed = 0,
@@ -141,7 +143,7 @@ def outliers(
     from tdlg.models.outliers import EdgeOutlierDetector
 
     check_output(output)
-    check_folder(report, save)
+    check_model_file(save)
     table = read_table(edges, columns)
     note(_described(table))
     share: Any = {} if contamination is None else {"contamination": contamination}
@@ -151,8 +153,8 @@ def outliers(
     note(
         f"real rows are told from made-up ones with AUC {model.auc_:.3f} (0.5: nothing learnt, the scores mean little)"
     )
-    _keep(model, table.edges, save, report, seed)
-    give(table.with_columns(**answers(model, table.edges)), output, first="oddness")
+    _keep(model, save)
+    give(table.with_columns(**answers(model, table.edges)), output, first=table.free_name("oddness"))
 
 
 @with_columns
@@ -177,7 +179,7 @@ def links(
     from tdlg.models.links import LinkPredictor
 
     check_output(output)
-    check_folder(save)
+    check_model_file(save)
     table = read_table(edges, columns)
     pairs = None if candidates is None else read_pairs(candidates, table.edges, columns)
     note(_described(table))
@@ -185,7 +187,7 @@ def links(
     with working("learning what is usual"):
         model.fit(table.edges)
         found = model.top(top, at=None if at is None else _time(at, table.edges), candidates=pairs)
-    _keep(model, table.edges, save, None, seed)
+    _keep(model, save)
     own = {role: table.names[role] for role in ("src", "dst", "time") if table.names[role] not in ("score", "seen")}
     give(rounded(found.rename(own)), output, rows=top)
 
@@ -207,18 +209,22 @@ def embed(
     """
     import polars as pl
 
+    from tdlg.decay import NoDecay
     from tdlg.embed.eigenvectors import EdgeEmbedding
 
     check_output(output)
-    check_folder(save)
+    check_model_file(save)
     table = read_table(edges, columns)
     note(_described(table))
-    model = EdgeEmbedding(dim, random_state=seed)
+    is_one_time = table.edges.ticks.min() == table.edges.ticks.max()
+    if is_one_time:
+        note("all times are the same: they do not count")
+    model = EdgeEmbedding(dim, decay=NoDecay() if is_one_time else None, random_state=seed)
     with working(f"finding {count(dim, 'direction')}"):
         vectors = model.fit_transform(table.edges)
     if vectors.shape[1] < dim:
         note(f"these interactions have no more than {count(vectors.shape[1], 'direction')}")
-    _keep(model, table.edges, save, None, seed)
+    _keep(model, save)
     if nodes:
         give(_node_vectors(table.edges, vectors), output)
     else:
@@ -254,6 +260,25 @@ def _classifier(method: str, setting: Any, seed: int) -> Any:
     return PropagationClassifier(setting=setting, random_state=seed)
 
 
+def _evaluate(edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, goes_on: bool) -> None:
+    """Tell the quality; where there are too few labels for it and there is more to do, only say so."""
+    try:
+        print_quality(edges, method, setting, kind, seed)
+    except TdlgError as error:
+        if not goes_on:
+            raise
+        note(f"not evaluated: {in_shell_words(str(error))}")
+
+
+def _write_page(path: Path, model: Any, edges: TemporalEdges, evaluate: Any, seed: int) -> None:
+    from tdlg.report import write_report
+
+    command = shlex.join(["tdlg", *sys.argv[1:]])
+    with working("writing the page"):
+        write_report(path, model, edges, command=command, positive=told_class(model), evaluate=evaluate, seed=seed)
+    note(f"wrote the page {path}")
+
+
 def _why(wanted: str, chosen: str, any_missing: bool) -> str:
     if wanted != "auto":
         return "as asked"
@@ -266,7 +291,9 @@ def _why(wanted: str, chosen: str, any_missing: bool) -> str:
 def _described(table: Table) -> str:
     for name, words in table.edges.feature_categories.items():
         if len(words) > MANY_WORDS:
-            note(f"feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}")
+            number = next((word for word in words if NUMBER_WITH_SIGNS.fullmatch(str(word))), None)
+            hint = "" if number is None else f"; to have numbers, write them as 1234.56 is, not as {number}"
+            note(f"feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}{hint}")
     return f"read {repr(table.edges).removeprefix('TemporalEdges(').partition(', label')[0].removesuffix(')')}"
 
 
@@ -275,16 +302,10 @@ def _given(**options: Any) -> Any:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _keep(model: Any, edges: TemporalEdges, save: Path | None, report: Path | None, seed: int) -> None:
+def _keep(model: Any, save: Path | None) -> None:
     if save is not None:
         model.save(save)
         note(f"saved the model to {save}")
-    if report is not None:
-        from tdlg.report import write_report
-
-        with working("writing the page"), replacing(report) as new:
-            write_report(new, model, edges, command=shlex.join(["tdlg", *sys.argv[1:]]), seed=seed)
-        note(f"wrote the page {report}")
 
 
 def _time(at: str, edges: TemporalEdges) -> float | int | str:
@@ -292,7 +313,7 @@ def _time(at: str, edges: TemporalEdges) -> float | int | str:
     if edges.time_unit is not None:
         return at
     try:
-        return int(at) if at.lstrip("+-").isdigit() else float(at)
+        return int(at) if at.lstrip("+-").isdecimal() else float(at)
     except ValueError:
         raise ParameterError(f"The times of these edges are numbers, and {at!r} of --at is none.") from None
 

@@ -1,0 +1,182 @@
+"""Files are whole or as they were, and what is no file is written into: tables, pages and models alike."""
+
+import gzip
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tdlg import LineGraphClassifier, ParameterError, TemporalEdges, read_edges, write_report
+from tdlg.cli import writing
+from tdlg.persist import files
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="no such pipes and links")
+
+
+@pytest.fixture(scope="module")
+def model():
+    edges = TemporalEdges(["a", "b", "c", "d"] * 10, ["x", "y"] * 20, range(40), label=["good", "bad"] * 20)
+    return LineGraphClassifier(bandwidth=5.0).fit(edges)
+
+
+FRAME = pl.DataFrame({"src": ["a", "b"], "dst": ["b", "c"], "time": [1, 2]})
+
+
+def table(path, _):
+    writing.give(FRAME, path)
+
+
+def page(path, model):
+    write_report(path, model, evaluate=None)
+
+
+def saved(path, model):
+    model.save(path)
+
+
+WRITERS = pytest.mark.parametrize("write", [table, page, saved])
+INTO_PIPES = pytest.mark.parametrize("write", [table, page])
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    """A fifo, and what was read from it."""
+    os.mkfifo(path := tmp_path / "pipe.csv")
+    got = []
+    reader = threading.Thread(target=lambda: got.append(path.read_bytes()), daemon=True)
+    reader.start()
+
+    def read():
+        reader.join(30)
+        return got[0]
+
+    return path, read
+
+
+@INTO_PIPES
+def test_a_pipe_is_written_into(write, model, pipe):
+    path, read = pipe
+    write(path, model)
+    assert path.is_fifo()
+    assert read().startswith(b"src,dst,time\n" if write is table else b"<!DOCTYPE html>")
+    assert os.listdir(path.parent) == [path.name]
+
+
+@INTO_PIPES
+def test_a_link_to_a_pipe_stays_one(write, model, pipe):
+    path, read = pipe
+    (link := path.with_name("link.csv")).symlink_to(path)
+    write(link, model)
+    assert link.is_symlink()
+    assert path.is_fifo()
+    assert read()
+
+
+@INTO_PIPES
+def test_a_device_is_written_into(write, model, tmp_path):
+    """A null device of our own: the system's would be lost if this failed."""
+    node = tmp_path / "null.csv"
+    try:
+        os.mknod(node, 0o600 | 0o020000, os.makedev(1, 3))
+        node.write_bytes(b"")
+    except (AttributeError, OSError):
+        pytest.skip("needs the right to make devices")
+    write(node, model)
+    assert node.is_char_device()
+    assert os.listdir(tmp_path) == [node.name]
+
+
+def test_a_model_needs_a_file(model, tmp_path):
+    os.mkfifo(path := tmp_path / "pipe")
+    for target in (path, "/dev/stdout"):
+        with pytest.raises(ParameterError, match=r"is a device or pipe: give the name of a file"):
+            model.save(target)
+    assert path.is_fifo()
+
+
+OWN_OUTPUT = """
+from pathlib import Path
+from tdlg.persist.files import new_file
+print("before")
+with new_file(Path("/dev/stdout")) as file:
+    file.write(b"the file\\n")
+print("after")
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no /dev/stdout")
+@pytest.mark.parametrize("mode", ["w", "a"])
+def test_stdout_by_its_name(tmp_path, mode):
+    (path := tmp_path / "out.txt").write_text("old\n")
+    with path.open(mode) as out:
+        subprocess.run([sys.executable, "-c", OWN_OUTPUT], stdout=out, check=True)
+    assert path.read_text() == ("old\n" if mode == "a" else "") + "before\nthe file\nafter\n"
+    piped = subprocess.run([sys.executable, "-c", OWN_OUTPUT], capture_output=True, text=True, check=True)
+    assert piped.stdout == "before\nthe file\nafter\n"
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@WRITERS
+@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()])
+@pytest.mark.parametrize("name", ["fsync", "replace"])
+def test_what_was_there_stays_where_writing_fails(write, error, name, model, tmp_path, monkeypatch):
+    (path := tmp_path / "out.csv").write_text("old")
+
+    def failing(*_):
+        raise error
+
+    monkeypatch.setattr(files.os, name, failing)
+    with pytest.raises(type(error)):
+        write(path, model)
+    monkeypatch.undo()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@WRITERS
+def test_links_are_followed_and_modes_kept(write, model, tmp_path):
+    (path := tmp_path / "out.csv").write_text("old")
+    path.chmod(0o640)
+    (link := tmp_path / "link.csv").symlink_to(path)
+    write(link, model)
+    assert link.is_symlink()
+    assert path.read_bytes()[:3] != b"old"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["link.csv", "out.csv"]
+
+
+@pytest.mark.parametrize("write", [page, saved])
+def test_folders_are_refused(write, model, tmp_path):
+    with pytest.raises(ParameterError, match=r"is a folder: add a name"):
+        write(tmp_path, model)
+    with pytest.raises(ParameterError, match=r"nowhere' of the 'path' does not exist. Make it first"):
+        write(tmp_path / "nowhere" / "file", model)
+
+
+# ---- what a table's name tells
+
+
+@pytest.mark.parametrize("name", ["a.parquet.gz", "a.PQ.GZ"])
+def test_packed_parquet_is_refused(name, tmp_path):
+    with pytest.raises(ParameterError, match=r"parquet is packed already.*Leave out the \.gz"):
+        writing.check_output(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.jsonl", "a.ndjson", "a.csv.gz", "a.tsv", "a.parquet"])
+def test_what_is_written_can_be_read(name, tmp_path):
+    writing.check_output(path := tmp_path / name)
+    writing.give(FRAME, path)
+    assert read_edges(path).dst.tolist() == ["b", "c"]
+
+
+def test_equal_tables_are_equal_bytes_when_packed(tmp_path):
+    first, second = tmp_path / "a.csv.gz", tmp_path / "b.csv.gz"
+    for path in (first, second):
+        writing.give(FRAME, path)
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_bytes()[3:8] == bytes(5)  # no name, no time
+    assert gzip.decompress(first.read_bytes()) == FRAME.write_csv().encode()
