@@ -821,6 +821,15 @@ def test_explain(table, tmp_path, method):
     assert "There is no row 301: the table has 300" in refused("explain", path, table, *OPTIONS, "--row", 301)
 
 
+def test_a_model_of_numbers(tmp_path):
+    edges = tdlg.TemporalEdges(["a", "b"] * 30, ["x", "y"] * 30, range(60), label=[5.0, 1.0] * 30)
+    tdlg.PropagationRegressor(random_state=0).fit(edges).save(tmp_path / "m.tdlg")
+    new = write_csv(tmp_path / "new.csv", [{"src": "a", "dst": "x", "time": 61}, {"src": "b", "dst": "y", "time": 61}])
+    assert [round(float(row["predicted"])) for row in rows_of(ok("score", tmp_path / "m.tdlg", new).stdout)] == [5, 1]
+    assert "row 1: predicted = " in ok("explain", tmp_path / "m.tdlg", new, "--row", 1).stderr
+    assert "x" in ok("nodes", tmp_path / "m.tdlg", new).stdout
+
+
 def test_a_new_row_is_explained_as_it_is_scored(model, tmp_path):
     rows = [{**row, SRC: f"{row[SRC]} junior"} for row in payments()[:40]]
     new, options = write_csv(tmp_path / "new.csv", rows), [*OPTIONS, "--time-format", "%d.%m.%Y %H:%M"]

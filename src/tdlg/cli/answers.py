@@ -23,7 +23,7 @@ def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
     Parameters
     ----------
     model
-        A classifier, an outlier detector or a link predictor.
+        A classifier or regressor, an outlier detector, a link predictor, or one that gives vectors.
     edges
         The edges asked for.
     """
@@ -31,8 +31,10 @@ def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
 
     if hasattr(model, "score_samples"):
         return {"oddness": _short(-model.score_samples(edges)), "outlier": (model.predict(edges) < 0).astype(int)}
-    if not hasattr(model, "predict_proba"):
+    if hasattr(model, "transform"):
         return {f"e{k}": column for k, column in enumerate(model.transform(edges).T)}
+    if not hasattr(model, "predict_proba"):
+        return {"predicted": _short(model.predict(edges))}
     probability = model.predict_proba(edges)
     best = probability.argmax(axis=1)
     place = told_place(model.classes_, getattr(model, "labels_", model.classes_))

@@ -126,7 +126,8 @@ def explain(
         raise ParameterError(f"There is no row {row:,}: the table has {len(table.edges):,}.")
     with working("looking for reasons"):
         told = answers(fitted, table.edges)
-        more = {"label": told_class(fitted)} if hasattr(fitted, "setting_") else {}  # the paper's method has its own
+        of_class = hasattr(fitted, "setting_") and hasattr(fitted, "classes_")  # the paper's method has its own way
+        more = {"label": told_class(fitted)} if of_class else {}
         reasons = fitted.explain(table.edges, top=top, rows=row - 1, **more)
     note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in told.items()))
     shown = SHOWN_OF_REASONS if "reason" in reasons.columns else None
