@@ -68,7 +68,10 @@ def classify(
     method: Annotated[Literal["propagation", "rows"], typer.Option(help="rows: the paper's.")] = "propagation",
     setting: Annotated[
         Literal["auto", "interpolate", "forecast", "stream"],
-        typer.Option(help="What is known when a row is judged: labels before and after it, before it, or up to it."),
+        typer.Option(
+            help="What is known when a row is judged. interpolate: labels before and after it; forecast: labels up to some "
+            "day; stream: all labels before it."
+        ),
     ] = "auto",
     evaluate: Annotated[
         Evaluate | None,
