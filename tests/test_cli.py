@@ -629,6 +629,15 @@ def test_stdin(table, numbers):
     assert refused("info", "-", stdin="a\n").startswith("error: stdin.csv: only one column")
 
 
+def test_candidates_without_a_header(tmp_path):
+    rows = [{"src": "abc"[k % 3], "dst": "xyz"[k % 2], "time": k} for k in range(40)]
+    edges = write_csv(tmp_path / "edges.csv", rows)
+    for text in ("a,x\nb,y\n", "src,dst\na,x\nb,y\n", "who,whom\na,x\nb,y\n"):
+        (tmp_path / "pairs.csv").write_text(text)
+        got = rows_of(ok("links", edges, "--candidates", tmp_path / "pairs.csv").stdout)
+        assert sorted((row["src"], row["dst"]) for row in got) == [("a", "x"), ("b", "y")]
+
+
 def test_a_full_disk(numbers, tmp_path, monkeypatch):
     def full(path):
         raise OSError(errno.ENOSPC, "No space left on device")

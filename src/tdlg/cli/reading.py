@@ -116,7 +116,9 @@ def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple
     pairs = [
         _as_ids(frame[:, k], ids.dtype.kind == "i", path) for k, ids in zip(at, (edges.src, edges.dst), strict=True)
     ]
-    return list(zip(*pairs, strict=True))
+    first = tuple(source.names[k] for k in at)
+    is_pair = source.has_names and all(name in ids for name, ids in zip(first, (edges.src, edges.dst), strict=True))
+    return [*([first] if is_pair else []), *zip(*pairs, strict=True)]  # ids above, that were taken for names of columns
 
 
 def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
