@@ -100,12 +100,13 @@ def told_place(classes: NDArray[Any], labels: NDArray[Any]) -> int | None:
     labels
         All that are known, to count words.
     """
-    listed = classes.tolist()
-    if len(listed) != 2:
+    import numpy as np
+
+    if len(classes) != 2:
         return None
-    if not isinstance(listed[0], str):
+    if not isinstance(classes[0], str):
         return 1
-    counts = [sum(label == one for label in labels.tolist()) for one in listed]
+    counts = [np.count_nonzero(labels == one) for one in classes]
     return int(counts[1] <= counts[0])
 
 

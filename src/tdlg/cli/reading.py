@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +27,7 @@ __all__ = ["Table", "read_pairs", "read_table", "text_columns"]
 
 STDIN = "-"
 LEAST_OF_PAIRS = 2  # columns
+START = 1000  # bytes that tell what kind of file it is
 
 
 @dataclass(frozen=True)
@@ -154,10 +157,19 @@ def _on_disk(path: Path) -> Iterator[Path]:
 
 def _suffix(file: Path) -> str:
     """That of the kind of file it is, by how it begins."""
-    from tdlg._columns.files import unpacked
-
-    start = unpacked(file)[:1000].removeprefix(b"\xef\xbb\xbf")
+    start = _start(file).removeprefix(b"\xef\xbb\xbf")
     return ".parquet" if start[:4] == b"PAR1" else ".jsonl" if re.match(rb"\s*(\{|\[\s*\{)", start) else ".csv"
+
+
+def _start(file: Path) -> bytes:
+    """The first bytes, unpacked; as they are where that fails, which reading will tell."""
+    with file.open("rb") as raw:
+        start = raw.read(START)
+    if not start.startswith(b"\x1f\x8b"):
+        return start
+    with suppress(OSError, EOFError, zlib.error), gzip.open(file) as packed:
+        return packed.read(START)
+    return start
 
 
 def _separator(file: Path, columns: Columns) -> str | None:

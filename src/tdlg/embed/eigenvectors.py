@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tdlg.decay import Decay
-from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
+from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
 from tdlg.embed.lanczos import top_eigenpairs
 from tdlg.estimator import check_choice, check_number
 from tdlg.linegraph import Normalization
@@ -22,7 +22,7 @@ Scaling = Literal["sqrt", "eigenvalue"]
 _POWERS = {None: 0.0, "sqrt": 0.5, "eigenvalue": 1.0}
 
 
-class EdgeEmbedding(EdgeFeatures):
+class EdgeEmbedding(ProductFeatures):
     """Edges as rows of the top eigenvectors of their line graph, by magnitude of eigenvalue.
 
     The paper's "TDLG (Dense)". New edges are placed by the Nystrom extension H(new, fitted) @ eigenvectors / eigenvalues,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.estimator import EdgesEstimator, check_count
 from tdlg.linegraph import LineGraph, NormalizedLineGraph
 
-__all__ = ["EdgeFeatures", "flip_signs", "inverted", "n_resolved"]
+__all__ = ["EdgeFeatures", "ProductFeatures", "flip_signs", "inverted", "n_resolved"]
 
 
 class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -29,7 +30,15 @@ class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.decay_ = LineGraph(self.edges_, decay=self.decay).decay
         return self._graph(self.edges_)
 
-    def transform(self, X: Any) -> Any:
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+
+class ProductFeatures(EdgeFeatures, ABC):
+    """Columns that are rows of the line graph times weights."""
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Give the columns of edges.
 
         Parameters
@@ -40,13 +49,9 @@ class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
         check_is_fitted(self)
         return self._graph(self._edges(X, reset=False)) @ self._weights()
 
+    @abstractmethod
     def _weights(self) -> NDArray[np.float64]:
         """What rows of the line graph are multiplied by."""
-        raise NotImplementedError
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
 
 
 def flip_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from tdlg.decay import Decay
-from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
+from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
 from tdlg.embed.lanczos import orthonormal
 from tdlg.estimator import check_count
 from tdlg.linegraph import Normalization
@@ -21,7 +21,7 @@ SPARE = 8  # random vectors more than components: the last directions are found 
 RESOLVED = 1e-7  # eigenvalues below this share of the largest are no more than the error of products
 
 
-class LowRankFeatures(EdgeFeatures):
+class LowRankFeatures(ProductFeatures):
     """Edges as rows of a low-rank factor: F @ F.T approximates H.
 
     A few products with random vectors give a basis Q of the directions in which H is large (a randomised range finder with

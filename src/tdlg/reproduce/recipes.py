@@ -89,27 +89,24 @@ class Recipe:
 
 
 def _edge_runs(protocol: Protocol) -> list[Run]:
-    """All methods of the paper's large table; of the notebook's protocol, only TDLG."""
-    trials = TRIALS["edge", protocol]
-    if protocol == "notebook":
-        return [Run("tdlg", "edge", name, trials, {"protocol": "notebook"}) for name in ABLATED]
-    return [
-        Run(entry.key, "edge", name, trials)
-        for name in DATASETS
-        for entry in entries(EDGE)
-        if not (entry.deep and name == "epinions")
-    ]
+    """All methods of the paper's large table."""
+    return _table_runs("edge", EDGE, protocol)
 
 
 def _link_runs(protocol: Protocol) -> list[Run]:
     """The selected methods; each trial is asked in both settings."""
-    trials = TRIALS["link", protocol]
+    return _table_runs("link", INTERPOLATIVE, protocol)
+
+
+def _table_runs(task: Literal["edge", "link"], table: str, protocol: Protocol) -> list[Run]:
+    """Every method of a table on every data set; of the notebook's protocol, only TDLG."""
+    trials = TRIALS[task, protocol]
     if protocol == "notebook":
-        return [Run("tdlg", "link", name, trials, {"protocol": "notebook"}) for name in ABLATED]
+        return [Run("tdlg", task, name, trials, {"protocol": "notebook"}) for name in ABLATED]
     return [
-        Run(entry.key, "link", name, trials)
+        Run(entry.key, task, name, trials)
         for name in DATASETS
-        for entry in entries(INTERPOLATIVE)
+        for entry in entries(table)
         if not (entry.deep and name == "epinions")
     ]
 
