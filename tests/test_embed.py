@@ -35,6 +35,7 @@ EXPECTED_FAILURES = {
 TRANSFORMERS = [EdgeEmbedding, LowRankFeatures, LandmarkFeatures]
 
 
+@pytest.mark.filterwarnings("ignore:.*are not among the edges given to fit:tdlg.TdlgWarning")
 @parametrize_with_checks(
     [
         EdgeEmbedding(decay=Gaussian(1.0)),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tdlg.embed.lowrank import LowRankFeatures
     from tdlg.embed.nodes import node_embeddings
     from tdlg.embed.resistances import effective_resistances
-    from tdlg.exceptions import EdgesError, ParameterError, ReadError, TdlgError, TooLargeError
+    from tdlg.exceptions import EdgesError, ParameterError, ReadError, TdlgError, TdlgWarning, TooLargeError
     from tdlg.io.networkx import from_networkx, to_networkx
     from tdlg.io.pyg import from_pyg, to_pyg
     from tdlg.io.tables import from_frame, read_edges
@@ -51,6 +51,7 @@ __all__ = [
     "PropagationRegressor",
     "ReadError",
     "TdlgError",
+    "TdlgWarning",
     "TemporalBlockModel",
     "TemporalEdges",
     "TooLargeError",
@@ -89,6 +90,7 @@ _MODULE_OF = {
     "PropagationRegressor": "models.propagation",
     "ReadError": "exceptions",
     "TdlgError": "exceptions",
+    "TdlgWarning": "exceptions",
     "TemporalBlockModel": "simulate",
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.ids import Factors, as_ids, concatenate_ids, factorise, is_integers, positions
+from tdlg._columns.ids import Factors, as_ids, concatenate_ids, factorise, is_integers, positions, written_alike
 from tdlg._columns.take import Column, read_only
 from tdlg._columns.times import as_times
 from tdlg._columns.values import Features, as_features, as_labels, as_weights, known
@@ -229,14 +229,52 @@ class TemporalEdges:
         """
         if self.same_table(other):
             return other.src_code, other.dst_code
+        self._check_same_kind(other)
+        found = read_only(self._table.positions_of(other._table))
+        return read_only(found[other.src_code]), read_only(found[other.dst_code])
+
+    def _check_same_kind(self, other: TemporalEdges) -> None:
         if self.bipartite != other.bipartite:
             raise EdgesError(
                 f"One of the two sets of edges is bipartite and the other is not: these have "
                 f"bipartite={self.bipartite}, those looked up have bipartite={other.bipartite}. "
                 f"Make both with the same bipartite=."
             )
-        found = read_only(self._table.positions_of(other._table))
-        return read_only(found[other.src_code]), read_only(found[other.dst_code])
+
+    def knows_nodes_of(self, other: TemporalEdges) -> NDArray[np.bool_]:
+        """Whether each of the `node_ids` of other edges is a node of these, shape (other.n_nodes,)."""
+        self._check_same_kind(other)
+        return self._table.positions_of(other._table) >= 0
+
+    def with_ids_of(self, other: TemporalEdges) -> TemporalEdges:
+        """Write the ids of these edges as other edges have them: 17 for "17" where those are numbers, and so on.
+
+        A whole number and its text are taken as one id only where the other edges have the one and not the other. Ids that
+        the other edges do not have stay as they are.
+
+        Parameters
+        ----------
+        other
+            Edges of any table.
+
+        Returns
+        -------
+        TemporalEdges
+            These edges themselves where all their ids are written alike, else edges of a new table.
+
+        Examples
+        --------
+        >>> new = TemporalEdges(["17", "NEW-1"], ["003", "3"], [0, 1])
+        >>> new.with_ids_of(TemporalEdges([17], [3], [0])).node_ids.tolist()
+        [17, 3, 'NEW-1']
+        """
+        if self.same_table(other) or self.bipartite != other.bipartite:
+            return self
+        pairs = zip(self._table.spaces, other._table.spaces, strict=True)
+        written = [written_alike(mine[0], theirs[0]) for mine, theirs in pairs]
+        if all(ids is None for ids in written):
+            return self
+        return self._view(self._table.with_ids(written), self._rows, self._label)
 
     # ---- rows
 
@@ -385,6 +423,13 @@ class _Table:
     @property
     def codes(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         return self.spaces[0][1], self.spaces[-1][2]
+
+    def with_ids(self, written: list[NDArray[Any] | None]) -> _Table:
+        """The same table with other node ids: one array for each space, or None where it stays."""
+        ids = [space[0] if new is None else new for new, space in zip(written, self.spaces, strict=True)]
+        src, dst = ids[0][self.spaces[0][1]], ids[-1][self.codes[1] - (len(ids[0]) if len(ids) == 2 else 0)]
+        columns = as_ids(src, "src"), as_ids(dst, "dst")
+        return _Table(*columns, self.ticks, self.unit, self.weight, self.features, self.bipartite)
 
     def positions_of(self, other: _Table) -> NDArray[np.int32]:
         """Position of each node of another table in this one's `node_ids`, -1 where it has none."""

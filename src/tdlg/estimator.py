@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from tdlg._columns.frames import eager_frame
+from tdlg._columns.roles import usual_at
 from tdlg.decay import Decay
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph import LineGraph, Normalization, NormalizedLineGraph
 
-__all__ = ["EdgesEstimator", "check_choice", "check_count", "check_number", "known_labels"]
+__all__ = [
+    "EdgesEstimator",
+    "all_or_nothing",
+    "check_choice",
+    "check_count",
+    "check_number",
+    "known_labels",
+    "mostly_new",
+    "new_nodes",
+]
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 ENDS, ENDS_AND_TIME = 2, 3  # the columns that a table of edges must have, and should have
+ROLES = ("src", "dst", "time")
+FEW_NODES = 10  # a handful of new nodes is usual
+MOSTLY = 0.9  # with a larger share of new nodes, the ids are probably not those of the fitted edges
+
+
+def all_or_nothing(fit: Fit) -> Fit:
+    """Let a `fit` that is interrupted, or fails, leave the estimator as it was before."""
+
+    @wraps(fit)
+    def whole(self: Any, *args: Any, **options: Any) -> Any:
+        fresh = object.__new__(type(self))
+        fresh.__dict__.update(self.__dict__)
+        fit(fresh, *args, **options)
+        self.__dict__ = fresh.__dict__  # in one step, which no interrupt cuts in two
+        return self
+
+    return cast(Fit, whole)
 
 
 class EdgesEstimator:
     """A mixin for estimators whose X is `TemporalEdges`, or a 2-D array or dataframe: src, dst, time, features.
 
-    A dataframe's columns are taken by position too, as in an array: to name them, make edges of it with `from_frame`. A
-    table of two columns has no times: all its edges happened at once, and want `NoDecay()`.
+    The columns of an array are taken by position. Those of a dataframe are found by their usual names, as `from_frame`
+    finds them, and by position only where no name is a usual one. A table of two columns has no times: all its edges
+    happened at once, and want `NoDecay()`. For `bipartite` edges use `from_frame(..., bipartite=True)`.
     """
 
     decay: Decay | None
@@ -34,28 +66,48 @@ class EdgesEstimator:
     decay_: Decay
 
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
-        """X as edges; `reset` when fitting, else X must look as it did then."""
+        """X as edges; `reset` when fitting, else X must look as in `fit`, and its ids are read as the fitted ones."""
         edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset)
-        if reset and len(edges) == 0:
+        if not reset:
+            return self._in_fitted_ids(edges)
+        if len(edges) == 0:
             raise EdgesError(f"{type(self).__name__} was given no edges: at least one is needed to fit.")
-        if reset and edges is X:
+        if edges is X:
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
         return edges
 
+    def _in_fitted_ids(self, edges: TemporalEdges) -> TemporalEdges:
+        edges = edges.with_ids_of(self.edges_)
+        n_new, n_nodes = new_nodes(self, edges)
+        if mostly_new(n_new, n_nodes):
+            warn(
+                f"{n_new:,} of the {n_nodes:,} nodes of these edges are not among the edges given to fit, so little is "
+                f"known of them. Are their ids written as in fit? There: {_some_ids(self.edges_)}; here: {_some_ids(edges)}."
+            )
+        return edges
+
     def _from_table(self, X: Any, reset: bool) -> TemporalEdges:
         columns: list[Any]
+        order: list[int] | None = None
         if hasattr(type(X), "columns"):  # of a dataframe, each with a dtype of its own
             frame = eager_frame(X, "X")
             validate_data(self, frame.to_native(), reset=reset, skip_check_array=True)
-            columns = [frame.get_column(name).to_native() for name in frame.columns]
+            order = _named_order([str(name) for name in frame.columns])
+            columns = [frame.get_column(frame.columns[k]).to_native() for k in order]
         else:
             columns = list(validate_data(self, X, reset=reset, dtype=None, ensure_min_features=ENDS if reset else 1).T)
         if len(columns) < ENDS:
             raise EdgesError(f"A table of edges has at least 2 columns, src and dst. Got {len(columns)} instead.")
         src, dst, time = columns[:ENDS_AND_TIME] if len(columns) > ENDS else (*columns, np.zeros(len(columns[0])))
-        features = {f"feature_{k}": column for k, column in enumerate(columns[ENDS_AND_TIME:])}
-        bipartite = not reset and hasattr(self, "edges_") and self.edges_.bipartite
+        if not reset and len(columns) - ENDS_AND_TIME == len(self.edges_.feature_names):
+            names = list(self.edges_.feature_names)  # as fitted, where an array comes after a dataframe
+        elif order is not None:
+            names = [str(frame.columns[k]) for k in order[ENDS_AND_TIME:]]
+        else:
+            names = [f"feature_{k}" for k in range(len(columns) - ENDS_AND_TIME)]
+        features = dict(zip(names, columns[ENDS_AND_TIME:], strict=True))
+        bipartite = not reset and self.edges_.bipartite
         return TemporalEdges(src, dst, time, features=features, bipartite=bipartite)
 
     def _graph(self, rows: TemporalEdges) -> LineGraph | NormalizedLineGraph:
@@ -93,6 +145,54 @@ class EdgesEstimator:
         from tdlg.persist.model import save_model
 
         save_model(self, path)
+
+
+def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
+    """How many distinct nodes of these edges a fitted model does not know, and how many nodes they have.
+
+    Examples
+    --------
+    >>> from tdlg import EdgeEmbedding
+    >>> model = EdgeEmbedding(1).fit(TemporalEdges(["a", "b"], ["b", "c"], [0, 1]))
+    >>> new_nodes(model, TemporalEdges(["a", "b"], ["x", "y"], [2, 3]))
+    (2, 4)
+    """
+    if edges.same_table(model.edges_):
+        known = np.zeros(edges.n_nodes, bool)
+        for codes in (model.edges_.src_code, model.edges_.dst_code):
+            known[codes] = True
+    else:
+        known = model.edges_.knows_nodes_of(edges)
+    used = np.zeros(edges.n_nodes, bool)
+    for codes in (edges.src_code, edges.dst_code):
+        used[codes] = True
+    return int((used & ~known).sum()), int(used.sum())
+
+
+def mostly_new(n_new: int, n_nodes: int) -> bool:
+    """Whether so many nodes are new that the ids are probably written in another way than in `fit`."""
+    return n_nodes >= FEW_NODES and n_new > MOSTLY * n_nodes
+
+
+def _some_ids(edges: TemporalEdges) -> str:
+    return ", ".join(repr(value) for value in edges.src[:2].tolist() + edges.dst[:1].tolist())
+
+
+def _named_order(names: list[str]) -> list[int]:
+    """Positions of src, dst, time and the features in a dataframe, by their usual names where it has such names."""
+    found = {role: usual_at(names, role) for role in ROLES}
+    if not any(found.values()) or len(names) <= ENDS:
+        return list(range(len(names)))
+    unclear = [role for role in ROLES if len(found[role]) != 1]
+    in_place = all(not at or k in at for k, at in enumerate(found.values()))
+    if unclear and not in_place:
+        raise EdgesError(
+            f"The columns of X are {names}: by position, {names[0]!r} would be the source, {names[1]!r} the destination and "
+            f"{names[2]!r} the time, but their names say otherwise, and not which column is {' and '.join(unclear)}. "
+            "Put the columns in the order src, dst, time, features, or use from_frame(X, src=..., dst=..., time=...)."
+        )
+    first = [0, 1, 2] if unclear else [found[role][0] for role in ROLES]
+    return first + [k for k in range(len(names)) if k not in first]
 
 
 def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:

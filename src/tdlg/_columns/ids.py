@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -14,10 +15,12 @@ from tdlg._columns.take import Column, as_column, bad_row, converted, first_null
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Factors", "as_ids", "concatenate_ids", "factorise", "is_integers", "positions"]
+__all__ = ["Factors", "as_ids", "concatenate_ids", "factorise", "is_integers", "positions", "written_alike"]
 
 Codes: TypeAlias = NDArray[np.int32]
 Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
+
+WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,30}(\.0+)?\s*")
 
 
 def as_ids(values: Any, name: str) -> Column:
@@ -79,6 +82,49 @@ def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
     if len({part.dtype.kind for part in parts}) > 1:
         parts = [part.astype(object) for part in parts]
     return np.concatenate(parts)
+
+
+def written_alike(ids: NDArray[Any], like: NDArray[Any]) -> NDArray[Any] | None:
+    """Give ids as others are written, a whole number for its text or the other way round; None if nothing changes.
+
+    Parameters
+    ----------
+    ids, like
+        Distinct ids each.
+
+    Examples
+    --------
+    >>> written_alike(np.array(["7", "008", "x"], object), np.array([7, 8, 9])).tolist()
+    [7, 8, 'x']
+    """
+    types, others = (_types(values) for values in (ids, like))
+    if types == others and len(types) == 1:
+        return None
+    known = set(like.tolist())
+    by_number: dict[int, list[Any]] = {}
+    for value in known:
+        by_number.setdefault(_as_number(value), []).append(value)
+    given = ids.tolist()
+    written = [value if value in known else _only(by_number, value) for value in given]
+    return None if written == given else np.fromiter(written, object, len(written))
+
+
+def _types(ids: NDArray[Any]) -> set[type]:
+    return set(map(type, ids.tolist())) if ids.dtype == object else {ids.dtype.type}
+
+
+def _as_number(value: Any) -> Any:
+    """The whole number that an id is or spells; None for other ids."""
+    if isinstance(value, str):
+        return int(value.partition(".")[0]) if WHOLE_NUMBER.fullmatch(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _only(by_number: dict[int, list[Any]], value: Any) -> Any:
+    """The one id of the same number, or the value itself where there is none or more than one."""
+    number = _as_number(value)
+    alike = [] if number is None else by_number.get(number, [])
+    return alike[0] if len(alike) == 1 else value
 
 
 def _whole(column: NDArray[Any], name: str) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tdlg.decay import Decay
 from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
 from tdlg.embed.lanczos import top_eigenpairs
-from tdlg.estimator import check_choice, check_number
+from tdlg.estimator import all_or_nothing, check_choice, check_number
+from tdlg.exceptions import warn
 from tdlg.linegraph import Normalization
 from tdlg.sampling.index import as_generator
 
@@ -98,6 +98,7 @@ class EdgeEmbedding(ProductFeatures):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> EdgeEmbedding:
         """Find the eigenvectors.
 
@@ -113,7 +114,7 @@ class EdgeEmbedding(ProductFeatures):
         H, rng = self._fit_edges(X), as_generator(self.random_state)
         values, vectors, converged = top_eigenpairs(H, min(self.n_components, H.shape[0]), self.tol, rng)
         if not converged:
-            warnings.warn(f"The eigenvectors did not reach tol={self.tol}; raise it.", ConvergenceWarning, stacklevel=2)
+            warn(f"The eigenvectors did not reach tol={self.tol}; raise it.", ConvergenceWarning)
         self.n_components_ = n_resolved(values, self.tol)
         self.eigenvalues_ = values[: self.n_components_]
         self.embedding_ = flip_signs(vectors[:, : self.n_components_]) * self._scales()

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.decay import Decay
 from tdlg.embed.features import EdgeFeatures
 from tdlg.embed.resistances import effective_resistances
-from tdlg.estimator import check_choice
+from tdlg.estimator import all_or_nothing, check_choice
 from tdlg.linegraph import LineGraph, Normalization
 from tdlg.sampling.index import as_generator
 
@@ -94,6 +94,7 @@ class LandmarkFeatures(EdgeFeatures):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> LandmarkFeatures:
         """Draw the landmarks.
 

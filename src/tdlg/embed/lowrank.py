@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from tdlg.decay import Decay
 from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
 from tdlg.embed.lanczos import orthonormal
-from tdlg.estimator import check_count
+from tdlg.estimator import all_or_nothing, check_count
 from tdlg.linegraph import Normalization
 from tdlg.sampling.index import as_generator
 
@@ -84,6 +84,7 @@ class LowRankFeatures(ProductFeatures):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> LowRankFeatures:
         """Find the directions.
 

@@ -14,7 +14,7 @@ from tdlg._columns.frames import eager_frame
 from tdlg._columns.times import as_times
 from tdlg.decay import Decay, Gaussian
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, check_choice, check_count, check_number
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, check_count, check_number
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph import LineGraph
 from tdlg.models.explain import as_series
@@ -103,6 +103,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn what tells these edges from shuffled ones.
 
@@ -201,11 +202,12 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
                     f"The 'candidates' have times of their own, and 'at' is {at!r}. Leave out 'at', or give the candidates "
                     "as an array with the columns src and dst."
                 )
-            return _checked_number(candidates)
+            return _checked_number(candidates.with_ids_of(self.edges_))
         fitted = self.edges_
         time = fitted.time.max(keepdims=True) if at is None else _as_time(at, fitted)
         src, dst = _likely_pairs(fitted, time) if candidates is None else _given_pairs(candidates)
-        return _checked_number(TemporalEdges(src, dst, np.repeat(time, len(src)), bipartite=fitted.bipartite))
+        pairs = TemporalEdges(src, dst, np.repeat(time, len(src)), bipartite=fitted.bipartite)
+        return _checked_number(pairs.with_ids_of(fitted))
 
     def _check_told_apart(self, edges: TemporalEdges, scores: NDArray[np.float64]) -> None:
         """Refuse to order several candidates that have nothing around them, within the precision of a product."""

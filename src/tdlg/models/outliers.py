@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.decay import Decay, Gaussian
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, check_count
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_count
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.links import LinkPredictor, check_enough, check_parameters
 from tdlg.sampling.index import as_generator, edge_folds, edge_index
@@ -96,6 +96,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn what real edges look like, and score them.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -19,8 +18,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.decay import Decay, Gaussian, Laplace
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, check_count, check_number, known_labels
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_count, check_number, known_labels
+from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.models.solver import Point, logistic_regression
 from tdlg.sampling.index import as_generator
 
@@ -117,6 +116,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -161,10 +161,9 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
             callback=callback,
         )
         if solution.n_iter == self.max_iter and not solution.converged:
-            warnings.warn(
+            warn(
                 f"The solver stopped after max_iter={self.max_iter} steps, short of tol={self.tol}: raise one of them.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.coef_, self.intercept_ = solution.coef.T, solution.intercept
         self.n_iter_, self.n_products_, self.objective_ = solution.n_iter, solution.n_products, solution.objective

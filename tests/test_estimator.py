@@ -1,0 +1,193 @@
+"""What all estimators share: how they read ids and tables, and that a fit which does not end changes nothing."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tdlg import (
+    EdgeEmbedding,
+    EdgeOutlierDetector,
+    EdgesError,
+    LandmarkFeatures,
+    LineGraphClassifier,
+    LinkPredictor,
+    LowRankFeatures,
+    PropagationClassifier,
+    PropagationFeatures,
+    PropagationRegressor,
+    TdlgWarning,
+    TemporalEdges,
+    load_model,
+)
+from tdlg.estimator import new_nodes
+
+SRC, DST, TIME = np.random.default_rng(0).integers(1, 30, (3, 200))
+LABEL = (DST % 3 == 0).astype(int)
+
+ESTIMATORS = [
+    PropagationClassifier(random_state=0, setting="interpolate"),
+    PropagationRegressor(random_state=0, setting="interpolate"),
+    LineGraphClassifier(),
+    LinkPredictor(random_state=0),
+    LinkPredictor("rows", random_state=0),
+    EdgeOutlierDetector(random_state=0),
+    PropagationFeatures(),
+    EdgeEmbedding(3, random_state=0),
+    LowRankFeatures(3, random_state=0),
+    LandmarkFeatures(3, dense=True, random_state=0),
+]
+
+FORMS = {
+    "int": lambda ids: ids,
+    "int32": lambda ids: ids.astype(np.int32),
+    "uint64": lambda ids: ids.astype(np.uint64),
+    "float": lambda ids: ids.astype(float),
+    "str": lambda ids: ids.astype(str),
+    "object": lambda ids: ids.astype(object),
+    "text objects": lambda ids: ids.astype(str).astype(object),
+    "zeros in front": lambda ids: np.char.zfill(ids.astype(str), 5),
+    "text of floats": lambda ids: ids.astype(float).astype(str),
+    "some are text": lambda ids: np.array([str(k) if k % 3 else int(k) for k in ids], object),
+    "pandas": lambda ids: pd.Series(ids, dtype="Int64"),
+    "category": lambda ids: pd.Series(ids.astype(str), dtype="category"),
+    "polars": lambda ids: pl.Series(ids.astype(str)),
+}
+
+
+def edges_of(form, rows=slice(None), odd=False, **more):
+    src, dst = (FORMS[form](np.array(ids)) for ids in (SRC, DST))
+    if odd:  # one id that is not a number makes text of all of a csv's ids
+        dst = np.array([*list(map(str, dst))[:-1], "NEW-77"], object)
+    return TemporalEdges(src, dst, TIME, label=LABEL, **more)[rows]
+
+
+def answer(model, edges):
+    method = next(name for name in ("transform", "decision_function", "predict") if hasattr(model, name))
+    return getattr(model, method)(edges)
+
+
+@pytest.mark.parametrize("fitted", FORMS)
+@pytest.mark.parametrize("bipartite", [False, True])
+def test_ids_of_another_type_are_the_same_nodes(fitted, bipartite):
+    model = PropagationFeatures().fit(edges_of(fitted, bipartite=bipartite))
+    expected = model.transform(edges_of(fitted, bipartite=bipartite))
+    texts = {"zeros in front", "text of floats", "str", "text objects", "category", "polars"}
+    for form in FORMS:
+        if {form, fitted} <= texts and {form, fitted} & {"zeros in front", "text of floats"} and form != fitted:
+            continue  # among texts, "7" and "007" are two ids
+        asked = edges_of(form, bipartite=bipartite)
+        assert new_nodes(model, asked.with_ids_of(model.edges_))[0] == 0, form
+        np.testing.assert_allclose(model.transform(asked), expected, atol=1e-12, err_msg=form)
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
+def test_one_odd_id_does_not_make_every_node_new(model):
+    model.fit(edges_of("int"), *([] if isinstance(model, LinkPredictor) else [LABEL]))
+    expected = answer(model, edges_of("int")[:150])
+    got = answer(model, edges_of("int", odd=True)[:150])
+    difference = abs(got - expected)
+    assert difference.max() < 1e-9
+
+
+@given(st.lists(st.one_of(st.integers(-5, 5), st.integers(-5, 5).map(str), st.sampled_from(["a", "007", "7", ""]))))
+@settings(max_examples=100, deadline=None)
+def test_ids_written_alike_never_mix_up_known_ids(ids):
+    like = TemporalEdges([1, 2, "7", "x"], [3, "3", 4, "07"], range(4))
+    asked = TemporalEdges(ids, ids, range(len(ids)))
+    written = asked.with_ids_of(like).src.tolist()
+    for old, new in zip(ids, written, strict=True):
+        if old in like.node_ids.tolist():
+            assert (new, type(new)) == (old, type(old))
+        elif new != old:
+            assert new in like.node_ids.tolist()
+            assert int(new) == int(old)
+
+
+def test_ambiguous_ids_stay_as_they_are():
+    like = TemporalEdges(["7", "07"], ["a", "b"], [0, 1])
+    assert TemporalEdges([7], [8], [0]).with_ids_of(like).src.tolist() == [7]
+
+
+def test_nearly_all_nodes_new_is_said():
+    model = PropagationClassifier(random_state=0).fit(edges_of("int"))
+    strange = TemporalEdges([f"user {k}" for k in SRC], DST + 1000, TIME + 100)
+    with pytest.warns(TdlgWarning, match=r"58 of the 58 nodes .* There: \d+, \d+, \d+; here: 'user \d+'") as caught:
+        model.predict(strange)
+    assert caught[0].filename == __file__
+
+
+def test_a_few_new_nodes_are_no_reason_to_warn():
+    model = PropagationClassifier(random_state=0).fit(edges_of("int"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(TemporalEdges([1001], [1002], [100]))
+        model.predict(TemporalEdges(SRC, DST + 1000, TIME + 100))
+
+
+class TestDataframes:
+    frame = pd.DataFrame({"amount": SRC / 7, "src": SRC, "dst": DST, "time": TIME})
+
+    def test_names_before_positions(self):
+        expected = TemporalEdges(SRC, DST, TIME, features={"amount": SRC / 7}, label=LABEL)
+        for frame in (self.frame, pl.from_pandas(self.frame), self.frame.rename(columns={"src": "payer", "dst": "To"})):
+            model = PropagationFeatures().fit(frame, LABEL)
+            assert model.edges_.src.tolist() == SRC.tolist()
+            assert model.edges_.feature_names == ("amount",)
+            np.testing.assert_array_equal(model.transform(frame), PropagationFeatures().fit_transform(expected))
+
+    def test_without_usual_names_by_position(self):
+        frame = pd.DataFrame({"a": SRC, "b": DST, "c": TIME, "d": SRC / 7})
+        model = PropagationFeatures().fit(frame, LABEL)
+        assert model.edges_.dst.tolist() == DST.tolist()
+        assert model.edges_.feature_names == ("d",)
+
+    def test_names_that_contradict_the_positions_are_refused(self):
+        frame = self.frame.rename(columns={"dst": "elsewhere"})
+        with pytest.raises(EdgesError, match=r"'amount' would be the source.* not which column is dst.*from_frame"):
+            PropagationFeatures().fit(frame, LABEL)
+
+    def test_some_usual_names_in_their_places(self):
+        frame = pd.DataFrame({"who": SRC, "whom": DST, "time": TIME})
+        assert PropagationFeatures().fit(frame, LABEL).edges_.src.tolist() == SRC.tolist()
+
+    @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+    def test_an_array_after_a_dataframe(self):
+        frame = self.frame[["src", "dst", "time", "amount"]]
+        model = PropagationFeatures().fit(frame, LABEL)
+        np.testing.assert_allclose(model.transform(frame.to_numpy()), model.transform(frame))
+
+
+class TestInterruptedFit:
+    @pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
+    def test_leaves_the_fitted_model_whole(self, model, monkeypatch, tmp_path):
+        model.fit(edges_of("int"), LABEL)
+        before = answer(model, edges_of("int"))
+        attributes = dict(vars(model))
+        other = TemporalEdges(DST, SRC, TIME * 2.0, label=1 - LABEL)
+        for step in range(3):  # each fit sets more attributes than these
+            with monkeypatch.context() as patched:
+                patched.setattr(type(model), "__setattr__", interrupted_after(step), raising=False)
+                with pytest.raises(KeyboardInterrupt):
+                    model.fit(other, 1 - LABEL)
+            assert vars(model).keys() == attributes.keys()
+            assert all(vars(model)[key] is value for key, value in attributes.items())
+        np.testing.assert_array_equal(answer(model, edges_of("int")), before)
+        model.save(tmp_path / "model.tdlg")
+        np.testing.assert_array_equal(answer(load_model(tmp_path / "model.tdlg"), edges_of("int")), before)
+
+
+def interrupted_after(n_attributes):
+    """An assignment of attributes that Ctrl-C cuts short."""
+    left = iter(range(n_attributes))
+
+    def assign(self, name, value):
+        if name.endswith("_") and next(left, None) is None:
+            raise KeyboardInterrupt
+        object.__setattr__(self, name, value)
+
+    return assign
