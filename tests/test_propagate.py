@@ -243,21 +243,104 @@ class TestOwnFeatures:
             PropagationFeatures().fit(self.edges()).transform(network(seed=9))
 
 
-class TestNoLeak:
-    def test_the_prior_is_about_the_share(self):
-        edges = network().with_label(np.arange(60) < 6)
-        assert PropagationFeatures().fit(edges).prior_[0] == pytest.approx(0.1, abs=0.03)
+AMOUNT = np.where(np.arange(60) % 3, 1.0, 900.0) * np.arange(60)
+CODE = [f"code {k % 25}" for k in range(60)]
 
-    def test_the_own_label_is_never_seen(self):
-        edges = network().with_label(np.random.default_rng(3).permutation(np.arange(60) % 2))
+
+class TestFeaturesOfKnownEdges:
+    """An edge with the source, destination and time of a fitted one has features of its own."""
+
+    @staticmethod
+    def edges(amount, code=CODE):
+        edges = labelled(n_times=10**6)
+        return TemporalEdges(
+            edges.src, edges.dst, edges.time, label=edges.label, features={"amount": amount, "code": code}
+        )
+
+    def test_number(self):
+        features = PropagationFeatures().fit(self.edges(AMOUNT))
+        names = features.get_feature_names_out().tolist()
+        asked = self.edges(AMOUNT + 500)[7:8].with_label(None)
+        own = [k for k, name in enumerate(names) if name == "amount" or "deviation[amount]" in name]
+        fitted, changed = features.transform(self.edges(AMOUNT)[7:8]), features.transform(asked)
+        assert (changed[:, own] > fitted[:, own]).all()
+        rest = np.setdiff1d(np.arange(len(names)), own)
+        np.testing.assert_allclose(changed[:, rest], fitted[:, rest], atol=1e-12)
+
+    def test_category(self):
+        features = PropagationFeatures().fit(self.edges(AMOUNT))
+        names = features.get_feature_names_out().tolist()
+        other = [*CODE[:7], CODE[8], *CODE[8:]]
+        row = dict(zip(names, features.transform(self.edges(AMOUNT, other)[7:8])[0], strict=True))
+        # as an edge of that category, which the fitted edge at the same place is not
+        here = [k for k in range(60) if CODE[k] == CODE[8]]
+        gap = np.sort(np.abs(features.edges_.time[here] - features.edges_.time[7]))[0]
+        assert min(np.exp([row["category[code]:before"], row["category[code]:after"]])) == pytest.approx(
+            1 + gap / features.edges_.time.std() / 1e-6
+        )
+
+
+class TestManyCategories:
+    edges = staticmethod(lambda **more: TestFeaturesOfKnownEdges.edges(AMOUNT, **more))
+
+    @pytest.mark.parametrize("past_only", [False, True])
+    def test_rates_and_counts_over_the_edges_of_the_same_category(self, past_only):
+        edges = self.edges()
+        features = PropagationFeatures(past_only=past_only, scales=[0.3]).fit(edges)
+        names = features.get_feature_names_out().tolist()
+        columns = features.transform(edges)
+        by_category = TemporalEdges(CODE, ["all"] * 60, edges.time, label=edges.label)
+        expected = PropagationFeatures(["src"], past_only=past_only, scales=[0.3]).fit(by_category)
+        mine = [k for k, name in enumerate(names) if name.startswith("category[code]:")]
+        assert [names[k].partition(":")[2] for k in mine] == [
+            name.partition(":")[2] for name in expected.get_feature_names_out()
+        ]
+        np.testing.assert_allclose(columns[:, mine], expected.transform(by_category), atol=1e-12)
+
+    def test_few_categories_need_none(self):
+        edges = self.edges(code=[code[-1] for code in CODE])
+        assert not any(name.startswith("category") for name in PropagationFeatures().fit(edges).get_feature_names_out())
+
+    def test_new_and_missing_categories(self):
+        features = PropagationFeatures().fit(self.edges())
+        other = self.edges(code=["code 3", "new", None, "new"] * 15)
+        moved = TemporalEdges(other.src, other.dst, other.time + 1, features={"amount": AMOUNT, "code": ["new"] * 60})
+        assert np.isfinite(features.transform(other)).all()
+        assert np.isfinite(features.transform(moved)).all()
+
+    def test_a_bootstrap_does_not_see_its_own_labels(self):
+        edges = self.edges().with_label(np.arange(60) % 2)
+        twice = edges[np.r_[0:40, 0:40]]
+        features = PropagationFeatures(scales=[1.0]).fit(twice)
+        at = features.get_feature_names_out().tolist().index("category[code]:rate@1")
+        once = PropagationFeatures(scales=[1.0]).fit(edges[:40])
+        alone = [k for k in range(40) if CODE[:40].count(CODE[k]) == 1]
+        assert alone
+        np.testing.assert_array_equal(features.transform(twice)[alone, at], once.transform(edges[:40])[alone, at])
+
+    def test_features_of_any_size_stay_finite(self):
+        for amount in ([1e308, -1e308] * 30, [1.0, 2.0] * 29 + [1e308, -1e308]):
+            features = PropagationFeatures().fit(TestFeaturesOfKnownEdges.edges(np.array(amount)))
+            assert np.isfinite(features.transform(features.edges_)).all()
+
+
+class TestNoLeak:
+    def test_the_prior_is_the_share(self):
+        edges = network().with_label(np.arange(60) < 6)
+        assert PropagationFeatures().fit(edges).prior_[0] == pytest.approx(0.1)
+
+    @pytest.mark.parametrize("n_ones", [5, 30, 34, 41])
+    def test_the_own_label_is_seen_only_in_the_prior_of_all(self, n_ones):
+        edges = network().with_label(np.random.default_rng(3).permutation(np.arange(60) < n_ones).astype(int))
+        features = PropagationFeatures().fit(edges)
         for i in range(0, 60, 7):
             flipped = edges.label.copy()
             flipped[i] = 1 - flipped[i]
-            rows = []
-            for label in (edges.label, flipped):
-                features = PropagationFeatures().fit(edges.with_label(label))
-                rows.append(features.transform(edges[i : i + 1]))
-            np.testing.assert_array_equal(*rows)
+            other = PropagationFeatures().fit(edges.with_label(flipped))
+            before, after = (f.transform(edges[i : i + 1]) for f in (features, other))
+            assert np.abs(before - after).max() <= 1 / 60
+            other.prior_ = features.prior_
+            np.testing.assert_array_equal(other.transform(edges[i : i + 1]), before)
 
     def test_labels_of_edges_asked_for_do_not_matter(self):
         edges = labelled()
@@ -265,8 +348,10 @@ class TestNoLeak:
         other = edges.with_label(np.where(edges.labelled, edges.label, 1.0))
         np.testing.assert_array_equal(features.transform(edges), features.transform(other))
 
-    def test_the_future_does_not_change_the_past(self):
+    @pytest.mark.parametrize("more", [{}, {"weight": AMOUNT}, {"features": {"amount": AMOUNT, "code": CODE}}])
+    def test_the_future_does_not_change_the_past(self, more):
         edges = labelled()
+        edges = TemporalEdges(edges.src, edges.dst, edges.time, label=edges.label, **more)
         edges = edges.with_label(np.where(edges.time < 12, edges.label, np.nan))
         early = edges[edges.time < 12]
         whole = PropagationFeatures(past_only=True).fit(edges)
@@ -324,6 +409,7 @@ EXPECTED_FAILURES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*are not among the edges given to fit:tdlg.TdlgWarning")
 @parametrize_with_checks([PropagationFeatures()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -13,6 +13,7 @@ from tdlg import (
     ParameterError,
     PropagationClassifier,
     PropagationRegressor,
+    TdlgWarning,
     TemporalEdges,
     load_dataset,
     load_model,
@@ -37,6 +38,36 @@ def random_part(n_edges, share=0.3, seed=1):
     return np.random.default_rng(seed).random(n_edges) < share
 
 
+def far_ahead(time):
+    """Times of edges, and label times that nobody reaches, of every type and unit."""
+    for unit in ("s", "ms", "us", "ns"):
+        dates = (np.datetime64("2024-01-01", "s") + (time * 3600).astype("timedelta64[s]")).astype(
+            f"datetime64[{unit}]"
+        )
+        for far in ("s", "ms", "us"):
+            yield dates, np.full(len(time), np.datetime64("9999-12-31", far))
+        yield dates, np.full(len(time), np.datetime64("2200-01-01", "ns"))
+    ticks = (time * 1000).astype(np.int64)
+    yield ticks, np.full(len(time), 1e19)
+    yield ticks, np.full(len(time), 2**62)
+    yield time, np.full(len(time), 1e19)
+
+
+def in_container(times, kind):
+    import pandas as pd
+    import polars as pl
+
+    if kind == "numpy":
+        return times
+    if kind in ("pandas", "zoned"):
+        column = pd.Series(times)
+        return column.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin") if kind == "zoned" else column
+    if kind == "polars":
+        return pl.Series(times.astype("datetime64[ms]"))
+    given = [None if np.isnat(value) else value.item() for value in times]
+    return given if kind == "list" else [None if value is None else value.isoformat() for value in given]
+
+
 def auc(model, edges, asked, **options):
     return roc_auc_score(edges.label[asked], model.predict_proba(edges[asked], **options)[:, 1])
 
@@ -50,10 +81,14 @@ class TestSetting:
     def test_unlabelled_edges_after_the_labelled(self):
         assert PropagationClassifier().fit(hide(self.edges, self.edges.time > 70)).setting_ == "forecast"
 
-    def test_an_unlabelled_edge_at_the_time_of_the_last_label_is_not_later(self):
+    def test_an_unlabelled_edge_at_the_time_of_the_last_label_is_a_forecast(self):
         edges = TemporalEdges(self.edges.src, self.edges.dst, np.round(self.edges.time / 10), label=self.edges.label)
         hidden = np.arange(400) >= np.flatnonzero(edges.time == 7)[3]
-        assert PropagationClassifier().fit(hide(edges, hidden)).setting_ == "interpolate"
+        assert PropagationClassifier().fit(hide(edges, hidden)).setting_ == "forecast"
+
+    def test_all_at_one_time_is_no_forecast(self):
+        edges = TemporalEdges(self.edges.src, self.edges.dst, np.zeros(400), label=self.edges.label)
+        assert PropagationClassifier().fit(hide(edges, random_part(400))).setting_ == "interpolate"
 
     def test_all_labelled_means_that_others_come(self):
         assert PropagationClassifier().fit(self.edges).setting_ == "forecast"
@@ -72,7 +107,7 @@ class TestSetting:
             PropagationClassifier(setting="interpolate").fit(self.edges, label_time=self.edges.time)
         with pytest.raises(ParameterError, match="matters only with setting='stream'"):
             PropagationClassifier().fit(self.edges).predict(self.edges, label_time=self.edges.time)
-        with pytest.raises(EdgesError, match=r"one value an edge: 400\. Got 3"):
+        with pytest.raises(EdgesError, match=r"one value per edge: 400\. Got 3"):
             PropagationClassifier().fit(self.edges, label_time=[1, 2, 3])
         with pytest.raises(EdgesError, match="as numbers"):
             PropagationClassifier().fit(self.edges, label_time=np.full(400, np.datetime64("2020-01-01")))
@@ -81,6 +116,13 @@ class TestSetting:
         model = PropagationClassifier(setting="interpolate").fit(self.edges)
         with pytest.warns(UserWarning, match="setting='forecast'"):
             model.predict(TemporalEdges([1], [2], [500.0]))
+
+    @pytest.mark.parametrize("setting", ["forecast", "stream"])
+    def test_edges_before_all_labels_warn(self, setting):
+        model = PropagationClassifier(setting=setting).fit(self.edges[200:])
+        with pytest.warns(TdlgWarning, match="No edge to score is later than the first label") as caught:
+            model.predict(self.edges[:200])
+        assert caught[0].filename == __file__
 
 
 class TestClassifier:
@@ -163,6 +205,11 @@ class TestClassifier:
         assert not np.allclose(heavy.predict_proba(edges), plain.predict_proba(edges))
         for setting in ("forecast", "stream"):
             PropagationClassifier(setting=setting).fit(edges, sample_weight=weight)
+
+    @pytest.mark.parametrize("model", [PropagationClassifier(), PropagationRegressor()])
+    def test_negative_weights(self, model):
+        with pytest.raises(ParameterError, match=r"'sample_weight' must not be negative. Got -1\.0 in row 3"):
+            model.fit(network(300), sample_weight=np.where(np.arange(300) == 3, -1.0, 1.0))
 
     def test_same_seed_same_answer(self):
         edges, hidden = hide(network(1000), random_part(1000)), random_part(1000)
@@ -270,6 +317,39 @@ class TestNoLeak:
         model.predict_proba(edges[:400])  # those of fit have their times
         model.predict_proba(edges[400:].with_label(None))
 
+    def test_labels_far_ahead_stay_hidden(self):
+        edges = network(300)
+        for times, never in far_ahead(edges.time):
+            known = TemporalEdges(edges.src, edges.dst, times, label=edges.label)
+            model = PropagationClassifier(setting="stream", random_state=0).fit(known[:200])
+            unseen = model._columns(known[200:].with_label(None), None)
+            np.testing.assert_allclose(
+                model._columns(known[200:], never[200:]), unseen, atol=1e-12, err_msg=str(never[:1])
+            )
+
+    def test_labels_of_training_far_ahead_stay_hidden(self):
+        edges = network(300)
+        for times, never in far_ahead(edges.time):
+            known = TemporalEdges(edges.src, edges.dst, times, label=edges.label)
+            delayed = PropagationClassifier(LogisticRegression(), setting="stream").fit(known, label_time=never)
+            rates = [":rate@" in name for name in delayed.features_.get_feature_names_out()]
+            assert not delayed._columns(known, never)[:, rates].any(), never[:1]
+
+    @pytest.mark.parametrize("kind", ["numpy", "pandas", "zoned", "polars", "list", "text"])
+    def test_a_missing_label_needs_no_label_time(self, kind):
+        edges = network(300)
+        time = np.datetime64("2024-01-01", "s") + (edges.time * 3600).astype("timedelta64[s]")
+        hidden = np.arange(300) >= 250
+        dated = TemporalEdges(edges.src, edges.dst, time, label=np.where(hidden, np.nan, edges.label))
+        known = np.where(hidden, np.datetime64("NaT"), time + np.timedelta64(1, "D")).astype("datetime64[s]")
+        given = in_container(known, kind)
+        model = PropagationClassifier(random_state=0).fit(dated, label_time=given)
+        expected = np.where(hidden, time, time + np.timedelta64(1, "D"))
+        as_filled = PropagationClassifier(random_state=0).fit(dated, label_time=expected)
+        np.testing.assert_array_equal(model.predict_proba(dated[250:]), as_filled.predict_proba(dated[250:]))
+        with pytest.raises(EdgesError, match=r"'label_time' is missing in row 250 .* whose label is known"):
+            PropagationClassifier().fit(dated.with_label(edges.label), label_time=given)
+
     def test_dates(self):
         edges = network(300)
         start = np.datetime64("2024-01-01T00:00:00", "s")
@@ -315,6 +395,7 @@ EXPECTED_FAILURES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
 @parametrize_with_checks(
     [PropagationClassifier(), PropagationClassifier(setting="interpolate"), PropagationRegressor(setting="stream")],
     expected_failed_checks=lambda _: EXPECTED_FAILURES,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -18,11 +17,11 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
-from tdlg._columns.times import UNITS, as_times
+from tdlg._columns.times import UNITS, as_times_or_missing
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, check_choice, known_labels
-from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, known_labels
+from tdlg.exceptions import EdgesError, ParameterError, warn
+from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures, Query
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,6 +35,8 @@ Setting = Literal["auto", "interpolate", "forecast", "stream"]
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # of the labelled edges by time: where "forecast" pretends that labels end
 HORIZONS = (0.1, 0.5)  # the shortest and longest stretch of rows after a cut, as a share of the labelled edges
 COLD = 1 / 7  # of the labelled edges by time, which "stream" does not learn from: little happened before them
+LAST_TICK = np.iinfo(np.int64).max
+SEVERAL = 20  # fewer edges than this may well be before all labels
 SURE = 1e-6  # probabilities are averaged by their logs, none nearer to 0 than this
 
 
@@ -63,6 +64,7 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         self.n_threads = n_threads
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, label_time: Any = None) -> Self:
         """Learn from the edges whose label is known.
 
@@ -73,9 +75,17 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         y
             Labels, one an edge; those of the edges when not given. Missing ones are to be found.
         sample_weight
-            How much each edge counts.
+            How much each edge counts when the columns are learnt from, 0 or more. Its label counts in the columns of other
+            edges whatever its weight: to leave a label out, make it missing.
         label_time
-            When each label became known, as the times of the edges are given; at the edge's own time when not given.
+            When each label became known: numbers or datetimes, as the times of the edges are; at the edge's own time by
+            default. Missing ones (NaN, NaT, None) are allowed where the label is missing. A time after all edges, such as
+            the year 9999, means that nobody knew the label yet.
+
+        Notes
+        -----
+        The same edges, labels and `random_state` give the same model. In another order of the rows, equally good splits
+        of the trees may be chosen differently.
         """
         if y is None and not isinstance(X, TemporalEdges):
             raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -97,11 +107,10 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
             n_threads=self.n_threads,
         ).fit(edges, labels)
         self.edges_, self.labels_ = edges, labels
-        evidence, _ = self.features_.evidence(edges)
-        evidence = evidence._replace(label_ticks=self.label_ticks_)
+        evidence = self.features_.evidence(edges).evidence._replace(label_ticks=self.label_ticks_)
         columns, rows = self._rows_to_learn_from(evidence)
         self.typical_ = np.median(columns, axis=0)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, edges.rows)[rows]
+        weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[rows]
         self.estimators_ = [
             member.fit(columns, target[rows], **_weights(member, weight)) for member in self._members(len(rows))
         ]
@@ -120,20 +129,26 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
             return self.setting
         if label_time is not None:
             return "stream"
-        later = known.all() or edges.ticks[~known].min() > edges.ticks[known].max()
-        return "forecast" if later else "interpolate"
+        if known.all():
+            return "forecast"
+        first, last = edges.ticks[known].min(), edges.ticks[known].max()
+        # labels may end in the middle of a day: edges at the time of the last label are no reason to interpolate
+        return "forecast" if edges.ticks[~known].min() >= last and first < last else "interpolate"
 
     def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions]:
         """Columns of labelled edges, made to look like those of the edges that will be asked for."""
         known = np.flatnonzero(evidence.labelled)
         if self.setting_ == "interpolate":
-            return self.features_.columns(evidence, known), known
+            return self._training_columns(evidence, known), known
         by_time = known[np.argsort(evidence.edges.ticks[known], kind="stable")]
         if self.setting_ == "stream":
             warm = by_time[int(COLD * len(known)) :]
             rows = warm if self._has_all(warm) else known
-            return self.features_.columns(evidence, rows), rows
+            return self._training_columns(evidence, rows), rows
         return self._rows_after_cuts(evidence, by_time)
+
+    def _training_columns(self, evidence: Evidence, at: Positions) -> Floats:
+        return self.features_.columns(Query(evidence, at, evidence.own[at], evidence.categories[at]))
 
     def _rows_after_cuts(self, evidence: Evidence, by_time: Positions) -> tuple[Floats, Positions]:
         """For each of several cuts, the edges after it with only the labels before it: as after the last label."""
@@ -146,10 +161,10 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
             stop = ticks[by_time[min(int((share + horizon) * n_known), n_known - 1)]]
             window = by_time[(ticks[by_time] >= cut) & (ticks[by_time] <= stop)]
             before = evidence._replace(labelled=evidence.labelled & (known_at < cut), label_ticks=None)
-            blocks.append(self.features_.columns(before, window))
+            blocks.append(self._training_columns(before, window))
             rows.append(window)
         if not self._has_all(np.concatenate(rows)):  # few labels, or a class that is gone: better all than none
-            blocks.append(self.features_.columns(evidence, by_time))
+            blocks.append(self._training_columns(evidence, by_time))
             rows.append(by_time)
         return np.vstack(blocks), np.concatenate(rows)
 
@@ -158,15 +173,16 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
         self._check_asked(edges, label_time)
-        return self.features_.columns(*self._evidence(edges, label_time))
+        return self.features_.columns(self._evidence(edges, label_time))
 
-    def _evidence(self, edges: TemporalEdges, label_time: Any) -> tuple[Evidence, Positions]:
-        """What may be known of the edges asked for, and their places in it."""
+    def _evidence(self, edges: TemporalEdges, label_time: Any) -> Query:
+        """What may be known of the edges to score, their places in it, and their own features."""
         labels = edges.label if self.setting_ == "stream" else None
-        evidence, at = self.features_.evidence(edges, labels)
+        query = self.features_.evidence(edges, labels)
         if self.label_ticks_ is not None or label_time is not None:
-            evidence = evidence._replace(label_ticks=self._label_ticks(evidence, edges, at, label_time))
-        return evidence, at
+            label_ticks = self._label_ticks(query.evidence, edges, query.at, label_time)
+            query = query._replace(evidence=query.evidence._replace(label_ticks=label_ticks))
+        return query
 
     def _label_ticks(self, evidence: Evidence, edges: TemporalEdges, at: Positions, label_time: Any) -> NDArray[Any]:
         """When each label of the evidence became known: as told, and else at the edge's own time."""
@@ -176,10 +192,9 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
             ticks[: len(fitted)] = _on_clock(self.label_ticks_, fitted.time_unit, context)
         new = (at >= len(fitted)) | ~self.features_.labelled_[np.minimum(at, len(fitted) - 1)]
         if label_time is None and (new & edges.labelled).any():
-            warnings.warn(
-                "The model was fitted with 'label_time', and labels come with the edges asked for without it: each is taken "
-                "as known at once. Pass label_time= for these edges too.",
-                stacklevel=6,
+            warn(
+                "The model was fitted with 'label_time', and the edges to score have labels without it: each is taken as "
+                "known at once. Pass label_time= for these edges too."
             )
         if label_time is not None:  # those of labels given to fit stay
             ticks[at[new]] = _on_clock(_ticks_of(label_time, edges), edges.time_unit, context)[new]
@@ -192,11 +207,20 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
             )
         comparable = len(edges) > 0 and (edges.time_unit is None) == (self.edges_.time_unit is None)
         if self.setting_ == "interpolate" and comparable and edges.time.min() > self.edges_.time.max():
-            warnings.warn(
-                "All edges asked for are later than the fitted ones, but the model learnt from labels before and after "
-                "(setting='interpolate'). Fit with setting='forecast', or give these edges to fit, without labels.",
-                stacklevel=5,
+            warn(
+                "All edges to score are later than the fitted ones, but the model learnt from labels before and after "
+                "(setting='interpolate'). Fit with setting='forecast', or 'stream' where labels arrive later."
             )
+        several = comparable and len(edges) >= SEVERAL
+        if self.setting_ != "interpolate" and several and edges.time.max() <= self._first_label_time():
+            warn(
+                f"No edge to score is later than the first label that the model learnt from, and setting={self.setting_!r} "
+                "uses only earlier labels. Fit on earlier edges (in scikit-learn: cv=TimeSeriesSplit()), or with "
+                "setting='interpolate'."
+            )
+
+    def _first_label_time(self) -> Any:
+        return self.edges_.time[self.features_.labelled_].min()
 
     # ---- to be said by each
 
@@ -233,8 +257,8 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         What is known when an edge is judged. "interpolate": the labels of others, before and after it, as in the paper.
         "forecast": labels up to a time, and edges without labels since; learnt at earlier such times. "stream": the labels
         of all strictly earlier edges, or those that have become known by `label_time`; labels that come with the edges
-        asked for count for later ones. "auto": "stream" where `label_time` is given; "forecast" where every unlabelled
-        edge is later than every labelled one, or there is none; else "interpolate".
+        to score count for later ones. "auto": "stream" where `label_time` is given; "forecast" where no unlabelled edge is
+        earlier than a labelled one, or there is none; else "interpolate".
     matches, scales, smoothing
         Of the columns: see `PropagationFeatures`.
     n_threads
@@ -432,30 +456,54 @@ def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:
     return {f"{name}__sample_weight" if name else "sample_weight": weight}
 
 
+def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
+    """One weight for each edge, none below 0."""
+    weight = _check_sample_weight(sample_weight, edges.rows)
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise ParameterError(
+            f"The 'sample_weight' must not be negative. Got {weight[row]} in row {row} (counted from 0). Use 0 for an edge "
+            "that is not to be learnt from."
+        )
+    return weight
+
+
 def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
-    """Times at which labels became known, on the clock of the edges."""
-    ticks, unit = as_times(_filled(label_time, edges), "label_time")
+    """Times at which labels became known, on the clock of the edges; a missing label needs none."""
+    ticks, unit, missing = as_times_or_missing(label_time, "label_time")
     if len(ticks) != len(edges):
-        raise EdgesError(f"The 'label_time' must have one value an edge: {len(edges):,}. Got {len(ticks):,} instead.")
-    return _on_clock(ticks, unit, edges)
+        raise EdgesError(f"The 'label_time' must have one value per edge: {len(edges):,}. Got {len(ticks):,} instead.")
+    without = missing & edges.labelled
+    if without.any():
+        raise EdgesError(
+            f"The 'label_time' is missing in row {int(np.argmax(without))} (counted from 0), whose label is known. Give the "
+            "time when it became known, or make the label missing too."
+        )
+    if missing.all():
+        return edges.ticks
+    return np.where(missing, edges.ticks, _on_clock(ticks, unit, edges))
 
 
 def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> NDArray[Any]:
-    """Ticks of one clock as those of the edges' clock."""
+    """Ticks of one clock as those of the edges' clock, rounded up: a label is not known any earlier.
+
+    Times beyond what that clock can show stay at its end.
+    """
     if (unit is None) != (edges.time_unit is None):
         kind = "numbers" if edges.time_unit is None else "datetimes"
         raise EdgesError(f"The 'label_time' must be given as the times of the edges are: as {kind}.")
-    if unit is None or unit == edges.time_unit:
-        return ticks
+    if unit is None:
+        return _like_ticks(ticks, edges.ticks.dtype)
     finer = UNITS.index(unit) - UNITS.index(edges.time_unit or unit)
-    return -(-ticks // 1000**finer) if finer > 0 else ticks * 1000**-finer  # rounded up: not known any earlier
+    if finer >= 0:
+        return -(-ticks // 1000**finer)
+    most = LAST_TICK // 1000**-finer
+    return np.where(np.abs(ticks) > most, np.sign(ticks) * LAST_TICK, np.clip(ticks, -most, most) * 1000**-finer)
 
 
-def _filled(label_time: Any, edges: TemporalEdges) -> Any:
-    """Times at which labels became known, where a label that is missing needs none."""
-    times = np.asarray(label_time)
-    if times.dtype.kind not in "fM" or times.shape != (len(edges),):
-        return label_time
-    missing = np.isnat(times) if times.dtype.kind == "M" else np.isnan(times)
-    own = edges.time if (edges.time_unit is None) == (times.dtype.kind == "f") else times
-    return np.where(missing & ~edges.labelled, own, times) if missing.any() else label_time
+def _like_ticks(numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Numbers of the type of the edges' times, rounded up."""
+    if dtype.kind == "f" or numbers.dtype.kind == "i":
+        return numbers.astype(dtype)
+    inside = np.clip(np.ceil(numbers), -(2.0**62), 2.0**62).astype(dtype)  # int64 cannot hold all floats
+    return np.where(np.abs(numbers) > 2.0**62, np.sign(numbers).astype(dtype) * LAST_TICK, inside)

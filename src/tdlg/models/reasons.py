@@ -16,7 +16,7 @@ from tdlg.models.explain import as_series, chosen_rows
 from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
 from tdlg.models.rows import LineGraphClassifier
 from tdlg.models.words import Reason, Words, label_in_words, node_in_words, time_in_words
-from tdlg.propagate.features import OWN_MATCHES, Evidence, PropagationFeatures
+from tdlg.propagate.features import OWN_MATCHES, PropagationFeatures, Query
 from tdlg.propagate.own import OwnColumn
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def explain_propagation(
     import polars as pl
 
     check_count("explain", "top", top, 1)
-    evidence, at = _look(model, edges, label_time)
+    query = _look(model, edges, label_time)
     which = chosen_rows(rows, len(edges))
-    explained = _Explained(model, edges, evidence, at, which, label)
+    explained = _Explained(model, edges, query, which, label)
     best = np.argsort(-np.abs(explained.effects), axis=1, kind="stable")[:, :top]
     asked, rank = np.nonzero(np.take_along_axis(explained.effects, best, axis=1))
     row, group = which[asked], best[asked, rank]
@@ -130,7 +130,7 @@ def explain_propagation(
     )
 
 
-def _look(model: PropagationModel, edges: TemporalEdges, label_time: Any) -> tuple[Evidence, Positions]:
+def _look(model: PropagationModel, edges: TemporalEdges, label_time: Any) -> Query:
     model._check_asked(edges, label_time)
     return model._evidence(edges, label_time)
 
@@ -162,6 +162,8 @@ def _groups(features: PropagationFeatures) -> list[Group]:
         of_scale = [(match, of_target, "")] * len(features.prior_) + [(match, "count", "")]
         told += (of_scale + (around if match in OWN_MATCHES else [])) * len(features.scale_names_)
         told += [(match, "gaps", "")] * (1 if features.past_only else 2)
+    n_around = (len(features.prior_) + 1) * len(features.scale_names_) + (1 if features.past_only else 2)
+    told += [("", "own", column.name) for column in own if column.has_more for _ in range(n_around)]
     told += [("", "own", column.name) for column in own for _ in range(column.width)]
     columns: dict[tuple[str, str, str], list[int]] = {}
     for position, key in enumerate(told):
@@ -176,19 +178,18 @@ class _Explained:
         self,
         model: PropagationModel,
         edges: TemporalEdges,
-        evidence: Evidence,
-        at: Positions,
+        query: Query,
         which: Positions,
         label: Any,
     ) -> None:
         self.groups = _groups(model.features_)
         self._typical, self._n_scales = model.typical_, len(model.features_.scale_names_)
-        self._columns = model.features_.columns(evidence, at[which])
+        self._columns = model.features_.columns(query.some(which))
         codes, self.classes = _codes(model, self._columns, label)
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)
         self._which, self._codes = which, codes
-        self._words = Words(model.features_, edges, evidence, at)
+        self._words = Words(model.features_, edges, query.evidence, query.at)
 
     def _effects(self, model: PropagationModel, codes: Positions) -> Floats:
         """(n_edges, n_groups): the scores less those with each group's columns as they typically are."""
@@ -411,8 +412,8 @@ def _main_reasons(
     if isinstance(model, LineGraphClassifier):
         return _main_interactions(model, edges[which], int(code or 0))
     label = None if code is None else model.classes_[code]
-    evidence, at = model._evidence(edges, label_time)
-    explained = _Explained(model, edges, evidence, at, which, label)
+    query = model._evidence(edges, label_time)
+    explained = _Explained(model, edges, query, which, label)
     best = explained.effects.argmax(axis=1) if len(which) else np.empty(0, int)
     return [explained.reason(i, g)[0] if explained.effects[i, g] > 0 else None for i, g in enumerate(best.tolist())]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tdlg.edges import TemporalEdges
 from tdlg.layout import MATCHES
 from tdlg.propagate.features import OWN_MATCHES, Evidence, PropagationFeatures
-from tdlg.propagate.own import OwnColumn
+from tdlg.propagate.own import OwnColumn, scaled
 
 __all__ = ["Words", "label_in_words", "node_in_words", "time_in_words"]
 
@@ -70,6 +70,7 @@ class Words:
         self._own = {column.name: column for column in map(OwnColumn._make, features.own_)}
         self._sorted: dict[str, tuple[Positions, Positions, Positions]] = {}
         self._values: dict[str, NDArray[Any]] = {}
+        self._asked_values: dict[str, NDArray[Any]] = {}
 
     # ---- sentences
 
@@ -145,10 +146,10 @@ class Words:
     def feature(self, i: int, match: str, name: str) -> Reason:
         """A feature of the edge beside that of its neighbours."""
         where, values = self._said(WHERE[match], i), self._values_of(name)
-        mine, around = values[self._at[i]], self._around(i, match)
+        mine, around = self._given(name)[i], self._around(i, match)
         around = around[_present(values[around])]
         recent = self._nearest(i, around, RECENT)
-        known = bool(_present(values[self._at[i : i + 1]])[0])
+        known = bool(_present(self._given(name)[i : i + 1])[0])
         if not len(recent):
             return f"no {self._other} {name} {where}" + f" to compare {_value(mine)} with" * known, []
         if not known:
@@ -163,11 +164,11 @@ class Words:
 
     def own(self, i: int, name: str) -> Reason:
         """A feature of the edge itself."""
-        values, column = self._values_of(name), self._own[name]
-        if not _present(values[self._at[i : i + 1]])[0]:
+        given, column = self._given(name)[i : i + 1], self._own[name]
+        if not _present(given)[0]:
             return f"{name} is missing", []
         typical = "" if column.categories else f" (the median is {_number(column.centre)})"
-        return f"{name} is {_value(values[self._at[i]])}{typical}", []
+        return f"{name} is {_value(given[0])}{typical}", []
 
     # ---- neighbours, as places in the evidence
 
@@ -240,6 +241,12 @@ class Words:
             self._values[name] = np.concatenate([_as_given(edges, self._own[name]) for edges in both])
         return self._values[name]
 
+    def _given(self, name: str) -> NDArray[Any]:
+        """A feature of the edges to score, as the caller gave it; it may differ from that of the same edge in `fit`."""
+        if name not in self._asked_values:
+            self._asked_values[name] = _as_given(self._asked, self._own[name])
+        return self._asked_values[name]
+
 
 def _by_key(edges: TemporalEdges, match: str) -> tuple[Positions, Positions, Positions]:
     """The edges by what they are found by, then by time; their keys in that order; and the key each of them looks for."""
@@ -271,7 +278,7 @@ def _present(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _compared(mine: float, usual: float, column: OwnColumn) -> str:
     """How an amount is beside another, both tamed as the model sees them."""
-    tamed = np.arcsinh((np.array([mine, usual]) - column.centre) / column.spread)
+    tamed = scaled(np.array([mine, usual]), column)
     more = tamed[0] - tamed[1]
     if abs(more) < ABOVE:
         return "close to"

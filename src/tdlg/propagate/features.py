@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.copies import Copies
 from tdlg.decay import Laplace
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, check_choice, check_number, known_labels
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, check_number, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.layout import own_columns
 from tdlg.product import default_threads
-from tdlg.propagate.own import OwnColumn, fit_own, own_values
+from tdlg.propagate.own import OwnColumn, category_codes, fit_own, own_values
 from tdlg.propagate.sums import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 
-__all__ = ["COUNT_UNIT", "MATCHES", "SCALES", "Evidence", "PropagationFeatures", "without_dust"]
+__all__ = [
+    "COUNT_UNIT",
+    "MATCHES",
+    "SCALES",
+    "Evidence",
+    "PropagationFeatures",
+    "Query",
+    "category_match",
+    "without_dust",
+]
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +56,8 @@ class Evidence(NamedTuple):
         Their labels less the prior, (n_edges, n_targets); where not labelled, they do not matter.
     labelled
         Which labels are known, (n_edges,).
+    categories
+        The category of each feature that has many of them, as a whole number, (n_edges, n_features with many).
     label_ticks
         When they became known, on the clock of the edges; None for at once.
     """
@@ -56,7 +66,36 @@ class Evidence(NamedTuple):
     own: Floats
     targets: Floats
     labelled: NDArray[np.bool_]
+    categories: NDArray[np.int64]
     label_ticks: NDArray[Any] | None = None
+
+
+class Query(NamedTuple):
+    """Edges to score.
+
+    Attributes
+    ----------
+    evidence
+        What may be used to make their columns.
+    at
+        Their places in the evidence, (n_edges,).
+    own, categories
+        Their own features and categories as given, which for a fitted edge from another table may differ from those of the
+        evidence: (n_edges, n_own) and (n_edges, n_features with many categories).
+    """
+
+    evidence: Evidence
+    at: NDArray[np.int64]
+    own: Floats
+    categories: NDArray[np.int64]
+
+    def some(self, which: NDArray[np.int64]) -> Query:
+        """Some of these edges, with the same evidence."""
+        return Query(self.evidence, self.at[which], self.own[which], self.categories[which])
+
+
+_LateLabels: TypeAlias = tuple[TemporalEdges, Floats, Floats]
+_Around: TypeAlias = tuple[str, TemporalEdges, Floats, TemporalEdges, Floats, _LateLabels | None]
 
 
 class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
@@ -66,7 +105,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     target) among the labelled edges around, less the rate of all, and the log of the decayed count of all edges; for each
     match also the log of the time to the previous and to the next edge. With features or weights also the edge's own,
     their decayed mean over the edges around with the same source, destination or both, and its deviation from that mean;
-    for categories the share of the edge's own. An edge never sees its own label.
+    for categories the share of the edge's own. A feature with more than 16 categories has indicators for the 16 commonest
+    ones, and the rates, counts and times above also over the edges of the same category. An edge never sees its own label.
+
+    Under `past_only`, medians, spreads and commonest categories are taken from the labelled edges, so that edges to score
+    change nothing.
 
     Parameters
     ----------
@@ -90,8 +133,9 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     classes_
         The classes seen, if the target is classes.
     prior_
-        What rates are taken to be where nothing is known: about the share of each class that has a rate, in half units of
-        log-odds, so that no single label moves it; or the mean of the number.
+        What rates are taken to be where nothing is known: the share of each class that has a rate, or the mean of the
+        number. It is the same for all edges. So an edge's own label moves the edge's columns only as it moves those of all
+        edges, by at most 1 / number of labels.
 
     Examples
     --------
@@ -123,6 +167,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self.smoothing = smoothing
         self.n_threads = n_threads
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Keep the edges and what is known of them.
 
@@ -140,7 +185,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             self.labels_, self.labelled_ = known_labels(edges, y)[:2]
         self._fit_targets()
         self._fit_clock()
-        self.own_ = [tuple(column) for column in fit_own(edges)]
+        past = edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
+        self.own_ = [tuple(column) for column in fit_own(past)]
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -149,10 +195,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X
-            Edges. One from another table is taken for a fitted one with the same source, destination and time.
+            Edges. One from another table is taken for a fitted one with the same source, destination and time: it does not
+            see the label of that one. Its features are its own.
         """
         check_is_fitted(self)
-        return self.columns(*self.evidence(self._edges(X, reset=False)))
+        return self.columns(self.evidence(self._edges(X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names such as "src:rate@0.03", "pair:before" and "dst:mean[amount]@1"."""
@@ -161,8 +208,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     # ---- evidence
 
-    def evidence(self, edges: TemporalEdges, labels: NDArray[Any] | None = None) -> tuple[Evidence, NDArray[np.int64]]:
-        """What is known when these edges are asked for, and their places in it: the fitted edges first, then new ones.
+    def evidence(self, edges: TemporalEdges, labels: NDArray[Any] | None = None) -> Query:
+        """What is known when these edges are scored, and their places in it: the fitted edges first, then new ones.
 
         Parameters
         ----------
@@ -176,12 +223,16 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         n_fitted = len(self.edges_)
         at[new] = n_fitted + np.arange(new.size)
         known = self.labelled_
-        context, own, targets = self.edges_, self._own(self.edges_), self._targets_of(self.labels_, known)
+        context, targets = self.edges_, self._targets_of(self.labels_, known)
+        own, categories = self._own(context), self._categories(context)
+        asked = (own[at], categories[at]) if edges.same_table(context) and not new.size else self._own_of(edges)
         if new.size:
             added, copies = edges[new], Copies(context)
             places = np.append(copies.at, len(copies.distinct) + np.arange(new.size))
             context = concatenate_edges(copies.distinct, added)[places]  # copies of an edge stay one edge
-            own = np.vstack([own, self._own(added)])
+            own, categories = (
+                np.vstack([mine, theirs[new]]) for mine, theirs in zip((own, categories), asked, strict=True)
+            )
             targets = np.vstack([targets, np.zeros((new.size, targets.shape[1]))])
             known = np.append(known, np.zeros(new.size, bool))
         if labels is not None:
@@ -190,7 +241,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             targets[at[is_known]] = self._targets_of(labels, is_known)[is_known]
             known = known.copy()
             known[at[is_known]] = True
-        return Evidence(context, own, targets, known), at
+        return Query(Evidence(context, own, targets, known, categories), at, *asked)
 
     def _check_classes(self, edges: TemporalEdges) -> None:
         """Refuse labels that become known and are none of those fitted."""
@@ -210,8 +261,23 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             return edge_index(self.edges_).find_each(edges)
         return own_columns(edges, self.edges_)
 
+    @property
+    def _own_columns(self) -> list[OwnColumn]:
+        return list(map(OwnColumn._make, self.own_))
+
+    @property
+    def _with_many(self) -> list[str]:
+        """Names of the features whose categories are too many for an indicator each."""
+        return [column.name for column in self._own_columns if column.has_more]
+
     def _own(self, edges: TemporalEdges) -> Floats:
-        return own_values(edges, list(map(OwnColumn._make, self.own_)))
+        return own_values(edges, self._own_columns)
+
+    def _categories(self, edges: TemporalEdges) -> NDArray[np.int64]:
+        return category_codes(edges, self.edges_, self._with_many)
+
+    def _own_of(self, edges: TemporalEdges) -> tuple[Floats, NDArray[np.int64]]:
+        return self._own(edges), self._categories(edges)
 
     # ---- what is fitted
 
@@ -228,8 +294,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             return
         self.classes_ = np.unique(labels)
         n_classes = len(self.classes_)
-        self.prior_ = np.array([_rounded_share(labels == label) for label in self.classes_[int(n_classes == 2) :]])
-        self.prior_ /= 1.0 if n_classes == 2 else self.prior_.sum()
+        self.prior_ = np.array([(labels == label).mean() for label in self.classes_[int(n_classes == 2) :]])
 
     def _targets_of(self, labels: NDArray[Any] | None, known: NDArray[np.bool_]) -> Floats:
         """Labels as numbers less their prior, (n_edges, n_targets); 0 where unknown."""
@@ -270,36 +335,54 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         rates = ["mean" if self.classes_ is None else "rate"] * (len(self.prior_) == 1)
         rates = rates or [f"rate[{label}]" for label in ([] if self.classes_ is None else self.classes_)]
         around, own = [], []
-        for column in map(OwnColumn._make, self.own_):
+        for column in self._own_columns:
             name = column.name
             around += [f"share[{name}]"] if column.categories else [f"mean[{name}]", f"deviation[{name}]"]
             own += [f"{name}={category}" for category in column.categories] or [name]
         names = []
-        for match in self.matches:
+        for match in [*self.matches, *map(category_match, self._with_many)]:
             of_scale = [*rates, "count", *(around if match in OWN_MATCHES else [])]
             names += [f"{match}:{name}@{scale}" for scale in self.scale_names_ for name in of_scale]
             names += [f"{match}:before", *([] if self.past_only else [f"{match}:after"])]
         return names + own
 
-    def columns(self, evidence: Evidence, at: NDArray[np.int64]) -> Floats:
-        """Make the columns of the edges at these places of the evidence."""
+    def columns(self, query: Query) -> Floats:
+        """Make the columns of edges to score."""
+        evidence, at, own, _ = query
         everything = len(at) == len(evidence.edges) and np.array_equal(at, np.arange(len(at)))
         rows = evidence.edges if everything else evidence.edges[at]  # the same edges share one layout
-        own, late_labels = evidence.own, self._late_labels(evidence)
-        labels = np.hstack([np.ones((len(own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
-        values = np.hstack([np.ones((len(own), 1)), labels, np.isfinite(own), np.nan_to_num(own)])
+        labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
+        values = np.hstack([np.ones((len(labels), 1)), labels, np.isfinite(evidence.own), np.nan_to_num(evidence.own)])
         names = self._names()
         columns = np.empty((len(at), len(names)))
-        columns[:, len(names) - own.shape[1] :] = np.nan_to_num(own[at])
+        columns[:, len(names) - own.shape[1] :] = np.nan_to_num(own)
+        late_labels = self._late_labels(evidence)
+        around = {match: (match, rows, own, evidence.edges, values, late_labels) for match in self.matches}
+        for k, name in enumerate(self._with_many):
+            around[category_match(name)] = self._around_category(query, k, values[:, : labels.shape[1] + 1])
 
         def fill(match: str) -> None:
             mine = [k for k, name in enumerate(names) if name.startswith(f"{match}:")]
-            out = columns[:, mine[0] : mine[-1] + 1]
-            self._fill(match, rows, own[at], evidence.edges, values, late_labels, out)
+            self._fill(*around[match], columns[:, mine[0] : mine[-1] + 1])
 
-        with ThreadPoolExecutor(min(self.n_threads or default_threads(), len(self.matches))) as pool:
-            list(pool.map(fill, self.matches))  # the walks release the interpreter's lock
+        with ThreadPoolExecutor(min(self.n_threads or default_threads(), len(around))) as pool:
+            list(pool.map(fill, around))  # the walks release the interpreter's lock
         return columns
+
+    def _around_category(self, query: Query, k: int, values: Floats) -> _Around:
+        """What `_fill` needs to make the columns of the k-th feature with many categories: a category is a source there."""
+        evidence, at, own, asked = query
+        changed = np.flatnonzero(evidence.categories[at, k] != asked[:, k])  # a fitted edge with another category
+        copies = Copies(evidence.edges)
+        first = np.unique(copies.at, return_index=True)[1]
+        code = np.concatenate([evidence.categories[first, k], asked[changed, k]])
+        time = np.concatenate([copies.distinct.time, evidence.edges[at[changed]].time])
+        table = TemporalEdges(code, np.zeros(len(code), np.int64), time, bipartite=True)
+        places = copies.at[at]
+        places[changed] = len(first) + np.arange(len(changed))
+        edges = table[copies.at]
+        late = self._late_labels(evidence._replace(edges=edges))
+        return "src", table[places], own[:, :0], edges, values, late
 
     def _fill(
         self,
@@ -308,7 +391,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         own: Floats,
         edges: TemporalEdges,
         values: Floats,
-        late_labels: tuple[TemporalEdges, Floats, Floats] | None,
+        late_labels: _LateLabels | None,
         out: Floats,
     ) -> None:  # out: out
         """The columns of one match. values : 1, then for the label and for each feature whether it is known, and it."""
@@ -333,7 +416,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     def _beside(self, own: Floats, mean: Floats) -> list[Floats]:
         """The edge's own features beside the means around it: mean and deviation of a number, share of a category."""
         columns, start = [], 0
-        for column in map(OwnColumn._make, self.own_) if own.shape[1] else ():
+        for column in self._own_columns if own.shape[1] else ():
             stop = start + column.width
             mine, theirs = own[:, np.newaxis, start:stop], mean[..., start:stop]
             columns += (
@@ -344,12 +427,14 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             start = stop
         return columns
 
-    def _late_labels(self, evidence: Evidence) -> tuple[TemporalEdges, Floats, Floats] | None:
+    def _late_labels(self, evidence: Evidence) -> _LateLabels | None:
         """The labelled edges at the times when their labels became known, their values, and how old they were then."""
         if evidence.label_ticks is None:
             return None
-        known = np.flatnonzero(evidence.labelled)
-        edges, ticks = evidence.edges[known], np.maximum(evidence.label_ticks, evidence.edges.ticks)[known]
+        known_at = np.maximum(evidence.label_ticks, evidence.edges.ticks)
+        # labels that no edge is late enough to see are left out: their times may be far beyond all others
+        known = np.flatnonzero(evidence.labelled & (known_at < evidence.edges.ticks.max()))
+        edges, ticks = evidence.edges[known], known_at[known]
         time = ticks if edges.time_unit is None else ticks.view(f"datetime64[{edges.time_unit}]")
         values = np.hstack([np.ones((len(known), 1)), evidence.targets[known]])
         age = (ticks - edges.ticks).astype(np.float64)
@@ -372,10 +457,9 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         check_number(name, "smoothing", self.smoothing)
 
 
-def _rounded_share(is_class: NDArray[np.bool_]) -> float:
-    """About the share of a class: so coarse, in half units of log-odds, that no single label is told by it."""
-    share = np.clip(is_class.mean(), 1e-6, 1 - 1e-6)
-    return float(expit(np.round(2 * logit(share)) / 2))
+def category_match(feature: str) -> str:
+    """How the columns over the edges of the same category of a feature are named."""
+    return f"category[{feature}]"
 
 
 def without_dust(sums: Floats) -> Floats:

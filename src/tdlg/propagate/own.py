@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 
-__all__ = ["OwnColumn", "fit_own", "own_values"]
+__all__ = ["OwnColumn", "category_codes", "fit_own", "own_values", "scaled"]
 
 Floats = NDArray[np.float64]
 
-MOST_CATEGORIES = 16  # of a column; rarer ones are no category at all
+MOST_CATEGORIES = 16  # of a column that have an indicator
+LARGEST = 1e300  # so that amounts of any size stay finite
 WEIGHT = "weight"
 
 
@@ -26,6 +27,7 @@ class OwnColumn(NamedTuple):
     categories: tuple[Hashable, ...]  # none for a number
     centre: float = 0.0
     spread: float = 1.0
+    has_more: bool = False  # whether there are other categories than those
 
     @property
     def width(self) -> int:
@@ -49,6 +51,27 @@ def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
     return np.hstack([np.empty((len(edges), 0)), *(_values(edges, column) for column in columns)])
 
 
+def category_codes(edges: TemporalEdges, fitted: TemporalEdges, names: list[str]) -> NDArray[np.int64]:
+    """Categories of features as whole numbers, (n_edges, n_names), the same for fitted and other edges; -1 for missing.
+
+    A category that the fitted edges do not have gets a number of its own.
+    """
+    codes = np.full((len(edges), len(names)), -1, np.int64)
+    for k, name in enumerate(names):
+        number = {category: code for code, category in enumerate(fitted.feature_categories.get(name, ()))}
+        named = [number.setdefault(category, len(number)) for category in edges.feature_categories.get(name, ())]
+        x = _column(edges, name)
+        present = np.isfinite(x)
+        codes[present, k] = np.array(named, np.int64)[x[present].astype(np.int64)]
+    return codes
+
+
+def scaled(x: NDArray[Any], column: OwnColumn) -> Floats:
+    """Amounts as the model sees them: arsinh((x - centre) / spread), finite for all finite x."""
+    with np.errstate(over="ignore"):
+        return np.arcsinh(np.clip(x / column.spread - column.centre / column.spread, -LARGEST, LARGEST))
+
+
 def _names(edges: TemporalEdges) -> list[str]:
     names = list(edges.feature_names)
     return names if edges.weight is None or WEIGHT in names else [*names, WEIGHT]
@@ -66,11 +89,14 @@ def _fit_column(edges: TemporalEdges, name: str) -> OwnColumn:
     if name in edges.feature_categories:
         codes, counts = np.unique(x.astype(np.int64), return_counts=True)
         common = codes[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
-        return OwnColumn(name, tuple(edges.feature_categories[name][code] for code in sorted(common)))
+        named = tuple(edges.feature_categories[name][code] for code in sorted(common))
+        return OwnColumn(name, named, has_more=len(codes) > MOST_CATEGORIES)
     if not x.size:
         return OwnColumn(name, ())
+    x = np.clip(x, -LARGEST, LARGEST)  # so that no difference overflows
     low, centre, high = np.quantile(x, [0.25, 0.5, 0.75])
-    spread = high - low or x.std() or 1.0
+    largest = np.abs(x).max() or 1.0
+    spread = high - low or largest * (x / largest).std() or 1.0
     return OwnColumn(name, (), float(centre), float(spread))
 
 
@@ -79,10 +105,10 @@ def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
     if bool(column.categories) != (column.name in edges.feature_categories) and np.isfinite(x).any():
         kinds = ("numbers", "categories")[:: -1 if column.categories else 1]
         raise EdgesError(
-            f"The feature {column.name!r} has {kinds[1]} here, and had {kinds[0]} where it was fitted. Give it as then."
+            f"The feature {column.name!r} has {kinds[1]} here and had {kinds[0]} in fit(). Pass it with the same type."
         )
     if not column.categories:
-        return np.arcsinh((x - column.centre) / column.spread)[:, np.newaxis]
+        return scaled(x, column)[:, np.newaxis]
     named = edges.feature_categories.get(column.name, ())
     code_of = {category: code for code, category in enumerate(named)}
     wanted = np.array([code_of.get(category, np.nan) for category in column.categories], np.float64)
