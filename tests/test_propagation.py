@@ -169,6 +169,23 @@ class TestClassifier:
         np.testing.assert_allclose(probability.sum(axis=1), 1)
         assert np.mean(model.predict(edges[hidden]) == kind[hidden]) > 0.7
 
+    @pytest.mark.parametrize("setting", ["interpolate", "forecast"])
+    def test_many_classes_have_trees_of_their_own(self, setting, tmp_path):
+        edges = network(1200)
+        label = np.array([f"grade {k}" for k in edges.dst % 8])
+        hidden = edges.time > 70 if setting == "forecast" else random_part(1200)
+        known = edges.with_label([None if h else y for h, y in zip(hidden, label, strict=True)])
+        model = PropagationClassifier(setting=setting, random_state=0).fit(known)
+        assert len(model.estimators_) == 8 * (2 if setting == "forecast" else 1)
+        n_columns = len(model.features_.get_feature_names_out())
+        assert {member.n_features_in_ for member in model.estimators_} == {n_columns - 7 * 18}
+        proba = model.predict_proba(edges[hidden])
+        np.testing.assert_allclose(proba.sum(axis=1), 1)
+        assert (model.predict(edges[hidden]) == label[hidden]).mean() > 0.9
+        assert "grade" in model.explain(edges[hidden][:3], top=1)["reason"].str.join(" ").item()
+        model.save(tmp_path / "many.tdlg")
+        np.testing.assert_array_equal(load_model(tmp_path / "many.tdlg").predict_proba(edges[hidden]), proba)
+
     def test_labels_that_are_true_false_or_missing(self):
         edges = network(500)
         label = np.where(random_part(500), None, edges.label.astype(bool))
@@ -321,7 +338,7 @@ class TestNoLeak:
         edges = network(300)
         for times, never in far_ahead(edges.time):
             known = TemporalEdges(edges.src, edges.dst, times, label=edges.label)
-            model = PropagationClassifier(setting="stream", random_state=0).fit(known[:200])
+            model = PropagationClassifier(DummyClassifier(), setting="stream").fit(known[:200])
             unseen = model._columns(known[200:].with_label(None), None)
             np.testing.assert_allclose(
                 model._columns(known[200:], never[200:]), unseen, atol=1e-12, err_msg=str(never[:1])
@@ -331,7 +348,7 @@ class TestNoLeak:
         edges = network(300)
         for times, never in far_ahead(edges.time):
             known = TemporalEdges(edges.src, edges.dst, times, label=edges.label)
-            delayed = PropagationClassifier(LogisticRegression(), setting="stream").fit(known, label_time=never)
+            delayed = PropagationClassifier(DummyClassifier(), setting="stream").fit(known, label_time=never)
             rates = [":rate@" in name for name in delayed.features_.get_feature_names_out()]
             assert not delayed._columns(known, never)[:, rates].any(), never[:1]
 

@@ -84,6 +84,14 @@ class TestConcatenateEdges:
         with pytest.raises(EdgesError, match="all be with datetimes"):
             concatenate_edges(network(), TemporalEdges([1], [2], ["2020-01-01"]))
 
+    def test_times_that_would_change_beside_others(self):
+        whole = TemporalEdges([1, 1], [2, 2], [1_700_000_000_000_000_000, 1_700_000_000_000_000_001])
+        with pytest.raises(EdgesError, match="without losing digits"):
+            concatenate_edges(whole, TemporalEdges([1], [2], [0.5]))
+        far = TemporalEdges([1], [2], np.array(["9000-01-01"], "datetime64[s]"))
+        with pytest.raises(EdgesError, match="cannot be counted in ns"):
+            concatenate_edges(far, TemporalEdges([1], [2], np.array(["2020-01-01"], "datetime64[ns]")))
+
 
 class TestEdgeIndex:
     def test_finds_what_a_dict_finds(self):

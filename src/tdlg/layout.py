@@ -17,7 +17,7 @@ from tdlg.exceptions import EdgesError, TooLargeError
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["MATCHES", "Layout", "build_layout"]
+__all__ = ["MATCHES", "Layout", "build_layout", "common_clock"]
 
 # Which ends of a row edge and of a column edge must be the same node, as (row key, column key). "any": either end of either.
 MATCHES = {
@@ -142,7 +142,7 @@ def _symmetric(edges: TemporalEdges, kind: str) -> Layout:
 def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str) -> Layout:
     from tdlg._kernels.layout import place_rectangular
 
-    row_ticks, col_ticks, time_unit = _common_clock(rows, cols)
+    row_ticks, col_ticks, time_unit = common_clock(rows, cols)
     _check_span(row_ticks, col_ticks)
     row_keys, col_keys, n_keys = _keys(rows, cols, row_kind, col_kind)
     orders = _time_order(rows, row_ticks), _time_order(cols, col_ticks)
@@ -217,7 +217,7 @@ def _pair(src: NDArray[np.int32], dst: NDArray[np.int32], n_nodes: int) -> NDArr
     return src.astype(np.int64) * n_nodes + dst
 
 
-def _common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any], NDArray[Any], str | None]:
+def common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any], NDArray[Any], str | None]:
     """Times of rows and columns on one clock: the finer of two datetime units; float64 where one side has fractions."""
     if (rows.time_unit is None) != (cols.time_unit is None):
         numbers, dates = ("rows", "cols") if rows.time_unit is None else ("cols", "rows")

@@ -36,6 +36,7 @@ CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # of the labelled edges by time: where "for
 HORIZONS = (0.1, 0.5)  # the shortest and longest stretch of rows after a cut, as a share of the labelled edges
 COLD = 1 / 7  # of the labelled edges by time, which "stream" does not learn from: little happened before them
 LAST_TICK = np.iinfo(np.int64).max
+FEW_CLASSES = 5  # with more, each class has trees of its own
 SEVERAL = 20  # fewer edges than this may well be before all labels
 SURE = 1e-6  # probabilities are averaged by their logs, none nearer to 0 than this
 
@@ -111,10 +112,11 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         columns, rows = self._rows_to_learn_from(evidence)
         self.typical_ = np.median(columns, axis=0)
         weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[rows]
-        self.estimators_ = [
-            member.fit(columns, target[rows], **_weights(member, weight)) for member in self._members(len(rows))
-        ]
+        self.estimators_ = self._fitted_members(columns, target[rows], weight)
         return self
+
+    def _fitted_members(self, columns: Floats, target: NDArray[Any], weight: Floats | None) -> list[Any]:
+        return [member.fit(columns, target, **_weights(member, weight)) for member in self._members(len(columns))]
 
     # ---- what is known, and when
 
@@ -333,10 +335,30 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
 
     def _answer(self, columns: Floats) -> Floats:
         """Weighted means of the members' logs of probabilities."""
-        logs = np.zeros((len(columns), len(self.classes_)))
-        for member, weight in zip(self.estimators_, _shares(self.estimators_), strict=True) if len(columns) else ():
-            logs += weight * np.log(np.clip(member.predict_proba(columns), SURE, 1.0))
-        return logs
+        if not len(columns):
+            return np.zeros((0, len(self.classes_)))
+        if not self._is_one_against_rest:
+            return _mean_logs(self.estimators_, columns)
+        by_class = np.array_split(np.arange(len(self.estimators_)), len(self.classes_))
+        logs = [
+            _mean_logs([self.estimators_[k] for k in members], columns[:, self.features_.columns_of_class(code)])[:, 1]
+            for code, members in enumerate(by_class)
+        ]
+        return np.column_stack(logs)
+
+    @property
+    def _is_one_against_rest(self) -> bool:
+        """Whether each class has members of its own: else the time would grow with the square of their number."""
+        return self.estimator is None and len(self.classes_) > FEW_CLASSES
+
+    def _fitted_members(self, columns: Floats, target: NDArray[Any], weight: Floats | None) -> list[Any]:
+        if not self._is_one_against_rest:
+            return super()._fitted_members(columns, target, weight)
+        fitted = []
+        for code, label in enumerate(self.classes_):
+            own = columns[:, self.features_.columns_of_class(code)]
+            fitted += super()._fitted_members(own, target == label, weight)
+        return fitted
 
     def _check_labels(self, values: NDArray[Any]) -> None:
         check_classification_targets(values)
@@ -419,6 +441,12 @@ def linear_member(estimator: Any) -> Any:
     A column that was about constant then could else outweigh all others.
     """
     return make_pipeline(MinMaxScaler(clip=True), StandardScaler(), estimator)
+
+
+def _mean_logs(members: list[Any], columns: Floats) -> Floats:
+    """Weighted means of the logs of the probabilities that classifiers give."""
+    logs = [np.log(np.clip(member.predict_proba(columns), SURE, 1.0)) for member in members]
+    return np.average(logs, axis=0, weights=_shares(members))
 
 
 def _shares(members: list[Any]) -> list[float]:

@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
 SCALES = (0.001, 0.03, 1.0)
 OWN_MATCHES = ("src", "dst", "pair")  # whose neighbours an edge's own features are compared with
+ANY_CLASS = -1
 DUST = 1e-9  # smaller sums are 0: what is left of edges long ago would be noise to a scaler
 COUNT_UNIT = 0.01  # counts are told apart from here on
 GAP_UNIT, NO_GAP = 1e-6, 100.0  # in spreads of the times: gaps are told apart from the one on; none is like the other
@@ -331,20 +332,28 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     # ---- columns
 
     def _names(self) -> list[str]:
-        """In the order of `_assemble`."""
-        rates = ["mean" if self.classes_ is None else "rate"] * (len(self.prior_) == 1)
-        rates = rates or [f"rate[{label}]" for label in ([] if self.classes_ is None else self.classes_)]
+        return [name for name, _ in self._described()]
+
+    def columns_of_class(self, code: int) -> NDArray[np.int64]:
+        """Positions of the columns that are not about another class than this one."""
+        return np.array([k for k, (_, of) in enumerate(self._described()) if of in (code, ANY_CLASS)])
+
+    def _described(self) -> list[tuple[str, int]]:
+        """The name of each column, and which of several classes it is about; in the order of `columns`."""
+        rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
+        rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
         around, own = [], []
         for column in self._own_columns:
             name = column.name
             around += [f"share[{name}]"] if column.categories else [f"mean[{name}]", f"deviation[{name}]"]
             own += [f"{name}={category}" for category in column.categories] or [name]
-        names = []
+        columns = []
         for match in [*self.matches, *map(category_match, self._with_many)]:
-            of_scale = [*rates, "count", *(around if match in OWN_MATCHES else [])]
-            names += [f"{match}:{name}@{scale}" for scale in self.scale_names_ for name in of_scale]
-            names += [f"{match}:before", *([] if self.past_only else [f"{match}:after"])]
-        return names + own
+            of_scale = [*rates, ("count", ANY_CLASS)]
+            of_scale += [(name, ANY_CLASS) for name in around if match in OWN_MATCHES]
+            columns += [(f"{match}:{name}@{scale}", of) for scale in self.scale_names_ for name, of in of_scale]
+            columns += [(f"{match}:{name}", ANY_CLASS) for name in ("before", "after")[: 1 if self.past_only else 2]]
+        return columns + [(name, ANY_CLASS) for name in own]
 
     def columns(self, query: Query) -> Floats:
         """Make the columns of edges to score."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tdlg._columns.ids import concatenate_ids
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.layout import common_clock
 
 __all__ = ["EdgeIndex", "as_generator", "concatenate_edges", "edge_folds", "edge_index"]
 
@@ -41,6 +42,8 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
     TemporalEdges(2 edges, 3 nodes, time 0 to 1)
     """
     _check_alike(parts)
+    for part in parts[1:]:
+        common_clock(parts[0], part)  # refuses times that would lose digits or overflow beside the others
     src, dst = (concatenate_ids([getattr(part, end) for part in parts]) for end in ("src", "dst"))
     return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=parts[0].bipartite)
 
