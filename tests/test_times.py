@@ -5,11 +5,12 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tdlg._columns.times import as_times
+from tdlg._columns.times import as_times, as_times_or_missing
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 
@@ -165,5 +166,100 @@ def test_what_is_not_of_the_format_is_refused(text, time_format, message):
 
 
 def test_nanoseconds_beyond_int64_are_refused():
-    with pytest.raises(EdgesError, match=r"nanoseconds far from 1970.*Write 6 digits"):
+    with pytest.raises(EdgesError, match=r"nanoseconds far from 1970.*Round"):
         as_times(["1500-01-01 00:00:00.123456789"], time_format="%Y-%m-%d %H:%M:%S.%f")
+
+
+DAY, LATER = datetime(2020, 1, 1), datetime(2020, 1, 2, 12)
+PARIS = timezone(timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        (np.array([DAY, "NaT", LATER], "datetime64[s]"), "s"),
+        (pd.Series([DAY, None, LATER]).dt.as_unit("ns"), "ns"),
+        (pd.Series([DAY, None, LATER]).dt.tz_localize("UTC").dt.tz_convert("Europe/Paris").dt.as_unit("ms"), "ms"),
+        (pd.Series([DAY, pd.NaT, LATER], dtype=object), "us"),
+        (pd.Series(["2020-01-01", np.nan, "2020-01-02 12:00"], dtype=object), "s"),
+        (pl.Series([DAY, None, LATER]), "us"),
+        (pl.Series([DAY, None, LATER]).dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Paris"), "us"),
+        (pl.Series(["2020-01-01", None, "2020-01-02 12:00"]), "s"),
+        (pa.array([DAY, None, LATER], pa.timestamp("ms")), "ms"),
+        (pa.chunked_array([[DAY, None], [LATER]], pa.timestamp("us", "Europe/Paris")), "us"),
+        ([DAY, None, LATER], "us"),
+        ([DAY.replace(tzinfo=UTC), pd.NaT, LATER.replace(hour=13, tzinfo=PARIS)], "us"),
+        (["2020-01-01", None, "2020-01-02 12:00"], "s"),
+        (["2020-01-01", " ", "2020-01-02 12:00"], "s"),
+        (["2020-01-01T01:00+01:00", "NaT", "2020-01-02T12:00Z"], "s"),
+    ],
+)
+def test_times_may_be_missing_where_that_is_asked_for(times, unit):
+    ticks, found, missing = as_times_or_missing(times, "label_time")
+    assert (ticks.dtype, found, missing.tolist()) == (np.int64, unit, [False, True, False])
+    assert ticks[1] == 0
+    assert ticks[[0, 2]].view(f"datetime64[{unit}]").astype("datetime64[s]").tolist() == [DAY, LATER]
+
+
+@pytest.mark.parametrize(
+    ("times", "ticks"),
+    [
+        ([1.5, None, 3], [1.5, 0, 3]),
+        (np.array([1.5, np.nan, 3]), [1.5, 0, 3]),
+        (["7", "", "9"], [7, 0, 9]),
+        (pd.Series([7, None, 9], dtype="Int64"), [7, 0, 9]),
+    ],
+)
+def test_numbers_may_be_missing_too(times, ticks):
+    found, unit, missing = as_times_or_missing(times, "label_time")
+    assert (found.tolist(), unit, missing.tolist()) == (ticks, None, [False, True, False])
+
+
+@pytest.mark.parametrize("times", [[None, None], [np.nan, np.nan], ["", ""], pd.Series([None, None], dtype=object)])
+def test_all_times_may_be_missing(times):
+    ticks, unit, missing = as_times_or_missing(times, "label_time")
+    assert (ticks.tolist(), unit, missing.tolist()) == ([0, 0], None, [True, True])
+
+
+def test_a_wrong_time_among_missing_ones_is_named_by_its_own_row():
+    with pytest.raises(EdgesError, match=r"'label_time' in row 2 \(counted from 0\) is 'soon'") as caught:
+        as_times_or_missing(["2020-01-01", None, "soon"], "label_time")
+    assert caught.value.row == 2
+
+
+FAR = datetime(9999, 12, 31, 23)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        *(np.array([FAR, "NaT"], f"datetime64[{unit}]") for unit in ("h", "s", "ms", "us")),
+        [FAR, None],
+        [FAR.replace(tzinfo=UTC), None],
+        [FAR.replace(hour=22, tzinfo=timezone(timedelta(hours=-1))), None],
+        ["9999-12-31 23:00", None],
+        ["9999-12-31T22:00:00.000000-01:00", ""],
+        pd.Series([FAR, None]),
+        pd.Series([FAR, None]).dt.tz_localize("UTC"),
+        pl.Series([FAR, None], dtype=pl.Datetime("ms", "UTC")),
+        pa.array([FAR, None], pa.timestamp("s")),
+        [pd.Timestamp(FAR), pd.NaT],
+    ],
+)
+def test_a_time_far_ahead_keeps_its_value(times):
+    ticks, unit, _ = as_times_or_missing(times, "label_time")
+    assert ticks[:1].view(f"datetime64[{unit}]").astype("datetime64[s]").tolist() == [FAR]
+
+
+def test_a_time_far_ahead_beside_nanoseconds_does_not_overflow():
+    near = pd.Timestamp("2020-01-01 00:00:00.000001").as_unit("ns")
+    ticks, unit = as_times([near, FAR])
+    assert ticks.view(f"datetime64[{unit}]").tolist() == [near.to_pydatetime(), FAR]
+    with pytest.raises(EdgesError, match="nanoseconds far from 1970"):
+        as_times([near + pd.Timedelta(1, "ns"), FAR])
+
+
+def test_a_zoned_time_at_the_end_of_the_calendar_is_read():
+    west = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-5)))
+    ticks, unit = as_times([west])
+    assert np.datetime_as_string(ticks.view(f"datetime64[{unit}]"), unit="h").tolist() == ["10000-01-01T04"]

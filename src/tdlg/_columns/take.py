@@ -15,7 +15,18 @@ from tdlg.exceptions import EdgesError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Column", "as_column", "bad_row", "converted", "first_null", "frozen", "read_only", "row_name", "sealed"]
+__all__ = [
+    "Column",
+    "as_column",
+    "bad_row",
+    "converted",
+    "first_null",
+    "frozen",
+    "nulls",
+    "read_only",
+    "row_name",
+    "sealed",
+]
 
 Column: TypeAlias = "NDArray[Any] | pl.Series"
 
@@ -66,18 +77,22 @@ def as_column(values: Any, name: str) -> Column:
     raise _not_a_column(values, name)
 
 
+def nulls(column: Column) -> NDArray[np.bool_]:
+    """Mask of the missing values, shape (n_rows,)."""
+    if not isinstance(column, np.ndarray):
+        return np.asarray(column.is_null().to_numpy())
+    if column.dtype.kind in "fc":
+        return np.asarray(np.isnan(column))
+    if column.dtype.kind in "mM":
+        return np.isnat(column)
+    if column.dtype.kind == "O":
+        return np.fromiter((value is None for value in column), bool, len(column))
+    return np.zeros(len(column), bool)
+
+
 def first_null(column: Column) -> int | None:
     """Position of the first missing value, or None."""
-    if not isinstance(column, np.ndarray):
-        mask = column.is_null().to_numpy() if column.null_count() else np.empty(0, bool)
-    elif column.dtype.kind in "fc":
-        mask = np.isnan(column)
-    elif column.dtype.kind in "mM":
-        mask = np.isnat(column)
-    elif column.dtype.kind == "O":
-        mask = np.fromiter((value is None for value in column), bool, len(column))
-    else:
-        return None
+    mask = nulls(column)
     return int(np.argmax(mask)) if mask.any() else None
 
 

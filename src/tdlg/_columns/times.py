@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.take import as_column, bad_row, converted, first_null, frozen, sealed
+from tdlg._columns.take import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed
 from tdlg._columns.text import MISSING_WORDS, numbers
 from tdlg.exceptions import EdgesError
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["UNITS", "as_times", "from_numbers", "reads_as_time"]
+__all__ = ["UNITS", "as_times", "as_times_or_missing", "from_numbers", "reads_as_time"]
 
 UNITS = ("s", "ms", "us", "ns")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -59,6 +59,47 @@ def as_times(values: Any, name: str = "time", time_format: str | None = None) ->
         return sealed(ticks), unit
     ticks, unit = _from_array(column, name)
     return frozen(ticks), unit
+
+
+def as_times_or_missing(values: Any, name: str) -> tuple[NDArray[Any], str | None, NDArray[np.bool_]]:
+    """Read a column of times in which some may be missing: None, NaN, NaT, pandas' NA, or a word such as "" or "NaT".
+
+    Parameters
+    ----------
+    values
+        Numbers, datetimes, dates, or their text, as for `as_times`.
+    name
+        The argument it came from, for the error.
+
+    Returns
+    -------
+    ticks
+        Shape (n_rows,), int64 or float64; 0 where the time is missing.
+    unit
+        Unit of the ticks ("s", "ms", "us" or "ns"), None for plain numbers. It is None as well where all times are
+        missing and the column has no datetime type that tells their unit.
+    missing
+        Mask of the missing times, shape (n_rows,).
+
+    Examples
+    --------
+    >>> ticks, unit, missing = as_times_or_missing(["1970-01-02", None, ""], "label_time")
+    >>> ticks.tolist(), unit, missing.tolist()
+    ([86400, 0, 0], 's', [False, True, True])
+    """
+    column = as_column(values, name)
+    missing = nulls(column) if isinstance(column, np.ndarray) else _missing_words(column)
+    rows = np.flatnonzero(~missing)
+    try:
+        known, unit = as_times(column[rows], name)
+    except EdgesError as error:
+        if error.row is None:
+            raise
+        row = int(rows[error.row])
+        raise bad_row(str(error).replace(row_name(error.row), "{row}"), row) from None
+    ticks = np.zeros(len(column), known.dtype)
+    ticks[rows] = known
+    return ticks, unit, missing
 
 
 def reads_as_time(text: str, time_format: str | None) -> bool:
@@ -164,7 +205,20 @@ def _from_datetime_objects(column: NDArray[Any], name: str) -> NDArray[Any]:
             )
         zoned[row], naive[row] = _in_utc(value)
     _check_zones(zoned, name)
-    return sealed(np.array(naive.tolist(), "datetime64"))
+    return _in_one_unit(naive.tolist(), name)
+
+
+def _in_one_unit(times: list[np.datetime64], name: str) -> NDArray[Any]:
+    """The datetimes in the finest unit among them; numpy would let those beyond its range overflow."""
+    column = np.array(times, "datetime64")
+    if np.datetime_data(column.dtype)[0] != "ns":
+        return sealed(column)
+    in_us = np.array([time.astype("datetime64[us]") for time in times])
+    if (np.abs(in_us.view(np.int64)) < 2**63 // 1000).all():
+        return sealed(column)
+    if all(time == time.astype("datetime64[us]") for time in times if np.datetime_data(time.dtype)[0] == "ns"):
+        return sealed(in_us)
+    raise _far_nanoseconds(name)
 
 
 def _in_utc(value: Any) -> tuple[bool, np.datetime64]:
@@ -172,8 +226,9 @@ def _in_utc(value: Any) -> tuple[bool, np.datetime64]:
     zoned = getattr(value, "tzinfo", None) is not None
     if hasattr(value, "to_datetime64"):  # pandas' Timestamp has nanoseconds, and numpy's form of it is UTC
         return zoned, value.to_datetime64()
-    if zoned:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    if zoned:  # astimezone() fails at the ends of the calendar, such as on 9999-12-31 west of Greenwich
+        naive = np.datetime64(value.replace(tzinfo=None))
+        return zoned, cast("np.datetime64", naive - np.timedelta64(value.utcoffset()))
     return zoned, np.datetime64(value)
 
 
@@ -190,7 +245,7 @@ def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
 
 def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
     text = text.str.strip_chars()
-    missing = (text.is_null() | text.str.to_lowercase().is_in(MISSING_WORDS)).to_numpy()
+    missing = _missing_words(text)
     if missing.any():
         raise _missing(name, int(np.argmax(missing)))
     if time_format is not None:
@@ -201,6 +256,11 @@ def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
     if len(text) and text.str.contains(r"^[+-]?\d+$").all():
         return as_times([int(value) for value in text], name)  # some are beyond int64, which it says
     return _by_pattern(text, name)
+
+
+def _missing_words(text: pl.Series) -> NDArray[np.bool_]:
+    words = text.str.strip_chars().str.to_lowercase()
+    return np.asarray((text.is_null() | words.is_in(MISSING_WORDS)).to_numpy())
 
 
 def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> EdgesError:
@@ -368,4 +428,4 @@ def _with_fraction(seconds: NDArray[np.int64], parts: pl.DataFrame, name: str) -
 
 
 def _far_nanoseconds(name: str) -> EdgesError:
-    return EdgesError(f"The '{name}' has nanoseconds far from 1970, beyond int64. Write 6 digits of a second.")
+    return EdgesError(f"The '{name}' has nanoseconds far from 1970, beyond int64. Round the times to microseconds.")
