@@ -1237,3 +1237,21 @@ def test_an_interrupt_leaves_no_file(numbers, tmp_path):
     assert b"Traceback" not in rest
     assert os.listdir(tmp_path) == ["out.csv"]
     assert path.read_text() == "old"
+
+
+# ---- values in quotes, and other kinds of files
+
+
+def test_values_in_quotes_come_back_as_they_were_written(tmp_path):
+    notes = ["first\n# second\nthird", "p\n\nq", "a\rx", "a\r\nx", "a\nx", "\nend", "plain"] * 20
+    rows = [{"src": f"s{k % 9}", "dst": f"d{k % 4}", "time": k, "label": k % 2, "note": v} for k, v in enumerate(notes)]
+    rows[-1]["label"] = ""
+    path = write_csv(tmp_path / "notes.csv", rows)
+    ok("classify", path, "--label", "label", "-o", tmp_path / "out.csv")
+    assert pl.read_csv(tmp_path / "out.csv")["note"].to_list() == notes
+
+
+def test_an_excel_workbook_is_told(tmp_path):
+    path = tmp_path / "payments.xlsx"
+    path.write_bytes(b"PK\x03\x04\x14\0\x06\0[Content_Types].xml\xc7\0xl/workbook.xml")
+    assert "this is an Excel workbook. Export its sheet as csv" in refused("info", path)

@@ -95,6 +95,8 @@ def test_ticks_share_memory_with_the_given_times(dtype):
         ([1, 2**64], r"row 1.*is 18446744073709551616, beyond int64"),
         ([np.uint64(2**64 - 1), -(2**64)], r"row 0.*is 18446744073709551615, beyond int64"),
         (["1", "18446744073709551616"], r"row 1.*is 18446744073709551616, beyond int64"),
+        ([1, 10**5000], r"row 1.*is an integer of very many digits, beyond int64"),
+        (["1", "1" * 5000], r"row 1.*is 1{57}\.\.\., beyond int64"),
         (pl.Series([1, 2**100], dtype=pl.Int128), r"row 1.*beyond int64"),
         (np.array([1, 2**64 - 1], np.uint64), r"row 1.*beyond int64"),
         ([True, False], r"'time' must hold numbers or datetimes\. Got bool.*Pass numbers"),

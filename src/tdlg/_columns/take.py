@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +28,8 @@ __all__ = [
     "sealed",
 ]
 
+SHOWN = 60  # characters of a value
+
 Column: TypeAlias = "NDArray[Any] | pl.Series"
 
 
@@ -41,6 +43,15 @@ def bad_row(message: str, row: int) -> EdgesError:
 def row_name(row: int) -> str:
     """How errors name a row."""
     return f"row {row} (counted from 0)"
+
+
+def short(value: Any, shown: Callable[[Any], str] = repr) -> str:
+    """The value for a message: its first characters where it is long."""
+    try:
+        text = shown(value)
+    except ValueError:  # python writes no integer of more than 4,300 digits
+        return "an integer of very many digits"
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
 def as_column(values: Any, name: str) -> Column:
@@ -132,12 +143,7 @@ def _not_a_column(values: Any, name: str) -> EdgesError:
         way_out = f"Pass {name}=list(...), in the order of the rows."
     else:
         way_out = "Pass a list, an array or a dataframe's column, one value a row."
-    return EdgesError(f"The '{name}' must be a column. Got {kind} {_short(values)} instead. {way_out}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return EdgesError(f"The '{name}' must be a column. Got {kind} {short(values)} instead. {way_out}")
 
 
 def _from_numpy(array: NDArray[Any], name: str) -> Column:
@@ -186,7 +192,7 @@ def _check_single(values: list[Any], name: str) -> None:
     for row, value in enumerate(values):
         if isinstance(value, dict | list):
             raise bad_row(
-                f"The '{name}' must hold one value a row. Got {_short(value)} in {{row}}. "
+                f"The '{name}' must hold one value a row. Got {short(value)} in {{row}}. "
                 f"Give the part of it that is meant a column of its own.",
                 row,
             )

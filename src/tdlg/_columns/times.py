@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.take import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed
+from tdlg._columns.take import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed, short
 from tdlg._columns.text import MISSING_WORDS, numbers
 from tdlg.exceptions import EdgesError
 
@@ -157,11 +157,14 @@ def _integers(column: NDArray[Any], name: str) -> NDArray[np.int64]:
     if column.dtype in (np.uint64, object):
         beyond = (column > np.iinfo(np.int64).max) | (column < np.iinfo(np.int64).min)
         if beyond.any():
-            row = int(np.argmax(beyond))
-            raise bad_row(
-                f"The '{name}' in {{row}} is {column[row]}, beyond int64. Subtract a start, or pass floats.", row
-            )
+            raise _beyond_int64(column, name, int(np.argmax(beyond)))
     return converted(column, np.int64)
+
+
+def _beyond_int64(column: Any, name: str, row: int) -> EdgesError:
+    return bad_row(
+        f"The '{name}' in {{row}} is {short(column[row], str)}, beyond int64. Subtract a start, or pass floats.", row
+    )
 
 
 def _floats(column: NDArray[Any], name: str) -> NDArray[np.float64]:
@@ -244,6 +247,8 @@ def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
 
 
 def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
+    import polars as pl
+
     text = text.str.strip_chars()
     missing = _missing_words(text)
     if missing.any():
@@ -254,7 +259,7 @@ def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
     if read is not None:
         return as_times(read, name)
     if len(text) and text.str.contains(r"^[+-]?\d+$").all():
-        return as_times([int(value) for value in text], name)  # some are beyond int64, which it says
+        raise _beyond_int64(text, name, int(np.argmax(text.cast(pl.Int64, strict=False).is_null().to_numpy())))
     return _by_pattern(text, name)
 
 
@@ -265,7 +270,7 @@ def _missing_words(text: pl.Series) -> NDArray[np.bool_]:
 
 def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> EdgesError:
     return bad_row(
-        f"The '{name}' in {{row}} is {text[row]!r}, which is not {wanted}. "
+        f"The '{name}' in {{row}} is {short(text[row])}, which is not {wanted}. "
         f'Correct or drop that row, or say how all times are written, such as time_format="%d.%m.%Y %H:%M".',
         row,
     )

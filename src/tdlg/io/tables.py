@@ -14,7 +14,7 @@ from tdlg._columns.files import Source
 from tdlg._columns.frames import frame_source
 from tdlg._columns.paths import file_source
 from tdlg._columns.roles import Which, named_by_comment, position_of, roles
-from tdlg._columns.take import as_column, row_name
+from tdlg._columns.take import as_column, row_name, short
 from tdlg._columns.times import UNITS, as_times, from_numbers
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError
@@ -48,15 +48,18 @@ def read_edges(
 ) -> TemporalEdges:
     r"""Read temporal edges from a csv file or JSON lines (.jsonl, .ndjson), also gzipped, or a parquet file (.parquet, .pq).
 
-    In a csv file, lines that start with % or # and blank lines are skipped, and blanks around a value are
-    dropped. A column of whole numbers becomes integers, unless some start with a 0, as codes do; the ids of
-    `src` and `dst` are integers only if both are, or if `bipartite`. A file with a header and no rows gives
+    In a csv file, lines that start with % or # and blank lines are skipped, and blanks around a value are dropped; what is
+    in quotes is otherwise left as it is. A column of whole numbers becomes integers, unless some start with a 0, as codes
+    do; the ids of `src` and `dst` are integers only if both are, or if `bipartite`. A file with a header and no rows gives
     no edges; one without any line, or with comments only, is an error.
 
     In JSON lines, each line is an object whose keys are the names of the columns; a key that a line does not have is
     missing there. Values have the types that they are written with, save that ids agree as above, and that a column of
     several types, or of integers beyond int64, is read as the same text in a csv file is. A column of objects or lists
     is refused if it is asked for.
+
+    A gzipped file may unpack to 100 times its size or to 200 MB, whichever is more, so that a small file cannot fill the
+    memory. The environment variable TDLG_MAX_UNPACKED sets another number of bytes in place of the 200 MB.
 
     Parameters
     ----------
@@ -203,7 +206,7 @@ def _unlike(source: Source, positions: list[int]) -> list[str]:
 
 
 def _shown_row(columns: dict[str, Any], row: int) -> str:
-    values = ", ".join(f"{role}={_item(column, row)!r}" for role, column in columns.items())
+    values = ", ".join(f"{role}={short(_item(column, row))}" for role, column in columns.items())
     return f"data row {row + 1} ({values})"
 
 
