@@ -127,7 +127,10 @@ def test_header_only_is_no_edges(write):
 @pytest.mark.parametrize("header", [None, False])
 def test_names_in_a_comment(write, header):
     path = write("# FromNodeId\tToNodeId\tSign\n1\t2\t-1\n2\t3\t1\n")
-    with pytest.raises(ReadError, match=r"No column has a usual name for 'time'. The columns are \['FromNodeId', 'To"):
+    with pytest.raises(
+        ReadError,
+        match=r"No column has a usual name for 'time'. Pass time= with a name. The columns are \['FromNodeId', 'To",
+    ):
         read_edges(path, header=header)
     assert rows(read_edges(path, src=0, dst=1, time=2, header=header)) == [(1, 2, -1), (2, 3, 1)]
     assert rows(read_edges(path, time="Sign", header=header)) == [(1, 2, -1), (2, 3, 1)]
@@ -164,7 +167,10 @@ def test_a_first_row_without_its_time_is_no_header(write):
 
 def test_header_can_be_told(write):
     path = write("a,b,c\nd,e,5\n")
-    with pytest.raises(ReadError, match=r"No column has a usual name for 'src'. The columns are \['a', 'b', 'c'\]"):
+    with pytest.raises(
+        ReadError,
+        match=r"for 'src', 'dst' and 'time'. Pass src=, dst= and time= with names. The columns are \['a', 'b', 'c'\]",
+    ):
         read_edges(path)
     with pytest.raises(ReadError, match=r"data row 1 \(src='a', dst='b', time='c'\) is 'c'"):
         read_edges(path, header=False)
@@ -444,7 +450,7 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
             r"No column 'sorce' for 'src'. Did you mean 'src'\? The columns are \['src', 'dst', 'ti",
         ),
         (EDGE, {"label": "fraud"}, r"No column 'fraud' for 'label'.*\['src', 'dst', 'time'\]"),
-        ("{}\n", {}, r"No column has a usual name for 'src'. The columns are \[\]"),
+        ("{}\n", {}, r"No column has a usual name for 'src', 'dst' and 'time'.* The columns are \[\]"),
         ('{"src":1,"dst":2}\n' + EDGE, {}, r"'time' must be finite. Got nan in data row 1 \(src=1, dst=2, time=None\)"),
         (
             '{"src":"a","time":1,"dst":"b"}\n{"src":"c","time":2}\n',
@@ -854,3 +860,55 @@ def test_a_time_of_very_many_digits_is_refused(write, name):
     with pytest.raises(ReadError) as error:
         read_edges(write(content, name))
     assert len(str(error.value)) < 1000
+
+
+# ---- names of columns
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "time"),
+    [
+        ("payer_id", "merchant_id", "booked_at"),
+        ("payer", "shop", "day"),
+        ("CUSTOMER_ID", "TERMINAL_ID", "TX_DATETIME"),
+        ("Account", "Beneficiary", "Booking date"),
+        ("nameOrig", "nameDest", "timestamp"),
+        ("customerId", "merchantId", "createdAt"),
+        ("cc_num", "merchant", "trans_date_trans_time"),
+        ("from_account_id", "to_account_id", "event_time"),
+        ("src_ip", "dst_ip", "start_time"),
+        ("userid", "itemid", "unixtime"),
+    ],
+)
+def test_usual_names_of_columns(write, src, dst, time):
+    edges = read_edges(write(f"{time},note,{dst},{src},id\n1,x,b,a,7\n2,y,c,a,8\n"))
+    assert rows(edges) == [("a", "b", 1), ("a", "c", 2)]
+
+
+def test_a_usual_name_goes_before_a_less_usual_one(write):
+    edges = read_edges(write("src,account,dst,shop,time,day\na,x,b,x,1,9\n"))
+    assert rows(edges) == [("a", "b", 1)]
+    with pytest.raises(ReadError, match=r"More than one column may be 'dst': \['shop', 'terminal'\]. Pass dst='shop'"):
+        read_edges(write("src,shop,terminal,time\na,b,x,1\n"))
+
+
+@pytest.mark.parametrize("name", ["id", "tid", "t_id", "uid2", "amount"])
+def test_what_is_no_usual_name(write, name):
+    with pytest.raises(ReadError, match="No column has a usual name for 'time'"):
+        read_edges(write(f"src,dst,{name}\na,b,1\n"))
+
+
+def test_all_columns_that_are_not_found_are_asked_for_at_once(write):
+    path = write("von,an,wann\na,b,1\n")
+    with pytest.raises(
+        ReadError, match=r"name for 'src', 'dst' and 'time'\. Pass src=, dst= and time= with names\. The"
+    ):
+        read_edges(path)
+    with pytest.raises(
+        ReadError, match=r"name for 'dst' and 'time'\. Pass dst= and time= with names\. The columns are \["
+    ):
+        read_edges(path, src="von")
+    with pytest.raises(
+        ReadError, match=r"may be 'src': \['user', 'payer'\]\. Pass src='user', or another\. No .* 'time'"
+    ):
+        read_edges(write("user,payer,to,wann\na,b,c,1\n"))
