@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import tracemalloc
+import warnings
 from datetime import UTC, datetime
 
 import numpy as np
@@ -912,3 +913,68 @@ def test_all_columns_that_are_not_found_are_asked_for_at_once(write):
         ReadError, match=r"may be 'src': \['user', 'payer'\]\. Pass src='user', or another\. No .* 'time'"
     ):
         read_edges(write("user,payer,to,wann\na,b,c,1\n"))
+
+
+# ---- features that are codes
+
+
+def test_categories_are_read_as_they_are_written(write):
+    path = write("src,dst,time,mcc,amount\na,b,1,5411,3\nb,c,2,0742,5\nc,a,3,,7\n")
+    edges = read_edges(path, features="amount", categories="mcc")
+    assert edges.feature_names == ("amount", "mcc")
+    assert edges.feature_categories == {"mcc": ("0742", "5411")}
+    np.testing.assert_array_equal(edges.features, [[3, 1], [5, 0], [7, np.nan]])
+    both = read_edges(path, features=["mcc", "amount"], categories=["mcc"])
+    assert both.feature_names == ("mcc", "amount")
+    assert both.feature_categories == edges.feature_categories
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        [5411, None, 742],
+        pd.Series([5411, None, 742]),
+        pd.Series([5411, None, 742], dtype="Int64"),
+        pl.Series([5411, None, 742]),
+        pa.array([5411, None, 742]),
+        pd.Series(["5411", None, "742"]),
+        pd.Series(["5411", None, "742"], dtype="category"),
+    ],
+)
+def test_categories_of_frames(codes):
+    columns = {"src": [1, 2, 3], "dst": [2, 3, 1], "time": [1, 2, 3], "mcc": codes}
+    frame = pl.DataFrame(columns) if isinstance(codes, list | pl.Series | pa.Array) else pd.DataFrame(columns)
+    edges = from_frame(frame, categories=["mcc"])
+    assert edges.feature_categories == {"mcc": ("5411", "742")}
+    np.testing.assert_array_equal(edges.features[:, 0], [0, np.nan, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"categories": "mmc"}, r"No column 'mmc' for 'categories'. Did you mean 'mcc'\?"),
+        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would tell the answer"),
+    ],
+)
+def test_categories_are_columns_that_are_not_used_already(write, options, message):
+    with pytest.raises(ReadError, match=message):
+        read_edges(write("src,dst,time,mcc\na,b,1,5411\n"), **options)
+
+
+@pytest.mark.parametrize("amounts", [["3,20", "1,10"], ["1,234.50", "7.00"], ["1.234,50", "-12,00"], ["1'234.5", "8"]])
+def test_numbers_that_are_read_as_words_are_warned_of(write, amounts):
+    path = write("src;dst;time;amount\na;b;1;{}\nb;c;2;{}\n".format(*amounts))
+    with pytest.warns(
+        UserWarning, match=r"'amount' is read as 2 different words, such as .*write them as 1234\.56"
+    ) as said:
+        read_edges(path, features="amount")
+    assert said[0].filename == __file__
+
+
+@pytest.mark.parametrize("words", [["rent", "food"], ["1,5", "rent"], ["5", "7"], ["2024", "x"]])
+def test_words_are_not_warned_of(write, words):
+    path = write("src;dst;time;kind\na;b;1;{}\nb;c;2;{}\n".format(*words))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_edges(path, features="kind")
+        read_edges(path, categories="kind")

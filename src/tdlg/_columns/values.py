@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._columns.frames import eager_frame
-from tdlg._columns.take import Column, as_column, bad_row, check_unicode, converted, frozen, sealed, short
+from tdlg._columns.take import Column, as_column, bad_row, check_unicode, converted, frozen, nulls, sealed, short
 from tdlg.exceptions import EdgesError
 
-__all__ = ["Features", "as_features", "as_labels", "as_weights", "known"]
+__all__ = ["Features", "as_categories", "as_features", "as_labels", "as_weights", "known"]
 
 CHUNK = 1 << 16  # rows of a feature matrix looked at in one go, so that a memmap never is in memory whole
 
@@ -106,6 +106,25 @@ def as_features(values: Any, name: str = "features") -> Features | None:
         return _from_columns({f"feature_{k}": array[:, k] for k in range(array.shape[1])}, name)
     names = tuple(f"feature_{k}" for k in range(array.shape[1]))
     return Features(_checked_matrix(array, names, name), names, {})
+
+
+def as_categories(values: Any, name: str) -> Any:
+    """Take a column of codes as text, so that it becomes categories; whole numbers are written without decimal point.
+
+    Examples
+    --------
+    >>> as_categories([5411, None, 5812], "mcc").to_list()
+    ['5411', None, '5812']
+    """
+    if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
+        return values
+    column = as_column(values, name)
+    if not isinstance(column, np.ndarray):
+        return column
+    if column.dtype.kind == "f" and (np.isnan(column) | (column % 1 == 0)).all():
+        return as_column([None if value != value else str(int(value)) for value in column.tolist()], name)
+    missing = nulls(column)
+    return as_column([None if gap else str(value) for value, gap in zip(column.tolist(), missing, strict=True)], name)
 
 
 def _numbers(column: Column) -> Column:
