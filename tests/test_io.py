@@ -770,6 +770,18 @@ def test_quotes_in_comments_do_not_count(write):
     assert rows(read_edges(path)) == [("a", "b", 1), ("b\n", "c", 2)]
 
 
+def test_comments_that_look_like_rows_are_warned_of(write):
+    path = write("src,dst,time\na,b,1\n#1,b,2\n# half of it\n%2,c,3\nb,c,4\n")
+    with pytest.warns(
+        UserWarning, match=r"edges\.csv: 2 of the lines that start with # or % have 3 values.*in quotes"
+    ) as said:
+        assert len(read_edges(path)) == 2
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_edges(write('# a,b,c\nsrc,dst,time\n# a comment, in words\n"#1",b,2\n')).src.tolist() == ["#1"]
+
+
 # ---- other kinds of files
 
 

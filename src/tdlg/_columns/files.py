@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal point, a bl
 STAND_IN = "\x1f"  # for a separator of several characters: polars and csv take one
 CODE = r"^[+-]?0\d"  # 007 is no number
 NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
+COMMENT_OR_QUOTED = re.compile(rb'("[^"]*")|(?<=[\r\n])([#%][^\r\n]*)(?:\r\n?|\n|\Z)')
 BLANKS = " \t\u00a0"  # around a value; a line break in quotes belongs to it
 SAMPLE_LINES = 50
 NOT_CLOSED = "A quote in it is not closed: close or drop it."
@@ -55,7 +57,7 @@ def csv_source(
 
     A separator that makes at least so many columns is looked for first.
     """
-    text, comments = _text(path)
+    text, comments, skipped = _text(path)
     rows = _first_rows(text)
     lines = _decoded(rows, path)
     separator = _found_separator(lines, path, least) if separator is None else _checked_separator(separator)
@@ -63,6 +65,7 @@ def csv_source(
     if len(first) == 1:
         raise _one_column(path, lines[0], f" with separator={separator!r}")
     has_names = _looks_like_names(first, time_format) if header is None else header
+    _warn_of_skipped_rows(skipped, separator, len(first), path)
     body = text[len(rows[0]) + 1 :] if has_names else text
     if separator == " ":
         body = _outside_quotes(body, _single_blanks)
@@ -76,20 +79,33 @@ def csv_source(
     return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))
 
 
-def _text(path: Path) -> tuple[bytes, list[str]]:
-    """The file's bytes without comments and blank lines, lines ended by a newline; and the comments above the table.
+def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:
+    """The file's bytes without comments and blank lines, lines ended by a newline; the comments above the table, and in it.
 
     What is in quotes is left as it is: there, a line break and a # belong to the value.
     """
     text = text_bytes(path)
     start = re.match(rb"(?:[#%][^\r\n]*(?:\r\n?|\n|$)|[ \t]*(?:\r\n?|\n))*", text).end()  # type: ignore[union-attr]
     comments, text = text[:start].decode(errors="replace").splitlines(), text[start:]
+    skipped: list[bytes] = []
     if any(sign in text for sign in (b"\n#", b"\n%", b"\r#", b"\r%")):  # looking is faster than replacing
-        text = re.sub(rb'("[^"]*")|(?<=[\r\n])[#%][^\r\n]*(?:\r\n?|\n|\Z)', rb"\1", text)
+        skipped = [found[2] for found in COMMENT_OR_QUOTED.finditer(text) if found[2]]
+        text = COMMENT_OR_QUOTED.sub(rb"\1", text)
     text = _outside_quotes(text, _plain_lines).strip(b"\n")
     if not text.strip():
         raise ReadError(f"{path}: the file has no rows. Check that it was written or downloaded in full.")
-    return text + b"\n", comments
+    return text + b"\n", comments, skipped
+
+
+def _warn_of_skipped_rows(skipped: list[bytes], separator: str, n_columns: int, path: Path) -> None:
+    """Say so where comments in the table look like rows whose first value starts with a # or %."""
+    n_rows = 0 if separator == " " else sum(line.count(separator.encode()) == n_columns - 1 for line in skipped)
+    if n_rows:
+        warnings.warn(
+            f"{path}: {n_rows:,} of the lines that start with # or % have {n_columns} values, as the rows have. They are "
+            f"skipped as comments. If they are rows, write their first values in quotes.",
+            stacklevel=5,
+        )
 
 
 def _outside_quotes(text: bytes, change: Callable[[bytes], bytes]) -> bytes:

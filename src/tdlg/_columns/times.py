@@ -22,13 +22,17 @@ __all__ = ["UNITS", "as_times", "as_times_or_missing", "from_numbers", "reads_as
 UNITS = ("s", "ms", "us", "ns")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = (
-    r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?)?"
+    r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+    r"(?:\s*(?P<half>[AaPp])[Mm])?)?"
     r"\s*(?P<zone>[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?$"
 )
 YEAR_FIRST = r"^(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})" + CLOCK
 YEAR_LAST = r"^(?P<first>\d{1,2})[-/.](?P<other>\d{1,2})[-/.](?P<year>\d{4})" + CLOCK
 NAMED_MONTH = (
     r"^(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d{1,2})[\s-](?P<month>[A-Za-z]{3})[a-z]*\.?[\s-](?P<year>\d{4})" + CLOCK
+)
+MONTH_FIRST = (
+    r"^(?:[A-Za-z]{3,9},?\s+)?(?P<month>[A-Za-z]{3})[a-z]*\.?\s+(?P<day>\d{1,2})(?:,\s*|\s+)(?P<year>\d{4})" + CLOCK
 )
 
 Ticks: TypeAlias = tuple[NDArray[Any], str | None]
@@ -334,7 +338,7 @@ def _coarsest(times: Ticks) -> Ticks:
 def _by_pattern(text: pl.Series, name: str) -> Ticks:
     if not len(text):
         return np.empty(0, np.int64), None
-    for pattern in (YEAR_FIRST, YEAR_LAST, NAMED_MONTH):
+    for pattern in (YEAR_FIRST, YEAR_LAST, NAMED_MONTH, MONTH_FIRST):
         if text.head(1).str.contains(pattern)[0]:
             return _assemble(_extract(text, pattern, name), text, name)
     raise _unreadable(text, name, 0, "a number or a date we know")
@@ -351,7 +355,7 @@ def _extract(text: pl.Series, pattern: str, name: str) -> pl.DataFrame:
         raise _unreadable(text, name, int(np.argmax(unread)), f"a date written as in the first row, {text[0]!r}")
     if pattern == YEAR_LAST:
         return parts.rename(_day_or_month_first(parts, text, name))
-    if pattern == NAMED_MONTH:
+    if pattern in (NAMED_MONTH, MONTH_FIRST):
         numbers = {month: str(k + 1) for k, month in enumerate(MONTHS)}
         return parts.with_columns(pl.col("month").str.to_lowercase().replace_strict(numbers, default="0"))
     return parts
@@ -379,8 +383,10 @@ def _format_of(text: str, order: str) -> str:
     """How a date with the year last is written, such as %d.%m.%Y %H:%M, given what its two leading numbers are."""
     found = re.match(YEAR_LAST, text)
     start = len(text) if found is None or found["zone"] is None else found.start("zone")
-    letters = iter([*order, *"YHMSf"])
-    return re.sub(r"\d+", lambda _: f"%{next(letters)}", text[:start]) + ("%z" if start < len(text) else "")
+    has_half = found is not None and found["half"] is not None
+    letters = iter([*order, *("YIMSf" if has_half else "YHMSf")])
+    written = re.sub(r"\d+", lambda _: f"%{next(letters)}", text[:start]) + ("%z" if start < len(text) else "")
+    return re.sub(r"(?<!%)[ap]m", "%p", written, flags=re.IGNORECASE) if has_half else written
 
 
 def _number(parts: pl.DataFrame, column: str) -> NDArray[np.int64]:
@@ -391,11 +397,21 @@ def _number(parts: pl.DataFrame, column: str) -> NDArray[np.int64]:
 
 def _assemble(parts: pl.DataFrame, text: pl.Series, name: str) -> Ticks:
     fields = {part: _number(parts, part) for part in ("year", "month", "day", "hour", "minute", "second")}
+    in_24_hours = _set_hours(fields, parts)
     seconds, valid = _seconds(fields)
+    valid &= in_24_hours
     if not valid.all():
         raise _unreadable(text, name, int(np.argmin(valid)), "a date of the calendar")
     _check_zones(parts["zone"].is_not_null().to_numpy(), name)
     return _with_fraction(seconds - _offset(parts), parts, name)
+
+
+def _set_hours(fields: Fields, parts: pl.DataFrame) -> NDArray[np.bool_]:
+    """Count the hours of AM and PM from 0 to 23; and whether each was from 1 to 12."""
+    half, hour = parts["half"].str.to_lowercase(), fields["hour"]
+    has_half, is_pm = half.is_not_null().to_numpy(), half.eq_missing("p").to_numpy()
+    fields["hour"] = np.where(has_half, hour % 12 + 12 * is_pm, hour)
+    return np.asarray(~has_half | ((hour >= 1) & (hour <= 12)))
 
 
 def _seconds(fields: Fields) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
