@@ -1054,7 +1054,7 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["info", "{folder}/broken.jsonl"], "line 2 is no JSON object"),
         (["info", "{folder}/nested.jsonl"], "'src' must hold one value a row. Got {'id': 1} in data row 1"),
         (["info", "{folder}/text.parquet"], "this is not a parquet file"),
-        (["info", "{folder}/odd.csv"], "Pass --src with a name"),
+        (["info", "{folder}/odd.csv"], "Pass --src, --dst and --time with names"),
         (["info", "{folder}/odd.csv", "--src", "Von", "--dst", "nach"], "The columns are ['von', 'nach', 'wann']"),
         (["info", "{folder}/odd.csv", "--src", "von", "--dst", "nach", "--time", "wann"], "'gestern'"),
         (["info", "{folder}/odd.csv", "--src", "von", "--dst", "nach", "--time", "9"], "Got 9 instead"),
