@@ -1054,7 +1054,7 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["info", "{folder}/broken.jsonl"], "line 2 is no JSON object"),
         (["info", "{folder}/nested.jsonl"], "'src' must hold one value a row. Got {'id': 1} in data row 1"),
         (["info", "{folder}/text.parquet"], "this is not a parquet file"),
-        (["info", "{folder}/odd.csv"], "Pass --src with a name"),
+        (["info", "{folder}/odd.csv"], "Pass --src, --dst and --time with names"),
         (["info", "{folder}/odd.csv", "--src", "Von", "--dst", "nach"], "The columns are ['von', 'nach', 'wann']"),
         (["info", "{folder}/odd.csv", "--src", "von", "--dst", "nach", "--time", "wann"], "'gestern'"),
         (["info", "{folder}/odd.csv", "--src", "von", "--dst", "nach", "--time", "9"], "Got 9 instead"),
@@ -1237,3 +1237,72 @@ def test_an_interrupt_leaves_no_file(numbers, tmp_path):
     assert b"Traceback" not in rest
     assert os.listdir(tmp_path) == ["out.csv"]
     assert path.read_text() == "old"
+
+
+# ---- values in quotes, and other kinds of files
+
+
+def test_values_in_quotes_come_back_as_they_were_written(tmp_path):
+    notes = ["first\n# second\nthird", "p\n\nq", "a\rx", "a\r\nx", "a\nx", "\nend", "plain"] * 20
+    rows = [{"src": f"s{k % 9}", "dst": f"d{k % 4}", "time": k, "label": k % 2, "note": v} for k, v in enumerate(notes)]
+    rows[-1]["label"] = ""
+    path = write_csv(tmp_path / "notes.csv", rows)
+    ok("classify", path, "--label", "label", "-o", tmp_path / "out.csv")
+    assert pl.read_csv(tmp_path / "out.csv")["note"].to_list() == notes
+
+
+def test_an_excel_workbook_is_told(tmp_path):
+    path = tmp_path / "payments.xlsx"
+    path.write_bytes(b"PK\x03\x04\x14\0\x06\0[Content_Types].xml\xc7\0xl/workbook.xml")
+    assert "this is an Excel workbook. Export its sheet as csv" in refused("info", path)
+
+
+# ---- what info tells of features and labels
+
+
+def test_info_tells_numbers_from_categories(table, tmp_path):
+    rows = [
+        {"user": k, "item": k % 3, "ts": k, "mcc": 5000 + k % 4, "amount": f"{k},5", "fee": k / 2} for k in range(40)
+    ]
+    path = write_csv(tmp_path / "codes.csv", rows)
+    result = ok("info", path, "--features", "mcc,amount,fee")
+    assert "features       mcc (number), amount (40 categories), fee (number)" in result.stdout
+    assert (
+        "'amount' is read as 40 different words, such as '0,5'; to have numbers, write them as 1234.56" in result.stderr
+    )
+    result = ok("info", path, "--features", "fee", "--categories", "mcc,amount")
+    assert "features       fee (number), mcc (4 categories), amount (40 categories)" in result.stdout
+    assert result.stderr == ""
+    assert "is read as 300 different words" in ok("info", table, *OPTIONS, "--features", "Nr.").stderr
+
+
+def test_info_describes_labels_that_are_no_classes(tmp_path):
+    rows = [{"src": k, "dst": k % 3, "time": k, "n": k, "x": k / 7, "w": f"w{k}", "void": ""} for k in range(300)]
+    path = write_csv(tmp_path / "labels.csv", rows)
+    text = {name: ok("info", path, "--label", name).stdout for name in ("n", "x", "w", "void")}
+    assert "label          'n': numbers from 0 to 299, 300 different; to classify, say which count" in text["n"]
+    assert "label          'x': numbers from 0 to 42.7143, 300 different" in text["x"]
+    assert "label          'w': 300 different words, too many for classes" in text["w"]
+    assert "label          'void': all missing" in text["void"]
+
+
+def test_info_hints_at_two_kinds_by_the_names_of_columns(tmp_path):
+    for src, dst, is_hinted in (("user_id", "item_id", True), ("payer", "merchant_id", True), ("from", "to", False)):
+        path = write_csv(tmp_path / f"{src}.csv", [{src: k % 5, dst: k % 7, "time": k} for k in range(40)])
+        assert ("5 ids in both columns; if these are two kinds" in ok("info", path).stdout) == is_hinted
+    assert "two kinds of things" not in ok("info", tmp_path / "payer.csv", "--bipartite").stdout
+
+
+def test_categories_make_a_difference(tmp_path):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 12, 400)
+    rows = [
+        {"src": int(rng.integers(40)), "dst": int(rng.integers(9)), "time": k, "mcc": int(code), "bad": int(code == 5)}
+        for k, code in enumerate(codes)
+    ]
+    rows[-1]["bad"] = ""
+    path = write_csv(tmp_path / "codes.csv", rows)
+    model = tmp_path / "codes.tdlg"
+    ok("classify", path, "--label", "bad", "--categories", "mcc", "--save", model, "-o", tmp_path / "out.csv")
+    assert tdlg.load_model(model).edges_.feature_categories["mcc"] == tuple(sorted(map(str, range(12))))
+    assert ok("score", model, path, "--categories", "mcc", "-o", tmp_path / "scored.csv")

@@ -3,6 +3,8 @@
 import gzip
 import json
 import re
+import tracemalloc
+import warnings
 from datetime import UTC, datetime
 
 import numpy as np
@@ -126,7 +128,10 @@ def test_header_only_is_no_edges(write):
 @pytest.mark.parametrize("header", [None, False])
 def test_names_in_a_comment(write, header):
     path = write("# FromNodeId\tToNodeId\tSign\n1\t2\t-1\n2\t3\t1\n")
-    with pytest.raises(ReadError, match=r"No column has a usual name for 'time'. The columns are \['FromNodeId', 'To"):
+    with pytest.raises(
+        ReadError,
+        match=r"No column has a usual name for 'time'. Pass time= with a name. The columns are \['FromNodeId', 'To",
+    ):
         read_edges(path, header=header)
     assert rows(read_edges(path, src=0, dst=1, time=2, header=header)) == [(1, 2, -1), (2, 3, 1)]
     assert rows(read_edges(path, time="Sign", header=header)) == [(1, 2, -1), (2, 3, 1)]
@@ -163,7 +168,10 @@ def test_a_first_row_without_its_time_is_no_header(write):
 
 def test_header_can_be_told(write):
     path = write("a,b,c\nd,e,5\n")
-    with pytest.raises(ReadError, match=r"No column has a usual name for 'src'. The columns are \['a', 'b', 'c'\]"):
+    with pytest.raises(
+        ReadError,
+        match=r"for 'src', 'dst' and 'time'. Pass src=, dst= and time= with names. The columns are \['a', 'b', 'c'\]",
+    ):
         read_edges(path)
     with pytest.raises(ReadError, match=r"data row 1 \(src='a', dst='b', time='c'\) is 'c'"):
         read_edges(path, header=False)
@@ -443,7 +451,7 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
             r"No column 'sorce' for 'src'. Did you mean 'src'\? The columns are \['src', 'dst', 'ti",
         ),
         (EDGE, {"label": "fraud"}, r"No column 'fraud' for 'label'.*\['src', 'dst', 'time'\]"),
-        ("{}\n", {}, r"No column has a usual name for 'src'. The columns are \[\]"),
+        ("{}\n", {}, r"No column has a usual name for 'src', 'dst' and 'time'.* The columns are \[\]"),
         ('{"src":1,"dst":2}\n' + EDGE, {}, r"'time' must be finite. Got nan in data row 1 \(src=1, dst=2, time=None\)"),
         (
             '{"src":"a","time":1,"dst":"b"}\n{"src":"c","time":2}\n',
@@ -559,7 +567,7 @@ def test_numbers_as_dates_in_a_frame():
         ("1,2,,3\n4,5,6\n7,8,,\n", {"time": 2}, r"data row 2 has 3 fields, the first line has 4"),
         (b"caf\xe9,2,3\n", {}, "not UTF-8.*Save it in UTF-8"),
         (b"a,2,3\n" * 100 + b"caf\xe9,2,3\n", {}, "not UTF-8.*Save it in UTF-8"),
-        (FILES["plain"].encode("utf-16"), {}, "(not UTF-8|no text).*UTF-8"),
+        (FILES["plain"].encode("utf-16"), {}, "not UTF-8.*UTF-8"),
         (gzip.compress(b"1,2,3\n" * 1000, mtime=0)[:-20], {}, r"\.gz file is truncated or damaged.*Download it again"),
         ("1,2,0,3\n", {}, r"4 columns and no names.*\{0: '1', 1: '2', 2: '0', 3: '3'\}.*src=0, dst=1, time=3"),
         ("1,2,3\n", {"src": "payer"}, r"'src' must be a name or a position from 0 to 2. Got 'payer'.*first row"),
@@ -718,3 +726,267 @@ def test_two_columns_of_one_usual_name(write):
     with pytest.raises(ReadError, match=r"may be 'src': \['src', 'src'\]. Pass src=0, or another"):
         read_edges(path)
     assert read_edges(path, src=1).src.tolist() == ["b"]
+
+
+# ---- what quotes hold
+
+
+QUOTED = [
+    "first\n# second\nthird",
+    "first\nthird",
+    "p\n\nq",
+    "p\nq",
+    "a\rx",
+    "a\r\nx",
+    "a\nx",
+    "\nend\n",
+    "x  \t y",
+    "%\n",
+    'a"\n"b',
+]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("separator", [",", "\t", "::", " "])
+def test_what_is_in_quotes_is_read_as_it_is_written(write, separator, line_end):
+    comment, blank = '# a "comment', " \t"
+    lines = [[f'"{value}"'.replace('a"\n"b', 'a""\n""b'), "x", str(time)] for time, value in enumerate(QUOTED)]
+    text = [separator.join(fields) for fields in [["src", "dst", "time"], *lines]]
+    path = write(line_end.join([comment, text[0], "", comment, text[1], blank, *text[2:], comment]))
+    edges = read_edges(path)
+    assert edges.src.tolist() == QUOTED
+    assert edges.ticks.tolist() == list(range(len(QUOTED)))
+    assert edges.n_nodes == len(QUOTED) + 1
+
+
+def test_a_name_of_a_column_may_have_two_lines(write):
+    path = write('src,dst,time,"amount\n# in EUR"\na,b,1,5\n')
+    edges = read_edges(path, features="amount\n# in EUR")
+    assert edges.features.tolist() == [[5]]
+
+
+def test_quotes_in_comments_do_not_count(write):
+    path = write('src,dst,time\n# 5" wide\na,b,1\n% and 6" high\n"b\n",c,2\n')
+    assert rows(read_edges(path)) == [("a", "b", 1), ("b\n", "c", 2)]
+
+
+def test_comments_that_look_like_rows_are_warned_of(write):
+    path = write("src,dst,time\na,b,1\n#1,b,2\n# half of it\n%2,c,3\nb,c,4\n")
+    with pytest.warns(
+        UserWarning, match=r"edges\.csv: 2 of the lines that start with # or % have 3 values.*in quotes"
+    ) as said:
+        assert len(read_edges(path)) == 2
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_edges(write('# a,b,c\nsrc,dst,time\n# a comment, in words\n"#1",b,2\n')).src.tolist() == ["#1"]
+
+
+# ---- other kinds of files
+
+
+@pytest.mark.parametrize("name", ["edges.csv", "edges.jsonl"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"PK\x03\x04\x14\0\x06\0[Content_Types].xml\xc7\0xl/workbook.xml",
+            "an Excel workbook. Export its sheet as csv",
+        ),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 100, "an Excel workbook. Export its sheet as csv"),
+        (b"PK\x03\x04\x14\0edges.csv", "a zip archive. Unpack it"),
+        (b"BZh91AY&SY\x99", "packed by bzip2"),
+        (b"PAR1\x15\x04", "a parquet file. Rename it"),
+        (np.random.default_rng(0).bytes(500), "not text but binary data; it begins with .* Pass csv"),
+        (b"src,dst,time\na,b\0,1\n", "not text but binary data"),
+        (gzip.compress(np.random.default_rng(0).bytes(500), mtime=0), "not text but binary data"),
+    ],
+)
+def test_what_is_not_text_is_told_by_its_kind(write, name, content, message):
+    with pytest.raises(ReadError, match=message) as error:
+        read_edges(write(content, name))
+    assert name in str(error.value)
+
+
+@pytest.mark.parametrize("reader", ["read_parquet_schema", "read_parquet"])
+def test_a_panic_of_the_parquet_reader_is_an_error_of_reading(tmp_path, monkeypatch, reader):
+    path = tmp_path / "edges.parquet"
+    pl.DataFrame({"src": [1], "dst": [2], "time": [3]}).write_parquet(path)
+
+    def panics(*_, **__):
+        raise pl.exceptions.PanicException("called `Result::unwrap()` on an `Err` value")
+
+    monkeypatch.setattr(pl, reader, panics)
+    with pytest.raises(ReadError, match=r"edges\.parquet: this is not a parquet file, or it is damaged"):
+        read_edges(path)
+
+
+@pytest.mark.needs("data")
+@pytest.mark.parametrize("name", ["1.parquet", "2.parquet"])
+def test_parquet_files_that_the_reader_panics_at(data_dir, name):
+    with pytest.raises(ReadError, match="not a parquet file, or it is damaged"):
+        read_edges(data_dir / "damaged" / name)
+
+
+def test_a_small_file_does_not_unpack_to_a_large_one(write, monkeypatch):
+    monkeypatch.setattr("tdlg._columns.packed.MOST_BYTES", 100_000)
+    content = b"src,dst,time\n" + b"a,b,1\n" * 100_000
+    path = write(gzip.compress(content, mtime=0), "edges.csv.gz")
+    message = (
+        r"edges\.csv\.gz: the .gz file has [\d,]+ bytes and unpacks to more than [\d,]+,.*gunzip.*TDLG_MAX_UNPACKED"
+    )
+    with pytest.raises(ReadError, match=message):
+        read_edges(path)
+    monkeypatch.setenv("TDLG_MAX_UNPACKED", str(len(content) - 1))
+    with pytest.raises(ReadError, match=f"more than {len(content) - 1:,}"):
+        read_edges(path)
+    monkeypatch.setenv("TDLG_MAX_UNPACKED", str(len(content)))
+    assert len(read_edges(path)) == 100_000
+    monkeypatch.setenv("TDLG_MAX_UNPACKED", "1 GB")
+    with pytest.raises(ReadError, match=r"TDLG_MAX_UNPACKED must be a number of bytes. Got '1 GB'"):
+        read_edges(path)
+
+
+def test_a_file_too_large_to_unpack_takes_no_memory(write):
+    path = write(gzip.compress(b"a,b,1\n" * 500_000, mtime=0) * 100, "edges.csv.gz")
+    tracemalloc.start()
+    with pytest.raises(ReadError, match="unpacks to more than 200,000,000"):
+        read_edges(path)
+    assert tracemalloc.get_traced_memory()[1] < 250_000_000
+    tracemalloc.stop()
+
+
+def test_a_gzipped_file_may_have_several_members(write):
+    content = gzip.compress(b"src,dst,time\na,b,1\n", mtime=0) + gzip.compress(b"b,c,2\n", mtime=0) + b"\0" * 10
+    assert rows(read_edges(write(content))) == [("a", "b", 1), ("b", "c", 2)]
+
+
+# ---- times of very many digits
+
+
+@pytest.mark.parametrize("name", ["edges.csv", "edges.jsonl"])
+def test_a_time_of_very_many_digits_is_refused(write, name):
+    digits = "1" * 5000
+    content = (
+        f"src,dst,time\na,b,{digits}\nb,c,2\n" if name == "edges.csv" else f'{{"src":1,"dst":2,"time":{digits}}}\n'
+    )
+    with pytest.raises(ReadError) as error:
+        read_edges(write(content, name))
+    assert len(str(error.value)) < 1000
+
+
+# ---- names of columns
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "time"),
+    [
+        ("payer_id", "merchant_id", "booked_at"),
+        ("payer", "shop", "day"),
+        ("CUSTOMER_ID", "TERMINAL_ID", "TX_DATETIME"),
+        ("Account", "Beneficiary", "Booking date"),
+        ("nameOrig", "nameDest", "timestamp"),
+        ("customerId", "merchantId", "createdAt"),
+        ("cc_num", "merchant", "trans_date_trans_time"),
+        ("from_account_id", "to_account_id", "event_time"),
+        ("src_ip", "dst_ip", "start_time"),
+        ("userid", "itemid", "unixtime"),
+    ],
+)
+def test_usual_names_of_columns(write, src, dst, time):
+    edges = read_edges(write(f"{time},note,{dst},{src},id\n1,x,b,a,7\n2,y,c,a,8\n"))
+    assert rows(edges) == [("a", "b", 1), ("a", "c", 2)]
+
+
+def test_a_usual_name_goes_before_a_less_usual_one(write):
+    edges = read_edges(write("src,account,dst,shop,time,day\na,x,b,x,1,9\n"))
+    assert rows(edges) == [("a", "b", 1)]
+    with pytest.raises(ReadError, match=r"More than one column may be 'dst': \['shop', 'terminal'\]. Pass dst='shop'"):
+        read_edges(write("src,shop,terminal,time\na,b,x,1\n"))
+
+
+@pytest.mark.parametrize("name", ["id", "tid", "t_id", "uid2", "amount"])
+def test_what_is_no_usual_name(write, name):
+    with pytest.raises(ReadError, match="No column has a usual name for 'time'"):
+        read_edges(write(f"src,dst,{name}\na,b,1\n"))
+
+
+def test_all_columns_that_are_not_found_are_asked_for_at_once(write):
+    path = write("von,an,wann\na,b,1\n")
+    with pytest.raises(
+        ReadError, match=r"name for 'src', 'dst' and 'time'\. Pass src=, dst= and time= with names\. The"
+    ):
+        read_edges(path)
+    with pytest.raises(
+        ReadError, match=r"name for 'dst' and 'time'\. Pass dst= and time= with names\. The columns are \["
+    ):
+        read_edges(path, src="von")
+    with pytest.raises(
+        ReadError, match=r"may be 'src': \['user', 'payer'\]\. Pass src='user', or another\. No .* 'time'"
+    ):
+        read_edges(write("user,payer,to,wann\na,b,c,1\n"))
+
+
+# ---- features that are codes
+
+
+def test_categories_are_read_as_they_are_written(write):
+    path = write("src,dst,time,mcc,amount\na,b,1,5411,3\nb,c,2,0742,5\nc,a,3,,7\n")
+    edges = read_edges(path, features="amount", categories="mcc")
+    assert edges.feature_names == ("amount", "mcc")
+    assert edges.feature_categories == {"mcc": ("0742", "5411")}
+    np.testing.assert_array_equal(edges.features, [[3, 1], [5, 0], [7, np.nan]])
+    both = read_edges(path, features=["mcc", "amount"], categories=["mcc"])
+    assert both.feature_names == ("mcc", "amount")
+    assert both.feature_categories == edges.feature_categories
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        [5411, None, 742],
+        pd.Series([5411, None, 742]),
+        pd.Series([5411, None, 742], dtype="Int64"),
+        pl.Series([5411, None, 742]),
+        pa.array([5411, None, 742]),
+        pd.Series(["5411", None, "742"]),
+        pd.Series(["5411", None, "742"], dtype="category"),
+    ],
+)
+def test_categories_of_frames(codes):
+    columns = {"src": [1, 2, 3], "dst": [2, 3, 1], "time": [1, 2, 3], "mcc": codes}
+    frame = pl.DataFrame(columns) if isinstance(codes, list | pl.Series | pa.Array) else pd.DataFrame(columns)
+    edges = from_frame(frame, categories=["mcc"])
+    assert edges.feature_categories == {"mcc": ("5411", "742")}
+    np.testing.assert_array_equal(edges.features[:, 0], [0, np.nan, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"categories": "mmc"}, r"No column 'mmc' for 'categories'. Did you mean 'mcc'\?"),
+        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would tell the answer"),
+    ],
+)
+def test_categories_are_columns_that_are_not_used_already(write, options, message):
+    with pytest.raises(ReadError, match=message):
+        read_edges(write("src,dst,time,mcc\na,b,1,5411\n"), **options)
+
+
+@pytest.mark.parametrize("amounts", [["3,20", "1,10"], ["1,234.50", "7.00"], ["1.234,50", "-12,00"], ["1'234.5", "8"]])
+def test_numbers_that_are_read_as_words_are_warned_of(write, amounts):
+    path = write("src;dst;time;amount\na;b;1;{}\nb;c;2;{}\n".format(*amounts))
+    with pytest.warns(
+        UserWarning, match=r"'amount' is read as 2 different words, such as .*write them as 1234\.56"
+    ) as said:
+        read_edges(path, features="amount")
+    assert said[0].filename == __file__
+
+
+@pytest.mark.parametrize("words", [["rent", "food"], ["1,5", "rent"], ["5", "7"], ["2024", "x"]])
+def test_words_are_not_warned_of(write, words):
+    path = write("src;dst;time;kind\na;b;1;{}\nb;c;2;{}\n".format(*words))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_edges(path, features="kind")
+        read_edges(path, categories="kind")

@@ -36,6 +36,57 @@ def test_labels_of_every_kind(label, expected, dtype):
     assert [y if known else None for y, known in zip(edges.label, edges.labelled, strict=True)] == expected
 
 
+BIG = 2**53
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        [BIG, BIG + 1, None, BIG],
+        [np.int64(BIG), BIG + 1, None, np.int64(BIG)],
+        pd.Series([BIG, BIG + 1, None, BIG], dtype="Int64"),
+        pl.Series([BIG, BIG + 1, None, BIG]),
+        pa.array([BIG, BIG + 1, None, BIG]),
+    ],
+)
+def test_large_whole_labels_never_become_one(label):
+    with pytest.raises(
+        EdgesError, match=r"'label' has the whole number 9007199254740993 in row 1.*Pass labels as text"
+    ):
+        make(label=label)
+    assert make(label=[BIG, BIG + 1, BIG, BIG]).label.tolist() == [BIG, BIG + 1, BIG, BIG]
+    assert make(label=[BIG, BIG - 1, None, BIG]).label.tolist()[:2] == [BIG, BIG - 1]
+
+
+def test_large_whole_numbers_may_be_features_and_weights():
+    assert make(features={"x": [BIG + 2, None, 1, 2]}).features[:, 0].tolist()[::2] == [BIG + 2, 1]
+    with pytest.raises(EdgesError, match=r"'weight' must be finite\. Got nan in row 1"):
+        make(weight=[BIG + 2, None, 1, 2])
+
+
+def test_what_is_labelled_is_found_once():
+    edges = make(label=["a", None, "b", "a"])
+    assert edges.labelled is edges.labelled
+    assert edges[1:].labelled.tolist() == [False, True, True]
+    assert edges.with_label([1, 2, 3, None]).labelled.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"src": ["a", "b", "\ud800", "c"]}, r"'src' has text that is not valid Unicode in row 2.*'\\ud800'.*encode"),
+        ({"dst": np.array(["a", "b", "x\udfff", "c"])}, r"'dst' has text that is not valid Unicode in row 2"),
+        ({"src": ["a", 5, "\ud800", "c"]}, r"'src' has text that is not valid Unicode in row 2"),
+        ({"label": ["a", None, "\ud800", "c"]}, r"'label' has text that is not valid Unicode in row 2"),
+        ({"features": {"kind": ["a", None, "\ud800", "c"]}}, r"'kind' has text that is not valid Unicode in row 2"),
+    ],
+)
+def test_half_a_character_is_refused_with_its_row(columns, message):
+    with pytest.raises(EdgesError, match=message) as caught:
+        TemporalEdges(**{"src": [1, 2, 3, 4], "dst": [1, 2, 3, 4], "time": [1, 2, 3, 4], **columns})
+    assert caught.value.row == 2
+
+
 def test_no_labels_are_none():
     assert make().label is None
     assert not make().labelled.any()

@@ -43,7 +43,7 @@ class TemporalEdges:
         are moved to UTC, those without are taken as they are.
     label
         What is to be learnt of an edge: integers, booleans, floats (NaN = unknown) or strings
-        (None = unknown).
+        (None = unknown). Integers become floats where some are unknown, and are then refused beyond 2**53.
     weight
         A finite number an edge.
     features
@@ -147,8 +147,7 @@ class TemporalEdges:
     @property
     def labelled(self) -> NDArray[np.bool_]:
         """Mask of the edges whose label is known, shape (n_edges,); all False without labels."""
-        mask = np.zeros(len(self), bool) if self._label is None else known(self._label)
-        return read_only(mask)
+        return self.cached("labelled", lambda: read_only(self._known()))
 
     @property
     def weight(self) -> NDArray[np.float64] | None:
@@ -340,6 +339,9 @@ class TemporalEdges:
             if key not in self._cache:
                 self._cache[key] = build()
             return cast(T, self._cache[key])
+
+    def _known(self) -> NDArray[np.bool_]:
+        return np.zeros(len(self), bool) if self._label is None else known(self._label)
 
     def _taken(self, name: str, column: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """A column of the table at these rows, without a copy where the rows are evenly spaced."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import csv
 import re
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tdlg._columns.packed import text_bytes
 from tdlg._columns.text import MISSING_WORDS, numbers
 from tdlg._columns.times import reads_as_time
 from tdlg.exceptions import ReadError
@@ -18,13 +23,15 @@ from tdlg.exceptions import ReadError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Source", "agreed", "csv_source", "typed", "unpacked"]
+__all__ = ["Source", "agreed", "csv_source", "typed"]
 
 SEPARATORS = ("\t", ";", "|", ",", "::", " ")
 SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal point, a blank may be inside a name or a date
 STAND_IN = "\x1f"  # for a separator of several characters: polars and csv take one
 CODE = r"^[+-]?0\d"  # 007 is no number
 NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
+COMMENT_OR_QUOTED = re.compile(rb'("[^"]*")|(?<=[\r\n])([#%][^\r\n]*)(?:\r\n?|\n|\Z)')
+BLANKS = " \t\u00a0"  # around a value; a line break in quotes belongs to it
 SAMPLE_LINES = 50
 NOT_CLOSED = "A quote in it is not closed: close or drop it."
 
@@ -52,16 +59,18 @@ def csv_source(
 
     A separator that makes at least so many columns is looked for first.
     """
-    text, comments = _text(path)
-    lines = _decoded(text.split(b"\n", SAMPLE_LINES)[:SAMPLE_LINES], path)
+    text, comments, skipped = _text(path)
+    rows = _first_rows(text)
+    lines = _decoded(rows, path)
     separator = _found_separator(lines, path, least) if separator is None else _checked_separator(separator)
-    if separator == " ":
-        text = _single_blanks(text)
     first = _fields(lines[0], separator)
     if len(first) == 1:
         raise _one_column(path, lines[0], f" with separator={separator!r}")
     has_names = _looks_like_names(first, time_format) if header is None else header
-    body = text.partition(b"\n")[2] if has_names else text
+    _warn_of_skipped_rows(skipped, separator, len(first), path)
+    body = text[len(rows[0]) + 1 :] if has_names else text
+    if separator == " ":
+        body = _outside_quotes(body, _single_blanks)
     names = first if has_names else [str(k) for k in range(len(first))]
 
     def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
@@ -72,45 +81,73 @@ def csv_source(
     return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))
 
 
-def _text(path: Path) -> tuple[bytes, list[str]]:
-    """The file's bytes without byte order mark, comments and blank lines; and the comments above the table."""
-    text = unpacked(path).removeprefix(b"\xef\xbb\xbf")
+def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:
+    """The file's bytes without comments and blank lines, lines ended by a newline; the comments above the table, and in it.
+
+    What is in quotes is left as it is: there, a line break and a # belong to the value.
+    """
+    text = text_bytes(path)
+    start = re.match(rb"(?:[#%][^\r\n]*(?:\r\n?|\n|$)|[ \t]*(?:\r\n?|\n))*", text).end()  # type: ignore[union-attr]
+    comments, text = text[:start].decode(errors="replace").splitlines(), text[start:]
+    skipped: list[bytes] = []
+    if any(sign in text for sign in (b"\n#", b"\n%", b"\r#", b"\r%")):  # looking is faster than replacing
+        skipped = [found[2] for found in COMMENT_OR_QUOTED.finditer(text) if found[2]]
+        text = COMMENT_OR_QUOTED.sub(rb"\1", text)
+    text = _outside_quotes(text, _plain_lines) if _has_line_end_in_quotes(text) else _plain_lines(text)
+    text = text.strip(b"\n")
+    if not text.strip():
+        raise ReadError(f"{path}: the file has no rows. Check that it was written or downloaded in full.")
+    return text + b"\n", comments, skipped
+
+
+def _warn_of_skipped_rows(skipped: list[bytes], separator: str, n_columns: int, path: Path) -> None:
+    """Say so where comments in the table look like rows whose first value starts with a # or %."""
+    n_rows = 0 if separator == " " else sum(line.count(separator.encode()) == n_columns - 1 for line in skipped)
+    if n_rows:
+        warnings.warn(
+            f"{path}: {n_rows:,} of the lines that start with # or % have {n_columns} values, as the rows have. They are "
+            f"skipped as comments. If they are rows, write their first values in quotes.",
+            stacklevel=5,
+        )
+
+
+def _has_line_end_in_quotes(text: bytes) -> bool:
+    """Whether some value has several lines. Few tables have such values, and to look is ten times as fast as to split."""
+    if b'"' not in text:
+        return False
+    signs = np.frombuffer(text, np.uint8)
+    in_quotes = np.logical_xor.accumulate(signs == ord('"'))
+    return bool((in_quotes & ((signs == ord("\n")) | (signs == ord("\r")))).any())
+
+
+def _outside_quotes(text: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Change what is not in quotes, all at once; the change must leave quotes alone."""
+    if b'"' not in text:
+        return change(text)
+    parts = text.split(b'"')
+    parts[::2] = change(b'"'.join(parts[::2])).split(b'"')
+    return b'"'.join(parts)
+
+
+def _plain_lines(text: bytes) -> bytes:
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    start = re.match(rb"(?:[#%].*(?:\n|$)|[ \t]*\n)*", text).end()  # type: ignore[union-attr]
-    comments, text = text[:start].decode(errors="replace").split("\n"), text[start:]
-    if any(sign in text for sign in (b"\n#", b"\n%")):
-        text = re.sub(rb"\n[#%].*", b"", text)
-    if any(sign in text for sign in (b"\n\n", b"\n ", b"\n\t")):  # looking is faster than replacing
-        text = re.sub(rb"\n[ \t]*(?=\n)", b"", text)
-    text = text.rstrip(b"\n") + b"\n" if text.strip() else b""
-    if not text:
-        raise ReadError(f"{path}: the file has no rows. Check that it was written or downloaded in full.")
-    return text, comments
+    if any(sign in text for sign in (b"\n\n", b"\n ", b"\n\t")):
+        text = re.sub(rb"\n[ \t]*(?=\n|\Z)", b"", text)
+    return text
 
 
-def unpacked(path: Path) -> bytes:
-    """The bytes of a file, also of a gzipped one, whatever its name."""
-    import gzip
-    import zlib
-
-    data = path.read_bytes()
-    if data[:2] != b"\x1f\x8b":
-        return data
-    try:
-        return gzip.decompress(data)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ReadError(f"{path}: the .gz file is truncated or damaged ({error}). Download it again.") from None
+def _first_rows(text: bytes) -> list[bytes]:
+    """The first rows of a table; a line break in quotes ends none."""
+    found = re.finditer(rb'(?:[^"\n]+|"[^"]*"|")+', text)
+    return [row[0] for row in islice(found, SAMPLE_LINES)]
 
 
 def _decoded(lines: list[bytes], path: Path) -> list[str]:
     try:
-        decoded = [line.decode() for line in lines if line]
+        return [line.decode() for line in lines]
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
-    if any("\0" in line for line in decoded):
-        raise ReadError(f"{path}: this is no text. Unpack it, or save it as csv in UTF-8 or as parquet.")
-    return decoded
 
 
 def _not_utf8(path: Path, error: Exception) -> ReadError:
@@ -219,7 +256,7 @@ def _read_columns(
         raise _bad_line(body, separator, n_columns, path, error) from None
     if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is no empty field
         raise _bad_line(body, separator, n_columns, path, None)
-    columns = {position: frame[names[position]].str.strip_chars() for position in positions}
+    columns = {position: frame[names[position]].str.strip_chars(BLANKS) for position in positions}
     if sign != separator:
         columns = {k: text.str.replace_all(sign, separator, literal=True) for k, text in columns.items()}
     return {k: text.replace("", None) for k, text in columns.items()}

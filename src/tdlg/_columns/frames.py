@@ -54,7 +54,7 @@ def parquet_source(path: Path) -> Source:
 
     try:
         names = list(pl.read_parquet_schema(path))
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise _damaged(path, error) from None
 
     def read(positions: list[int], _alike: set[int], _text: set[int]) -> dict[int, Any]:
@@ -69,11 +69,11 @@ def _read_parquet(path: Path, names: list[str]) -> pl.DataFrame:
 
     try:
         return pl.read_parquet(path, columns=names)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise _damaged(path, error) from None
 
 
-def _damaged(path: Path, error: Exception) -> ReadError:
+def _damaged(path: Path, error: BaseException) -> ReadError:
     return ReadError(
         f"{path}: this is not a parquet file, or it is damaged ({error}). "
         f"If it is text, rename it to .csv; else download or write it again."

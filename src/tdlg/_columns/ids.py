@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.take import Column, as_column, bad_row, converted, first_null, frozen, read_only
+from tdlg._columns.take import Column, as_column, bad_row, check_unicode, converted, first_null, frozen, read_only
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,6 +48,8 @@ def as_ids(values: Any, name: str) -> Column:
         return _signed(column)
     if column.dtype.kind == "i":
         return frozen(column)
+    if column.dtype.kind == "O":
+        check_unicode(column, name)
     return np.array(list(column), object) if column.dtype.kind in "mM" else column
 
 

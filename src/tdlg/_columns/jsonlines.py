@@ -13,7 +13,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tdlg._columns.files import Source, agreed, typed, unpacked
+from tdlg._columns.files import Source, agreed, typed
+from tdlg._columns.packed import text_bytes
 from tdlg.exceptions import ReadError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SHOWN = 80  # characters of a line
 
 def jsonl_source(path: Path) -> Source:
     """Read the objects of a file, and their columns by kind when wanted; see `tdlg.io.read_edges`."""
-    table = _table(unpacked(path).removeprefix(b"\xef\xbb\xbf"), path)
+    table = _table(text_bytes(path), path)
     columns = list(table.values())
 
     def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:

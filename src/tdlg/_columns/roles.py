@@ -16,12 +16,23 @@ __all__ = ["Which", "named_by_comment", "position_of", "roles", "usual_at"]
 
 Which: TypeAlias = "str | int | None"
 
+# Compared in lower case, without signs between words and, for src and dst, without "id" at the end.
 USUAL_NAMES = {
-    "src": "src source source_id from from_id from_node from_node_id fromnodeid from_address u user user_id userid "
-    "sender sender_id payer rater reviewer follower buyer customer head node1 i",
-    "dst": "dst dest destination target target_id tgt to to_id to_node to_node_id tonodeid to_address v item "
-    "item_id itemid receiver receiver_id recipient payee ratee reviewee followee seller product tail node2 j",
-    "time": "time timestamp ts t date datetime unixtime unix_time epoch created created_at time_stamp",
+    "src": "src source from from_node from_address u user sender payer rater reviewer follower buyer customer head node1 i",
+    "dst": "dst dest destination target tgt to to_node to_address v item receiver recipient payee ratee reviewee followee "
+    "seller product tail node2 j",
+    "time": "time timestamp ts t date datetime unix_time epoch created created_at",
+}
+LESS_USUAL_NAMES = {  # looked for where there is none of the above
+    "src": "client account from_account account_from source_account sender_account debtor originator orig name_orig card "
+    "cardholder cc_num caller author employee host src_ip source_ip ip_src",
+    "dst": "merchant shop store terminal beneficiary creditor vendor supplier counterparty to_account account_to "
+    "target_account receiver_account dest_account name_dest callee movie song track business page device dst_ip dest_ip "
+    "destination_ip ip_dst",
+    "time": "day when booked booked_at booking_date booking_time transaction_date transaction_time transaction_datetime "
+    "tx_date tx_time tx_datetime trans_date trans_time trans_date_trans_time event_time event_date event_timestamp "
+    "timestamp_s timestamp_ms unix_timestamp occurred_at occurred paid_at posted_at sent_at rated_at received_at "
+    "creation_date creation_time created_on value_date utc_time start_time login_time",
 }
 
 
@@ -37,12 +48,7 @@ def named_by_comment(source: Source, wanted: list[Any]) -> Source:
 def roles(source: Source, wanted: dict[str, Which]) -> dict[str, int]:
     """Position of each column that is given, and of src, dst and time by their usual names or places."""
     at = {role: position_of(source, role, which) for role, which in wanted.items() if which is not None}
-    if source.has_names:
-        for role in ("src", "dst", "time"):
-            if role not in at:
-                at[role] = _usual(source, role, at)
-    else:
-        at = {**_by_position(source, at), **at}
+    at = _by_usual_names(source, at) if source.has_names else {**_by_position(source, at), **at}
     _check_distinct(source, {role: at[role] for role in ("src", "dst", "time")})
     return {role: at[role] for role in wanted if role in at}
 
@@ -72,26 +78,55 @@ def usual_at(names: list[str], role: str) -> list[int]:
     --------
     >>> usual_at(["When", "User-ID", "to"], "src")
     [1]
+    >>> usual_at(["bookedAt", "payer_id", "Merchant ID"], "dst")
+    [2]
     """
-    usual = USUAL_NAMES[role].split()
-    plain = [re.sub(r"[\s-]+", "_", name.strip().lower()) for name in names]
-    return [k for k, name in enumerate(plain) if name in usual]
+    for known in (USUAL_NAMES, LESS_USUAL_NAMES):
+        usual = {_plain(name, role) for name in known[role].split()}
+        found = [k for k, name in enumerate(names) if _plain(name, role) in usual]
+        if found:
+            return found
+    return []
 
 
-def _usual(source: Source, role: str, at: dict[str, int]) -> int:
-    usual = usual_at(source.names, role)
-    found = [k for k in usual if k not in at.values()]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = [source.names[k] for k in found]
-        first = found[0] if names.count(names[0]) > 1 else repr(names[0])
-        _fail(source, f"More than one column may be '{role}': {names}. Pass {role}={first}, or another.")
-    way_out = f"{_present(source)} Pass {role}= with a name."
-    if usual:
-        other = next(other for other, k in at.items() if k == usual[0])
-        _fail(source, f"The column {source.names[usual[0]]!r} is '{other}', and no other is '{role}'. {way_out}")
-    _fail(source, f"No column has a usual name for '{role}'. {way_out}")
+def _plain(name: str, role: str) -> str:
+    """The name in lower case, without signs between words, and without a closing "id" unless it would be one letter then."""
+    plain = re.sub(r"[\W_]+", "", name.lower())
+    return plain if role == "time" else re.sub(r"(?<=..)id$", "", plain)
+
+
+def _by_usual_names(source: Source, at: dict[str, int]) -> dict[str, int]:
+    """Add those of src, dst and time that are not given; what is not found is told in one error."""
+    at, unnamed, problems = dict(at), [], []
+    for role in ("src", "dst", "time"):
+        if role in at:
+            continue
+        usual = usual_at(source.names, role)
+        found = [k for k in usual if k not in at.values()]
+        if len(found) == 1:
+            at[role] = found[0]
+        elif found:
+            names = [source.names[k] for k in found]
+            first = found[0] if names.count(names[0]) > 1 else repr(names[0])
+            problems.append(f"More than one column may be '{role}': {names}. Pass {role}={first}, or another.")
+        elif usual:
+            other = next(other for other, k in at.items() if k == usual[0])
+            problems.append(
+                f"The column {source.names[usual[0]]!r} is '{other}', and no other is '{role}'. Pass {role}= with a name."
+            )
+        else:
+            unnamed.append(role)
+    if unnamed:
+        asked, options = _and([repr(role) for role in unnamed]), _and([f"{role}=" for role in unnamed])
+        way_out = f"Pass {options} with {'a name' if len(unnamed) == 1 else 'names'}."
+        problems.append(f"No column has a usual name for {asked}. {way_out}")
+    if problems:
+        _fail(source, " ".join([*problems, _present(source)]))
+    return at
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _by_position(source: Source, at: dict[str, int]) -> dict[str, int]:

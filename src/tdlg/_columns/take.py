@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +19,7 @@ __all__ = [
     "Column",
     "as_column",
     "bad_row",
+    "check_unicode",
     "converted",
     "first_null",
     "frozen",
@@ -27,6 +28,9 @@ __all__ = [
     "row_name",
     "sealed",
 ]
+
+EXACT = 2**53  # floats tell whole numbers up to here from their neighbours
+SHOWN = 60  # characters of a value
 
 Column: TypeAlias = "NDArray[Any] | pl.Series"
 
@@ -43,10 +47,20 @@ def row_name(row: int) -> str:
     return f"row {row} (counted from 0)"
 
 
+def short(value: Any, shown: Callable[[Any], str] = repr) -> str:
+    """The value for a message: its first characters where it is long."""
+    try:
+        text = shown(value)
+    except ValueError:  # python writes no integer of more than 4,300 digits
+        return "an integer of very many digits"
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
 def as_column(values: Any, name: str) -> Column:
     """Take a list, numpy array, or pandas, polars or pyarrow column as one of the two plain forms.
 
-    Missing values become NaN among numbers, NaT among datetimes and None (null) among all else. Datetimes
+    Missing values become NaN among numbers, NaT among datetimes and None (null) among all else, also among whole numbers
+    beyond 2**53, of which floats would take two for one. Datetimes
     with a time zone are moved to UTC. What is not the caller's own memory comes read-only, see `frozen`.
 
     Parameters
@@ -73,7 +87,7 @@ def as_column(values: Any, name: str) -> Column:
     if hasattr(values, "__array__") and np.ndim(values) > 0:
         return _from_numpy(np.asarray(values), name)
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
-        return _from_objects(list(values))
+        return _from_objects(list(values), name)
     raise _not_a_column(values, name)
 
 
@@ -132,12 +146,7 @@ def _not_a_column(values: Any, name: str) -> EdgesError:
         way_out = f"Pass {name}=list(...), in the order of the rows."
     else:
         way_out = "Pass a list, an array or a dataframe's column, one value a row."
-    return EdgesError(f"The '{name}' must be a column. Got {kind} {_short(values)} instead. {way_out}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return EdgesError(f"The '{name}' must be a column. Got {kind} {short(values)} instead. {way_out}")
 
 
 def _from_numpy(array: NDArray[Any], name: str) -> Column:
@@ -148,9 +157,9 @@ def _from_numpy(array: NDArray[Any], name: str) -> Column:
         )
     kind = array.dtype.kind
     if kind == "O":
-        return _from_objects(array.tolist())
+        return _from_objects(array.tolist(), name)
     if kind in "UT":
-        return _from_strings(array.tolist())
+        return _from_strings(array.tolist(), name)
     if kind in "SV":
         return _objects(array.tolist())
     return converted(array, array.dtype.newbyteorder("="))
@@ -174,19 +183,21 @@ def _from_polars(series: Any, name: str) -> Column:
     elif isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if str(dtype) in ("Int128", "UInt128"):  # numpy has none
-        return _from_objects(series.to_list())
+        return _from_objects(series.to_list(), name)
+    if dtype.is_integer() and series.null_count() and max(-(series.min() or 0), series.max() or 0) > EXACT:
+        return _objects(series.to_list())
     if series.dtype.is_numeric() or (series.dtype.is_temporal() and dtype != pl.Time):
         return _from_numpy(sealed(series.to_numpy()), name)
     if dtype == pl.Boolean and not series.null_count():
         return sealed(series.to_numpy())
-    return _from_objects(series.to_list())
+    return _from_objects(series.to_list(), name)
 
 
 def _check_single(values: list[Any], name: str) -> None:
     for row, value in enumerate(values):
         if isinstance(value, dict | list):
             raise bad_row(
-                f"The '{name}' must hold one value a row. Got {_short(value)} in {{row}}. "
+                f"The '{name}' must hold one value a row. Got {short(value)} in {{row}}. "
                 f"Give the part of it that is meant a column of its own.",
                 row,
             )
@@ -204,7 +215,9 @@ def _from_pandas(values: Any, name: str) -> Column:
     if getattr(values.dtype, "tz", None) is not None:
         # numpy's datetime64 of a zoned pandas column is its UTC
         return _private(values.to_numpy(dtype=f"datetime64[{values.dtype.unit}]"))
-    array = np.asarray(values.to_numpy())
+    is_nullable = not isinstance(values.dtype, np.dtype) and getattr(values.dtype, "kind", "") in "iu"
+    # as objects, whole numbers beside missing ones keep all their digits
+    array = np.asarray(values.to_numpy(dtype=object) if is_nullable and values.isna().any() else values.to_numpy())
     # a read-only array of pandas too changes with its column
     return _from_numpy(array if array.dtype.kind == "O" else _private(array), name)
 
@@ -216,19 +229,19 @@ def _is_null(value: Any) -> bool:
     return isinstance(value, float | np.floating | np.datetime64 | Decimal) and bool(value != value)
 
 
-def _from_objects(values: list[Any]) -> Column:
+def _from_objects(values: list[Any], name: str) -> Column:
     """Find the plain form of python objects: numbers stay numbers, strings become a polars series."""
     types = set(map(type, values))
     if not types:
         return np.empty(0, np.int64)
     if types == {str}:
-        return _from_strings(values)
+        return _from_strings(values, name)
     if types != {int} and any(map(_is_null, values)):
         values = [None if _is_null(value) else value for value in values]
         types = set(map(type, values))
     known = types - {type(None)}
     if known == {str}:
-        return _from_strings(values)
+        return _from_strings(values, name)
     if known and all(_is_number(kind) for kind in known):
         return _from_numbers(values, known, None in values)
     if known and types == known and all(issubclass(kind, bool | np.bool_) for kind in known):
@@ -241,21 +254,41 @@ def _is_number(kind: type) -> bool:
 
 
 def _from_numbers(values: list[Any], types: set[type], has_null: bool) -> NDArray[Any]:
-    if has_null or not all(issubclass(kind, int | np.integer) for kind in types):
+    are_whole = all(issubclass(kind, int | np.integer) for kind in types)
+    if not are_whole or (has_null and all(value is None or abs(value) <= EXACT for value in values)):
         return sealed(np.array([np.nan if value is None else float(value) for value in values]))
     try:
-        return sealed(np.array(values, np.int64))
+        return _whole_objects(values) if has_null else sealed(np.array(values, np.int64))
     except OverflowError:
         return _objects(values)
 
 
-def _from_strings(values: list[Any]) -> Column:
+def _whole_objects(values: list[Any]) -> NDArray[Any]:
+    return _objects([None if value is None else int(value) for value in values])
+
+
+def _from_strings(values: list[Any], name: str) -> Column:
     import polars as pl
 
     try:
         return pl.Series(values, dtype=pl.String)
-    except (UnicodeEncodeError, pl.exceptions.PolarsError):  # lone surrogates are not UTF-8
+    except (UnicodeEncodeError, pl.exceptions.PolarsError):
+        check_unicode(values, name)
         return _objects(values)
+
+
+def check_unicode(values: Iterable[Any], name: str) -> None:
+    """Refuse text with half of a character: no file can hold it."""
+    for row, value in enumerate(values):
+        if isinstance(value, str) and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise bad_row(
+                    f"The '{name}' has text that is not valid Unicode in {{row}}: {short(value)} holds a lone surrogate, "
+                    f"half of a character. Replace it, such as by value.encode(errors='replace').decode().",
+                    row,
+                ) from None
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:

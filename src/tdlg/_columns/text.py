@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISSING_WORDS", "numbers"]
+__all__ = ["MISSING_WORDS", "numbers", "unread_number"]
 
 MISSING_WORDS = ("", "na", "nan", "nat", "null", "none", "n/a")
+NUMBER_WITH_SIGNS = re.compile(r"[+-]?(\d{1,3}([,.' ]\d{3})+([,.]\d+)?|\d+,\d+)")  # 1,234.50 and 3,20
+PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+NEARLY_ALL = 0.9  # of the words
 BEYOND_INT64 = r"^[+-]?(\d{19}$|\d{20})"
 
 
@@ -39,3 +44,17 @@ def numbers(text: pl.Series) -> pl.Series | None:
         if failed.str.contains(BEYOND_INT64).any():
             return None
     return None
+
+
+def unread_number(words: Iterable[Any]) -> str | None:
+    """Give one of the words that is a number with signs for thousands or a decimal comma, if nearly all are numbers.
+
+    Examples
+    --------
+    >>> unread_number(["3,20", "1,10"]), unread_number(["1,234.50", "7"]), unread_number(["10,5", "rent", "food"])
+    ('3,20', '1,234.50', None)
+    """
+    texts = [str(word) for word in words]
+    signed = [text for text in texts if NUMBER_WITH_SIGNS.fullmatch(text)]
+    plain = [text for text in texts if PLAIN_NUMBER.fullmatch(text) and not NUMBER_WITH_SIGNS.fullmatch(text)]
+    return signed[0] if signed and len(signed) + len(plain) >= NEARLY_ALL * len(texts) else None

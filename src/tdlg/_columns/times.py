@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.take import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed
+from tdlg._columns.take import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed, short
 from tdlg._columns.text import MISSING_WORDS, numbers
 from tdlg.exceptions import EdgesError
 
@@ -22,13 +22,17 @@ __all__ = ["UNITS", "as_times", "as_times_or_missing", "from_numbers", "reads_as
 UNITS = ("s", "ms", "us", "ns")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = (
-    r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?)?"
+    r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+    r"(?:\s*(?P<half>[AaPp])[Mm])?)?"
     r"\s*(?P<zone>[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?$"
 )
 YEAR_FIRST = r"^(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})" + CLOCK
 YEAR_LAST = r"^(?P<first>\d{1,2})[-/.](?P<other>\d{1,2})[-/.](?P<year>\d{4})" + CLOCK
 NAMED_MONTH = (
     r"^(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d{1,2})[\s-](?P<month>[A-Za-z]{3})[a-z]*\.?[\s-](?P<year>\d{4})" + CLOCK
+)
+MONTH_FIRST = (
+    r"^(?:[A-Za-z]{3,9},?\s+)?(?P<month>[A-Za-z]{3})[a-z]*\.?\s+(?P<day>\d{1,2})(?:,\s*|\s+)(?P<year>\d{4})" + CLOCK
 )
 
 Ticks: TypeAlias = tuple[NDArray[Any], str | None]
@@ -157,11 +161,14 @@ def _integers(column: NDArray[Any], name: str) -> NDArray[np.int64]:
     if column.dtype in (np.uint64, object):
         beyond = (column > np.iinfo(np.int64).max) | (column < np.iinfo(np.int64).min)
         if beyond.any():
-            row = int(np.argmax(beyond))
-            raise bad_row(
-                f"The '{name}' in {{row}} is {column[row]}, beyond int64. Subtract a start, or pass floats.", row
-            )
+            raise _beyond_int64(column, name, int(np.argmax(beyond)))
     return converted(column, np.int64)
+
+
+def _beyond_int64(column: Any, name: str, row: int) -> EdgesError:
+    return bad_row(
+        f"The '{name}' in {{row}} is {short(column[row], str)}, beyond int64. Subtract a start, or pass floats.", row
+    )
 
 
 def _floats(column: NDArray[Any], name: str) -> NDArray[np.float64]:
@@ -244,6 +251,8 @@ def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
 
 
 def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
+    import polars as pl
+
     text = text.str.strip_chars()
     missing = _missing_words(text)
     if missing.any():
@@ -254,7 +263,7 @@ def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
     if read is not None:
         return as_times(read, name)
     if len(text) and text.str.contains(r"^[+-]?\d+$").all():
-        return as_times([int(value) for value in text], name)  # some are beyond int64, which it says
+        raise _beyond_int64(text, name, int(np.argmax(text.cast(pl.Int64, strict=False).is_null().to_numpy())))
     return _by_pattern(text, name)
 
 
@@ -265,7 +274,7 @@ def _missing_words(text: pl.Series) -> NDArray[np.bool_]:
 
 def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> EdgesError:
     return bad_row(
-        f"The '{name}' in {{row}} is {text[row]!r}, which is not {wanted}. "
+        f"The '{name}' in {{row}} is {short(text[row])}, which is not {wanted}. "
         f'Correct or drop that row, or say how all times are written, such as time_format="%d.%m.%Y %H:%M".',
         row,
     )
@@ -329,7 +338,7 @@ def _coarsest(times: Ticks) -> Ticks:
 def _by_pattern(text: pl.Series, name: str) -> Ticks:
     if not len(text):
         return np.empty(0, np.int64), None
-    for pattern in (YEAR_FIRST, YEAR_LAST, NAMED_MONTH):
+    for pattern in (YEAR_FIRST, YEAR_LAST, NAMED_MONTH, MONTH_FIRST):
         if text.head(1).str.contains(pattern)[0]:
             return _assemble(_extract(text, pattern, name), text, name)
     raise _unreadable(text, name, 0, "a number or a date we know")
@@ -346,7 +355,7 @@ def _extract(text: pl.Series, pattern: str, name: str) -> pl.DataFrame:
         raise _unreadable(text, name, int(np.argmax(unread)), f"a date written as in the first row, {text[0]!r}")
     if pattern == YEAR_LAST:
         return parts.rename(_day_or_month_first(parts, text, name))
-    if pattern == NAMED_MONTH:
+    if pattern in (NAMED_MONTH, MONTH_FIRST):
         numbers = {month: str(k + 1) for k, month in enumerate(MONTHS)}
         return parts.with_columns(pl.col("month").str.to_lowercase().replace_strict(numbers, default="0"))
     return parts
@@ -374,8 +383,10 @@ def _format_of(text: str, order: str) -> str:
     """How a date with the year last is written, such as %d.%m.%Y %H:%M, given what its two leading numbers are."""
     found = re.match(YEAR_LAST, text)
     start = len(text) if found is None or found["zone"] is None else found.start("zone")
-    letters = iter([*order, *"YHMSf"])
-    return re.sub(r"\d+", lambda _: f"%{next(letters)}", text[:start]) + ("%z" if start < len(text) else "")
+    has_half = found is not None and found["half"] is not None
+    letters = iter([*order, *("YIMSf" if has_half else "YHMSf")])
+    written = re.sub(r"\d+", lambda _: f"%{next(letters)}", text[:start]) + ("%z" if start < len(text) else "")
+    return re.sub(r"(?<!%)[ap]m", "%p", written, flags=re.IGNORECASE) if has_half else written
 
 
 def _number(parts: pl.DataFrame, column: str) -> NDArray[np.int64]:
@@ -386,11 +397,21 @@ def _number(parts: pl.DataFrame, column: str) -> NDArray[np.int64]:
 
 def _assemble(parts: pl.DataFrame, text: pl.Series, name: str) -> Ticks:
     fields = {part: _number(parts, part) for part in ("year", "month", "day", "hour", "minute", "second")}
+    in_24_hours = _set_hours(fields, parts)
     seconds, valid = _seconds(fields)
+    valid &= in_24_hours
     if not valid.all():
         raise _unreadable(text, name, int(np.argmin(valid)), "a date of the calendar")
     _check_zones(parts["zone"].is_not_null().to_numpy(), name)
     return _with_fraction(seconds - _offset(parts), parts, name)
+
+
+def _set_hours(fields: Fields, parts: pl.DataFrame) -> NDArray[np.bool_]:
+    """Count the hours of AM and PM from 0 to 23; and whether each was from 1 to 12."""
+    half, hour = parts["half"].str.to_lowercase(), fields["hour"]
+    has_half, is_pm = half.is_not_null().to_numpy(), half.eq_missing("p").to_numpy()
+    fields["hour"] = np.where(has_half, hour % 12 + 12 * is_pm, hour)
+    return np.asarray(~has_half | ((hour >= 1) & (hour <= 12)))
 
 
 def _seconds(fields: Fields) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

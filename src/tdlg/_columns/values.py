@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._columns.frames import eager_frame
-from tdlg._columns.take import Column, as_column, bad_row, converted, frozen, sealed
+from tdlg._columns.take import Column, as_column, bad_row, check_unicode, converted, frozen, nulls, sealed, short
 from tdlg.exceptions import EdgesError
 
-__all__ = ["Features", "as_features", "as_labels", "as_weights", "known"]
+__all__ = ["Features", "as_categories", "as_features", "as_labels", "as_weights", "known"]
 
 CHUNK = 1 << 16  # rows of a feature matrix looked at in one go, so that a memmap never is in memory whole
 
@@ -48,6 +48,8 @@ def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
         return frozen(converted(column, np.float64))
     if kind == "O":
         _check_one_kind(column, name)
+        _check_not_too_long(column, name)
+        check_unicode(column, name)
     return frozen(column)
 
 
@@ -62,7 +64,7 @@ def known(label: NDArray[Any]) -> NDArray[np.bool_]:
 
 def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
     """Check a column of weights: finite numbers, as float64."""
-    column = as_column(values, name)
+    column = _numbers(as_column(values, name))
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "iufb":
         raise EdgesError(f"The '{name}' must hold numbers. Got {_first(column)} instead. Pass one number an edge.")
     finite = np.isfinite(column)
@@ -106,6 +108,34 @@ def as_features(values: Any, name: str = "features") -> Features | None:
     return Features(_checked_matrix(array, names, name), names, {})
 
 
+def as_categories(values: Any, name: str) -> Any:
+    """Take a column of codes as text, so that it becomes categories; whole numbers are written without decimal point.
+
+    Examples
+    --------
+    >>> as_categories([5411, None, 5812], "mcc").to_list()
+    ['5411', None, '5812']
+    """
+    if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
+        return values
+    column = as_column(values, name)
+    if not isinstance(column, np.ndarray):
+        return column
+    if column.dtype.kind == "f" and (np.isnan(column) | (column % 1 == 0)).all():
+        return as_column([None if value != value else str(int(value)) for value in column.tolist()], name)
+    missing = nulls(column)
+    return as_column([None if gap else str(value) for value, gap in zip(column.tolist(), missing, strict=True)], name)
+
+
+def _numbers(column: Column) -> Column:
+    """Objects that are whole numbers, booleans or missing as floats; any other column as it is."""
+    if not isinstance(column, np.ndarray) or column.dtype.kind != "O":
+        return column
+    kinds = {type(value) for value in column if value is not None}
+    is_long = any(isinstance(value, int) and abs(value) >= 2**64 for value in column)
+    return converted(column, np.float64) if kinds <= {bool} or (kinds == {int} and not is_long) else column
+
+
 def _first(column: Column) -> str:
     return repr(column[0]) if len(column) else "an empty column of strings"
 
@@ -131,6 +161,18 @@ def _check_one_kind(column: NDArray[Any], name: str) -> None:
                 f"{value!r} in {{row}}. Pass labels of one type, such as [str(y) for y in label].",
                 row,
             )
+
+
+def _check_not_too_long(column: NDArray[Any], name: str) -> None:
+    """Refuse whole numbers that neither floats, which missing ones need, nor int64 hold: two might become one."""
+    sizes = [abs(value) if type(value) is int else 0 for value in column]
+    if any(sizes):
+        row = int(np.argmax(np.array(sizes, object)))
+        raise bad_row(
+            f"The '{name}' has the whole number {short(column[row])} in {{row}}, which is too large to be stored exactly: "
+            f"beyond 2**53 where labels are missing, beyond 2**63 otherwise. Pass labels as text, or as small numbers.",
+            row,
+        )
 
 
 def _columns_of(frame: Any, name: str) -> dict[str, Any]:
@@ -209,12 +251,10 @@ def _feature(values: Any, column_name: str, name: str) -> tuple[NDArray[Any], tu
     """The column as floats, and its categories if it holds strings or is said to have some."""
     if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
         return _codes_of_categories(values)
-    column = as_column(values, column_name)
+    column = _numbers(as_column(values, column_name))
     if not isinstance(column, np.ndarray):
         return _codes_of_strings(column)
     if column.dtype.kind in "iufb":
-        return converted(column, np.float64), None
-    if column.dtype.kind == "O" and all(value is None or isinstance(value, bool) for value in column):
         return converted(column, np.float64), None
     raise EdgesError(
         f"The column {column_name!r} of '{name}' must hold numbers or strings. Got {_first(column)} "

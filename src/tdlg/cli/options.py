@@ -62,6 +62,10 @@ class Columns:
         str | None,
         typer.Option(metavar="A,B", help="Columns with more about each interaction, such as amount,channel."),
     ] = None
+    categories: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Features that are codes and not amounts, such as mcc,country."),
+    ] = None
     bipartite: Annotated[
         bool, typer.Option("--bipartite", help="Sources and destinations are of two kinds: user 1 is not item 1.")
     ] = False

@@ -6,6 +6,7 @@ import gzip
 import re
 import shutil
 import sys
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tdlg.cli.options import Columns
+from tdlg.cli.terminal import note
 from tdlg.exceptions import ReadError
 
 if TYPE_CHECKING:
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
     from tdlg._columns.files import Source
     from tdlg.edges import TemporalEdges
 
-__all__ = ["Table", "read_pairs", "read_table", "text_columns"]
+__all__ = ["Table", "note_words", "read_pairs", "read_table", "text_columns"]
 
 STDIN = "-"
 LEAST_OF_PAIRS = 2  # columns
+MANY_WORDS = 100  # of a feature: it may be meant as a number
 START = 1000  # bytes that tell what kind of file it is
 
 
@@ -59,7 +62,13 @@ class Table:
         return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in self.frame.columns)
 
 
-def read_table(path: Path, columns: Columns, label: str | None = None, features: Sequence[str] | None = None) -> Table:
+def read_table(
+    path: Path,
+    columns: Columns,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    categories: Sequence[str] | None = None,
+) -> Table:
     """Read a table of interactions.
 
     Parameters
@@ -72,6 +81,8 @@ def read_table(path: Path, columns: Columns, label: str | None = None, features:
         The column of the label, where there is one.
     features
         Names of the columns of features, where they are not those of `columns`.
+    categories
+        Names of those features that are categories, where they are not those of `columns`.
     """
     from tdlg._columns.roles import named_by_comment, roles
     from tdlg.io import read_edges
@@ -80,19 +91,45 @@ def read_table(path: Path, columns: Columns, label: str | None = None, features:
         source, frame = _frame(file, columns)
         wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
         which = {role: _which(source, text) for role, text in wanted.items()}
-        options: dict[str, Any] = {**which, "features": _features(source, columns.features, features)}
-        edges = read_edges(
-            file,
-            **options,
-            bipartite=columns.bipartite,
-            separator=_separator(file, columns),
-            time_format=columns.time_format,
-            time_unit=columns.time_unit,
-        )
+        options: dict[str, Any] = {
+            **which,
+            "features": _features(source, columns.features, features),
+            "categories": _features(source, columns.categories, categories),
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `note_words` says the same in the words of the shell
+            edges = read_edges(
+                file,
+                **options,
+                bipartite=columns.bipartite,
+                separator=_separator(file, columns),
+                time_format=columns.time_format,
+                time_unit=columns.time_unit,
+            )
     if not len(edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
     names = roles(named_by_comment(source, list(which.values())), which)
     return Table(edges, _without_numbers(frame, source, names), {role: frame.columns[at] for role, at in names.items()})
+
+
+def note_words(edges: TemporalEdges, columns: Columns) -> None:
+    """Say which features are read as very many words, or as words that are numbers written otherwise.
+
+    Parameters
+    ----------
+    edges
+        As read.
+    columns
+        How they were read: those that are said to be categories are as they should be.
+    """
+    from tdlg._columns.text import unread_number
+
+    meant = (columns.categories or "").split(",")
+    for name, words in edges.feature_categories.items():
+        number = unread_number(words)
+        if name not in meant and (number is not None or len(words) > MANY_WORDS):
+            hint = "" if number is None else f"; to have numbers, write them as 1234.56 is, not as {number}"
+            note(f"feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}{hint}")
 
 
 def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple[Any, Any]]:

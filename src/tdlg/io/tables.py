@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,8 +15,10 @@ from tdlg._columns.files import Source
 from tdlg._columns.frames import frame_source
 from tdlg._columns.paths import file_source
 from tdlg._columns.roles import Which, named_by_comment, position_of, roles
-from tdlg._columns.take import as_column, row_name
+from tdlg._columns.take import as_column, row_name, short
+from tdlg._columns.text import unread_number
 from tdlg._columns.times import UNITS, as_times, from_numbers
+from tdlg._columns.values import as_categories
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError
 
@@ -40,6 +43,7 @@ def read_edges(
     label: Which = None,
     weight: Which = None,
     features: Several = None,
+    categories: Several = None,
     bipartite: bool = False,
     separator: str | None = None,
     header: bool | None = None,
@@ -48,15 +52,18 @@ def read_edges(
 ) -> TemporalEdges:
     r"""Read temporal edges from a csv file or JSON lines (.jsonl, .ndjson), also gzipped, or a parquet file (.parquet, .pq).
 
-    In a csv file, lines that start with % or # and blank lines are skipped, and blanks around a value are
-    dropped. A column of whole numbers becomes integers, unless some start with a 0, as codes do; the ids of
-    `src` and `dst` are integers only if both are, or if `bipartite`. A file with a header and no rows gives
+    In a csv file, lines that start with % or # and blank lines are skipped, and blanks around a value are dropped; what is
+    in quotes is otherwise left as it is. A column of whole numbers becomes integers, unless some start with a 0, as codes
+    do; the ids of `src` and `dst` are integers only if both are, or if `bipartite`. A file with a header and no rows gives
     no edges; one without any line, or with comments only, is an error.
 
     In JSON lines, each line is an object whose keys are the names of the columns; a key that a line does not have is
     missing there. Values have the types that they are written with, save that ids agree as above, and that a column of
     several types, or of integers beyond int64, is read as the same text in a csv file is. A column of objects or lists
     is refused if it is asked for.
+
+    A gzipped file may unpack to 100 times its size or to 200 MB, whichever is more, so that a small file cannot fill the
+    memory. The environment variable TDLG_MAX_UNPACKED sets another number of bytes in place of the 200 MB.
 
     Parameters
     ----------
@@ -70,7 +77,11 @@ def read_edges(
         Columns of the label and the weight, by name or position; none if not given.
     features
         Columns of the features: a list of names or positions, or one of them. Of columns that share a name,
-        each is named with its position. Those of `src`, `dst`, `time` and `label` are refused.
+        each is named with its position. Those of `src`, `dst`, `time` and `label` are refused. Numbers stay numbers and
+        text becomes categories; numbers with a decimal comma or signs for thousands are text, of which a warning tells.
+    categories
+        Columns of features that are codes and not amounts, such as merchant category codes: a list of names or positions,
+        or one of them. Their values become categories, as they are written. They need not be among `features` too.
     bipartite
         Whether the ids of `src` and of `dst` are of two kinds, see `TemporalEdges`.
     separator
@@ -105,7 +116,7 @@ def read_edges(
     """
     source = file_source(Path(path), separator, header, time_format)
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "weight": weight}
-    return _build(source, wanted, features, bipartite, time_format, time_unit)
+    return _build(source, wanted, (features, categories), bipartite, time_format, time_unit)
 
 
 def from_frame(
@@ -117,6 +128,7 @@ def from_frame(
     label: Which = None,
     weight: Which = None,
     features: Several = None,
+    categories: Several = None,
     bipartite: bool = False,
     time_format: str | None = None,
     time_unit: str | None = None,
@@ -127,7 +139,7 @@ def from_frame(
     ----------
     frame
         The dataframe, one row an edge.
-    src, dst, time, label, weight, features, bipartite, time_format, time_unit
+    src, dst, time, label, weight, features, categories, bipartite, time_format, time_unit
         As for `read_edges`.
 
     Returns
@@ -148,7 +160,7 @@ def from_frame(
     TemporalEdges(2 edges, 3 nodes, time 0.5 to 2.5, label: 2 values, bipartite)
     """
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "weight": weight}
-    return _build(_frame_source(frame), wanted, features, bipartite, time_format, time_unit)
+    return _build(_frame_source(frame), wanted, (features, categories), bipartite, time_format, time_unit)
 
 
 # ---- what both end in
@@ -157,31 +169,47 @@ def from_frame(
 def _build(
     source: Source,
     wanted: dict[str, Which],
-    features: Several,
+    features: tuple[Several, Several],
     bipartite: bool,
     time_format: str | None,
     time_unit: str | None,
 ) -> TemporalEdges:
     if time_unit is not None and time_unit not in UNITS:
         raise ReadError(f"The 'time_unit' must be one of {UNITS}. Got {time_unit!r} instead.")
-    listed = _listed(features)
-    source = named_by_comment(source, [*wanted.values(), *listed])
+    listed, codes = (_listed(which) for which in features)
+    source = named_by_comment(source, [*wanted.values(), *listed, *codes])
     at = roles(source, wanted)
     feature_at = [position_of(source, "features", which) for which in listed]
+    code_at = [position_of(source, "categories", which) for which in codes]
+    feature_at += [k for k in dict.fromkeys(code_at) if k not in feature_at]
     _check_no_role(source, at, feature_at)
     alike = set() if bipartite else {at["src"], at["dst"]}
-    as_is = set() if time_format is None else {at["time"]}
+    as_is = {*code_at, *([] if time_format is None else [at["time"]])}
     columns = source.read(sorted({*at.values(), *feature_at}), alike, as_is)
     parts = {role: columns[position] for role, position in at.items()}
     try:
         times = _times(parts["time"], time_format, time_unit)
-        chosen = {name: columns[k] for name, k in zip(_unlike(source, feature_at), feature_at, strict=True)}
-        return TemporalEdges(**{**parts, "time": times}, features=chosen, bipartite=bipartite)
+        names = dict(zip(feature_at, _unlike(source, feature_at), strict=True))
+        chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
+        edges = TemporalEdges(**{**parts, "time": times}, features=chosen, bipartite=bipartite)
     except EdgesError as error:
         message = str(error)
         if error.row is not None:
             message = message.replace(row_name(error.row), _shown_row(parts, error.row))
         raise ReadError(f"{source.origin}: {message}") from None
+    _warn_of_unread_numbers(edges, {names[k] for k in code_at})
+    return edges
+
+
+def _warn_of_unread_numbers(edges: TemporalEdges, categories: set[str]) -> None:
+    for name, words in edges.feature_categories.items():
+        number = None if name in categories else unread_number(words)
+        if number is not None:
+            warnings.warn(
+                f"The feature {name!r} is read as {len(words):,} different words, such as {number!r}. "
+                f"To have numbers, write them as 1234.56.",
+                stacklevel=4,
+            )
 
 
 def _check_no_role(source: Source, at: dict[str, int], features: list[int]) -> None:
@@ -203,7 +231,7 @@ def _unlike(source: Source, positions: list[int]) -> list[str]:
 
 
 def _shown_row(columns: dict[str, Any], row: int) -> str:
-    values = ", ".join(f"{role}={_item(column, row)!r}" for role, column in columns.items())
+    values = ", ".join(f"{role}={short(_item(column, row))}" for role, column in columns.items())
     return f"data row {row + 1} ({values})"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
-from tdlg.cli.reading import Table, read_table, text_columns
+from tdlg.cli.reading import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
 from tdlg.cli.writing import check_output, give
 
@@ -21,6 +22,21 @@ __all__ = ["register"]
 
 KINDS = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "b": "true or false"}
 UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+PEOPLE = {"user", "customer", "client", "payer", "buyer", "reviewer", "rater", "account", "card", "cardholder"}
+THINGS = {
+    "item",
+    "product",
+    "movie",
+    "song",
+    "track",
+    "business",
+    "shop",
+    "store",
+    "merchant",
+    "terminal",
+    "page",
+    "device",
+}
 ENTRY_BYTES = 12  # of a sparse matrix: a float and an index
 CLASSIFY_SECONDS, CLASSIFY_BYTES = 6e-5, 1500  # an edge, measured on 24,000 and 107,000 of them with two classes
 START_SECONDS, START_BYTES = 3.0, 3.8e8
@@ -48,6 +64,7 @@ def info(
     """Tell how a table is understood: columns, ids, times, degrees, and what work on it would cost."""
     with working("reading"):
         table = read_table(edges, columns, label)
+    note_words(table.edges, columns)
     lines = [
         *_of_columns(table),
         *_of_times(table.edges),
@@ -63,14 +80,30 @@ def _of_columns(table: Table) -> list[tuple[str, str]]:
     others = [name for name in table.frame.columns if name not in names.values()]
     shared = len(set(edges.src.tolist()) & set(edges.dst.tolist()))
     kinds = "of two kinds (--bipartite)" if edges.bipartite else f"{count(shared, 'id')} in both columns"
-    hint = "; if these are two kinds of things: --bipartite" if not edges.bipartite and shared == 0 else ""
+    may_be_two = not edges.bipartite and (shared == 0 or _named_as_two_kinds(names))
+    hint = "; if these are two kinds of things: --bipartite" if may_be_two else ""
     return [
         ("source", f"{names['src']!r}: {_kind(edges.src)}, {len(set(edges.src_code.tolist())):,} different"),
         ("destination", f"{names['dst']!r}: {_kind(edges.dst)}, {len(set(edges.dst_code.tolist())):,} different"),
         ("nodes", f"{edges.n_nodes:,}; {kinds}{hint}"),
-        *([("features", ", ".join(edges.feature_names))] if edges.feature_names else []),
+        *(
+            [("features", ", ".join(_feature(edges, name) for name in edges.feature_names))]
+            if edges.feature_names
+            else []
+        ),
         *([("other columns", ", ".join(n for n in others if n not in edges.feature_names))] if others else []),
     ]
+
+
+def _named_as_two_kinds(names: dict[str, str]) -> bool:
+    """Whether the names of the columns are those of two kinds of things, such as a user and an item."""
+    src, dst = (set(re.findall(r"[a-z]+", names[role].lower())) for role in ("src", "dst"))
+    return not src.isdisjoint(PEOPLE) and not dst.isdisjoint(THINGS)
+
+
+def _feature(edges: TemporalEdges, name: str) -> str:
+    words = edges.feature_categories.get(name)
+    return f"{name} (number)" if words is None else f"{name} ({count(len(words), 'category').replace('ys', 'ies')})"
 
 
 def _of_times(edges: TemporalEdges) -> list[tuple[str, str]]:
@@ -119,14 +152,29 @@ def _of_labels(table: Table) -> list[tuple[str, str]]:
     if table.edges.label is None:
         return []
     name = table.names["label"]
-    edges = labelled_edges(table.edges, name, None, None)
+    edges = labelled_edges(table.edges, name, None, None, to_learn=False)
+    if edges.label is None:
+        return [("label", f"{name!r}: all missing")]
     values = plain_classes(np.asarray(edges.label)[edges.labelled])
-    classes, counts = np.unique(values, return_counts=True)
-    shares = ", ".join(
-        f"{label!s} {number / len(values):.1%}" for label, number in zip(classes[:6], counts[:6], strict=True)
-    )
-    more = ", ..." if len(classes) > 6 else ""
-    return [("label", f"{name!r}: {shares}{more}; {len(edges) - len(values):,} missing")]
+    return [("label", f"{name!r}: {_values(values)}; {len(edges) - len(values):,} missing")]
+
+
+def _values(labels: NDArray[Any]) -> str:
+    """The shares of the classes; of numbers that are no classes their range, of too many words how many."""
+    import numpy as np
+
+    from tdlg.cli.labels import MOST_CLASSES
+
+    classes, counts = np.unique(labels, return_counts=True)
+    if labels.dtype.kind in "iuf" and (labels.dtype.kind == "f" or len(classes) > MOST_CLASSES):
+        return (
+            f"numbers from {classes[0]:g} to {classes[-1]:g}, {len(classes):,} different; "
+            f"to classify, say which count, such as --positive '> {np.median(labels):g}'"
+        )
+    if len(classes) > MOST_CLASSES:
+        return f"{len(classes):,} different words, too many for classes; to classify, say which counts with --positive"
+    shares = [f"{label!s} {number / len(labels):.1%}" for label, number in zip(classes[:6], counts[:6], strict=True)]
+    return ", ".join([*shares, "..."] if len(classes) > 6 else shares)
 
 
 def _of_cost(edges: TemporalEdges) -> list[tuple[str, str]]:

@@ -1,0 +1,91 @@
+"""The bytes of a file of text: unpacked within limits, and refused where they are of another kind of file."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from pathlib import Path
+
+from tdlg.exceptions import ReadError
+
+__all__ = ["text_bytes"]
+
+GZIP = b"\x1f\x8b"
+CHUNK = 1 << 20  # bytes that are unpacked in one go
+MOST_TIMES = 100  # the size of the packed file; tables usually unpack to 3 to 20 times of it
+MOST_BYTES = 200_000_000  # that any file may unpack to
+LIMIT = "TDLG_MAX_UNPACKED"  # environment variable in place of MOST_BYTES
+
+WORKBOOK = "this is an Excel workbook. Export its sheet as csv (in Excel: Save As, CSV UTF-8), or save it as parquet."
+OLD_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+OTHER_KINDS = {
+    b"PAR1": "this is a parquet file. Rename it to .parquet.",
+    b"PK\x03\x04": "this is a zip archive. Unpack it and pass the file that it holds.",
+    b"BZh": "this is packed by bzip2. Unpack it with bunzip2, or pack it with gzip.",
+    b"\xfd7zXZ": "this is packed by xz. Unpack it with unxz, or pack it with gzip.",
+    b"\x28\xb5\x2f\xfd": "this is packed by zstd. Unpack it with unzstd, or pack it with gzip.",
+    b"ARROW1": "this is an Arrow (Feather) file. Read it with pandas or polars and pass the frame to from_frame.",
+    b"SQLite format 3": "this is an SQLite database. Export the table as csv.",
+    b"%PDF-": "this is a PDF document. Save the table as csv.",
+}
+BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which is text
+START = 1000  # bytes that tell text from other data
+CONTROL = bytes(set(range(32)) - set(b"\t\n\r\x0b\x0c\x1a\x1b\x1f"))
+
+
+def text_bytes(path: Path) -> bytes:
+    """Give the bytes of a file of text, unpacked if it is gzipped, whatever its name, and without byte order mark."""
+    with path.open("rb") as file:
+        is_packed = file.read(len(GZIP)) == GZIP
+    data = _unpacked(path) if is_packed else path.read_bytes()
+    _check_is_text(data, path)
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def _unpacked(path: Path) -> bytes:
+    """What a gzipped file holds. It is unpacked in pieces, so that one that is too large never is in memory."""
+    limit = max(_limit(), MOST_TIMES * path.stat().st_size)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        with gzip.open(path) as packed:
+            while piece := packed.read(CHUNK):
+                pieces.append(piece)
+                size += len(piece)
+                if size > limit:
+                    raise _too_large(path, limit)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ReadError(f"{path}: the .gz file is truncated or damaged ({error}). Download it again.") from None
+    return b"".join(pieces)
+
+
+def _limit() -> int:
+    given = os.environ.get(LIMIT)
+    if given is None:
+        return MOST_BYTES
+    if not given.isdecimal():
+        raise ReadError(f"The environment variable {LIMIT} must be a number of bytes. Got {given!r} instead.")
+    return int(given)
+
+
+def _too_large(path: Path, limit: int) -> ReadError:
+    return ReadError(
+        f"{path}: the .gz file has {path.stat().st_size:,} bytes and unpacks to more than {limit:,}, more than "
+        f"{MOST_TIMES} times as many: it may be made to fill the memory. If you trust it, unpack it yourself (gunzip), "
+        f"or set the environment variable {LIMIT} to the number of bytes that it may have."
+    )
+
+
+def _check_is_text(data: bytes, path: Path) -> None:
+    if data.startswith(OLD_WORKBOOK) or (data.startswith(b"PK\x03\x04") and b"xl/" in data):
+        raise ReadError(f"{path}: {WORKBOOK}")
+    for start, advice in OTHER_KINDS.items():
+        if data.startswith(start):
+            raise ReadError(f"{path}: {advice}")
+    start = data[:START]
+    if not start.startswith(BYTE_ORDER_MARKS) and len(start.translate(None, CONTROL)) < len(start):
+        raise ReadError(
+            f"{path}: this is not text but binary data; it begins with {start[:16]!r}. "
+            f"Pass csv or JSON lines in UTF-8, also gzipped, or parquet."
+        )

@@ -1,0 +1,173 @@
+"""Readers given damaged files: whatever the bytes, edges or one of our own errors come out."""
+
+import gzip
+import io
+import json
+import time
+import warnings
+from contextlib import suppress
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from tdlg.cli import app
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import TdlgError
+from tdlg.io import read_edges
+
+SEED = 20240229
+QUICK = 200  # inputs
+LONG_SECONDS = 60
+INFO_EVERY = 10  # how many inputs of read_edges go with one of the command
+NAMES = ["src", "dst", "time", "label", "amount", "note"]
+ROWS = [
+    ["ann", "shop", "2024-02-29T10:00:00Z", 1, 3.5, "first\nsecond"],
+    ["bob", "007", "2024-03-01T11:30:00+02:00", None, -0.0, 'a "quoted", b'],
+    ["Zoë", "shop", "2024-03-02T23:59:59.999Z", 0, None, "# no comment"],
+    ["12", "ann", "2024-03-03T00:00:00Z", 1, 1e300, ""],
+] * 3
+PIECES = [
+    b"",
+    b"\0",
+    b"\n",
+    b"\r",
+    b'"',
+    b",",
+    b"\t",
+    b";",
+    b"::",
+    b"#",
+    b"%",
+    b"{",
+    b"[",
+    b"]",
+    b"null",
+    b"NaN",
+    b"1e999",
+]
+PIECES += [
+    b"-",
+    b"9" * 30,
+    b"9" * 5000,
+    b"\xff\xfe",
+    b"\xef\xbb\xbf",
+    b"\\ud800",
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"true",
+    b"31/12/9999",
+]
+
+
+def originals() -> dict[str, bytes]:
+    """The same table in all kinds of files."""
+    frame = pl.DataFrame(ROWS, NAMES, orient="row")
+    parquet = io.BytesIO()
+    frame.write_parquet(parquet)
+    lines = "".join(json.dumps(dict(zip(NAMES, row, strict=True))) + "\n" for row in ROWS).encode()
+    text = frame.write_csv().encode()
+    return {
+        "edges.csv": text,
+        "edges.tsv": b"% made by a test\n" + frame.write_csv(separator="\t").encode(),
+        "numbers.csv": "".join(f"{k % 7} {k % 5} {k}\n" for k in range(40)).encode(),
+        "edges.jsonl": lines,
+        "edges.parquet": parquet.getvalue(),
+        "edges.csv.gz": gzip.compress(text, mtime=0),
+        "edges.jsonl.gz": gzip.compress(lines, mtime=0),
+    }
+
+
+def damaged(rng: np.random.Generator, content: bytes, others: list[bytes]) -> bytes:
+    """The bytes with one to four changes: bits turned, pieces put in, cut out, repeated, or taken from another file."""
+    data = bytearray(content)
+    for _ in range(rng.integers(1, 5)):
+        start, length = int(rng.integers(0, len(data) + 1)), int(rng.integers(0, 1 + min(len(data), 60)))
+        kind = rng.integers(0, 6)
+        if kind == 0 and data:
+            data[start % len(data)] ^= 1 << int(rng.integers(0, 8))
+        elif kind == 1:
+            data[start:start] = PIECES[rng.integers(0, len(PIECES))]
+        elif kind == 2:
+            del data[start : start + length]
+        elif kind == 3:
+            data[start:start] = data[start : start + length]
+        elif kind == 4:
+            data[start : start + length] = rng.bytes(length)
+        else:
+            other = others[rng.integers(0, len(others))]
+            data[start:] = other[min(start, len(other)) :]
+    return bytes(data)
+
+
+def inputs(seed: int):
+    """Damaged files, without end: a name and the bytes. Those of gzip are also damaged inside."""
+    rng, files = np.random.default_rng(seed), originals()
+    names, contents = list(files), list(files.values())
+    while True:
+        name = names[rng.integers(0, len(names))]
+        content = files[name]
+        if name.endswith(".gz") and rng.random() < 0.5:
+            yield name, gzip.compress(damaged(rng, gzip.decompress(content), contents), mtime=0)
+        else:
+            yield name, damaged(rng, content, contents)
+
+
+def check_read(path) -> None:
+    """Read the file, with and without a label and features; only our own errors may come out."""
+    for options in ({}, {"label": "label", "features": ["amount", "note"]}):
+        with suppress(TdlgError):
+            assert isinstance(read_edges(path, **options), TemporalEdges)
+
+
+def check_info(path) -> None:
+    result = CliRunner().invoke(app, ["info", str(path)])
+    assert result.exit_code in (0, 1), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+
+
+def run(folder, seed, is_over) -> int:
+    """Check one input after the other until it is over; the one that fails stays in the folder, and is named."""
+    for number, (name, content) in enumerate(inputs(seed)):
+        if is_over(number):
+            return number
+        path = folder / name
+        path.write_bytes(content)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                check_read(path)
+                if number % INFO_EVERY == 0:
+                    check_info(path)
+        except BaseException as error:
+            error.add_note(f"input {number} of seed {seed}: {name}, {content[:2000]!r}")
+            raise
+        path.unlink()
+    return 0
+
+
+def test_a_few_damaged_files(tmp_path):
+    assert run(tmp_path, SEED, lambda number: number == QUICK) == QUICK
+
+
+@pytest.mark.needs("time")
+def test_damaged_files_for_a_minute(tmp_path):
+    end = time.monotonic() + LONG_SECONDS
+    assert run(tmp_path, SEED + 1, lambda _: time.monotonic() > end) > 0
+
+
+def test_the_same_seed_gives_the_same_files():
+    first, second = inputs(SEED), inputs(SEED)
+    assert [next(first) for _ in range(20)] == [next(second) for _ in range(20)]
+
+
+def test_an_error_that_is_not_ours_is_found(tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise KeyError("not ours")
+
+    monkeypatch.setattr("tdlg.io.tables.file_source", fails)
+    with pytest.raises(KeyError) as caught:
+        run(tmp_path, SEED, lambda number: number == QUICK)
+    assert "input 0 of seed" in caught.value.__notes__[0]
