@@ -15,7 +15,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph import LineGraph, Normalization, NormalizedLineGraph
 
-__all__ = ["EdgesEstimator", "check_choice", "check_count", "check_number", "known_labels"]
+__all__ = ["EdgesEstimator", "check_choice", "check_count", "check_number", "known_labels", "new_nodes"]
 
 ENDS, ENDS_AND_TIME = 2, 3  # the columns that a table of edges must have, and should have
 
@@ -139,3 +139,11 @@ def check_choice(owner: str, name: str, value: Any, choices: tuple[str | None, .
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be one of {list(choices)}. Got {value!r} instead."
         )
+
+
+def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
+    """How many of the distinct nodes of `edges` the fitted model does not know, and how many there are."""
+    src, dst = model.edges_.codes_of(edges)
+    codes = np.full(edges.n_nodes, -2, np.int64)
+    codes[edges.src_code], codes[edges.dst_code] = src, dst
+    return int((codes == -1).sum()), int((codes > -2).sum())
