@@ -128,7 +128,8 @@ def _two_classes(known: NDArray[Any], holds: NDArray[np.bool_], positive: str) -
     if sign not in EQUAL:
         return 0, 1
     sides = [plain_classes(np.unique(known[mask])).tolist() for mask in (~holds, holds)]
-    if not isinstance(known[0], str) and any(len(values) != 1 for values in sides):
+    are_plain = all(len(values) == 1 and not isinstance(values[0], float) for values in sides)
+    if not are_plain and not isinstance(known[0], str):
         return 0, 1
     without, with_it = (values[0] if len(values) == 1 else f"not {text}" for values in sides)
     return without, with_it
