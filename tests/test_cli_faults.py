@@ -272,6 +272,28 @@ def test_errors_do_not_speak_python(tmp_path, command, rows, kind):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["links", "{one}"], "The table has one row, which shuffling cannot change."),
+        (["outliers", "{one}"], "The table has one row, which shuffling cannot change."),
+        (["outliers", "{gaps}", "--contamination", 0], "--contamination must be above 0 and at most 0.5."),
+        (["links", "{gaps}", "--candidates", "{empty}"], "Give at least one, or leave out --candidates."),
+        (
+            ["links", "{gaps}", "--method", "rows", "--at", 1e12],
+            "nearer to it (--at ...), or use --method propagation.",
+        ),
+        (["outliers", "{same}", "--method", "rows"], "The decay of --method rows has a bandwidth of 0, because all 2"),
+    ],
+)
+def test_library_errors_name_what_the_shell_has(gaps, tmp_path, arguments, said):
+    files = {"one": "a,b,1\n", "empty": "", "same": "a,b,1\nb,c,1\n"}
+    for name, rows in files.items():
+        (tmp_path / name).with_suffix(".csv").write_text("src,dst,time\n" + rows)
+    paths = {name: tmp_path / f"{name}.csv" for name in files}
+    assert said in refused(*(str(one).format(gaps=gaps, **paths) for one in arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
         (["score", "m", "x.csv", "--positive", "> 0"], "there is no --label. Give the column with --label."),
         (["classify", "x.csv", "--label", "y", "--method", "rows", "--setting", "stream"], "Leave out --setting or"),
     ],
@@ -290,25 +312,18 @@ def shell(command, tmp_path):
 
 
 def test_closed_stdout(gaps, tmp_path):
-    done = shell(f"embed '{gaps}' --dim 1 -o out.csv >&-", tmp_path)
+    done = shell("datasets list -o out.csv >&-", tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
-    assert len(pl.read_csv(tmp_path / "out.csv")) == 120
-    for command in ("embed --dim 1", "info"):
-        done = shell(f"{command} '{gaps}' >&-", tmp_path)
-        assert done.returncode == 1
-        assert done.stderr.splitlines()[-1] == "error: stdout: it is closed. Give a file with -o."
+    assert "bitcoinalpha" in pl.read_csv(tmp_path / "out.csv")["name"]
+    for command in ("datasets list", f"info '{gaps}'", "--help"):
+        done = shell(f"{command} >&-", tmp_path)
+        assert (done.returncode, done.stderr) == (1, "error: stdout: it is closed. Give a file with -o.\n")
 
 
-def test_help_into_a_closed_stdout(tmp_path):
-    done = shell("--help >&-", tmp_path)
-    assert (done.returncode, done.stderr) == (1, "error: stdout: it is closed. Give a file with -o.\n")
-
-
-def test_closed_stderr(gaps, tmp_path):
-    done = shell(f"embed '{gaps}' --dim 1 -o out.csv 2>&-", tmp_path)
+def test_closed_stderr(tmp_path):
+    done = shell("datasets list -o out.csv 2>&-", tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
-    assert len(pl.read_csv(tmp_path / "out.csv")) == 120
-    assert len(rows_of(shell(f"embed '{gaps}' --dim 1 2>&-", tmp_path).stdout)) == 120
+    assert pl.read_csv(tmp_path / "out.csv").equals(pl.read_csv(shell("datasets list 2>&-", tmp_path).stdout.encode()))
     assert shell("info nosuch.csv 2>&-", tmp_path).returncode == 1
 
 
@@ -318,9 +333,9 @@ def test_closed_stdin(gaps, tmp_path):
     assert "'src'" in shell(f"info '{gaps}' <&-", tmp_path).stdout
 
 
-def test_all_streams_closed(gaps, tmp_path):
-    assert shell(f"embed '{gaps}' --dim 1 -o out.csv <&- >&- 2>&-", tmp_path).returncode == 0
-    assert pl.read_csv(tmp_path / "out.csv").columns == ["src", "dst", "time", "verdict", "e0"]
+def test_all_streams_closed(tmp_path):
+    assert shell("datasets list -o out.csv <&- >&- 2>&-", tmp_path).returncode == 0
+    assert "bitcoinalpha" in pl.read_csv(tmp_path / "out.csv")["name"]
 
 
 # ---- Ctrl-C
