@@ -157,6 +157,7 @@ def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
     >>> new_nodes(model, TemporalEdges(["a", "b"], ["x", "y"], [2, 3]))
     (2, 4)
     """
+    edges = edges.with_ids_of(model.edges_)
     if edges.same_table(model.edges_):
         known = np.zeros(edges.n_nodes, bool)
         for codes in (model.edges_.src_code, model.edges_.dst_code):

@@ -7,7 +7,7 @@ import os
 import sys
 
 try:
-    from tdlg.cli.app import app
+    from tdlg.cli.app import app, run_app
     from tdlg.cli.commands import models, network, study, tables
 except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
@@ -22,4 +22,4 @@ for module in (tables, models, network, study):
 def main() -> None:
     """Run the command line."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # boosting's threads must not spin where cores are busy
-    app(prog_name="tdlg")
+    run_app()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tdlg.edges import TemporalEdges
 
-__all__ = ["answers", "meaning", "spread", "told_class"]
+__all__ = ["answers", "meaning", "spread", "told_class", "two_classes"]
 
 
 def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
         return {"predicted": _short(model.predict(edges))}
     probability = model.predict_proba(edges)
     best = probability.argmax(axis=1)
-    place = told_place(model.classes_, getattr(model, "labels_", model.classes_))
+    place = _place(model)
     told = probability[np.arange(len(best)), best if place is None else place]
     if not hasattr(model, "predict"):
         return {"score": _short(told)}
@@ -52,8 +52,28 @@ def told_class(model: Any) -> Any:
     model
         A fitted model; one of numbers, not of classes, has none.
     """
-    place = told_place(model.classes_, model.labels_) if hasattr(model, "classes_") else None
+    place = _place(model) if hasattr(model, "classes_") else None
     return None if place is None else plain_classes(model.classes_).tolist()[place]
+
+
+def _place(model: Any) -> int | None:
+    """The position of the class that is told, of two; classify keeps what --positive says with the model."""
+    return told_place(model.classes_, getattr(model, "labels_", model.classes_), getattr(model, "positive_", None))
+
+
+def two_classes(model: Any) -> tuple[Any, Any] | None:
+    """Both classes of a classifier that has two, the one that is told last; None for other models.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    """
+    told = told_class(model)
+    if told is None:
+        return None
+    (other,) = (value for value in plain_classes(model.classes_).tolist() if value != told)
+    return other, told
 
 
 def _short(values: Any) -> pl.Series:

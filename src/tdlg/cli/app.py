@@ -14,9 +14,10 @@ from typer.core import TyperGroup
 
 from tdlg import __version__
 from tdlg.cli.options import example
+from tdlg.cli.process import heed_interrupts, open_streams, was_interrupted
 from tdlg.cli.terminal import in_shell_words, note, one_line, red
 
-__all__ = ["app"]
+__all__ = ["app", "run_app"]
 
 INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells count a process that SIGINT or SIGPIPE ended
 
@@ -38,16 +39,22 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        note("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
+        raise _interrupted() from None
     except BrokenPipeError:
         _forget_stdout()
         raise typer.Exit(BROKEN_PIPE) from None
     except Exception as error:
+        if was_interrupted():  # inside compiled code, Ctrl-C surfaces as another error
+            raise _interrupted() from None
         if not _is_plain(error) or os.environ.get("TDLG_TRACEBACK"):
             raise
         red(f"error: {_message(error)}")
         raise typer.Exit(1) from None
+
+
+def _interrupted() -> typer.Exit:
+    note("interrupted")
+    return typer.Exit(INTERRUPTED)
 
 
 def _is_plain(error: Exception) -> bool:
@@ -112,3 +119,14 @@ def _options(
 
     A table of interactions with a source, a destination and a time, as csv, JSON lines or parquet, is all that is needed.
     """
+
+
+def run_app() -> None:
+    """Run the command line as a process of its own."""
+    heed_interrupts()
+    open_streams()
+    try:
+        app(prog_name="tdlg")
+    except OSError as error:  # of help or usage, which are printed before a command runs
+        red(f"error: {_message(error)}")
+        raise SystemExit(1) from None

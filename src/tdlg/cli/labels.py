@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from tdlg.edges import TemporalEdges
 
-__all__ = ["as_two_numbers", "labelled_edges", "plain_classes", "told_place"]
+__all__ = ["MOST_CLASSES", "as_two_numbers", "labelled_edges", "labels_to_learn", "plain_classes", "told_place"]
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -30,8 +31,36 @@ MOST_CLASSES = 100
 TRUTH = {"true": True, "false": False}
 
 
+def labels_to_learn(
+    edges: TemporalEdges, column: str, positive: str | None, missing: str | None
+) -> tuple[TemporalEdges, Any]:
+    """The edges with labels that a model can learn, and the class that the condition looks for; None without one.
+
+    Parameters
+    ----------
+    edges, column, positive, missing
+        As for `labelled_edges`.
+    """
+    import numpy as np
+
+    labelled, looked_for = _labelled(edges, column, positive, missing, True, None)
+    known = plain_classes(np.asarray(labelled.label)[labelled.labelled])
+    if len(set(known.tolist())) == 1:
+        raise ParameterError(
+            f"The known labels in the column {column!r} are of only 1 class, {_few(known)}: there is nothing to tell apart. "
+            "Give labels of at least two classes."
+        )
+    return labelled, looked_for
+
+
 def labelled_edges(
-    edges: TemporalEdges, column: str, positive: str | None, missing: str | None, *, to_learn: bool = True
+    edges: TemporalEdges,
+    column: str,
+    positive: str | None,
+    missing: str | None,
+    *,
+    to_learn: bool = True,
+    classes: tuple[Any, Any] | None = None,
 ) -> TemporalEdges:
     """The edges with the labels that are meant.
 
@@ -42,55 +71,102 @@ def labelled_edges(
     column
         Its name, for messages.
     positive
-        A condition such as "> 0" or "fraud": 1 where it holds, 0 elsewhere; the values themselves when not given.
+        A condition such as "> 0" or "fraud", which makes two classes of the values. Words stay words, and two numbers
+        stay what they are; of more numbers, 1 is where the condition holds and 0 elsewhere. By default the values are
+        the classes.
     missing
         Further words that stand for a label that is not known, with commas between them.
     to_learn
         Whether a model is to learn from them, for which they must be known and differ.
+    classes
+        The two classes, where a model has them already: where the condition does not hold, and where it does.
     """
+    return _labelled(edges, column, positive, missing, to_learn, classes)[0]
+
+
+def _labelled(
+    edges: TemporalEdges,
+    column: str,
+    positive: str | None,
+    missing: str | None,
+    to_learn: bool,
+    classes: tuple[Any, Any] | None,
+) -> tuple[TemporalEdges, Any]:
     import numpy as np
 
     labels = _with_missing(edges, missing)
     known = edges.with_label(labels).labelled
     if not known.any():
         if not to_learn:
-            return edges.with_label(None)
+            return edges.with_label(None), None
         raise ParameterError(f"All labels in the column {column!r} are missing: there is nothing to learn from.")
     if positive is None:
         if to_learn:
             _check_classes(labels[known], column)
-        return edges.with_label(labels)
+        return edges.with_label(labels), None
     holds = np.asarray(_holds(labels[known], positive, column, to_learn), bool)
     if to_learn and (holds.all() or not holds.any()):
         which = "every" if holds.all() else "no"
         raise ParameterError(
             f"The condition {positive!r} holds for {which} known label of {column!r}: {_few(labels[known])}."
         )
-    turned = np.full(len(edges), np.nan)
-    turned[known] = holds
-    return edges.with_label(turned)
+    if classes is None:
+        classes = _two_classes(labels[known], holds, positive)
+    elif isinstance(classes[1], str):
+        _check_same_condition(classes, positive)
+    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in classes)
+    turned = np.full(len(edges), np.nan if are_numbers else None, float if are_numbers else object)
+    turned[known] = np.array(classes, turned.dtype)[holds.astype(int)]
+    return edges.with_label(turned), classes[1]
 
 
-def as_two_numbers(edges: TemporalEdges) -> tuple[TemporalEdges, Any]:
+def _two_classes(known: NDArray[Any], holds: NDArray[np.bool_], positive: str) -> tuple[Any, Any]:
+    """What labels are called where a condition does not hold, and where it does, in the user's own words."""
+    import numpy as np
+
+    sign, text = _parsed(positive)
+    if sign not in EQUAL:
+        return 0, 1
+    sides = [plain_classes(np.unique(known[mask])).tolist() for mask in (~holds, holds)]
+    are_plain = all(len(values) == 1 and not isinstance(values[0], float) for values in sides)
+    if not are_plain and not isinstance(known[0], str):
+        return 0, 1
+    without, with_it = (values[0] if len(values) == 1 else f"not {text}" for values in sides)
+    return without, with_it
+
+
+def _check_same_condition(classes: tuple[Any, Any], positive: str) -> None:
+    """Refuse a condition on words that is not the one that made these classes."""
+    sign, text = _parsed(positive)
+    if sign not in EQUAL or [OPERATORS[sign](word, text) for word in classes] != [False, True]:
+        raise ParameterError(
+            f"The model looks for {classes[1]!r}, and {positive!r} of --positive is another condition. "
+            "Pass the --positive that the model was made with, or leave it out."
+        )
+
+
+def as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[TemporalEdges, Any]:
     """Two classes as numbers, 1 for the one that is told, and what 1 stands for; other labels as they are, and None.
 
     Parameters
     ----------
     edges
         With labels.
+    looked_for
+        The class that is told, where a condition says so.
     """
     import numpy as np
 
     labels = np.asarray(edges.label)
     classes = np.unique(labels[edges.labelled])
-    place = told_place(classes, labels)
+    place = told_place(classes, labels, looked_for)
     if place is None:
         return edges, None
     told = np.where(edges.labelled, labels == classes[place], np.nan)
     return edges.with_label(told), plain_classes(classes).tolist()[place]
 
 
-def told_place(classes: NDArray[Any], labels: NDArray[Any]) -> int | None:
+def told_place(classes: NDArray[Any], labels: NDArray[Any], looked_for: Any = None) -> int | None:
     """Which of two classes is looked for, and told of: the larger number, the rarer word; None where there are not two.
 
     Parameters
@@ -99,11 +175,15 @@ def told_place(classes: NDArray[Any], labels: NDArray[Any]) -> int | None:
         In order.
     labels
         All that are known, to count words.
+    looked_for
+        The class that a condition says, which counts more than that.
     """
     import numpy as np
 
     if len(classes) != 2:
         return None
+    if looked_for is not None and looked_for in classes.tolist():
+        return classes.tolist().index(looked_for)
     if not isinstance(classes[0], str):
         return 1
     counts = [np.count_nonzero(labels == one) for one in classes]

@@ -12,21 +12,20 @@ if TYPE_CHECKING:
     from tdlg.baselines.method import Method
     from tdlg.edges import TemporalEdges
 
-__all__ = ["print_quality"]
+__all__ = ["drawn", "print_quality"]
 
 HOW = {"random": "at random", "time": "the last in time"}
-WAY_OUT = "Give more labels, or leave out --evaluate."
 TOP_SHARE, TOP_MOST = 10, 100  # precision is told of a tenth of the edges held out, and at most a hundred
 
 
-def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int) -> None:
+def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, looked_for: Any) -> None:
     """Hold out labels, and tell how well this method and label rates find them."""
     from tdlg.baselines.references import LabelRates
     from tdlg.methods import TDLG, Propagation
 
-    edges, positive = as_two_numbers(edges)
+    edges, positive = as_two_numbers(edges, looked_for)
     mine = TDLG(class_weight=None) if method == "rows" else Propagation(setting, random_state=seed)
-    trial = _drawn(edges, setting, kind, seed)
+    trial = drawn(_task(edges, setting, kind), kind, seed, "Give more labels, or leave out --evaluate.")
     (test,) = trial.tests.values()
     with working("holding out labels"):
         lines = [
@@ -36,38 +35,52 @@ def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, se
     told, rate, k = _told(trial, test)
     note(f"held out {count(len(test), 'label')}, {HOW[kind]}; learnt from {len(trial.train):,}")
     told = told if positive is None else positive
-    precise = "average precision" if positive is None else f"average precision for {positive!r}"
-    head = ("", "AUC", precise, f"precision in the top {k} for {told!r}")
-    chance = ("chance", "0.500", f"{_chance(trial, test):.3f}", f"{rate:.3f}")
+    rates = _rates(trial, test)
+    of_all = "" if positive is not None else f" (mean of {count(len(rates), 'class', 'classes')})"
+    precise = "average precision" + (of_all or f" for {positive!r}")
+    head = ("", f"AUC{of_all}", precise, f"precision in the top {k} for {told!r}")
+    chance = ("chance", "0.500", f"{sum(rates) / len(rates) if rates else float('nan'):.3f}", f"{rate:.3f}")
     note(aligned([head, *((name, *(f"{value:.3f}" for value in values)) for name, *values in lines), chance]))
 
 
-def _drawn(edges: TemporalEdges, setting: Any, kind: str, seed: int) -> Any:
-    """Labels to learn from and others to find, both of more than one class."""
-    import numpy as np
-
+def _task(edges: TemporalEdges, setting: Any, kind: str) -> Any:
     from tdlg.tasks import ChronologicalClassification, EdgeClassification
 
-    task: Any = EdgeClassification(edges)
     if kind == "time":
-        task = ChronologicalClassification(edges, prequential=setting == "stream")
+        return ChronologicalClassification(edges, prequential=setting == "stream")
+    return EdgeClassification(edges)
+
+
+def drawn(task: Any, kind: str, seed: int, way_out: str) -> Any:
+    """Labels to learn from and others to find, both of more than one class.
+
+    Parameters
+    ----------
+    task
+        What to hold out.
+    kind
+        How: "random" or "time".
+    seed
+        Seed of the draw.
+    way_out
+        What to do where there are too few labels.
+    """
+    import numpy as np
+
+    known = count(int(task.edges.labelled.sum()), "known label")
     try:
         trial = task.draw(seed)
         (test,) = trial.tests.values()
     except EdgesError:
         why = "happened at one time" if kind == "time" else "are too few"
-        raise ParameterError(f"The {_known(edges)} {why}: none can be held out, {HOW[kind]}. {WAY_OUT}") from None
+        raise ParameterError(f"The {known} {why}: none can be held out, {HOW[kind]}. {way_out}") from None
     for part, what in ((trial.train, "to learn from"), (test, "to be found")):
         if len(np.unique(trial.y[part])) < 2:
             raise ParameterError(
-                f"The {_known(edges)} are too few to hold some out, {HOW[kind]}: of the {len(part):,} {what}, all are of "
-                f"one class. {WAY_OUT}"
+                f"The {known} are too few to hold some out, {HOW[kind]}: of the {len(part):,} {what}, all are of "
+                f"one class. {way_out}"
             )
     return trial
-
-
-def _known(edges: TemporalEdges) -> str:
-    return count(int(edges.labelled.sum()), "known label")
 
 
 def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float]:
@@ -99,10 +112,10 @@ def _told(trial: Any, test: Any) -> tuple[Any, float, int]:
     return told, float(np.mean(trial.y[test] == told)), max(1, min(TOP_MOST, len(test) // TOP_SHARE))
 
 
-def _chance(trial: Any, test: Any) -> float:
-    """Average precision of scores that say nothing."""
+def _rates(trial: Any, test: Any) -> list[float]:
+    """The shares of the classes that areas are told of among the edges held out: average precision by chance."""
     import numpy as np
 
     classes = np.unique(trial.y[trial.train])
     rates = [float(np.mean(trial.y[test] == label)) for label in classes[int(len(classes) == 2) :]]
-    return float(np.mean([rate for rate in rates if 0 < rate < 1] or [float("nan")]))
+    return [rate for rate in rates if 0 < rate < 1]

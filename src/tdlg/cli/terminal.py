@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tdlg.cli.process import check_interrupt
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -25,11 +27,13 @@ __all__ = [
     "progress",
     "red",
     "show",
+    "warn",
     "working",
 ]
 
 MOST_COLUMNS = 9  # that a terminal shows of a table
 CELL = 40  # characters of a value
+EXACT = 1e4  # numbers from here on, such as times, are shown with all their digits
 WIDE = "reason"  # the column that is shown whole
 ARGUMENTS = (  # of the library, that are options here
     "src|dst|time|label|features|bipartite|separator|time_format|time_unit|setting|at|candidates|random_state"
@@ -39,6 +43,11 @@ ONLY_IN_PYTHON = {  # what messages of the library say that the shell says other
     r"model\.save\(path\)": "--save",
     r"np\.\w+\(([^()]*)\)": r"\1",
     r" \(n_samples=\d+\)": "",
+    r"\b(LinkPredictor|EdgeOutlierDetector) was given one edge": "The table has one row",
+    r"The '(contamination)' parameter of \w+ must be 'auto', or above": r"--\1 must be above",
+    r"or none at all: candidates=None": "or leave out --candidates",
+    r"or fit with a wider bandwidth than .*\.": "or use --method propagation.",
+    r"\b\w+\(relative=[^)]*\) gives": "The decay of --method rows has",
     r"Give an absolute one, \w+\(bandwidth=\.\.\.\), or use NoDecay\(\)": "Use --method propagation",
     r"\bEdgeClassification\b": "--evaluate random",
     r"Give the same features: TemporalEdges\(.*\]\)": "Leave out --features",
@@ -52,6 +61,11 @@ AS_IT_IS = r"""data row \d+ \((?:'[^']*'|"[^"]*"|[^)'"])*\)|(?<!\w)'[^']*'(?!\w)
 def note(text: str) -> None:
     """Say something to people."""
     typer.secho(one_line(text, keep="\n"), err=True, color=_colour())
+
+
+def warn(text: str) -> None:
+    """Say something that nobody should miss."""
+    typer.secho(f"warning: {one_line(text)}", err=True, fg="yellow", bold=True, color=_colour())
 
 
 def red(text: str) -> None:
@@ -93,9 +107,9 @@ def _as_option(found: re.Match[str]) -> str:
     return f"{name} " if found[2] else name
 
 
-def count(number: int, noun: str) -> str:
+def count(number: int, noun: str, plural: str = "") -> str:
     """Such as "1 edge", "2,000 edges"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -139,7 +153,7 @@ def show(frame: pl.DataFrame, rows: int) -> None:
 def _cell(value: Any, name: str) -> str:
     if value is None:
         return ""
-    text = f"{value:.4g}" if isinstance(value, float) else one_line(str(value))
+    text = f"{value:.4g}" if isinstance(value, float) and abs(value) < EXACT else one_line(str(value))
     return text if len(text) <= CELL or name == WIDE else text[: CELL - 3] + "..."
 
 
@@ -151,6 +165,7 @@ def working(text: str) -> Iterator[None]:
     """Show that something is done that does not tell how far it is; nothing where stderr is no terminal."""
     if not is_terminal(sys.stderr):
         yield
+        check_interrupt()
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -159,6 +174,7 @@ def working(text: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
         bar.add_task(f"{text} (the first run compiles: some 20 s more)" if _is_first_run() else text, total=None)
         yield
+        check_interrupt()
 
 
 def _is_first_run() -> bool:

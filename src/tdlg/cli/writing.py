@@ -98,12 +98,19 @@ def _is_packed(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def rounded(frame: pl.DataFrame) -> pl.DataFrame:
-    """A table of our own making, with no more digits than are known."""
-    import polars as pl
-    import polars.selectors as cs
+def rounded(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """The table with no more digits than are known in these columns, which a model computed; times stay exact.
 
-    return frame.with_columns(cs.by_dtype(pl.Float64).round_sig_figs(DIGITS))
+    Parameters
+    ----------
+    frame
+        The table.
+    names
+        Columns of numbers; those that the table does not have are passed over.
+    """
+    import polars as pl
+
+    return frame.with_columns(pl.col(name).round_sig_figs(DIGITS) for name in names if name in frame.columns)
 
 
 def _without_objects(frame: pl.DataFrame) -> pl.DataFrame:

@@ -105,11 +105,13 @@ def as_series(values: NDArray[Any], keep: NDArray[np.bool_] | None = None) -> pl
     import polars as pl
 
     if values.dtype.kind == "M":
-        values = values.astype("datetime64[us]")  # of nanoseconds, a list has numbers
+        unit = np.datetime_data(values.dtype)[0]
+        times = values if unit == "ns" else values.astype("datetime64[us]")
+        return pl.Series(times if keep is None else np.where(keep, times, np.datetime64("NaT")))
     listed = values.tolist()
     if keep is not None:
         listed = [value if kept else None for value, kept in zip(listed, keep, strict=True)]
-    types: dict[Any, Any] = {"b": pl.Boolean, "i": pl.Int64, "f": pl.Float64, "M": pl.Datetime("us")}
+    types: dict[Any, Any] = {"b": pl.Boolean, "i": pl.Int64, "f": pl.Float64}
     found = set(map(type, listed)) - {type(None)}
     plain = (
         pl.String if found <= {str} else pl.Boolean if found == {bool} else pl.Int64 if found == {int} else pl.Object

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.answers import answers, meaning, told_class
+from tdlg.cli.answers import answers, meaning, told_class, two_classes
 from tdlg.cli.labels import labelled_edges, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Missing, ModelPath, Output, Positive, Top, example, with_columns
 from tdlg.cli.reading import Table, read_table
-from tdlg.cli.terminal import count, note, working
+from tdlg.cli.terminal import count, note, warn, working
 from tdlg.cli.writing import check_output, give, rounded
 from tdlg.exceptions import ParameterError
 
@@ -25,7 +25,10 @@ __all__ = ["register"]
 
 SHOWN_OF_NODES = ("node", "role", "n", "mean", "score", "row", "reason")
 SHOWN_OF_REASONS = ("what", "effect", "reason")
+COMPUTED_OF_NODES = ("expected", "mean", "highest", "score")
+COMPUTED_OF_REASONS = ("score", "effect", "proximity", "contribution")
 MADE_BY = {"EdgeOutlierDetector": "outliers", "LinkPredictor": "links", "EdgeEmbedding": "embed"}
+MOSTLY_NEW = 0.9  # of the nodes: something is likely wrong with the ids
 AMONG_FITTED = ("edge", "position", "neighbours")  # positions in a table that only the model has
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify wrote with --save.")]
@@ -69,13 +72,16 @@ def score(
     again where --label is.
     """
     if label is None and (positive or missing):
-        raise typer.BadParameter("is of a --label.", param_hint="--positive" if positive else "--missing")
+        raise typer.BadParameter(
+            "it says how a label is read, and there is no --label. Give the column with --label.",
+            param_hint="--positive" if positive else "--missing",
+        )
     check_output(output)
     fitted = _load(model)
     table = _read(fitted, edges, columns, label)
     known = table.edges
     if label is not None:
-        known = labelled_edges(known, label, positive, missing, to_learn=False)
+        known = labelled_edges(known, label, positive, missing, to_learn=False, classes=two_classes(fitted))
         _check_known(fitted, known, label)
     with working(f"scoring {count(len(known), 'row')}"):
         added = answers(fitted, known)
@@ -105,7 +111,7 @@ def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Out
     with working("scoring nodes"):
         found = node_scores(fitted, table.edges, told).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
     shown = [name for name in SHOWN_OF_NODES if name in found.columns]
-    give(rounded(found.head(top)), output, rows=top, shown=shown)
+    give(rounded(found.head(top), *COMPUTED_OF_NODES), output, rows=top, shown=shown)
 
 
 @with_columns
@@ -131,7 +137,7 @@ def explain(
         reasons = fitted.explain(table.edges, top=top, rows=row - 1, **more)
     note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in told.items()))
     shown = SHOWN_OF_REASONS if "reason" in reasons.columns else None
-    give(rounded(_tidy(reasons)), output, rows=len(reasons), shown=shown)
+    give(rounded(_tidy(reasons), *COMPUTED_OF_REASONS), output, rows=len(reasons), shown=shown)
 
 
 def _load(path: Path) -> Any:
@@ -160,7 +166,20 @@ def _read(model: Any, path: Path, columns: Columns, label: str | None = None) ->
         raise ParameterError(
             f"{path}: the times are {here}, and those that the model learnt from are {there}. {way_out}."
         )
+    _tell_new_nodes(model, table.edges)
     return table
+
+
+def _tell_new_nodes(model: Any, edges: TemporalEdges) -> None:
+    """Say how many nodes the model does not know; loudly where it knows hardly any, as where ids are of another kind."""
+    from tdlg.estimator import new_nodes
+
+    n_new, n_nodes = new_nodes(model, edges)
+    told = f"{n_new:,} of {count(n_nodes, 'node')} {'is' if n_new == 1 else 'are'} new to the model"
+    if n_new > MOSTLY_NEW * n_nodes:
+        warn(f"{told}: it can say little about them. Are the ids written as in the table that it was fitted on?")
+    elif n_new:
+        note(told)
 
 
 def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tdlg.cli.cost import classify_cost, in_time
+from tdlg.cli.labels import MOST_CLASSES
 from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
 from tdlg.cli.reading import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
@@ -38,8 +40,6 @@ THINGS = {
     "device",
 }
 ENTRY_BYTES = 12  # of a sparse matrix: a float and an index
-CLASSIFY_SECONDS, CLASSIFY_BYTES = 6e-5, 1500  # an edge, measured on 24,000 and 107,000 of them with two classes
-START_SECONDS, START_BYTES = 3.0, 3.8e8
 
 datasets = typer.Typer(
     invoke_without_command=True,
@@ -180,13 +180,19 @@ def _values(labels: NDArray[Any]) -> str:
 def _of_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
     degree = _degrees(edges).astype(float)
     entries = float((degree**2).sum())
-    seconds, memory = START_SECONDS + CLASSIFY_SECONDS * len(edges), START_BYTES + CLASSIFY_BYTES * len(edges)
+    n_classes = 2 if edges.label is None else len(set(edges.label[edges.labelled].tolist()))
+    n_classes = n_classes if n_classes <= MOST_CLASSES else 2  # more are refused, and --positive makes two of them
+    (seconds, memory), (evaluated, _) = (classify_cost(len(edges), n_classes, n_fits) for n_fits in (1, 2))
+    of = f" with {n_classes} classes" if n_classes > 2 else ""
     return [
         (
             "line graph",
             f"as a matrix up to {entries:,.0f} entries, {_bytes(ENTRY_BYTES * entries)}; it is never built here",
         ),
-        ("tdlg classify", f"roughly {_seconds(seconds)} and {_bytes(memory)} of memory"),
+        (
+            "tdlg classify",
+            f"roughly {in_time(seconds)}{of}, {in_time(evaluated)} with --evaluate; {_bytes(memory)} of memory",
+        ),
     ]
 
 
@@ -207,12 +213,6 @@ def _bytes(number: float) -> str:
         if number < 1000:
             return f"{number:.3g} {unit}"
     return f"{number / 1000:.3g} TB"
-
-
-def _seconds(number: float) -> str:
-    return (
-        f"{number:.0f} s" if number < 120 else f"{number / 60:.0f} min" if number < 7200 else f"{number / 3600:.0f} h"
-    )
 
 
 # ---- data sets

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tdlg.cli.labels import as_two_numbers, labelled_edges
+from tdlg.cli.labels import as_two_numbers, labels_to_learn
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, example, with_columns
+from tdlg.cli.quality import drawn
 from tdlg.cli.reading import read_table
 from tdlg.cli.terminal import count, note, progress
 from tdlg.cli.writing import check_output, give
@@ -73,10 +74,13 @@ def compare(
 
     check_output(output)
     chosen = _chosen(methods)
-    known = labelled_edges(read_table(edges, columns, label).edges, label, positive, missing)
-    known, looked_for = as_two_numbers(known)
+    known, looked_for = as_two_numbers(
+        *labels_to_learn(read_table(edges, columns, label).edges, label, positive, missing)
+    )
     task: Any = (ChronologicalClassification if evaluate == "time" else EdgeClassification)(known)
     n_trials = trials or TRIALS[evaluate]
+    for trial in range(n_trials):
+        drawn(task, evaluate, seed + trial, "Give more labels.")  # refuses, before any work is done, where it cannot be
     rows = []
     with progress() as tell:
         for number, name in enumerate(chosen):
@@ -89,8 +93,9 @@ def compare(
     if not rows:
         raise ParameterError("None of the methods could be run.")
     found = pl.concat(rows)
-    precise = "" if looked_for is None else f"; average precision for {looked_for!r}"
-    note(f"held out {count(found['n_test'][0], 'label')}, {task.name}; learnt from {found['n_train'][0]:,}{precise}")
+    precise = "AUC and average precision are means over the classes"
+    precise = precise if looked_for is None else f"average precision for {looked_for!r}"
+    note(f"held out {count(found['n_test'][0], 'label')}, {task.name}; learnt from {found['n_train'][0]:,}; {precise}")
     give(_summary(found), output, first="auc")
 
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tdlg.cli.answers import answers, meaning, spread, told_class
-from tdlg.cli.labels import labelled_edges
+from tdlg.cli.cost import classify_cost, in_time
+from tdlg.cli.labels import labels_to_learn, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
 from tdlg.cli.quality import print_quality
 from tdlg.cli.reading import Table, read_pairs, read_table
-from tdlg.cli.terminal import count, in_shell_words, note, working
+from tdlg.cli.terminal import count, in_shell_words, note, warn, working
 from tdlg.cli.writing import check_folder, check_model_file, check_output, give, rounded
 from tdlg.exceptions import ParameterError, TdlgError
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 MANY_CLASSES = 10
+LONG = 60  # seconds that are announced
+LEAST_TO_JUDGE = 30  # rows; with fewer, chance alone moves an AUC by 0.1 and more
 MANY_WORDS = 100  # of a feature: it may be meant as a number
 NUMBER_WITH_SIGNS = re.compile(r"[+-]?(\d{1,3}([,.' ]\d{3})+([,.]\d+)?|\d+,\d+)")
 WHY = {
@@ -91,29 +94,26 @@ def classify(
     what --positive says, or of the larger number, or of the rarer word; with more classes, that of the predicted one.
     """
     if method == "rows" and setting != "auto":
-        raise typer.BadParameter("is for --method propagation.", param_hint="--setting")
+        raise typer.BadParameter(
+            "only --method propagation has settings. Leave out --setting or --method rows.", param_hint="--setting"
+        )
     check_output(output)
     check_folder(report)
     check_model_file(save)
     table = read_table(edges, columns, label)
-    known = labelled_edges(table.edges, label, positive, missing)
+    known, looked_for = labels_to_learn(table.edges, label, positive, missing)
     asked = ~known.labelled
     _check_asked(bool(asked.any()), label, evaluate or report or save)
     note(f"{_described(table)}; {count(int((~asked).sum()), 'known label')}, {int(asked.sum()):,} missing")
-    _warn_of_classes(known)
-    goes_on = bool(asked.any() or report or save)
+    fits = bool(asked.any() or report or save)
+    _warn_of_time(known, fits + (evaluate is not None) + (report is not None))
     if evaluate is not None:
-        _evaluate(known, method, setting, evaluate, seed, goes_on)
-    if not goes_on:
-        return
-    model = _classifier(method, setting, seed)
-    with working(f"learning from {count(int((~asked).sum()), 'label')}"):
-        model.fit(known)
-    if method == "propagation":
-        note(f"setting: {model.setting_} ({_why(setting, model.setting_, bool(asked.any()))})")
-    _keep(model, save)
-    if report is not None:
-        _write_page(report, model, known, evaluate or "auto", seed)
+        _evaluate(known, method, setting, evaluate, seed, looked_for, goes_on=fits or output is not None)
+    if fits:
+        model = _fitted(known, method, setting, seed, looked_for)
+        _keep(model, save)
+        if report is not None:
+            _write_page(report, model, known, evaluate or "auto", seed)
     if asked.any():
         with working("filling in"):
             added = answers(model, known[asked])
@@ -123,6 +123,9 @@ def classify(
             output,
             first=table.free_name("probability"),
         )
+    elif output is not None:
+        warn(f"no label is missing in the column {label!r}: predicted and probability are empty in every row")
+        give(table.with_columns(**_nothing(known)), output)
 
 
 @with_columns
@@ -153,9 +156,14 @@ def outliers(
     model = EdgeOutlierDetector(**_given(method=method), **share, random_state=seed)
     with working("learning what is usual"):
         model.fit(table.edges)
-    note(
-        f"real rows are told from made-up ones with AUC {model.auc_:.3f} (0.5: nothing learnt, the scores mean little)"
-    )
+    if len(table.edges) < LEAST_TO_JUDGE:
+        warn(
+            f"{count(len(table.edges), 'row')} are too few to measure how well outliers are found: the scores mean little"
+        )
+    else:
+        note(
+            f"real rows are told from made-up ones with AUC {model.auc_:.3f} (0.5: nothing learnt, the scores mean little)"
+        )
     _keep(model, save)
     give(table.with_columns(**answers(model, table.edges)), output, first=table.free_name("oddness"))
 
@@ -184,7 +192,7 @@ def links(
     check_output(output)
     check_model_file(save)
     table = read_table(edges, columns)
-    pairs = None if candidates is None else read_pairs(candidates, table.edges, columns)
+    pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
     note(_described(table))
     model = LinkPredictor(**_given(method=method), random_state=seed)
     with working("learning what is usual"):
@@ -192,7 +200,7 @@ def links(
         found = model.top(top, at=None if at is None else _time(at, table.edges), candidates=pairs)
     _keep(model, save)
     own = {role: table.names[role] for role in ("src", "dst", "time") if table.names[role] not in ("score", "seen")}
-    give(rounded(found.rename(own)), output, rows=top)
+    give(rounded(found, "score").rename(own), output, rows=top)
 
 
 @with_columns
@@ -241,32 +249,55 @@ def embed(
 def _check_asked(any_missing: bool, label: str, anything_else: Any) -> None:
     if not any_missing and not anything_else:
         raise ParameterError(
-            f"No label is missing in the column {label!r}: there is nothing to fill in. Leave the label empty in rows that "
-            f"are asked, or use --evaluate to see how well it would be found, or --save to score other tables."
+            f"No label is missing in the column {label!r}: there is nothing to fill in. Leave the label empty in the rows "
+            "to fill in, or use --evaluate to see how well labels are found, or --save and `tdlg score` for another table."
         )
 
 
-def _warn_of_classes(edges: TemporalEdges) -> None:
+def _warn_of_time(edges: TemporalEdges, n_fits: int) -> None:
     import numpy as np
 
     n_classes = len(set(np.asarray(edges.label)[edges.labelled].tolist()))
+    seconds, _ = classify_cost(len(edges), n_classes, n_fits)
+    if seconds > LONG:
+        note(f"this takes roughly {in_time(seconds)}")
     if n_classes > MANY_CLASSES:
         note(f"{n_classes} classes take their time; if they are grades, --positive '> 0' is faster and says more")
 
 
-def _classifier(method: str, setting: Any, seed: int) -> Any:
+def _fitted(edges: TemporalEdges, method: str, setting: Any, seed: int, looked_for: Any) -> Any:
+    """The model; it knows the class that is looked for, so that `score` tells of the same."""
     from tdlg.models.propagation import PropagationClassifier
     from tdlg.models.rows import LineGraphClassifier
 
-    if method == "rows":
-        return LineGraphClassifier(random_state=seed)
-    return PropagationClassifier(setting=setting, random_state=seed)
+    by_rows = method == "rows"
+    model: Any = (
+        LineGraphClassifier(random_state=seed) if by_rows else PropagationClassifier(setting=setting, random_state=seed)
+    )
+    with working(f"learning from {count(int(edges.labelled.sum()), 'label')}"):
+        model.fit(edges)
+    if looked_for is not None:
+        model.positive_ = looked_for
+    if not by_rows:
+        note(f"setting: {model.setting_} ({_why(setting, model.setting_, not edges.labelled.all())})")
+    return model
 
 
-def _evaluate(edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, goes_on: bool) -> None:
+def _nothing(edges: TemporalEdges) -> dict[str, pl.Series]:
+    """The columns that classify adds, without a value in any row."""
+    import numpy as np
+    import polars as pl
+
+    classes = pl.Series(plain_classes(np.asarray(edges.label)[edges.labelled]).tolist())
+    return {name: like.clear(len(edges)) for name, like in (("predicted", classes), ("probability", pl.Series([0.5])))}
+
+
+def _evaluate(
+    edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, looked_for: Any, *, goes_on: bool
+) -> None:
     """Tell the quality; where there are too few labels for it and there is more to do, only say so."""
     try:
-        print_quality(edges, method, setting, kind, seed)
+        print_quality(edges, method, setting, kind, seed, looked_for)
     except TdlgError as error:
         if not goes_on:
             raise
@@ -286,6 +317,17 @@ def _why(wanted: str, chosen: str, any_missing: bool) -> str:
     if wanted != "auto":
         return "as asked"
     return f"{WHY[chosen] if any_missing else 'no label is missing'}; --setting overrides"
+
+
+# ---- what links does
+
+
+def _distinct(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Each pair once, in the order in which they came."""
+    distinct = list(dict.fromkeys(pairs))
+    if len(distinct) < len(pairs):
+        note(f"{count(len(pairs) - len(distinct), 'candidate')} repeated others and left out")
+    return distinct
 
 
 # ---- what all do

@@ -1,0 +1,78 @@
+"""What a process is given by its shell: Ctrl-C, which compiled code may turn into another error, and standard streams."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import signal
+import sys
+from types import FrameType
+
+__all__ = ["check_interrupt", "heed_interrupts", "open_streams", "was_interrupted"]
+
+_was_interrupted = False
+
+
+def heed_interrupts() -> None:
+    """Remember Ctrl-C: what runs then may raise another error than KeyboardInterrupt, or none."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored, as by nohup
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _was_interrupted
+    _was_interrupted = True
+    raise KeyboardInterrupt
+
+
+def was_interrupted() -> bool:
+    """Whether Ctrl-C was pressed."""
+    return _was_interrupted
+
+
+def check_interrupt() -> None:
+    """Stop where an interrupt was lost on its way, before anything that it may have cut short is used."""
+    if _was_interrupted:
+        raise KeyboardInterrupt
+
+
+def open_streams() -> None:
+    """Put something in the place of standard streams that are closed.
+
+    A closed stdin or stdout is an error only where it is used; what goes to a closed stderr is dropped. Descriptors 0 to 2
+    are taken too, lest a file that is opened later gets one of them, and with it what is meant for the stream.
+    """
+    for descriptor, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # the wrong way round: use fails
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, flags)
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Closed("stdin", "Give the path of a file.")))
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(_Closed("stdout", "Give a file with -o."), write_through=True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
+class _Closed(io.RawIOBase):
+    """A stream that says so, in words, when it is used."""
+
+    def __init__(self, name: str, way_out: str) -> None:
+        self._name, self._way_out = name, way_out
+
+    def readable(self) -> bool:
+        return self._name == "stdin"
+
+    def writable(self) -> bool:
+        return self._name == "stdout"
+
+    def readinto(self, buffer: object) -> int:
+        raise self._error()
+
+    def write(self, data: object) -> int:
+        raise self._error()
+
+    def _error(self) -> OSError:
+        return OSError(errno.EBADF, f"it is closed. {self._way_out}", self._name)
