@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tdlg.edges import TemporalEdges
 
-__all__ = ["as_two_numbers", "labelled_edges", "plain_classes", "told_place"]
+__all__ = ["as_two_numbers", "label_in_words", "labelled_edges", "plain_classes", "told_place"]
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -69,6 +69,17 @@ def labelled_edges(
     turned = np.full(len(edges), np.nan)
     turned[known] = holds
     return edges.with_label(turned)
+
+
+def label_in_words(column: str, positive: str | None) -> str:
+    """What the labels tell: the column, or the condition on it.
+
+    Examples
+    --------
+    >>> label_in_words("is_fraud", None), label_in_words("stars", ">3")
+    ('is_fraud', '(stars > 3)')
+    """
+    return column if positive is None else f"({column} {' '.join(_parsed(positive))})"
 
 
 def as_two_numbers(edges: TemporalEdges) -> tuple[TemporalEdges, Any]:
