@@ -58,7 +58,7 @@ def _introduction(subject: Subject, asked: Asked, n_shown: int, has_reasons: boo
 
 def _heads(subject: Subject, asked: Asked, first: Alert, has_label: bool, has_reasons: bool) -> list[tuple[str, str]]:
     """What stands above the columns, and what these are sorted as."""
-    heads = [("#", "number"), ("Row", "number")]
+    heads = [("Rank", "number"), ("Row", "number")]
     if subject.ids is not None:
         heads.append((subject.ids[0], "text"))
     heads += [("From", "text"), ("To", "text"), (f"Time{' (UTC)' if subject.clock.unit else ''}", "time")]
@@ -113,7 +113,7 @@ def nodes(subject: Subject, found: Sequence[NodeAlert]) -> str:
         f"the probabilities. “Why” is the reason that most of the node’s risky interactions share."
     )
     has_reason = any(alert.reason for alert in found)
-    heads = [("#", "number"), ("Node", "text"), ("Role", "text"), ("Interactions", "number"), ("Expected", "number")]
+    heads = [("Rank", "number"), ("Node", "text"), ("Role", "text"), ("Interactions", "number"), ("Expected", "number")]
     heads += [("Mean", "number"), ("Highest", "number")] + [("Why", "")] * has_reason
     rows = (_node(place, alert, has_reason) for place, alert in enumerate(found, 1))
     body = table("nodes", heads, rows, hint="node, role or reason")

@@ -168,7 +168,7 @@ def _cell(head: str, cell: Cell) -> str:
 
 def _head(head: str, kind: str, *, is_first: bool) -> str:
     order = ' aria-sort="ascending"' if is_first else ""
-    said = escaped("Rank" if head == "#" else head)
+    said = escaped(head)
     sorted_as = "text" if kind == "text" else "number"
     inner = f'<button type="button" data-kind="{sorted_as}" title="Sort by {said}">{said}</button>' if kind else said
     return f'<th scope="col" class="{"figure" if kind == "number" else ""}"{order}>{inner}</th>'
