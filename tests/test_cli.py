@@ -347,8 +347,8 @@ def test_the_page_is_told_the_name_of_the_label_and_the_ids(table, tmp_path, mon
     told = []
     stub = SimpleNamespace(write_report=lambda *_, **given: told.append((given["label_name"], given["ids"])))
     monkeypatch.setitem(sys.modules, "tdlg.report", stub)
-    frame = pl.read_csv(table, infer_schema=False).with_columns(Zahlung_ID=pl.int_range(pl.len()), konto_id=pl.lit("7"))
-    frame.write_csv(tmp_path / "ids.csv")
+    with_ids = [{"konto_id": "7", "Zahlung_ID": f"Z{k}", **row} for k, row in enumerate(payments())]
+    write_csv(tmp_path / "ids.csv", with_ids)
     for path, more in ((table, []), (tmp_path / "ids.csv", ["--positive", "=ok"])):
         ok(
             "classify",
@@ -364,7 +364,7 @@ def test_the_page_is_told_the_name_of_the_label_and_the_ids(table, tmp_path, mon
         )
     assert told[0] == (LABEL, None)
     assert told[1][0] == f"({LABEL} = ok)"
-    assert (told[1][1].name, told[1][1].to_list()) == ("Zahlung_ID", [str(k) for k in range(300)])
+    assert (told[1][1].name, told[1][1].to_list()) == ("Zahlung_ID", [f"Z{k}" for k in range(300)])
 
 
 def test_a_real_report(table, tmp_path):
@@ -401,7 +401,10 @@ def test_the_page_holds_out_as_asked(numbers, tmp_path):
     for kind in ("time", "random"):
         ok(*given, "--evaluate", kind)
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
-        assert ("drawn at random" in page, "the last" in page) == (kind == "random", kind == "time")
+        assert ("interactions chosen at random" in page, "Measured on the last" in page) == (
+            kind == "random",
+            kind == "time",
+        )
 
 
 def test_true_is_told_where_labels_are_missing():
