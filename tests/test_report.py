@@ -325,10 +325,6 @@ def payments():
     return Payments.page(label_name="is_fraud", ids=Payments.ids)
 
 
-def heads_of(page):
-    return re.findall(r'<th scope="col"[^>]*>(?:<button[^>]*>)?([^<]+)', page.partition('id="interactions-table"')[2])
-
-
 def rows_of(page):
     """The first table's rows, each as the text of its cells by their heads."""
     body = page.partition('id="interactions-table"')[2].partition("</table>")[0]
@@ -609,7 +605,14 @@ AMOUNT = np.random.default_rng(1).random(360).round(3)
         (PropagationClassifier(random_state=3), {}),
         (
             PropagationClassifier(random_state=0, smoothing=2.0, scales=(0.1, 1.0)),
-            {"positive": "fine", "evaluate": "time", "seed": 4, "title": 'A "title" <b>', "time_unit": "s"},
+            {
+                "positive": "fine",
+                "evaluate": "time",
+                "seed": 4,
+                "title": 'A "title" <b>',
+                "time_unit": "s",
+                "label_name": "is it",
+            },
         ),
         (LineGraphClassifier(Gaussian(0.2), C=np.float64(2.0)), {"evaluate": None}),
         (PropagationClassifier(HistGradientBoostingClassifier(max_iter=5)), {"seed": 1}),
@@ -634,9 +637,10 @@ def test_the_lines_of_a_model_that_learnt_from_others(tmp_path, monkeypatch):
 
 def test_the_lines_of_a_model_that_was_told_when_labels_become_known(tmp_path, monkeypatch):
     written(edges := ratings(), tmp_path / "edges.csv")
-    label_time = edges.time + 0.05
-    page = build_report(PropagationClassifier(random_state=0).fit(edges, label_time=label_time), evaluate=None)
-    assert had_again(page, tmp_path, monkeypatch, label_time=label_time) == page
+    label_time, ids = edges.time + 0.05, [f"P{k}" for k in range(360)]
+    model = PropagationClassifier(random_state=0).fit(edges, label_time=label_time)
+    page = build_report(model, evaluate=None, ids=ids)
+    assert had_again(page, tmp_path, monkeypatch, label_time=label_time, ids=ids) == page
 
 
 def test_names_that_are_not_known_are_said_to_be_so(page):
