@@ -325,7 +325,7 @@ def test_a_name_that_is_taken(table, tmp_path):
 def test_report_and_save(table, tmp_path, monkeypatch):
     pages = []
 
-    def write_report(path, model, edges, *, command, positive, evaluate, seed):
+    def write_report(path, model, edges, *, command, positive, evaluate, seed, **shown):
         pages.append((type(model).__name__, len(edges), command, seed, positive, evaluate))
         Path(path).write_text("<html>")
 
@@ -342,6 +342,30 @@ def test_report_and_save(table, tmp_path, monkeypatch):
     assert pages[1][3:] == (3, "ok", "time")
     assert tdlg.load_model(model).setting_ == "interpolate"
     assert f"wrote the page {page}" in result.stderr
+
+
+def test_the_page_is_told_the_name_of_the_label_and_the_ids(table, tmp_path, monkeypatch):
+    told = []
+    stub = SimpleNamespace(write_report=lambda *_, **given: told.append((given["label_name"], given["ids"])))
+    monkeypatch.setitem(sys.modules, "tdlg.report", stub)
+    with_ids = [{"konto_id": "7", "Zahlung_ID": f"Z{k}", **row} for k, row in enumerate(payments())]
+    write_csv(tmp_path / "ids.csv", with_ids)
+    for path, more in ((table, []), (tmp_path / "ids.csv", ["--positive", "=ok"])):
+        ok(
+            "classify",
+            path,
+            *OPTIONS,
+            "--label",
+            LABEL,
+            "--report",
+            tmp_path / "page.html",
+            *more,
+            "-o",
+            tmp_path / "o.csv",
+        )
+    assert told[0] == (LABEL, None)
+    assert told[1][0] == f"({LABEL} = ok)"
+    assert (told[1][1].name, told[1][1].to_list()) == ("Zahlung_ID", [f"Z{k}" for k in range(300)])
 
 
 def test_a_real_report(table, tmp_path):
@@ -378,7 +402,10 @@ def test_the_page_holds_out_as_asked(numbers, tmp_path):
     for kind in ("time", "random"):
         ok(*given, "--evaluate", kind)
         page = (tmp_path / "page.html").read_text(encoding="utf-8")
-        assert ("drawn at random" in page, "the last" in page) == (kind == "random", kind == "time")
+        assert ("interactions chosen at random" in page, "Measured on the last" in page) == (
+            kind == "random",
+            kind == "time",
+        )
 
 
 def test_true_is_told_where_labels_are_missing():

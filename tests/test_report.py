@@ -29,9 +29,11 @@ from tdlg import (
     TemporalEdges,
     demo,
 )
+from tdlg.evaluate import class_metrics
 from tdlg.exceptions import EdgesError
 from tdlg.report import build_report, write_report
-from tdlg.report.assessment import _precision
+from tdlg.report.assessment import _precision, judge
+from tdlg.report.cautions import last_labels
 from tdlg.report.page import NAVIGATION
 from tdlg.report.quality import calibration, hold_out, rank
 from tdlg.report.subject import make_subject
@@ -111,8 +113,11 @@ def test_every_part_is_there_and_all_elements_close(page):
     for words in (
         "Label rates",
         "AUC",
-        "Right in the top",
-        "To be found",
+        "Precision in the top",
+        "Precision and recall",
+        "ROC curve",
+        "To predict",
+        "Reproduce this page",
         "setting",
         "forecast",
         "fraud",
@@ -220,8 +225,8 @@ def test_more_classes_than_colours():
 
 def test_without_unlabelled_edges_held_out_ones_are_ranked():
     text = Reader(build_report(PropagationClassifier(random_state=0), ratings(hidden="none"))).text
-    assert "there is none to find" in text
-    assert "To be found" not in text
+    assert "there is nothing to predict" in text
+    assert "To predict" not in text
     assert "✓" in text
     flattering = Reader(build_report(PropagationClassifier(random_state=0), ratings(hidden="none"), evaluate=None)).text
     assert "was shown these labels" in flattering
@@ -283,8 +288,9 @@ def test_the_class_looked_for():
     edges = ratings(labels=(0, 1))
     model = PropagationClassifier(random_state=0).fit(edges)
     for given in (0, "0", 0.0):
-        assert make_subject(model, edges, None, given, None, 0).wanted == "0"
-    assert make_subject(model, edges, None, None, None, 0).wanted == "1"  # the rarest
+        assert make_subject(model, edges, None, given, None, 0).wanted == "class 0"
+    assert make_subject(model, edges, None, None, None, 0).wanted == "class 1"  # the rarest
+    assert make_subject(model, edges, None, None, None, 0, "is_fraud").wanted == "is_fraud = 1"
 
 
 def test_numbers_as_dates():
@@ -294,7 +300,197 @@ def test_numbers_as_dates():
     assert "from 2014-05-13 to 2014-05-28" in build_report(model, time_unit="s", evaluate=None)
 
 
+# ---- what the tables and the head of the page name
+
+
+class Payments:
+    """A page about payments with two features, ids and the name of the label."""
+
+    edges = ratings(
+        labels=(0, 1),
+        hidden="mixed",
+        time=np.datetime64("2025-10-03T16:35:37") + np.arange(360) * np.timedelta64(7, "h"),
+        features={"amount <EUR>": np.arange(360) * 1.25, "channel": ["web", None, "shop"] * 120},
+        weight=np.arange(360.0) ** 2,
+    )
+    ids = pl.Series("payment_id", [f"P{k:04}" for k in range(360)])
+
+    @classmethod
+    def page(cls, **given):
+        return build_report(PropagationClassifier(random_state=0), cls.edges, evaluate=None, **given)
+
+
+@pytest.fixture(scope="module")
+def payments():
+    return Payments.page(label_name="is_fraud", ids=Payments.ids)
+
+
+def rows_of(page):
+    """The first table's rows, each as the text of its cells by their heads."""
+    body = page.partition('id="interactions-table"')[2].partition("</table>")[0]
+    found = []
+    for row in re.findall(r"<tr><td.*?</tr>", body, re.S):
+        cells = re.findall(r'<td class="[^"]*" data-head="([^"]*)"[^>]*>(.*?)</td>', row, re.S)
+        found.append({html.unescape(head): html.unescape(re.sub("<[^>]*>", "", text)) for head, text in cells})
+    return found
+
+
+def test_an_interaction_can_be_found_in_the_users_table(payments):
+    rows, edges = rows_of(payments), Payments.edges
+    assert len(rows) == 36
+    assert list(rows[0])[:6] == ["Rank", "Row", "payment_id", "From", "To", "Time (UTC)"]
+    for row in rows:
+        at = int(row["Row"]) - 1  # as `tdlg explain --row` counts
+        assert not edges.labelled[at]
+        assert row["payment_id"] == Payments.ids[at]
+        assert (row["From"], row["To"]) == (edges.src[at], edges.dst[at])
+        assert row["Time (UTC)"] == str(edges.time[at]).replace("T", " ")
+
+
+def test_features_are_columns(payments):
+    for row in rows_of(payments):
+        at = int(row["Row"]) - 1
+        assert float(row["amount <EUR>"]) == at * 1.25
+        assert float(row["weight"]) == at**2
+        assert row["channel"] == ("web", "–", "shop")[at % 3]
+
+
+def test_rows_of_a_part_are_those_of_the_whole_table():
+    edges = ratings(hidden="none")
+    model = PropagationClassifier(random_state=0).fit(edges[:300])
+    rows = rows_of(build_report(model, edges[300:].with_label(None), evaluate=None))
+    assert sorted(int(row["Row"]) for row in rows) == list(range(301, 361))
+
+
+def test_held_out_rows_have_their_ids():
+    edges = ratings(hidden="none")
+    page = build_report(PropagationClassifier(random_state=0), edges, ids=[f"P{k}" for k in range(360)])
+    rows = rows_of(page)
+    assert len(rows) > 100
+    for row in rows:
+        at = int(row["Row"]) - 1
+        assert row["Id"] == f"P{at}"
+        assert row["Label"].removeprefix("✓ ") == edges.label[at]
+
+
+def test_many_features_are_not_all_shown():
+    edges = ratings(features={f"f{k}": np.arange(360.0) for k in range(20)}, weight=np.ones(360))
+    page = build_report(LineGraphClassifier(), edges, evaluate=None)
+    assert [head for head in rows_of(page)[0] if re.fullmatch(r"f\d+", head)] == [f"f{k}" for k in range(12)]
+    assert "Not shown: 8 features and the weight." in Reader(page).text
+
+
+def test_the_label_is_called_by_its_name(payments):
+    text = Reader(payments).text
+    assert "is_fraud = 1" in text
+    assert "Share of is_fraud = 1" in text
+    assert "class 1" not in re.sub("of class 1", "", text)  # but in reasons
+    assert "Share of class 1" in Reader(Payments.page()).text
+
+
+def test_the_zone_is_told(payments, page):
+    text = Reader(payments).text
+    assert "from 2025-10-03 to 2026-01-16 (UTC)" in text
+    assert "times with a zone were converted to UTC" in text
+    assert all(when.endswith(" UTC") for when in data_of(payments)["map"]["when"])
+    assert "UTC" not in Reader(page).text  # times are plain numbers
+
+
+def test_bars_of_labels_are_shares_of_all():
+    labels = ["fine"] * 63 + ["fraud"] * 27 + [None] * 10
+    edges = TemporalEdges(np.arange(100) % 7, np.arange(100) % 5 + 7, np.arange(100), label=labels)
+    page = build_report(PropagationClassifier(random_state=0), edges, evaluate=None)
+    bars = page.partition('<table class="labels">')[2].partition("</table>")[0]
+    assert re.findall(r'<rect class="g\d" width="([\d.]+)"', bars) == ["27.00", "63.00", "10.00"]
+
+
+# ---- warnings
+
+
+def test_last_labels_of_one_class():
+    rng = np.random.default_rng(0)
+    codes, ticks = (rng.random(1000) < 0.1).astype(int), np.arange(1000)
+    assert last_labels(ticks, codes) is None
+    codes[-8:] = [-1, 1, 1, 1, -1, 1, 1, 1]
+    codes[-9] = 0
+    found = last_labels(ticks, codes)
+    assert (found.code, found.n, found.start) == (1, 6, 993)
+    assert found.share_before == pytest.approx(codes[:992].mean())
+    shuffled = rng.permutation(1000)
+    assert last_labels(ticks[shuffled], codes[shuffled]) == found
+    codes[-200:] = 0  # a tenth is of the other class: two hundred without it are hardly chance, forty may be
+    assert last_labels(ticks, codes) is not None
+    assert last_labels(ticks[:-160], codes[:-160]) is None
+    assert last_labels(ticks // 1000, codes) is None
+    assert last_labels(ticks, np.full(1000, -1)) is None
+    assert last_labels(ticks, np.zeros(1000, int)) is None
+
+
+def late_labels():
+    """Payments whose frauds become known at once, and whose good ones only after some time."""
+    edges = ratings(n=600, hidden="none", time=np.arange(600))
+    label = edges.label.copy()
+    label[299] = "fine"
+    known = (edges.time < 300) | ((edges.time < 400) & (label == "fraud"))
+    return edges.with_label(np.where(known, label, None).tolist())
+
+
+def test_latest_labels_of_one_class_are_warned_of():
+    edges = late_labels()
+    page = build_report(PropagationClassifier(random_state=0, setting="interpolate"), edges)
+    text = Reader(page).text
+    n = int(edges.labelled[300:].sum())
+    assert re.search(rf"The last {n} labels, from 3\d\d on, are all fraud; of the labels before, \d+ % are", text)
+    assert not re.search(r"100 % among the labelled", page)
+    assert "So are the last labels, from 3" in text
+    assert "latest labels" not in Reader(build_report(PropagationClassifier(), ratings(), evaluate=None)).text
+
+
+def test_a_quality_that_answers_another_question_is_warned_of():
+    edges, model = late_labels(), PropagationClassifier(random_state=0, setting="interpolate")
+    n_asked = int((~edges.labelled).sum())
+    late = int((edges.time > edges.time[edges.labelled].max()).sum())
+    said = f"{late} of the {n_asked} interactions to predict are later than every label"
+    assert said in Reader(build_report(model, edges)).text
+    assert said not in Reader(build_report(model, edges, evaluate="time")).text
+    assert "another question" not in Reader(build_report(model, ratings(hidden="mixed"))).text
+
+
+def test_the_quality_stands_beside_what_it_was_measured_on():
+    text = Reader(build_report(PropagationClassifier(random_state=0), ratings(time=np.arange(360)))).text
+    assert "held out: the last 30 % of the labels, 226 to 323" in text
+    assert "Measured on the last 98 labelled interactions, 226 to 323" in text
+    assert "The predictions below are for 36 other interactions, 324 to 359" in text
+
+
 # ---- honest figures
+
+
+def test_several_classes_have_the_headline_of_the_command_line():
+    edges = ratings(labels=("a", "b", "c"), hidden="mixed")
+    model = PropagationClassifier(random_state=0)
+    subject = make_subject(model, edges, None, None, None, 0)
+    held, _ = hold_out(subject, "auto")
+    judged = judge(subject, held)
+    y = subject.learnt.label
+    train = np.flatnonzero(held.model.edges_.with_label(held.model.labels_).labelled)
+    wanted = class_metrics(y, train, held.asked.rows, held.probability)[:2]
+    auc, precision = judged.headline("model")
+    assert (auc[0], precision[0]) == pytest.approx(wanted)
+    assert auc[1] < auc[0] < auc[2]
+    text = Reader(build_report(model, edges)).text
+    assert f"AUC (mean of 3 classes) {auc[0]:.3f}" in re.sub(r"\s+", " ", text)
+    assert "Average precision (mean of 3 classes)" in text
+    assert f"AUC for {subject.wanted}" in text
+    two = Reader(build_report(model, ratings(hidden="mixed"))).text
+    assert "mean of" not in two
+
+
+def test_classes_of_the_edges_are_looked_up_once():
+    subject = subject_of("mixed")
+    assert subject.codes is subject.codes
+    wanted = [subject.names.index(str(label)) if label is not None else -1 for label in subject.edges.label]
+    assert subject.codes.tolist() == wanted
 
 
 def subject_of(hidden, model=None):
@@ -409,7 +605,14 @@ AMOUNT = np.random.default_rng(1).random(360).round(3)
         (PropagationClassifier(random_state=3), {}),
         (
             PropagationClassifier(random_state=0, smoothing=2.0, scales=(0.1, 1.0)),
-            {"positive": "fine", "evaluate": "time", "seed": 4, "title": 'A "title" <b>', "time_unit": "s"},
+            {
+                "positive": "fine",
+                "evaluate": "time",
+                "seed": 4,
+                "title": 'A "title" <b>',
+                "time_unit": "s",
+                "label_name": "is it",
+            },
         ),
         (LineGraphClassifier(Gaussian(0.2), C=np.float64(2.0)), {"evaluate": None}),
         (PropagationClassifier(HistGradientBoostingClassifier(max_iter=5)), {"seed": 1}),
@@ -434,9 +637,10 @@ def test_the_lines_of_a_model_that_learnt_from_others(tmp_path, monkeypatch):
 
 def test_the_lines_of_a_model_that_was_told_when_labels_become_known(tmp_path, monkeypatch):
     written(edges := ratings(), tmp_path / "edges.csv")
-    label_time = edges.time + 0.05
-    page = build_report(PropagationClassifier(random_state=0).fit(edges, label_time=label_time), evaluate=None)
-    assert had_again(page, tmp_path, monkeypatch, label_time=label_time) == page
+    label_time, ids = edges.time + 0.05, [f"P{k}" for k in range(360)]
+    model = PropagationClassifier(random_state=0).fit(edges, label_time=label_time)
+    page = build_report(model, evaluate=None, ids=ids)
+    assert had_again(page, tmp_path, monkeypatch, label_time=label_time, ids=ids) == page
 
 
 def test_names_that_are_not_known_are_said_to_be_so(page):
@@ -492,6 +696,7 @@ def test_no_file_on_a_wrong_parameter(tmp_path):
         ({"edges": TemporalEdges([], [], [])}, EdgesError, "no edges to report on"),
         ({"evaluate": "future"}, ParameterError, "'evaluate' .* Got 'future'"),
         ({"seed": -1}, ParameterError, "'seed' .* Got -1"),
+        ({"ids": ["a"]}, ParameterError, "'ids' must have one value per edge: 360. Got 1"),
         ({"time_unit": "h"}, ParameterError, "'time_unit' must be one of 's', 'ms', 'us', 'ns'. Got 'h'"),
     ],
 )
@@ -555,9 +760,10 @@ def test_times_are_as_precise_as_needed():
         ticks = np.array(times, "datetime64[ms]").astype(np.int64)
         return Clock("ms", ticks).texts(ticks)[0]
 
-    assert said("2020-01-01") == "2020-01-01"
-    assert said("2020-01-01", "2020-01-01T10:30") == "2020-01-01 00:00"
-    assert said("2020-01-01", "2020-01-01T10:30:05.5") == "2020-01-01 00:00:00.000"
+    assert said("2020-01-01") == "2020-01-01 UTC"
+    assert said("2020-01-01", "2020-01-01T10:30") == "2020-01-01 00:00 UTC"
+    assert said("2020-01-01", "2020-01-01T10:30:05.5") == "2020-01-01 00:00:00.000 UTC"
+    assert Clock(None, np.arange(3)).texts([2]) == ["2"]
 
 
 def colours(scheme):
@@ -803,6 +1009,33 @@ def test_the_table_filters_and_unfolds(browser, file):
     browser.run("document.querySelector('[data-more=interactions]').click()")
     assert browser.run(f"{SHOWN}.length") == total
     assert browser.run("document.querySelector('[data-more=interactions]').hidden")
+
+
+@pytest.mark.needs("chromium")
+def test_the_shown_table_is_downloaded(browser, tmp_path):
+    names = 'an "odd", id {}'
+    edges = ratings(names=names, features={"amount": np.r_[np.nan, np.arange(1.0, 360)]}, hidden="mixed")
+    page = tmp_path / "page.html"
+    write_report(page, PropagationClassifier(random_state=0), edges, evaluate=None)
+    browser.open(page)
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.run("[...document.querySelectorAll('th button')].find(b => b.textContent === 'amount').click()")
+    button = "document.querySelector('[data-download=interactions]')"
+    assert browser.run(f"{button}.textContent") == "Download 36 rows as CSV"
+    browser.run(f"{button}.focus()")
+    browser.press("Enter")
+    for _ in range(200):
+        if (tmp_path / "interactions.csv").exists():
+            break
+        time.sleep(0.05)
+    table = pl.read_csv(tmp_path / "interactions.csv")
+    assert table.columns == ["Rank", "Row", "From", "To", "Time", "Probability", "amount", "Why"]
+    at = table["Row"].to_numpy() - 1
+    assert sorted(at.tolist()) == np.flatnonzero(~edges.labelled).tolist()
+    assert table["From"].to_list() == edges.src[at].tolist()
+    assert table["amount"].to_list() == sorted(at.astype(float), reverse=True)
+    assert table["Why"].str.contains("speaks (for|against) it: ").all()
+    assert not browser.complaints()
 
 
 @pytest.mark.needs("chromium")

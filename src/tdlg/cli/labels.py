@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
     from tdlg.edges import TemporalEdges
 
-__all__ = ["MOST_CLASSES", "as_two_numbers", "labelled_edges", "labels_to_learn", "plain_classes", "told_place"]
+__all__ = [
+    "MOST_CLASSES",
+    "as_two_numbers",
+    "label_in_words",
+    "labelled_edges",
+    "labels_to_learn",
+    "plain_classes",
+    "told_place",
+]
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -143,6 +151,21 @@ def _check_same_condition(classes: tuple[Any, Any], positive: str) -> None:
             f"The model looks for {classes[1]!r}, and {positive!r} of --positive is another condition. "
             "Pass the --positive that the model was made with, or leave it out."
         )
+
+
+def label_in_words(column: str, positive: str | None, looked_for: Any = None) -> str:
+    """What the labels are about: the column, or the condition on it where labels are 1 where it holds.
+
+    Examples
+    --------
+    >>> label_in_words("is_fraud", None), label_in_words("kind", "fraud", "fraud"), label_in_words("stars", ">3", 1)
+    ('is_fraud', 'kind', '(stars > 3)')
+    """
+    if positive is None:
+        return column
+    sign, text = _parsed(positive)
+    is_value = sign in EQUAL and (isinstance(looked_for, str) or str(looked_for) == text)
+    return column if is_value else f"({column} {sign} {text})"
 
 
 def as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[TemporalEdges, Any]:

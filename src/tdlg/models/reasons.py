@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,10 +29,13 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 PropagationModel = PropagationClassifier | PropagationRegressor
 
+PAIR_MATCHES = ("pair", "reversed")  # about both ends; the others are about the end that they are named after
 ROWS_AT_ONCE = 2**16  # of columns, each with one group replaced
 NO_EFFECT = 1e-9  # smaller ones are rounding
 ADDED = 5  # how many interactions of average risk a node is given beforehand
 NODES_EXPLAINED = 1000  # the most nodes whose main reason is looked for
+SAMPLED = 10  # interactions of a node that are explained to find the reason most of them share
+REASONS_COUNTED = 3  # of each of these, the strongest
 INTERACTIONS_TRIED = 5  # of the rows model, to find one that speaks for the class
 
 
@@ -188,7 +192,7 @@ class _Explained:
         codes, self.classes = _codes(model, self._columns, label)
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)
-        self._which, self._codes = which, codes
+        self._edges, self._which, self._codes = edges, which, codes
         self._words = Words(model.features_, edges, query.evidence, query.at)
 
     def _effects(self, model: PropagationModel, codes: Positions) -> Floats:
@@ -205,6 +209,16 @@ class _Explained:
             effects[part] = self.scores[part, np.newaxis] - without.reshape(-1, n_groups)
         effects[np.abs(effects) < NO_EFFECT] = 0.0
         return effects
+
+    def fact(self, i: int, g: int) -> Hashable:
+        """What the g-th group's reason for the i-th edge is about; two edges with the same fact share the reason."""
+        group, asked = self.groups[g], int(self._which[i])
+        ends = int(self._edges.src_code[asked]), int(self._edges.dst_code[asked])
+        if group.kind == "own":
+            return g, self._words.category(asked, group.feature)
+        if group.match in PAIR_MATCHES:
+            return g, ends
+        return g, ends[group.match.startswith("dst")]
 
     def reason(self, i: int, g: int) -> Reason:
         """The reason that the g-th group gives for the i-th edge explained."""
@@ -291,9 +305,16 @@ def node_scores(
     -------
     polars.DataFrame
         One row a node, the riskiest first: node, role ("src", "dst" or "both": what it is in these interactions), n (how
-        many they are), expected (the sum of their probabilities), mean, highest, score, reason (what raised the riskiest
-        of them most) and edge (the position of that one in `edges`). Reasons are given for the first 1,000 nodes; where
-        nothing raised it, there is none.
+        many they are), expected (the sum of their probabilities), mean, highest, score, reason and edge (the position of the
+        riskiest of them in `edges`). Reasons are given for the first 1,000 nodes; the reason is null where nothing raised
+        the scores.
+
+    Notes
+    -----
+    The reason of a propagation model is the one that most of the node's interactions share. Ten of them are explained,
+    sampled in proportion to their risk; each has up to three reasons that raised its score, and two interactions share a
+    reason where it is about the same nodes or the same category. The sentence is that of the riskiest one that has this
+    reason. The reason of a `LineGraphClassifier` is what raised the riskiest interaction most.
 
     Raises
     ------
@@ -323,7 +344,12 @@ def node_scores(
     node, edge = _ends(asked, role)
     nodes = _summed(node, edge, values)
     order = np.lexsort((nodes.node, -nodes.expected, -nodes.score))
-    worst, first = nodes.edge[order], order[:NODES_EXPLAINED]
+    worst = nodes.edge[order]
+    first = order[:NODES_EXPLAINED]
+    if isinstance(model, LineGraphClassifier):
+        explained = _main_interactions(model, asked[nodes.edge[first]], int(code or 0))
+    else:
+        explained = _node_reasons(model, asked, nodes.sampled[first], code, label_time)
     return pl.DataFrame(
         {
             "node": as_series(asked.node_ids[nodes.node[order]]),
@@ -333,13 +359,7 @@ def node_scores(
             "mean": (nodes.expected / nodes.n)[order],
             "highest": values[worst],
             "score": nodes.score[order],
-            "reason": pl.Series(
-                [
-                    *_main_reasons(model, asked, nodes.edge[first], code, label_time),
-                    *[None] * (len(order) - len(first)),
-                ],
-                dtype=pl.String,
-            ),
+            "reason": pl.Series([*explained, *[None] * (len(order) - len(explained))], dtype=pl.String),
             "edge": pl.Series(worst, dtype=pl.Int64),
         }
     )
@@ -375,6 +395,7 @@ class _Nodes(NamedTuple):
     expected: Floats
     score: Floats
     edge: Positions  # the riskiest
+    sampled: Positions  # (n_nodes, SAMPLED), in proportion to their risk, the riskiest first; it may be there twice
 
 
 def _ends(edges: TemporalEdges, role: str) -> tuple[Positions, Positions]:
@@ -398,24 +419,49 @@ def _roles(node: Positions, edges: TemporalEdges, role: str) -> NDArray[Any]:
 
 def _summed(node: Positions, edge: Positions, values: Floats) -> _Nodes:
     order = np.lexsort((edge, -values[edge], node))
+    edge = edge[order]
     found, first, n = np.unique(node[order], return_index=True, return_counts=True)
     expected = np.zeros(len(found))
-    np.add.at(expected, np.repeat(np.arange(len(found)), n), values[edge[order]])
+    np.add.at(expected, np.repeat(np.arange(len(found)), n), values[edge])
     prior = values.mean() if len(values) else 0.0
-    return _Nodes(found, n, expected, (expected + ADDED * prior) / (n + ADDED), edge[order][first])
+    score = (expected + ADDED * prior) / (n + ADDED)
+    return _Nodes(found, n, expected, score, edge[first], edge[_sampled(values[edge], first, n)])
 
 
-def _main_reasons(
-    model: Any, edges: TemporalEdges, which: Positions, code: int | None, label_time: Any
+def _sampled(values: Floats, first: Positions, n: Positions) -> Positions:
+    """Places at even steps of the risk added up over each node's stretch of interactions: (n_nodes, SAMPLED)."""
+    if not len(values):
+        return np.empty((0, SAMPLED), int)
+    risk = values - values.min()
+    added_up = np.r_[0.0, np.cumsum(risk + 1e-9 * (risk.max() or 1.0))]  # more than 0 each, so that steps are even
+    starts, ends = added_up[first], added_up[first + n]
+    steps = (np.arange(SAMPLED) + 0.5) / SAMPLED
+    places = np.searchsorted(added_up, starts[:, np.newaxis] + (ends - starts)[:, np.newaxis] * steps, "right") - 1
+    return np.clip(places, first[:, np.newaxis], (first + n - 1)[:, np.newaxis])
+
+
+def _node_reasons(
+    model: PropagationModel, edges: TemporalEdges, sampled: Positions, code: int | None, label_time: Any
 ) -> list[str | None]:
-    """What raised the score of each of these edges most."""
-    if isinstance(model, LineGraphClassifier):
-        return _main_interactions(model, edges[which], int(code or 0))
-    label = None if code is None else model.classes_[code]
+    """The reason that most of the interactions in each row share."""
+    label = None if isinstance(model, PropagationRegressor) else model.classes_[code]
     query = model._evidence(edges, label_time)
+    which, place = np.unique(sampled, return_inverse=True)
     explained = _Explained(model, edges, query, which, label)
-    best = explained.effects.argmax(axis=1) if len(which) else np.empty(0, int)
-    return [explained.reason(i, g)[0] if explained.effects[i, g] > 0 else None for i, g in enumerate(best.tolist())]
+    return [_shared(explained, mine.tolist()) for mine in place.reshape(sampled.shape)]
+
+
+def _shared(explained: _Explained, mine: list[int]) -> str | None:
+    """The reason that most of these edges have among their strongest; of as many, the one with the larger effects."""
+    having: dict[Hashable, list[tuple[int, int]]] = {}
+    for i in mine:
+        for g in np.argsort(-explained.effects[i], kind="stable")[:REASONS_COUNTED].tolist():
+            if explained.effects[i, g] > 0:
+                having.setdefault(explained.fact(i, g), []).append((i, g))
+    if not having:
+        return None
+    most = max(having.values(), key=lambda found: (len(found), sum(explained.effects[i, g] for i, g in found)))
+    return explained.reason(*most[0])[0]
 
 
 def _main_interactions(model: LineGraphClassifier, edges: TemporalEdges, code: int) -> list[str | None]:

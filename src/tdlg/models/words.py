@@ -159,8 +159,12 @@ class Words:
             told = f"{alike} of {self._many(recent, around)} {'interaction' if len(recent) == 1 else 'interactions'} {where}"
             return f"{told} had {name} {_value(mine)}, as this one", self._behind(recent)
         usual = float(np.median(values[recent]))
-        told = f"{name} is {_compared(mine, usual, self._own[name])} what is usual {where}"
-        return f"{told} ({_value(mine)} against about {_number(usual)})", self._behind(recent)
+        how, centre = _compared(mine, usual, self._own[name]), self._own[name].centre
+        sentence = f"{name} is {how} what is usual {where} ({_value(mine)} against about {_number(usual)})"
+        if how is None:  # then the neighbours' amounts may be what counts, so show how these are beside all
+            told = f"{name} is {_value(mine)}, where about {_number(usual)} is usual {where}"
+            sentence = f"{told} (the median of all is {_number(centre)})"
+        return sentence, self._behind(recent)
 
     def own(self, i: int, name: str) -> Reason:
         """A feature of the edge itself."""
@@ -169,6 +173,10 @@ class Words:
             return f"{name} is missing", []
         typical = "" if column.categories else f" (the median is {_number(column.centre)})"
         return f"{name} is {_value(given[0])}{typical}", []
+
+    def category(self, i: int, name: str) -> Any:
+        """The category that the edge has; None of a number."""
+        return self._given(name)[i] if self._own[name].categories else None
 
     # ---- neighbours, as places in the evidence
 
@@ -276,12 +284,12 @@ def _present(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([value is not None for value in values], bool) if values.dtype == object else np.isfinite(values)
 
 
-def _compared(mine: float, usual: float, column: OwnColumn) -> str:
-    """How an amount is beside another, both tamed as the model sees them."""
+def _compared(mine: float, usual: float, column: OwnColumn) -> str | None:
+    """How an amount is beside another, both scaled as the model sees them; None where they are close."""
     tamed = scaled(np.array([mine, usual]), column)
     more = tamed[0] - tamed[1]
     if abs(more) < ABOVE:
-        return "close to"
+        return None
     return "far " * bool(abs(more) >= FAR_ABOVE) + ("above" if more > 0 else "below")
 
 

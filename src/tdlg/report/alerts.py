@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from inspect import signature
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from tdlg.report.quality import HeldOut
 from tdlg.report.subject import Classifier, Subject, label_times
 from tdlg.report.words import Clock, name_of
 
-__all__ = ["Alert", "Asked", "NodeAlert", "alerts", "choose_asked", "node_alerts"]
+__all__ = ["Alert", "Asked", "NodeAlert", "alerts", "choose_asked", "feature_names", "node_alerts"]
 
 Floats = NDArray[np.float64]
 
 MOST_EDGES = 200  # in the table of interactions
 MOST_NODES = 60
+MOST_FEATURES = 12  # columns of the table of interactions
 REASONS = 3  # for each interaction
 ROLES = {"src": "source", "dst": "destination"}
 
@@ -41,6 +43,8 @@ class Asked:
         Their classes as positions where known, else -1.
     kind
         "unlabelled", "new", "held out", or "learnt" where the model was shown their labels.
+    positions
+        Where they are among the edges of the page.
     label_time
         When their labels become known, where that was told.
     """
@@ -50,13 +54,16 @@ class Asked:
     score: Floats
     truth: NDArray[np.int64]
     kind: str
+    positions: NDArray[np.int64]
     label_time: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
 class Alert:
-    """One interaction to look at, its cells as text."""
+    """One interaction to look at, its cells as text; of a feature that is a number, the number too, NaN if missing."""
 
+    row: int
+    id: str | None
     src: str
     dst: str
     time: str
@@ -64,6 +71,7 @@ class Alert:
     score: float
     label: str
     is_wanted: bool | None
+    features: tuple[tuple[str, float | None], ...]
     reasons: tuple[tuple[str, float | None], ...]
 
 
@@ -82,19 +90,21 @@ class NodeAlert:
 
 def choose_asked(subject: Subject, held: HeldOut | None, probability: Floats) -> Asked:
     """The edges without a label; where there are none those held out; where neither, all."""
-    score, truth = probability[:, subject.positive], subject.codes(subject.edges)
+    score, truth, every = probability[:, subject.positive], subject.codes, np.arange(len(subject.edges))
     open_ones = np.flatnonzero(~subject.edges.labelled)
     if len(open_ones):
         kind = "unlabelled" if subject.is_learnt else "new"
         times = label_times(subject.model) if subject.is_learnt else None
         times = None if times is None else times[open_ones]
-        return Asked(subject.model, subject.edges[open_ones], score[open_ones], truth[open_ones], kind, times)
+        return Asked(
+            subject.model, subject.edges[open_ones], score[open_ones], truth[open_ones], kind, open_ones, times
+        )
     if not subject.is_learnt:
-        return Asked(subject.model, subject.edges, score, truth, "new")
+        return Asked(subject.model, subject.edges, score, truth, "new", every)
     if held is not None:
         score = held.probability[:, subject.positive]
-        return Asked(held.model, held.asked, score, held.truth, "held out", held.label_time)
-    return Asked(subject.model, subject.edges, score, truth, "learnt")
+        return Asked(held.model, held.asked, score, held.truth, "held out", held.positions, held.label_time)
+    return Asked(subject.model, subject.edges, score, truth, "learnt", every)
 
 
 def alerts(subject: Subject, asked: Asked, most: int = MOST_EDGES) -> list[Alert]:
@@ -102,9 +112,14 @@ def alerts(subject: Subject, asked: Asked, most: int = MOST_EDGES) -> list[Alert
     order = np.argsort(-asked.score, kind="stable")[:most]
     edges = asked.edges[order]
     reasons = _reasons(subject, asked, order)
-    found = zip(order, edges.src, edges.dst, edges.ticks, reasons, strict=True)
+    ids = [subject.ids[1][k] if subject.ids else None for k in asked.positions[order]]
+    features = zip(*_features(edges), strict=True) if edges.feature_names or edges.weight is not None else repeat(())
+    columns = edges.rows + 1, ids, edges.src, edges.dst, edges.ticks
+    found = zip(order, *columns, reasons, features, strict=False)
     return [
         Alert(
+            int(row),
+            id_,
             name_of(src),
             name_of(dst),
             subject.clock.text(tick),
@@ -112,10 +127,32 @@ def alerts(subject: Subject, asked: Asked, most: int = MOST_EDGES) -> list[Alert
             float(asked.score[at]),
             subject.names[asked.truth[at]] if asked.truth[at] >= 0 else "",
             bool(asked.truth[at] == subject.positive) if asked.truth[at] >= 0 else None,
+            tuple(of_features),
             tuple(why),
         )
-        for at, src, dst, tick, why in found
+        for at, row, id_, src, dst, tick, why, of_features in found
     ]
+
+
+def feature_names(edges: TemporalEdges) -> list[str]:
+    """The features that the table of interactions shows, and the weight."""
+    own = [*edges.feature_names, *["weight"] * (edges.weight is not None)]
+    return own[:MOST_FEATURES]
+
+
+def _features(edges: TemporalEdges) -> list[list[tuple[str, float | None]]]:
+    """For each of these, its values as text, and as numbers where they are."""
+    columns: list[list[tuple[str, float | None]]] = []
+    for name in feature_names(edges):
+        at = edges.feature_names.index(name) if name in edges.feature_names else None
+        values: Any = edges.weight if at is None or edges.features is None else edges.features[:, at]
+        words = edges.feature_categories.get(name)
+        if words is None:
+            digits = np.finfo(values.dtype).precision
+            columns.append([("" if np.isnan(x) else f"{x:.{digits}g}", float(x)) for x in values])
+        else:
+            columns.append([("" if np.isnan(x) else name_of(words[int(x)]), None) for x in values])
+    return columns
 
 
 # ---- reasons

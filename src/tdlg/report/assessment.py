@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.report.alerts import Asked
 from tdlg.report.drawing import Panel, chart, curve, marker, thinned, tipped
 from tdlg.report.parts import code, group_of, key, legend, paragraph, plate, section, swatch
-from tdlg.report.quality import HeldOut, Ranking, calibration, rank
+from tdlg.report.quality import Area, HeldOut, Ranking, calibration, mean_areas, rank
 from tdlg.report.scatter import MOST_DOTS
 from tdlg.report.subject import Subject
-from tdlg.report.words import escaped, figure, nice_step, percent, share
+from tdlg.report.words import count, escaped, figure, nice_step, percent, share
 
-__all__ = ["Judged", "judge", "quality"]
+__all__ = ["Judged", "held_out_in_short", "judge", "quality"]
 
 Floats = NDArray[np.float64]
 
@@ -20,13 +23,42 @@ TOPS = (10, 50, 100, 500, 1000)  # lengths of lists that somebody could go throu
 
 
 class Judged:
-    """The held-out edges, ranked by the model and by label rates for the class looked for."""
+    """The held-out edges, ranked by the model and by label rates.
 
-    def __init__(self, held: HeldOut, model: Ranking, reference: Ranking) -> None:
-        self.held, self.model, self.reference = held, model, reference
+    Parameters
+    ----------
+    held
+        The edges, and what both say of them.
+    model, reference
+        By the class looked for.
+    by_class
+        By each class that the copy of the model knows and some, but not all, held-out edges are of: its position, and
+        what the model and label rates do.
+    """
+
+    def __init__(
+        self, held: HeldOut, model: Ranking, reference: Ranking, by_class: dict[int, tuple[Ranking, Ranking]]
+    ) -> None:
+        self.held, self.model, self.reference, self.by_class = held, model, reference, by_class
         self.n, self.prevalence = len(model.is_it), float(model.is_it.mean())
         most = max(1, self.n // 3)
         self.tops = [k for k in TOPS if k <= most][-3:] or [most]
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the headline is a mean over classes: where there are more than two."""
+        return self.held.probability.shape[1] > 2
+
+    def titled(self, metric: str) -> str:
+        """The name of a headline figure."""
+        return f"{metric} (mean of {len(self.by_class)} classes)" if self.is_mean else metric
+
+    def headline(self, which: Literal["model", "reference"]) -> tuple[Area, Area]:
+        """Area under the curve and average precision as the command line prints them."""
+        ranking = self.model if which == "model" else self.reference
+        if not self.is_mean:
+            return ranking.auc, ranking.average_precision
+        return mean_areas([pair[which == "reference"] for pair in self.by_class.values()])
 
     @property
     def top(self) -> int:
@@ -36,28 +68,38 @@ class Judged:
 
 def judge(subject: Subject, held: HeldOut) -> Judged | None:
     """Rank the held-out edges; None where all of them, or none, are of the class looked for."""
-    is_it = held.truth == subject.positive
-    columns = held.probability[:, subject.positive], held.reference[:, subject.positive]
-    model, reference = (rank(is_it, column, subject.seed) for column in columns)
-    return None if model is None or reference is None else Judged(held, model, reference)
+    by_class = {}
+    labels = subject.classes.tolist()
+    for k in range(len(labels)) if len(labels) > 2 else [subject.positive]:
+        columns = held.probability[:, k], held.reference[:, k]
+        model, reference = (rank(held.truth == k, column, subject.seed) for column in columns)
+        if model is not None and reference is not None and labels[k] in held.model.classes_.tolist():
+            by_class[k] = model, reference
+    if subject.positive not in by_class:
+        return None
+    return Judged(held, *by_class[subject.positive], by_class)
 
 
-def quality(subject: Subject, judged: Judged | None, why_not: str) -> str:
+TITLE = "Quality on held-out labels"
+
+
+def quality(subject: Subject, judged: Judged | None, asked: Asked, why_not: str) -> str:
     """Figures and curves on held-out edges, beside the reference."""
     if judged is None:
-        return section("quality", "How good it is", paragraph(escaped(why_not)))
+        return section("quality", TITLE, paragraph(escaped(why_not)))
     chance = (
         f"Take one held-out interaction that is {code(subject.wanted)} and one that is not: the model gives the former the "
         f"higher score {percent(judged.model.auc[0])} of the time, label rates alone {percent(judged.reference.auc[0])}."
     )
     return section(
         "quality",
-        "How good it is",
-        paragraph(_how_held_out(subject, judged), "lead"),
+        TITLE,
+        paragraph(f"{_how_held_out(subject, judged)} {_what_is_asked(subject, asked)}", "lead"),
         paragraph(f"{chance} {_verdict(judged)}"),
         _metrics(subject, judged),
         _by_class(subject, judged),
-        f'<div class="plates three">{_roc(judged)}{_precision_recall(judged)}{_calibration(judged)}</div>',
+        f'<div class="plates three">{_roc(subject, judged)}{_precision_recall(subject, judged)}'
+        f"{_calibration(subject, judged)}</div>",
         _score_against_time(subject, judged),
     )
 
@@ -75,8 +117,9 @@ def _how_held_out(subject: Subject, judged: Judged) -> str:
     n_asked, n_train = f"{judged.n:,}", f"{held.n_train:,}"
     if held.kind == "random":
         return (
-            f"The labels of {n_asked} interactions, drawn at random, were hidden; a copy of the model learnt from the other "
-            f"{n_train} and was asked for them. It could use labels before and after an interaction."
+            f"Measured on {n_asked} labelled interactions chosen at random, {_held_span(subject, held)}. Their labels were "
+            f"hidden from a copy of the model, which learnt from the other {n_train}. It could use labels before and after "
+            f"an interaction."
         )
     known = (
         "Each label became known after its interaction was scored, and could be used for later ones."
@@ -84,28 +127,60 @@ def _how_held_out(subject: Subject, judged: Judged) -> str:
         else "No label after that time was shown."
     )
     return (
-        f"The labels of the last {n_asked} labelled interactions, from {escaped(subject.clock.short(held.cut))} on, were "
-        f"hidden; a copy of the model learnt from the {n_train} before and was asked for them. {known}"
+        f"Measured on the last {n_asked} labelled interactions, {_held_span(subject, held)}. Their labels were hidden from "
+        f"a copy of the model, which learnt from the {n_train} before. {known}"
     )
 
 
+def _held_span(subject: Subject, held: HeldOut) -> str:
+    return escaped(subject.clock.span(held.asked.ticks.min(), held.asked.ticks.max()))
+
+
+def _what_is_asked(subject: Subject, asked: Asked) -> str:
+    """Which interactions the predictions of the page are for, to be held against those that were measured."""
+    if asked.kind not in ("unlabelled", "new"):
+        return "The list below ranks these held-out interactions."
+    span = subject.clock.span(asked.edges.ticks.min(), asked.edges.ticks.max())
+    return f"The predictions below are for {count(len(asked.edges), 'other interaction')}, {escaped(span)}."
+
+
+def held_out_in_short(judged: Judged, subject: Subject) -> str:
+    """What the headline figures were measured on."""
+    how = "the last 30 % of the labels" if judged.held.kind == "time" else "30 % of the labels, at random"
+    return f"held out: {how}, {_held_span(subject, judged.held)}"
+
+
+AUC_NOTE = "1 is a perfect order, 0.5 is chance"
+PRECISION_NOTE = "area under the precision-recall curve"
+
+
+def _chance(judged: Judged) -> float:
+    """Average precision of scores that say nothing."""
+    if not judged.is_mean:
+        return judged.prevalence
+    return float(np.mean([ranking.is_it.mean() for ranking, _ in judged.by_class.values()]))
+
+
 def _metrics(subject: Subject, judged: Judged) -> str:
+    ours, theirs = judged.headline("model"), judged.headline("reference")
     rows = [
-        ("AUC", "1 is perfect order, 0.5 is chance", *_areas(judged.model.auc, judged.reference.auc), "0.500"),
-        (
-            "Average precision",
-            "area under the precision-recall curve",
-            *_areas(judged.model.average_precision, judged.reference.average_precision),
-            figure(judged.prevalence),
-        ),
+        (judged.titled("AUC"), AUC_NOTE, *_areas(ours[0], theirs[0]), "0.500"),
+        (judged.titled("Average precision"), PRECISION_NOTE, *_areas(ours[1], theirs[1]), figure(_chance(judged))),
     ]
+    of = f" for {escaped(subject.wanted)}" if judged.is_mean else ""
+    if judged.is_mean:
+        precisions = _areas(judged.model.average_precision, judged.reference.average_precision)
+        rows += [
+            (f"AUC{of}", "against the rest", *_areas(judged.model.auc, judged.reference.auc), "0.500"),
+            (f"Average precision{of}", "against the rest", *precisions, figure(judged.prevalence)),
+        ]
     for k in judged.tops:
         chance = judged.prevalence, k / judged.n
         cells = [
             f"{percent(p)} <small>({percent(r)})</small>"
             for p, r in (judged.model.at(k), judged.reference.at(k), chance)
         ]
-        rows.append((f"Right in the top {k:,}", "", *cells))
+        rows.append((f"Precision in the top {k:,}{of}", "in brackets: recall", *cells))
     body = "".join(
         f'<tr><th scope="row">{name}{f"<small>{note}</small>" if note else ""}</th><td class="figure ours">{ours}</td>'
         f'<td class="figure">{theirs}</td><td class="figure muted">{chance}</td></tr>'
@@ -115,9 +190,9 @@ def _metrics(subject: Subject, judged: Judged) -> str:
         '<table class="metrics"><thead><tr><td></td><th scope="col">This model</th><th scope="col">Label rates</th>'
         f'<th scope="col">Chance</th></tr></thead><tbody>{body}</tbody></table>'
         '<p class="note">Label rates: how often each node’s interactions had each label, given to boosted trees; blind to '
-        "time. Right in the top: the share that is "
-        f"{escaped(subject.wanted)} (precision); in brackets, the share of all such that is found. Small figures behind the "
-        "areas: 95 % intervals by the bootstrap over the held-out interactions.</p>"
+        "time. Precision: the share of the top that is "
+        f"{escaped(subject.wanted)}; recall: the share of all such interactions that is in the top. Small figures after the "
+        "areas: 95 % bootstrap intervals over the held-out interactions.</p>"
     )
 
 
@@ -130,12 +205,11 @@ def _by_class(subject: Subject, judged: Judged) -> str:
         return ""
     held, rows = judged.held, []
     for k, name in enumerate(subject.names[:40]):
-        is_it = held.truth == k
-        rankings = [rank(is_it, column[:, k], subject.seed) for column in (held.probability, held.reference)]
-        cells = [figure(found.auc[0]) if found is not None else "–" for found in rankings]
+        pair = judged.by_class.get(k)
+        cells = ["–", "–"] if pair is None else [figure(found.auc[0]) for found in pair]
         rows.append(
             f'<tr><th scope="row">{swatch(group_of(subject, k))}{escaped(name)}</th>'
-            f'<td class="figure">{int(is_it.sum()):,}</td>'
+            f'<td class="figure">{int((held.truth == k).sum()):,}</td>'
             f'<td class="figure ours">{cells[0]}</td><td class="figure">{cells[1]}</td></tr>'
         )
     return (
@@ -155,25 +229,31 @@ def _stroke(kind: str) -> str:
 LINES = key([(_stroke("ours"), "this model"), (_stroke("theirs"), "label rates")])
 
 
-def _roc(judged: Judged) -> str:
+def _of_class(subject: Subject, judged: Judged) -> str:
+    """What a title adds where there are several classes and the chart is about one."""
+    return f", {escaped(subject.wanted)}" if judged.is_mean else ""
+
+
+def _roc(subject: Subject, judged: Judged) -> str:
     panel = Panel()
-    panel.axes(UNIT_TICKS, UNIT_TICKS, "false alarms, share of the rest", "found, share")
+    panel.axes(UNIT_TICKS, UNIT_TICKS, "false positive rate", "recall (true positive rate)")
     curve(panel, np.array([0.0, 1.0]), np.array([0.0, 1.0]), "chance")
     curve(panel, *thinned(judged.reference.roc.x, judged.reference.roc.y), "theirs")
     curve(panel, *thinned(judged.model.roc.x, judged.model.roc.y), "ours")
     said = f"ROC curve: area {figure(judged.model.auc[0])}, label rates {figure(judged.reference.auc[0])}"
-    return plate("Found against false alarms", chart(panel, said), "ROC. Higher is better; dotted is chance.", LINES)
+    title = f"ROC curve{_of_class(subject, judged)}"
+    return plate(title, chart(panel, said), "Higher is better; the dotted line is chance.", LINES)
 
 
-def _precision_recall(judged: Judged) -> str:
+def _precision_recall(subject: Subject, judged: Judged) -> str:
     panel = Panel()
-    panel.axes(UNIT_TICKS, UNIT_TICKS, "found, share", "right among those named, share")
+    panel.axes(UNIT_TICKS, UNIT_TICKS, "recall", "precision")
     curve(panel, np.array([0.0, 1.0]), np.full(2, judged.prevalence), "chance")
     curve(panel, *_precision(judged.reference), "theirs")
     curve(panel, *_precision(judged.model), "ours")
     said = f"Precision-recall curve: average precision {figure(judged.model.average_precision[0])}"
-    note = "Precision and recall down the list. Higher is better; dotted is chance."
-    return plate("Right against found", chart(panel, said), note, LINES)
+    note = "Down the list, from the highest score. Higher is better; the dotted line is chance."
+    return plate(f"Precision and recall{_of_class(subject, judged)}", chart(panel, said), note, LINES)
 
 
 def _precision(ranking: Ranking) -> tuple[Floats, Floats]:
@@ -185,7 +265,7 @@ def _precision(ranking: Ranking) -> tuple[Floats, Floats]:
     return x[keep], y[keep]
 
 
-def _calibration(judged: Judged) -> str:
+def _calibration(subject: Subject, judged: Judged) -> str:
     parts = calibration(judged.model.is_it, judged.model.scores)
     most = max(max(mean, high) for mean, _, _, high, _ in parts)
     step = nice_step(max(most, 0.02), 4)
@@ -194,7 +274,7 @@ def _calibration(judged: Judged) -> str:
         (value, f"{value:g}") for value in np.arange(0, end + step / 2, step).round(6).tolist() if value <= end + 1e-9
     ]
     panel = Panel(x=(0, end), y=(0, end))
-    panel.axes(ticks, ticks, "probability given", "share observed")
+    panel.axes(ticks, ticks, "predicted probability", "observed share")
     curve(panel, np.array([0.0, end]), np.array([0.0, end]), "chance")
     curve(panel, np.array([part[0] for part in parts]), np.array([part[1] for part in parts]), "ours thin")
     for mean, rate, low, high, n in parts:
@@ -204,18 +284,24 @@ def _calibration(judged: Judged) -> str:
         panel.parts.append(f'<line class="whisker" {whisker}/>')
         panel.parts.append(tipped(tip, marker("circle", x, y, 4.2, "dot ours"), x, y))
     note = (
-        "Calibration. Each dot is a tenth of the held-out interactions, with its 95 % interval. On the dotted line, "
-        "probabilities are right. Hover, touch, or use the arrow keys."
+        "Each dot is a tenth of the held-out interactions, with its 95 % interval. On the dotted line, predicted "
+        "probabilities agree with observed shares. Hover, touch, or use the arrow keys."
     )
     sign = f'<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{marker("circle", 7, 7, 3.8, "dot ours")}</svg>'
-    return plate("Probabilities", chart(panel, "Calibration"), note, key([(sign, "this model")]))
+    title = f"Calibration{_of_class(subject, judged)}"
+    return plate(title, chart(panel, "Calibration"), note, key([(sign, "this model")]))
+
+
+def _zone(subject: Subject) -> str:
+    return f" ({subject.clock.zone.strip()})" if subject.clock.zone else ""
 
 
 def _score_against_time(subject: Subject, judged: Judged) -> str:
     drawn = "" if judged.n <= MOST_DOTS else f" {MOST_DOTS:,} of {judged.n:,} are drawn, at random."
     body = '<div class="scatter wide" data-scatter="scores"><canvas tabindex="0" role="img"></canvas></div>'
     note = (
-        f"Each held-out interaction by its time and the probability of {escaped(subject.wanted)} given to it. Good scores "
-        f"keep the classes apart all the way.{drawn} Hover, touch, or use the arrow keys."
+        f"Each held-out interaction by its time{escaped(_zone(subject))} and its predicted probability of "
+        f"{escaped(subject.wanted)}. Good scores keep the classes apart at all times.{drawn} Hover, touch, or use the "
+        "arrow keys."
     )
     return plate("Score against time", body, note, legend(subject, unknown=False))

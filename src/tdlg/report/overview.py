@@ -1,4 +1,4 @@
-"""The first figures, what was read, the settings, and how to have the page again."""
+"""The first figures, the data, the settings, and how to reproduce the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from tdlg import __version__
 from tdlg.edges import TemporalEdges
 from tdlg.report.alerts import Asked
-from tdlg.report.assessment import Judged
+from tdlg.report.assessment import Judged, held_out_in_short
 from tdlg.report.parts import GROUPS, code, facts, group_of, groups, meter, paragraph, section, swatch
 from tdlg.report.subject import Subject, label_times
 from tdlg.report.words import count, escaped, figure, in_words, name_of, percent
@@ -31,15 +31,21 @@ def summary(subject: Subject, judged: Judged | None, asked: Asked) -> str:
         ("Labelled", f"{n_known:,}", f"{percent(n_known / n_edges)} of all"),
     ]
     if n_known < n_edges:
-        expected = f"about {asked.score.sum():,.0f} of them {escaped(subject.wanted)}, by their probabilities"
-        tiles.append(("To be found", f"{n_edges - n_known:,}", expected))
+        span = subject.clock.span(asked.edges.ticks.min(), asked.edges.ticks.max())
+        expected = f"about {asked.score.sum():,.0f} of them {subject.wanted}, by their probabilities"
+        tiles.append(("To predict", f"{n_edges - n_known:,}", f"{escaped(span)}; {escaped(expected)}"))
     if judged is not None:
         precision, _ = judged.model.at(judged.top)
+        (ours, *_), (theirs, *_) = judged.headline("model")[0], judged.headline("reference")[0]
+        measured = held_out_in_short(judged, subject)
+        of = f", {escaped(subject.wanted)}" if judged.is_mean else ""
+        tiles.append((judged.titled("AUC"), figure(ours), f"label rates: {figure(theirs)}; {measured}"))
         tiles.append(
-            ("AUC, held-out labels", figure(judged.model.auc[0]), f"label rates: {figure(judged.reference.auc[0])}")
-        )
-        tiles.append(
-            (f"Right in the top {judged.top:,}", percent(precision), f"by chance: {percent(judged.prevalence)}")
+            (
+                f"Precision in the top {judged.top:,}{of}",
+                percent(precision),
+                f"by chance: {percent(judged.prevalence)}; of the same held-out labels",
+            )
         )
     return facts([(title, f"{value}<small>{note}</small>") for title, value, note in tiles], "tiles")
 
@@ -61,17 +67,21 @@ def what_was_read(subject: Subject) -> str:
         ("Distinct times", f"{len(np.unique(edges.ticks)):,}"),
         ("Busiest node", _busiest(subject)),
         ("Features", escaped(in_words([name_of(name, 40) for name in edges.feature_names])) or "none"),
-        ("Weights", "none" if edges.weight is None else "one an interaction"),
+        ("Weights", "none" if edges.weight is None else "one per interaction"),
     ]
     if not subject.is_learnt:
         lines.append(("Model learnt from", f"other {count(len(subject.learnt), 'interaction')}"))
-    return section("read", "What was read", f'<div class="halves">{facts(lines)}{_label_bars(subject)}</div>')
+    return section("read", "Data", f'<div class="halves">{facts(lines)}{_label_bars(subject)}</div>')
 
 
 def _as_dates(subject: Subject) -> str:
-    """What numbers would be as dates, where they look like seconds since 1970."""
+    """The zone of dates; what numbers would be as dates, where they look like seconds since 1970."""
+    if subject.edges.time_unit is not None:
+        return " UTC<small>times with a zone were converted to UTC, times without one are shown as given</small>"
+    if subject.clock.unit is not None:
+        return " UTC"
     first, last = float(subject.edges.ticks.min()), float(subject.edges.ticks.max())
-    if subject.clock.unit is not None or not 5e8 < first < last < 4e9:
+    if not 5e8 < first < last < 4e9:
         return ""
     dates = [str(np.datetime64(int(tick), "s").astype("datetime64[D]")) for tick in (first, last)]
     return f"<small>numbers; as seconds since 1970 they would be {dates[0]} to {dates[1]}</small>"
@@ -86,24 +96,23 @@ def _busiest(subject: Subject) -> str:
 
 
 def _label_bars(subject: Subject) -> str:
-    codes, shown = subject.codes(subject.edges), groups(subject)
+    codes, shown = subject.codes, groups(subject)
     n_edges, n_known = len(codes), int(subject.edges.labelled.sum())
-    counts = [(subject.names[k], int((codes == k).sum()), group_of(subject, k)) for k in shown]
+    counts = [(subject.called(k), int((codes == k).sum()), group_of(subject, k)) for k in shown]
     n_rest = n_known - sum(n for _, n, _ in counts)
     counts += [("other labels", n_rest, GROUPS)] * (n_rest > 0) + [("unlabelled", n_edges - n_known, 0)] * (
         n_known < n_edges
     )
-    most = max(n for _, n, _ in counts) or 1
     rows = "".join(
         f'<tr><th scope="row">{swatch(group)}{escaped(name)}</th><td class="figure">{n:,}</td>'
-        f'<td class="figure muted">{percent(n / n_edges)}</td><td class="wide">{meter(n / most, f"g{group}")}</td></tr>'
+        f'<td class="figure muted">{percent(n / n_edges)}</td><td class="wide">{meter(n / n_edges, f"g{group}")}</td></tr>'
         for name, n, group in counts
     )
-    caption = f"Labels. This page looks for {code(subject.wanted)}."
+    caption = f"Labels. This page predicts {code(subject.wanted)}."
     return f'<table class="labels"><caption>{caption}</caption><tbody>{rows}</tbody></table>'
 
 
-# ---- settings, and how to have it again
+# ---- settings, and how to reproduce the page
 
 WHY = {
     "interpolate": (
@@ -128,12 +137,12 @@ def settings(subject: Subject, judged: Judged | None) -> str:
         how = "chosen by cross-validation" if getattr(model, "bandwidth", None) == "auto" else "fixed at fit"
         lines.append(("Decay", f"{code(repr(decay))}<small>{how}</small>"))
     known = in_words(subject.names) if len(subject.names) <= 8 else count(len(subject.names), "class")
-    lines.append(("Looked for", f"{code(subject.wanted)}<small>of {escaped(known)}</small>"))
+    lines.append(("Predicted class", f"{code(subject.wanted)}<small>of {escaped(known)}</small>"))
     if judged is not None:
         word = "the last 30 % of the labels, by time" if judged.held.kind == "time" else "30 % of the labels, at random"
         inner = getattr(judged.held.model, "setting_", None)
         if inner != subject.setting:
-            word += f"<small>the copy’s setting was {escaped(inner)}, as suits labels hidden so</small>"
+            word += f"<small>the copy’s setting was {escaped(inner)}, which fits this way of holding out</small>"
         lines.append(("Held out", word))
     rows = "".join(
         f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(name_of(_written(value), 200))}</td></tr>'
@@ -142,23 +151,23 @@ def settings(subject: Subject, judged: Judged | None) -> str:
     every = (
         f'<details><summary>Every parameter</summary><table class="parameters"><tbody>{rows}</tbody></table></details>'
     )
-    return section("settings", "Settings, and why", facts(lines), every)
+    return section("settings", "Settings", facts(lines), every)
 
 
 def _why(subject: Subject) -> str:
     asked_for = getattr(subject.model, "setting", "auto")
     if asked_for != "auto":
-        return "as asked for"
+        return "as requested"
     if subject.setting == "forecast" and subject.learnt.labelled.all():
         return "chosen because every interaction learnt from has a label: what is left to find comes later"
     return f"chosen: {WHY.get(str(subject.setting), '')}"
 
 
-USUAL = {"title": None, "time_unit": None, "evaluate": "auto"}
+USUAL = {"title": None, "time_unit": None, "label_name": None, "evaluate": "auto"}
 
 
 def reproduce(subject: Subject, command: str | None, **asked: Any) -> str:
-    """How to have this page again; `asked` holds parameters of `write_report`."""
+    """How to reproduce this page; `asked` holds parameters of `write_report`."""
     shell = "" if command is None else f'<h3>On the shell</h3><pre tabindex="0"><code>{escaped(command)}</code></pre>'
     python = f'<h3>In Python</h3><pre tabindex="0"><code>{escaped(chr(10).join(_python(subject, asked)))}</code></pre>'
     versions = [
@@ -168,8 +177,8 @@ def reproduce(subject: Subject, command: str | None, **asked: Any) -> str:
         ("Seed", str(subject.seed)),
         ("Data", f"<code>{fingerprint(subject)}</code><small>start of the sha256 of edges and labels</small>"),
     ]
-    told = "The same edges, model, versions and seed give this page again."
-    return section("reproduce", "How to have it again", paragraph(told), shell, python, facts(versions))
+    told = "The same edges, model, versions and seed give the same page."
+    return section("reproduce", "Reproduce this page", paragraph(told), shell, python, facts(versions))
 
 
 def _python(subject: Subject, asked: dict[str, Any]) -> list[str]:
@@ -195,7 +204,11 @@ def _python(subject: Subject, asked: dict[str, Any]) -> list[str]:
     lines.append(f"model = {type(model).__name__}({given}).fit({fitted})")
     asked = {name: value for name, value in asked.items() if value != USUAL[name]}
     asked = {"positive": subject.classes.tolist()[subject.positive], **asked, "seed": subject.seed}
-    return [*lines, f"write_report('report.html', model, edges, {_as_arguments(asked)})"]
+    ids = ""
+    if subject.ids is not None:
+        lines.append(f"ids = ...  # your column {subject.ids[0]!r}, with its name: one value per row")
+        ids = ", ids=ids"
+    return [*lines, f"write_report('report.html', model, edges, {_as_arguments(asked)}{ids})"]
 
 
 def _reading(name: str, edges: TemporalEdges) -> str:
@@ -225,7 +238,7 @@ def _is_set(model: Any, name: str) -> bool:
 def fingerprint(subject: Subject) -> str:
     """A digest of the edges and labels, to tell whether two pages are about the same."""
     edges, digest = subject.edges, hashlib.sha256()
-    for column in (edges.src_code, edges.dst_code, edges.ticks, subject.codes(edges)):
+    for column in (edges.src_code, edges.dst_code, edges.ticks, subject.codes):
         digest.update(np.ascontiguousarray(column).tobytes())
     digest.update(ascii([name_of(node, 10**6) for node in edges.node_ids]).encode())
     return digest.hexdigest()[:16]

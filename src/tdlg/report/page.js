@@ -63,7 +63,26 @@
 
   document.querySelectorAll("svg.chart").forEach(makeChart);
 
-  // ---- tables
+  // ---- tables, and their rows as a file
+
+  function exported(cell) {
+    if ("csv" in cell.dataset) { return cell.dataset.csv; }
+    if ("value" in cell.dataset) { return cell.dataset.value; }
+    const copy = cell.cloneNode(true);
+    for (const sign of copy.querySelectorAll("[aria-hidden]")) { sign.remove(); }
+    const items = [...copy.querySelectorAll("li")];
+    return (items.length ? items : [copy]).map((item) => item.textContent).join("; ");
+  }
+
+  function quoted(text) { return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; }
+
+  function saveText(name, text) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  }
 
   function makeTable(table) {
     const key = table.id.replace(/-table$/, "");
@@ -74,23 +93,28 @@
     const search = document.querySelector(`[data-search="${key}"]`);
     const found = document.querySelector(`[data-found="${key}"]`);
     const more = document.querySelector(`[data-more="${key}"]`);
+    const download = document.querySelector(`[data-download="${key}"]`);
     const texts = new Map(rows.map((row) => [row, row.textContent.toLocaleLowerCase()]));
     let order = rows;
+    let matching = rows;
     let all = rows.length <= few;
 
     function update() {
       const words = search.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-      const matching = order.filter((row) => words.every((word) => texts.get(row).includes(word)));
+      matching = order.filter((row) => words.every((word) => texts.get(row).includes(word)));
       const shown = new Set(all ? matching : matching.slice(0, few));
       for (const row of order) { row.hidden = !shown.has(row); }
       found.textContent = words.length ? `${matching.length} of ${rows.length} rows` : "";
       more.hidden = shown.size === matching.length;
       more.textContent = `Show all ${matching.length}`;
+      download.hidden = false;
+      download.disabled = !matching.length;
+      download.textContent = `Download ${matching.length} ${matching.length === 1 ? "row" : "rows"} as CSV`;
     }
 
     function valueOf(row, at, kind) {
       const cell = row.cells[at];
-      return kind === "number" ? Number(cell.dataset.value) : cell.textContent;
+      return kind === "number" ? Number(cell.dataset.value || NaN) : cell.textContent;
     }
 
     function sortBy(at, kind) {
@@ -102,7 +126,11 @@
       const compare = kind === "number"
         ? (a, b) => a - b
         : (a, b) => a.localeCompare(b, undefined, { numeric: true });
-      order = [...rows].sort((a, b) => (falling ? -1 : 1) * compare(valueOf(a, at, kind), valueOf(b, at, kind)));
+      const missing = (value) => Number(Number.isNaN(value));
+      order = [...rows].sort((a, b) => {
+        const [x, y] = [valueOf(a, at, kind), valueOf(b, at, kind)];
+        return missing(x) - missing(y) || (missing(x) ? 0 : (falling ? -1 : 1) * compare(x, y));
+      });
       body.append(...order);
       update();
     }
@@ -110,6 +138,10 @@
     heads.forEach((head, at) => {
       const button = head.querySelector("button");
       if (button) { button.addEventListener("click", () => sortBy(at, button.dataset.kind)); }
+    });
+    download.addEventListener("click", () => {
+      const cells = [heads.map((head) => head.textContent), ...matching.map((row) => [...row.cells].map(exported))];
+      saveText(`${key}.csv`, cells.map((line) => `${line.map(quoted).join(",")}\r\n`).join(""));
     });
     search.addEventListener("input", update);
     more.addEventListener("click", () => { all = true; update(); });

@@ -18,6 +18,7 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.persist.files import new_file, target_of
 from tdlg.report.alerts import alerts, choose_asked, node_alerts
 from tdlg.report.assessment import judge, quality
+from tdlg.report.cautions import cautions, last_labels
 from tdlg.report.lists import interactions, nodes
 from tdlg.report.overview import reproduce, settings, summary, what_was_read
 from tdlg.report.quality import hold_out
@@ -51,6 +52,8 @@ def write_report(
     title: str | None = None,
     command: str | None = None,
     positive: Any = None,
+    label_name: str | None = None,
+    ids: Any = None,
     time_unit: str | None = None,
     evaluate: Evaluate | None = "auto",
     seed: int = 0,
@@ -59,7 +62,7 @@ def write_report(
 
     The page tells what was read; how good the model is on labels hidden from a copy of it, beside label rates; which
     interactions and nodes to look at first, and why; activity over time; a map of the interactions; the settings, and how to
-    have the page again. Tables and maps show a part of many edges and say so, which keeps the page below a few MB.
+    reproduce the page. Tables and maps show a part of many edges and say so, which keeps the page below a few MB.
 
     Parameters
     ----------
@@ -68,16 +71,21 @@ def write_report(
     model
         A `PropagationClassifier` or `LineGraphClassifier`; where it is not fitted yet, a copy is fitted to the edges.
     edges
-        The edges to report on, those without a label being what is looked for; those that the model was fitted on when not
-        given. Where every edge has a label, the ones held out for the quality are ranked.
+        The edges to report on; those without a label are ranked. By default the edges that the model was fitted on. Where
+        every edge has a label, the edges held out to measure the quality are ranked.
     y
-        Labels, one an edge; those of the edges when not given.
+        Labels, one per edge; by default those of the edges.
     title
-        Of the page.
+        The title of the page.
     command
-        The shell command that led here, to be shown under "How to have it again".
+        The shell command that wrote the page, to be shown under "Reproduce this page".
     positive
-        The class that is looked for; the rarest when not given.
+        The class to predict; by default the rarest.
+    label_name
+        The name of the label's column, such as "is_fraud", so that the page says "is_fraud = 1" and not "class 1".
+    ids
+        An id for each edge, such as the payment's, to be shown beside its row number. The heading is the name of the
+        column, where it has one (`frame["payment_id"]`), else "Id".
     time_unit
         Where times are numbers: the unit in which they count from 1970 ("s", "ms", "us" or "ns"), to show them as dates.
     evaluate
@@ -112,6 +120,8 @@ def write_report(
         title=title,
         command=command,
         positive=positive,
+        label_name=label_name,
+        ids=ids,
         time_unit=time_unit,
         evaluate=evaluate,
         seed=seed,
@@ -129,44 +139,48 @@ def build_report(
     title: str | None = None,
     command: str | None = None,
     positive: Any = None,
+    label_name: str | None = None,
+    ids: Any = None,
     time_unit: str | None = None,
     evaluate: Evaluate | None = "auto",
     seed: int = 0,
 ) -> str:
     """Make the page that `write_report` writes, as a string; the parameters are the same."""
     _check(evaluate, seed, edges)
-    subject = make_subject(model, edges, y, positive, time_unit, int(seed))
+    subject = make_subject(model, edges, y, positive, time_unit, int(seed), label_name, ids)
     held, why_not = hold_out(subject, evaluate)
     judged = None if held is None else judge(subject, held)
     if held is not None and judged is None:
         why_not = (
-            f"Labels were held out, but all of them, or none, were {subject.wanted}: there is nothing to tell apart."
+            f"Labels were held out, but all or none of them were {subject.wanted}, so that no quality can be measured."
         )
     times = label_times(subject.model) if subject.is_learnt and subject.setting == "stream" else None
     probability = probabilities(subject.model, subject.edges, subject.classes, times)
     score = probability[:, subject.positive]
     asked = choose_asked(subject, held, probability)
+    last = last_labels(subject.learnt.ticks, subject.codes if subject.is_learnt else subject.codes_of(subject.learnt))
     dots = map_dots(subject, score, np.argsort(-score, kind="stable")[:200])
     body = [
         what_was_read(subject),
-        quality(subject, judged, why_not),
+        quality(subject, judged, asked, why_not),
         interactions(subject, asked, alerts(subject, asked)),
         nodes(subject, node_alerts(subject, asked)),
-        activity(subject, score),
+        activity(subject, score, last),
         map_section(subject, dots),
         settings(subject, judged),
-        reproduce(subject, command, title=title, time_unit=time_unit, evaluate=evaluate),
+        reproduce(subject, command, title=title, label_name=label_name, time_unit=time_unit, evaluate=evaluate),
     ]
     data = {"map": dots, "scores": None if judged is None else score_dots(subject, judged.held)}
     title = "Which interactions to look at first" if title is None else name_of(title, 200)
-    return _page(title, _line(subject), summary(subject, judged, asked), body, data)
+    head = summary(subject, judged, asked) + cautions(subject, held, asked, last)
+    return _page(title, _line(subject), head, body, data)
 
 
 def _line(subject: Subject) -> str:
     """What the page is about, in a line."""
     edges = subject.edges
     span = subject.clock.span(edges.ticks.min(), edges.ticks.max())
-    when = f"from {span}" if subject.clock.unit else f"at times {span}"
+    when = f"from {span} (UTC)" if subject.clock.unit else f"at times {span}"
     return f"{count(len(edges), 'interaction')} between {count(edges.n_nodes, 'node')}, {when}"
 
 

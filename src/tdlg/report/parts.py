@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import isnan
+from typing import NamedTuple
 
 from tdlg.report.drawing import marker
 from tdlg.report.subject import Subject
@@ -10,7 +12,7 @@ from tdlg.report.words import escaped
 
 __all__ = [
     "GROUPS",
-    "cell",
+    "Cell",
     "code",
     "facts",
     "group_of",
@@ -97,7 +99,7 @@ def key(items: Iterable[tuple[str, str]]) -> str:
 
 def legend(subject: Subject, *, unknown: bool) -> str:
     """The signs of the classes, and that of the unlabelled where there are any."""
-    items = [(swatch(group_of(subject, k)), subject.names[k]) for k in groups(subject)]
+    items = [(swatch(group_of(subject, k)), subject.called(k)) for k in groups(subject)]
     if len(subject.classes) > len(items):
         items.append((swatch(GROUPS), "other classes"))
     return key([*items, (swatch(0), "unlabelled")] if unknown else items)
@@ -106,41 +108,67 @@ def legend(subject: Subject, *, unknown: bool) -> str:
 # ---- tables
 
 
-def cell(head: str, body: str, kind: str = "", value: float | None = None) -> str:
-    """A cell that knows its heading, for narrow screens, and its value, for sorting."""
-    sort = "" if value is None else f' data-value="{value:.12g}"'
-    return f'<td class="{kind}" data-head="{head}"{sort}>{body}</td>'
+class Cell(NamedTuple):
+    """A cell of a table.
+
+    Attributes
+    ----------
+    body
+        As HTML.
+    kind
+        Its class in the style sheet.
+    value
+        What it is sorted by where that is a number; NaN where the value is missing.
+    exported
+        Its text in a downloaded table, where that is neither the value nor the text of the body.
+    """
+
+    body: str
+    kind: str = ""
+    value: float | None = None
+    exported: str | None = None
 
 
-def table(name: str, heads: Sequence[tuple[str, str]], rows: Iterable[str], hint: str) -> str:
-    """A table that the script lets be sorted and searched; without it all rows are there.
+def table(name: str, heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[Cell]], hint: str) -> str:
+    """A table that the script lets be sorted, searched and downloaded; without it all rows are there.
 
     Parameters
     ----------
     name
         Of its section.
     heads
-        What stands above each column, and what it is sorted as: "number", "text" or not at all. The rows come sorted by
-        the first.
+        What stands above each column, as plain text, and what it is sorted as: "number", "time", "text" or not at all.
+        The rows come sorted by the first.
     rows
-        As HTML.
+        The cells of each.
     hint
         What can be searched for.
     """
     tools = (
         f'<div class="tools"><label>Search <input type="search" data-search="{name}" placeholder="{hint}" '
-        f'autocomplete="off" spellcheck="false"></label><output data-found="{name}" aria-live="polite"></output></div>'
+        f'autocomplete="off" spellcheck="false"></label><output data-found="{name}" aria-live="polite"></output>'
+        f'<button type="button" class="more" data-download="{name}" hidden></button></div>'
     )
     above = "".join(_head(head, kind, is_first=k == 0) for k, (head, kind) in enumerate(heads))
+    names = [escaped(head) for head, _ in heads]
+    body = "".join(f"<tr>{''.join(map(_cell, names, cells))}</tr>" for cells in rows)
     return (
         f'{tools}<div class="scroll"><table class="list" id="{name}-table" aria-labelledby="{name}-title" data-few="{FEW}">'
-        f"<thead><tr>{above}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<thead><tr>{above}</tr></thead><tbody>{body}</tbody></table></div>"
         f'<button type="button" class="more" data-more="{name}" hidden></button>'
     )
 
 
+def _cell(head: str, cell: Cell) -> str:
+    """A cell that repeats its heading, for narrow screens."""
+    value = "" if cell.value is None else f' data-value="{"" if isnan(cell.value) else f"{cell.value:.12g}"}"'
+    exported = "" if cell.exported is None else f' data-csv="{escaped(cell.exported)}"'
+    return f'<td class="{cell.kind}" data-head="{head}"{value}{exported}>{cell.body}</td>'
+
+
 def _head(head: str, kind: str, *, is_first: bool) -> str:
     order = ' aria-sort="ascending"' if is_first else ""
-    said = "Rank" if head == "#" else head
-    inner = f'<button type="button" data-kind="{kind}" title="Sort by {said.lower()}">{said}</button>' if kind else head
-    return f'<th scope="col" class="{"figure" if kind == "number" and head != "Time" else ""}"{order}>{inner}</th>'
+    said = escaped(head)
+    sorted_as = "text" if kind == "text" else "number"
+    inner = f'<button type="button" data-kind="{sorted_as}" title="Sort by {said}">{said}</button>' if kind else said
+    return f'<th scope="col" class="{"figure" if kind == "number" else ""}"{order}>{inner}</th>'

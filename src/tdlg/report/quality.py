@@ -16,10 +16,11 @@ from tdlg.exceptions import TdlgError
 from tdlg.report.subject import Classifier, Subject, label_times, probabilities
 from tdlg.tasks import ChronologicalClassification, EdgeClassification, Trial
 
-__all__ = ["Curve", "HeldOut", "Kind", "Ranking", "calibration", "hold_out", "rank"]
+__all__ = ["Area", "Curve", "HeldOut", "Kind", "Ranking", "calibration", "hold_out", "mean_areas", "rank"]
 
 Floats = NDArray[np.float64]
 Kind = Literal["random", "time"]
+Area = tuple[float, float, float]  # with the ends of its 95 % interval
 
 DRAWS = 200  # of the bootstrap behind an interval
 BINS = 10  # of the calibration
@@ -37,6 +38,8 @@ class HeldOut:
         The copy.
     asked
         The edges held out; with their labels where these become known as time goes on.
+    positions
+        Where they are among the edges learnt from.
     truth
         Their classes, as positions.
     probability, reference
@@ -52,6 +55,7 @@ class HeldOut:
     kind: Kind
     model: Classifier
     asked: TemporalEdges
+    positions: NDArray[np.int64]
     truth: NDArray[np.int64]
     probability: Floats
     reference: Floats
@@ -76,12 +80,15 @@ class Ranking:
     ----------
     auc, average_precision
         Areas, each with its 95 % interval by the bootstrap over the edges asked for.
+    draws
+        Both areas in each draw of the bootstrap, NaN where a draw had one kind of edges only: (DRAWS, 2).
     roc, precision_recall
         The curves.
     """
 
-    auc: tuple[float, float, float]
-    average_precision: tuple[float, float, float]
+    auc: Area
+    average_precision: Area
+    draws: Floats
     roc: Curve
     precision_recall: Curve
     is_it: NDArray[np.bool_]
@@ -95,7 +102,7 @@ class Ranking:
 def hold_out(subject: Subject, evaluate: str | None) -> tuple[HeldOut | None, str]:
     """Hide labels, fit a copy of the model and ask it; or None, and why not."""
     if evaluate is None:
-        return None, "No labels were held out, as asked for."
+        return None, "No labels were held out, as requested (evaluate=None)."
     kind: Kind = _kind(subject) if evaluate == "auto" else "time" if evaluate == "time" else "random"
     try:
         trial = _draw(subject, kind)
@@ -125,10 +132,10 @@ def _judge(subject: Subject, kind: Kind, trial: Trial) -> HeldOut:
     asked = (trial.labelled(test) if trial.reveals else trial.edges)[test]
     times = times[test] if times is not None and trial.reveals else None
     probability = probabilities(model, asked, subject.classes, times)
-    truth = subject.codes(subject.learnt[test])
+    truth = subject.codes_of(subject.learnt[test])
     reference = _label_rates(subject, trial, asked)
     cut = subject.learnt.ticks[test].min() if kind == "time" else None
-    return HeldOut(kind, model, asked, truth, probability, reference, len(trial.train), cut, times)
+    return HeldOut(kind, model, asked, test, truth, probability, reference, len(trial.train), cut, times)
 
 
 def _unfitted(subject: Subject, kind: Kind) -> Any:
@@ -169,15 +176,25 @@ def rank(is_it: NDArray[np.bool_], scores: Floats, seed: int = 0) -> Ranking | N
     precision_recall = Curve(np.r_[0.0, tp / tp[-1]], np.r_[tp[0] / (tp + fp)[0], tp / (tp + fp)])
     areas = np.array(_areas(hits, misses))
     rng = np.random.default_rng(seed)
-    draws = []
-    for _ in range(DRAWS):
+    draws = np.full((DRAWS, 2), np.nan)
+    for draw in draws:
         weight = rng.poisson(1.0, len(is_it)).astype(np.float64)
         sums = _found(is_it, level, len(levels), weight)
         if sums[0].any() and sums[1].any():
-            draws.append(_areas(*sums))
-    low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+            draw[:] = _areas(*sums)
+    return Ranking(*_with_intervals(areas, draws), draws, roc, precision_recall, is_it, scores)
+
+
+def mean_areas(rankings: list[Ranking]) -> tuple[Area, Area]:
+    """Area under the curve and average precision, unweighted means over classes; the draws must be of the same seed."""
+    areas = np.array([[ranking.auc[0], ranking.average_precision[0]] for ranking in rankings])
+    return _with_intervals(areas.mean(axis=0), np.nanmean([ranking.draws for ranking in rankings], axis=0))
+
+
+def _with_intervals(areas: Floats, draws: Floats) -> tuple[Area, Area]:
+    low, high = np.nanquantile(draws, [0.025, 0.975], axis=0)
     auc, average_precision = ((float(areas[k]), float(low[k]), float(high[k])) for k in range(2))
-    return Ranking(auc, average_precision, roc, precision_recall, is_it, scores)
+    return auc, average_precision
 
 
 def _found(

@@ -54,7 +54,7 @@ def map_dots(subject: Subject, score: Floats, first: Positions) -> dict[str, Any
     places = TSNE(init="pca", perplexity=perplexity, max_iter=500, random_state=subject.seed).fit_transform(rows)
     places = (places - places.min(axis=0)) / np.maximum(np.ptp(places, axis=0), 1e-12)
     at = base[shown]
-    dots = _dots(subject, edges[at], score[at], subject.codes(edges[at]))
+    dots = _dots(subject, edges[at], score[at], subject.codes[at])
     return dots | {
         "x": rounded(places[:, 0]),
         "y": rounded(places[:, 1]),

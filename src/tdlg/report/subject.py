@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,10 @@ class Subject:
         How times are written.
     seed
         Of every random choice.
+    label_name
+        The name of the label's column, where it is known.
+    ids
+        A heading, and an id for each edge, where the caller gave them.
     """
 
     model: Classifier
@@ -55,29 +60,42 @@ class Subject:
     positive: int
     clock: Clock
     seed: int
+    label_name: str | None = None
+    ids: tuple[str, list[str]] | None = None
 
     @property
     def classes(self) -> NDArray[Any]:
         """The labels that the model knows."""
         return self.model.classes_
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The classes as text."""
         return [name_of(value, 40) for value in self.classes]
 
+    def called(self, k: int) -> str:
+        """A class as prose names it: "is_fraud = 1" where the label's column is known, else "class 1" or "fraud"."""
+        if self.label_name is not None:
+            return f"{name_of(self.label_name, 40)} = {self.names[k]}"
+        return self.names[k] if isinstance(self.classes[k], str) else f"class {self.names[k]}"
+
     @property
     def wanted(self) -> str:
-        """The class looked for, as text."""
-        return self.names[self.positive]
+        """The class looked for, as prose names it."""
+        return self.called(self.positive)
 
     @property
     def setting(self) -> str | None:
         """What is known when an edge is judged, of models that tell."""
         return getattr(self.model, "setting_", None)
 
-    def codes(self, edges: TemporalEdges) -> Codes:
-        """The class of each edge as a position in `classes`; -1 where it is unknown, or one never learnt."""
+    @cached_property
+    def codes(self) -> Codes:
+        """The class of each of `edges` as a position in `classes`; -1 where it is unknown, or one never learnt."""
+        return self.codes_of(self.edges)
+
+    def codes_of(self, edges: TemporalEdges) -> Codes:
+        """The classes of other edges, as `codes` has them."""
         place = {value: k for k, value in enumerate(self.classes.tolist())}
         if edges.label is None:
             return np.full(len(edges), -1)
@@ -91,7 +109,16 @@ class Subject:
         )
 
 
-def make_subject(model: Any, edges: Any, y: Any, positive: Any, time_unit: str | None, seed: int) -> Subject:
+def make_subject(
+    model: Any,
+    edges: Any,
+    y: Any,
+    positive: Any,
+    time_unit: str | None,
+    seed: int,
+    label_name: str | None = None,
+    ids: Any = None,
+) -> Subject:
     """Check what was given, and fit the model where it is not fitted yet."""
     if not isinstance(model, Classifier):
         raise ParameterError(
@@ -109,7 +136,17 @@ def make_subject(model: Any, edges: Any, y: Any, positive: Any, time_unit: str |
     is_learnt = _same(edges, learnt)
     if is_learnt and not edges.labelled.any():
         edges = learnt
-    return Subject(model, edges, learnt, is_learnt, _position(model, learnt, positive), _clock(edges, time_unit), seed)
+    return Subject(
+        model,
+        edges,
+        learnt,
+        is_learnt,
+        _position(model, learnt, positive),
+        _clock(edges, time_unit),
+        seed,
+        label_name,
+        _named_ids(ids, len(edges)),
+    )
 
 
 def probabilities(model: Classifier, edges: TemporalEdges, classes: NDArray[Any], label_time: Any = None) -> Floats:
@@ -180,6 +217,15 @@ def _counts(known: list[Any], listed: list[Any]) -> list[int]:
     for value in known:
         found[value] += 1
     return list(found.values())
+
+
+def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[str]] | None:
+    """Ids as text under the name of their column, where they have one."""
+    if ids is None:
+        return None
+    if len(ids) != n_edges:
+        raise ParameterError(f"The 'ids' must have one value per edge: {n_edges:,}. Got {len(ids):,} instead.")
+    return name_of(getattr(ids, "name", None) or "Id", 40), [name_of(value) for value in ids]
 
 
 def _clock(edges: TemporalEdges, time_unit: str | None) -> Clock:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.report.cautions import LastLabels
 from tdlg.report.drawing import Panel, bar, chart, curve, marker, tipped
 from tdlg.report.parts import key, paragraph, plate, section
 from tdlg.report.subject import Subject
@@ -22,7 +23,7 @@ BINS = 48  # stretches of time
 ENOUGH = 5  # interactions that a share is taken of
 
 
-def activity(subject: Subject, score: Floats) -> str:
+def activity(subject: Subject, score: Floats, one_class: LastLabels | None) -> str:
     """How many interactions there were, by label, and the share of the class looked for."""
     edges = subject.edges
     first, last = float(edges.ticks.min()), float(edges.ticks.max())
@@ -31,26 +32,26 @@ def activity(subject: Subject, score: Floats) -> str:
     bounds = np.linspace(first, last, BINS + 1)
     at = np.clip(np.searchsorted(bounds, edges.ticks, side="right") - 1, 0, BINS - 1)
     each = escaped(subject.clock.length((last - first) / BINS))
-    told = f"In {BINS} equal stretches of time, each {each}{'' if subject.clock.unit else ' units of time'} long. "
+    told = f"In {BINS} equal intervals of time, each {each}{' long, in UTC' if subject.clock.unit else ' time units long'}. "
     told += "Hover, touch, or use the arrow keys to see the figures."
     return section(
         "activity",
         "Activity over time",
         paragraph(told),
         _counts_chart(subject, bounds, at),
-        _shares_chart(subject, bounds, at, score),
+        _shares_chart(subject, bounds, at, score, one_class),
     )
 
 
 def _counts_chart(subject: Subject, bounds: Floats, at: Counts) -> str:
-    codes = subject.codes(subject.edges)
+    codes = subject.codes
     is_wanted, is_known = codes == subject.positive, subject.edges.labelled
-    wanted = subject.wanted
+    others = [k for k in range(len(subject.classes)) if k != subject.positive]
     layers = [
         (name, kind, np.bincount(at[mask], minlength=BINS))
         for name, kind, mask in (
-            (wanted, "g1", is_wanted),
-            (f"not {wanted}", "g2", is_known & ~is_wanted),
+            (subject.wanted, "g1", is_wanted),
+            (subject.called(others[0]) if len(others) == 1 else "other classes", "g2", is_known & ~is_wanted),
             ("unlabelled", "g0", ~is_known),
         )
         if mask.any()
@@ -71,7 +72,7 @@ def _counts_chart(subject: Subject, bounds: Floats, at: Counts) -> str:
 
 
 def _stack(subject: Subject, panel: Panel, span: tuple[float, float], layers: list[tuple[str, str, int]]) -> None:
-    """The bars of one stretch, one on another, and what they say."""
+    """The bars of one interval, one on another, and what they say."""
     ends = (int(span[0]), int(span[1])) if subject.clock.unit else span
     tip = f"{subject.clock.span(*ends)}: " + ", ".join(f"{n:,} {name}" for name, _, n in layers)
     panel.parts.append(f'<g data-tip="{escaped(tip)}">')
@@ -83,13 +84,14 @@ def _stack(subject: Subject, panel: Panel, span: tuple[float, float], layers: li
     panel.parts.append("</g>")
 
 
-def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats) -> str:
-    is_known, is_wanted = subject.edges.labelled, subject.codes(subject.edges) == subject.positive
+def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats, one_class: LastLabels | None) -> str:
+    is_open, is_wanted = ~subject.edges.labelled, subject.codes == subject.positive
+    is_usual = np.ones(len(at), bool) if one_class is None else subject.edges.ticks < one_class.start
     series = [
         (name, sign, kind, _shares(at[mask], values[mask]))
         for name, sign, kind, mask, values in (
-            ("among the labelled", "triangle", "g1", is_known, is_wanted.astype(np.float64)),
-            ("expected among the unlabelled", "circle", "ours", ~is_known, score),
+            ("among the labelled", "triangle", "g1", ~is_open & is_usual, is_wanted.astype(np.float64)),
+            ("expected among the unlabelled", "circle", "ours", is_open, score),
         )
     ]
     series = [line for line in series if np.isfinite(line[3]).any()]
@@ -113,7 +115,10 @@ def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats) -
 
     box = '<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{}</svg>'
     keys = key((box.format(marker(sign, 7, 7, 3.8, f"dot {kind}")), name) for name, sign, kind, _ in series)
-    note = f"Stretches with fewer than {ENOUGH} such interactions are left out."
+    note = f"Intervals with fewer than {ENOUGH} such interactions are left out."
+    if one_class is not None and not is_open.all():
+        start = escaped(subject.clock.short(one_class.start))
+        note += f" So are the last labels, from {start} on, which are all of one class."
     drawing = _drawn(subject, bounds, scale, draw, "Share over time")
     return plate(f"Share of {escaped(subject.wanted)}", drawing, note, keys)
 

@@ -104,9 +104,14 @@ class Clock:
             return _number(float(tick)) if isinstance(tick, float | np.floating) else str(int(tick))
         return str(self._moment(tick, self._precision)).replace("T", " ")
 
+    @property
+    def zone(self) -> str:
+        """What follows a time that is shown: " UTC", or nothing where times are plain numbers."""
+        return "" if self.unit is None else " UTC"
+
     def texts(self, ticks: Iterable[Any]) -> list[str]:
-        """Many times."""
-        return [self.text(tick) for tick in ticks]
+        """Many times, each with the zone."""
+        return [self.text(tick) + self.zone for tick in ticks]
 
     def short(self, tick: Any) -> str:
         """One time to the day, as prose has it."""

@@ -12,7 +12,7 @@ import typer
 
 from tdlg.cli.answers import answers, meaning, spread, told_class
 from tdlg.cli.cost import classify_cost, in_time
-from tdlg.cli.labels import labels_to_learn, plain_classes
+from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
 from tdlg.cli.quality import print_quality
 from tdlg.cli.reading import Table, read_pairs, read_table
@@ -32,6 +32,7 @@ LONG = 60  # seconds that are announced
 LEAST_TO_JUDGE = 30  # rows; with fewer, chance alone moves an AUC by 0.1 and more
 MANY_WORDS = 100  # of a feature: it may be meant as a number
 NUMBER_WITH_SIGNS = re.compile(r"[+-]?(\d{1,3}([,.' ]\d{3})+([,.]\d+)?|\d+,\d+)")
+ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 WHY = {
     "forecast": "every missing label is later than every known one",
     "interpolate": "missing labels are among known ones",
@@ -113,7 +114,8 @@ def classify(
         model = _fitted(known, method, setting, seed, looked_for)
         _keep(model, save)
         if report is not None:
-            _write_page(report, model, known, evaluate or "auto", seed)
+            shown = {"label_name": label_in_words(label, positive, looked_for), "ids": _ids(table)}
+            _write_page(report, model, known, evaluate or "auto", seed, shown)
     if asked.any():
         with working("filling in"):
             added = answers(model, known[asked])
@@ -304,12 +306,20 @@ def _evaluate(
         note(f"not evaluated: {in_shell_words(str(error))}")
 
 
-def _write_page(path: Path, model: Any, edges: TemporalEdges, evaluate: Any, seed: int) -> None:
+def _ids(table: Table) -> pl.Series | None:
+    """The user's column that names the interactions: called an id, with another value in each row."""
+    ends = [table.names[role] for role in ("src", "dst")]
+    named = [name for name in table.frame.columns if ID_COLUMN.fullmatch(name) and name not in ends]
+    return next((table.frame[name] for name in named if table.frame[name].n_unique() == table.frame.height), None)
+
+
+def _write_page(path: Path, model: Any, edges: TemporalEdges, evaluate: Any, seed: int, shown: dict[str, Any]) -> None:
     from tdlg.report import write_report
 
     command = shlex.join(["tdlg", *sys.argv[1:]])
     with working("writing the page"):
-        write_report(path, model, edges, command=command, positive=told_class(model), evaluate=evaluate, seed=seed)
+        told = {"positive": told_class(model), **shown}
+        write_report(path, model, edges, command=command, evaluate=evaluate, seed=seed, **told)
     note(f"wrote the page {path}")
 
 
