@@ -35,7 +35,7 @@ EXPECTED_FAILURES = {
 TRANSFORMERS = [EdgeEmbedding, LowRankFeatures, LandmarkFeatures]
 
 
-@pytest.mark.filterwarnings("ignore:.*are not among the edges given to fit:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
 @parametrize_with_checks(
     [
         EdgeEmbedding(decay=Gaussian(1.0)),

@@ -116,7 +116,9 @@ def test_ambiguous_ids_stay_as_they_are():
 def test_nearly_all_nodes_new_is_said():
     model = PropagationClassifier(random_state=0).fit(edges_of("int"))
     strange = TemporalEdges([f"user {k}" for k in SRC], DST + 1000, TIME + 100)
-    with pytest.warns(TdlgWarning, match=r"58 of the 58 nodes .* There: \d+, \d+, \d+; here: 'user \d+'") as caught:
+    with pytest.warns(
+        TdlgWarning, match=r"58 of 58 nodes are new to the model.* There: \d+, \d+, \d+; here: 'user \d+'"
+    ) as caught:
         model.predict(strange)
     assert caught[0].filename == __file__
 

@@ -27,7 +27,7 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*are not among the edges given to fit:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
 @parametrize_with_checks(
     [EdgeOutlierDetector("rows", decay=NoDecay())], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
 )

@@ -409,7 +409,7 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*are not among the edges given to fit:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
 @parametrize_with_checks([PropagationFeatures()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -32,7 +32,7 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*are not among the edges given to fit:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
 @parametrize_with_checks(
     [LineGraphClassifier(decay=NoDecay())], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
 )

@@ -82,8 +82,8 @@ class EdgesEstimator:
         n_new, n_nodes = new_nodes(self, edges)
         if mostly_new(n_new, n_nodes):
             warn(
-                f"{n_new:,} of the {n_nodes:,} nodes of these edges are not among the edges given to fit, so little is "
-                f"known of them. Are their ids written as in fit? There: {_some_ids(self.edges_)}; here: {_some_ids(edges)}."
+                f"{n_new:,} of {n_nodes:,} nodes are new to the model: it can say little about them. Are the ids written as "
+                f"in the edges that it was fitted on? There: {_some_ids(self.edges_)}; here: {_some_ids(edges)}."
             )
         return edges
 

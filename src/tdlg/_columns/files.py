@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import numpy as np
 from tdlg._columns.packed import text_bytes
 from tdlg._columns.text import MISSING_WORDS, numbers
 from tdlg._columns.times import reads_as_time
-from tdlg.exceptions import ReadError
+from tdlg.exceptions import ReadError, warn
 
 if TYPE_CHECKING:
     import polars as pl
@@ -104,10 +103,9 @@ def _warn_of_skipped_rows(skipped: list[bytes], separator: str, n_columns: int, 
     """Say so where comments in the table look like rows whose first value starts with a # or %."""
     n_rows = 0 if separator == " " else sum(line.count(separator.encode()) == n_columns - 1 for line in skipped)
     if n_rows:
-        warnings.warn(
+        warn(
             f"{path}: {n_rows:,} of the lines that start with # or % have {n_columns} values, as the rows have. They are "
-            f"skipped as comments. If they are rows, write their first values in quotes.",
-            stacklevel=5,
+            f"skipped as comments. If they are rows, write their first values in quotes."
         )
 
 

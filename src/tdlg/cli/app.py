@@ -15,7 +15,8 @@ from typer.core import TyperGroup
 from tdlg import __version__
 from tdlg.cli.options import example
 from tdlg.cli.process import heed_interrupts, open_streams, was_interrupted
-from tdlg.cli.terminal import in_shell_words, note, one_line, red
+from tdlg.cli.terminal import in_shell_words, note, one_line, red, warn
+from tdlg.exceptions import TdlgWarning
 
 __all__ = ["app", "run_app"]
 
@@ -89,7 +90,9 @@ def _plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: note(in_shell_words(one_line(str(message))))
+        warnings.showwarning = lambda message, category, *_, **__: (
+            warn if issubclass(category, TdlgWarning) else note
+        )(in_shell_words(one_line(str(message))))
         yield
 
 

@@ -36,7 +36,7 @@ CELL = 40  # characters of a value
 EXACT = 1e4  # numbers from here on, such as times, are shown with all their digits
 WIDE = "reason"  # the column that is shown whole
 ARGUMENTS = (  # of the library, that are options here
-    "src|dst|time|label|features|bipartite|separator|time_format|time_unit|setting|at|candidates|random_state"
+    "src|dst|time|label|features|categories|bipartite|separator|time_format|time_unit|setting|at|candidates|random_state"
 )
 OTHER_NAMES = {"random_state": "seed"}
 ONLY_IN_PYTHON = {  # what messages of the library say that the shell says otherwise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,7 +19,7 @@ from tdlg._columns.text import unread_number
 from tdlg._columns.times import UNITS, as_times, from_numbers
 from tdlg._columns.values import as_categories
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ReadError
+from tdlg.exceptions import EdgesError, ReadError, warn
 
 __all__ = ["from_frame", "read_edges"]
 
@@ -205,10 +204,9 @@ def _warn_of_unread_numbers(edges: TemporalEdges, categories: set[str]) -> None:
     for name, words in edges.feature_categories.items():
         number = None if name in categories else unread_number(words)
         if number is not None:
-            warnings.warn(
+            warn(
                 f"The feature {name!r} is read as {len(words):,} different words, such as {number!r}. "
-                f"To have numbers, write them as 1234.56.",
-                stacklevel=4,
+                f"To have numbers, write them as 1234.56."
             )
 
 

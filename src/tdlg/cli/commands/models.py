@@ -12,7 +12,7 @@ from tdlg.cli.answers import answers, meaning, told_class, two_classes
 from tdlg.cli.labels import labelled_edges, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Missing, ModelPath, Output, Positive, Top, example, with_columns
 from tdlg.cli.reading import Table, read_table
-from tdlg.cli.terminal import count, note, warn, working
+from tdlg.cli.terminal import count, note, working
 from tdlg.cli.writing import check_output, give, rounded
 from tdlg.exceptions import ParameterError
 
@@ -28,7 +28,6 @@ SHOWN_OF_REASONS = ("what", "effect", "reason")
 COMPUTED_OF_NODES = ("expected", "mean", "highest", "score")
 COMPUTED_OF_REASONS = ("score", "effect", "proximity", "contribution")
 MADE_BY = {"EdgeOutlierDetector": "outliers", "LinkPredictor": "links", "EdgeEmbedding": "embed"}
-MOSTLY_NEW = 0.9  # of the nodes: something is likely wrong with the ids
 AMONG_FITTED = ("edge", "position", "neighbours")  # positions in a table that only the model has
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify wrote with --save.")]
@@ -158,7 +157,8 @@ def _load_classifier(path: Path) -> Any:
 def _read(model: Any, path: Path, columns: Columns, label: str | None = None) -> Table:
     """The table, with the features and kinds of nodes that the model knows."""
     fitted = model.edges_
-    table = read_table(path, replace(columns, bipartite=fitted.bipartite), label, fitted.feature_names)
+    names, categories = fitted.feature_names, tuple(fitted.feature_categories)
+    table = read_table(path, replace(columns, bipartite=fitted.bipartite), label, names, categories)
     if (table.edges.time_unit is None) != (fitted.time_unit is None):
         here, there = ("numbers", "dates") if table.edges.time_unit is None else ("dates", "numbers")
         way_out = "Pass --time-unit or --time-format as then" if here == "numbers" else "Give them as numbers too"
@@ -171,15 +171,12 @@ def _read(model: Any, path: Path, columns: Columns, label: str | None = None) ->
 
 
 def _tell_new_nodes(model: Any, edges: TemporalEdges) -> None:
-    """Say how many nodes the model does not know; loudly where it knows hardly any, as where ids are of another kind."""
-    from tdlg.estimator import new_nodes
+    """Say how many nodes the model does not know; where it knows hardly any, the model itself warns."""
+    from tdlg.estimator import mostly_new, new_nodes
 
     n_new, n_nodes = new_nodes(model, edges)
-    told = f"{n_new:,} of {count(n_nodes, 'node')} {'is' if n_new == 1 else 'are'} new to the model"
-    if n_new > MOSTLY_NEW * n_nodes:
-        warn(f"{told}: it can say little about them. Are the ids written as in the table that it was fitted on?")
-    elif n_new:
-        note(told)
+    if n_new and not mostly_new(n_new, n_nodes):
+        note(f"{n_new:,} of {count(n_nodes, 'node')} {'is' if n_new == 1 else 'are'} new to the model")
 
 
 def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:

@@ -15,7 +15,7 @@ from tdlg.cli.cost import classify_cost, in_time
 from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
 from tdlg.cli.quality import print_quality
-from tdlg.cli.reading import Table, read_pairs, read_table
+from tdlg.cli.reading import Table, note_words, read_pairs, read_table
 from tdlg.cli.terminal import count, in_shell_words, note, warn, working
 from tdlg.cli.writing import check_folder, check_model_file, check_output, give, rounded
 from tdlg.exceptions import ParameterError, TdlgError
@@ -30,8 +30,6 @@ __all__ = ["register"]
 MANY_CLASSES = 10
 LONG = 60  # seconds that are announced
 LEAST_TO_JUDGE = 30  # rows; with fewer, chance alone moves an AUC by 0.1 and more
-MANY_WORDS = 100  # of a feature: it may be meant as a number
-NUMBER_WITH_SIGNS = re.compile(r"[+-]?(\d{1,3}([,.' ]\d{3})+([,.]\d+)?|\d+,\d+)")
 ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 WHY = {
     "forecast": "every missing label is later than every known one",
@@ -105,7 +103,7 @@ def classify(
     known, looked_for = labels_to_learn(table.edges, label, positive, missing)
     asked = ~known.labelled
     _check_asked(bool(asked.any()), label, evaluate or report or save)
-    note(f"{_described(table)}; {count(int((~asked).sum()), 'known label')}, {int(asked.sum()):,} missing")
+    note(f"{_described(table, columns)}; {count(int((~asked).sum()), 'known label')}, {int(asked.sum()):,} missing")
     fits = bool(asked.any() or report or save)
     _warn_of_time(known, fits + (evaluate is not None) + (report is not None))
     if evaluate is not None:
@@ -153,7 +151,7 @@ def outliers(
     check_output(output)
     check_model_file(save)
     table = read_table(edges, columns)
-    note(_described(table))
+    note(_described(table, columns))
     share: Any = {} if contamination is None else {"contamination": contamination}
     model = EdgeOutlierDetector(**_given(method=method), **share, random_state=seed)
     with working("learning what is usual"):
@@ -195,7 +193,7 @@ def links(
     check_model_file(save)
     table = read_table(edges, columns)
     pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
-    note(_described(table))
+    note(_described(table, columns))
     model = LinkPredictor(**_given(method=method), random_state=seed)
     with working("learning what is usual"):
         model.fit(table.edges)
@@ -228,7 +226,7 @@ def embed(
     check_output(output)
     check_model_file(save)
     table = read_table(edges, columns)
-    note(_described(table))
+    note(_described(table, columns))
     is_one_time = table.edges.ticks.min() == table.edges.ticks.max()
     if is_one_time:
         note("all times are the same: they do not count")
@@ -343,12 +341,8 @@ def _distinct(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 # ---- what all do
 
 
-def _described(table: Table) -> str:
-    for name, words in table.edges.feature_categories.items():
-        if len(words) > MANY_WORDS:
-            number = next((word for word in words if NUMBER_WITH_SIGNS.fullmatch(str(word))), None)
-            hint = "" if number is None else f"; to have numbers, write them as 1234.56 is, not as {number}"
-            note(f"feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}{hint}")
+def _described(table: Table, columns: Columns) -> str:
+    note_words(table.edges, columns)
     return f"read {repr(table.edges).removeprefix('TemporalEdges(').partition(', label')[0].removesuffix(')')}"
 
 
