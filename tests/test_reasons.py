@@ -661,7 +661,9 @@ class TestTable:
         some = model.explain(new, top=2, rows=[40, 3])
         assert some["edge"].unique(maintain_order=True).to_list() == [40, 3]
         expected = pl.concat([whole.filter(pl.col("edge") == row) for row in (40, 3)])
-        assert some.equals(expected)
+        floats = [name for name, dtype in whole.schema.items() if dtype == pl.Float64]
+        assert some.drop(floats).equals(expected.drop(floats))
+        np.testing.assert_allclose(some[floats].to_numpy(), expected[floats].to_numpy(), atol=1e-9)
 
     def test_edges_asked_for_alone_may_see_less(self):
         edges = small(140)
