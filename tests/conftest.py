@@ -49,6 +49,7 @@ NEEDS = {
     "pyg": ("PyTorch Geometric", "make test-heavy installs it", lambda: importlib.util.find_spec("torch_geometric")),
     "mkdocs": ("mkdocs", "make test-heavy installs it", lambda: importlib.util.find_spec("mkdocs")),
     "chromium": ("Chromium", "make test-heavy installs it", find_chromium),
+    "time": ("half a minute", "make test-heavy takes it", lambda: os.environ.get("TDLG_NO_SKIPS") == "1"),
     "data": ("real data", "set TDLG_DATA to the folder that holds it", has_data),
 }
 

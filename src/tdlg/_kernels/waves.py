@@ -14,9 +14,8 @@ tuples with a lane a term; `own`, `fresh`, `strict`, `emit` and `state` mean wha
 """
 
 import numpy as np
-from numba import jit
 
-from tdlg._kernels import JIT
+from tdlg._kernels.compiled import compiled
 from tdlg._kernels.layout import chunk_end
 from tdlg._kernels.vectors import (
     empty_aligned,
@@ -36,7 +35,7 @@ AHEAD = 24  # events between asking for a value of x and using it
 CHUNK = 1024  # events whose losses (128 kB) stay in the second cache
 
 
-@jit(**JIT)
+@compiled
 def _find_losses(gap, low, high, lanes, wave, losses):  # out: losses
     """exp(-rates * gap[q]) - 1 for low <= q < high: real parts, imaginary parts."""
     per_cell, last_cell, width = wave[0], float(wave[1].shape[0] - 1), wave[1].shape[1]
@@ -52,7 +51,7 @@ def _find_losses(gap, low, high, lanes, wave, losses):  # out: losses
         store(target, q * width + width // 2, m_im)
 
 
-@jit(**JIT)
+@compiled
 def _look_up(cell, z, table, poly, width, like):
     """table[cell] * (1 + z * poly(z)) - 1, the 1s taken off before anything is rounded."""
     half = width // 2
@@ -65,7 +64,7 @@ def _look_up(cell, z, table, poly, width, like):
     return (t_re - 1.0) + t_re * p_re - t_im * p_im, t_im + t_re * p_im + t_im * p_re
 
 
-@jit(**JIT)
+@compiled
 def walk_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behind, out):  # out: out
     """Give events first .. stop - 1 the sums of all earlier and all later events of their keys.
 
@@ -90,7 +89,7 @@ def walk_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behi
         low = high
 
 
-@jit(**JIT)
+@compiled
 def _meet(values, low, high, coefs, losses, own, fresh, front, back, out):  # out: out
     """Two walks towards each other in one loop, so that the processor works on one while it waits for the other."""
     width = losses.shape[1]
@@ -116,13 +115,13 @@ def _meet(values, low, high, coefs, losses, own, fresh, front, back, out):  # ou
         b_re, b_im = _fade(load(m, b_at, c_re), load(m, b_at + half, c_re), b_re + c_re * b_x, b_im + c_im * b_x)
 
 
-@jit(**JIT)
+@compiled
 def _fade(m_re, m_im, s_re, s_im):
     """S * (1 + m), for complex s and m."""
     return s_re + s_re * m_re - s_im * m_im, s_im + s_re * m_im + s_im * m_re
 
 
-@jit(**JIT)
+@compiled
 def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk one way: give the sums of the events passed, or (not emit) only bring the state along."""
     losses, values = empty_aligned(CHUNK, wave[1].shape[1]), np.empty(CHUNK)
@@ -137,7 +136,7 @@ def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, 
         waiting = _run(gap, values, low, n, step, coefs, losses, strict, emit, own, fresh, waiting, state, out)
 
 
-@jit(**JIT)
+@compiled
 def _run(gap, values, low, n, step, coefs, losses, strict, emit, own, fresh, waiting, state, out):  # out: state, out
     """Walk up or down through the events low .. low + n - 1; returns the values that are not in the state yet."""
     width = losses.shape[1]
@@ -161,7 +160,7 @@ def _run(gap, values, low, n, step, coefs, losses, strict, emit, own, fresh, wai
     return waiting
 
 
-@jit(**JIT)
+@compiled
 def walk_columns(
     gap, source, x, first, stop, step, coefs, wave, strict, emit, own, fresh, state, out
 ):  # out: state, out
@@ -182,7 +181,7 @@ def walk_columns(
         )
 
 
-@jit(**JIT)
+@compiled
 def walk_columns_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behind, out):  # out: out
     """As `walk_both` for several columns; small keys are walked both ways while their losses and sums are in the cache."""
     weights = np.array(coefs)
@@ -210,7 +209,7 @@ def walk_columns_both(gap, source, x, first, stop, coefs, wave, own, fresh, befo
         low = high
 
 
-@jit(**JIT)
+@compiled
 def _run_columns(
     gap, source, x, first, stop, step, weights, losses, low, strict, emit, own, fresh, waiting, state, out
 ):  # out: waiting, state, out
