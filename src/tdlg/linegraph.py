@@ -65,8 +65,10 @@ class LineGraph(LinearOperator):
     tol
         The largest error of a product: |error of H @ x| <= tol * max|x| * R. R is the largest row sum of the square line
         graph of the columns, with self entries and both directions, matched by the columns' own ends ("dst" for "src-dst");
-        where a mixture has negative weights, of their absolute values. Laplace and NoDecay are exact. Rounding comes on
-        top: about 1e-16 for each edge that a node has within a bandwidth.
+        where a mixture has negative weights, of their absolute values. Rounding is included for nodes with up to ten
+        million edges within a bandwidth. (Only on processors other than x86-64 and ARM64, and for x with infinite or huge
+        values, it comes on top: up to 1e-15 for each edge that a node has within a bandwidth.) Laplace and NoDecay are exact
+        but for rounding: at most 4e-16 for each such edge.
     n_threads
         Threads of a product; every core when not given (the environment variable TDLG_NUM_THREADS sets another number).
         The same call gives the same bits; another number of threads may change the last ones.

@@ -33,6 +33,7 @@ from tdlg._kernels.vectors import (
 DEGREE = 6  # of 1 + z * poly(z)
 AHEAD = 24  # events between asking for a value of x and using it
 CHUNK = 1024  # events whose losses (128 kB) stay in the second cache
+DENSE = 16  # cells of the table: chunks within so little time are so many events that their rounding would add up
 
 
 @compiled
@@ -138,25 +139,34 @@ def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, 
 
 @compiled
 def _run(gap, values, low, n, step, coefs, losses, strict, emit, own, fresh, waiting, state, out):  # out: state, out
-    """Walk up or down through the events low .. low + n - 1; returns the values that are not in the state yet."""
+    """Walk up or down through the events low .. low + n - 1; returns the values that are not in the state yet.
+
+    What came before these events stays as it was, in p, with its loss since then in f, and is added up with what comes
+    here, in s, only at the end: so a hub of n events is rounded n / CHUNK times, not n times.
+    """
     width = losses.shape[1]
     half = width // 2
     m, x, gaps, sums = pointer(losses), pointer(values), pointer(gap), pointer(out)
     c_re, c_im = vector(coefs[0]), vector(coefs[1])
-    s_re, s_im = load(pointer(state), 0, c_re), load(pointer(state), half, c_re)
+    p_re, p_im = load(pointer(state), 0, c_re), load(pointer(state), half, c_re)
+    s_re, s_im, f_re, f_im = zeros(c_re), zeros(c_re), zeros(c_re), zeros(c_re)
     shift = 1 if step > 0 else 0
     for at in range(n):
         q = at if step > 0 else n - 1 - at
         value = item(x, q)
         if emit:
-            out[low + q] = lane_sum(s_re) + (own * value if fresh else item(sums, low + q))
+            total = lane_sum(s_re + _fade(f_re, f_im, p_re, p_im)[0])
+            out[low + q] = total + (own * value if fresh else item(sums, low + q))
         waiting += value
         if not (strict and item(gaps, low + q + shift) == 0.0):
             m_re, m_im = load(m, q * width, c_re), load(m, q * width + half, c_re)
             s_re, s_im = _fade(m_re, m_im, s_re + c_re * waiting, s_im + c_im * waiting)
+            f_re, f_im = _fade(m_re, m_im, f_re, f_im)
+            f_re, f_im = m_re + f_re, m_im + f_im
             waiting = 0.0
-    store(pointer(state), 0, s_re)
-    store(pointer(state), half, s_im)
+    p_re, p_im = _fade(f_re, f_im, p_re, p_im)
+    store(pointer(state), 0, p_re + s_re)
+    store(pointer(state), half, p_im + s_im)
     return waiting
 
 
@@ -170,15 +180,21 @@ def walk_columns(
     """
     weights = np.array(coefs)
     losses = empty_aligned(CHUNK, wave[1].shape[1])
-    waiting = np.zeros(out.shape[1])
+    waiting, passed = np.zeros(out.shape[1]), np.empty_like(state)
     shift = 1 if step > 0 else 0
     for start in range(first, stop, CHUNK * step):
         end = start + step * min(CHUNK, (stop - start) * step)
         low = min(start, end - step) + shift
         _find_losses(gap, low, low + abs(end - start), coefs[0], wave, losses)
+        is_dense = gap[low : low + abs(end - start)].sum() * wave[0] < DENSE
+        if is_dense:  # as in `_run`, what came before is added apart
+            passed[:] = state
+            state[:] = 0.0
         _run_columns(
             gap, source, x, start, end, step, weights, losses, low, strict, emit, own, fresh, waiting, state, out
         )
+        if is_dense:
+            _add_passed(start, end, step, coefs[0], losses, low, emit, own, passed, state, out)
 
 
 @compiled
@@ -242,3 +258,33 @@ def _run_columns(
                 total = total + s_re
             held = zeros(own_v)
     store(pointer(waiting), 0, held)
+
+
+@compiled
+def _add_passed(first, stop, step, terms, losses, low, emit, own, passed, state, out):  # out: state, out
+    """Add what came before a chunk to its sums and to the state behind it."""
+    width, lanes = losses.shape[1], out.shape[1]
+    half = width // 2
+    m, sums, states, before = pointer(losses), pointer(out), pointer(state), pointer(passed)
+    loss = np.zeros(width)  # since the chunk began: real parts, imaginary parts, a lane a term
+    f, like = pointer(loss), vector(own)
+    f_re, f_im = zeros(vector(terms)), zeros(vector(terms))
+    shift = 1 if step > 0 else 0
+    for i in range(first, stop, step):
+        if emit:
+            total = load(sums, i * lanes, like)
+            for k in range(state.shape[0]):
+                p_re, p_im = load(before, 2 * k * lanes, like), load(before, (2 * k + 1) * lanes, like)
+                total = total + _fade(item(f, k), item(f, half + k), p_re, p_im)[0]
+            store(sums, i * lanes, total)
+        at = (i + shift - low) * width
+        m_re, m_im = load(m, at, f_re), load(m, at + half, f_re)
+        f_re, f_im = _fade(m_re, m_im, f_re, f_im)
+        f_re, f_im = m_re + f_re, m_im + f_im
+        store(f, 0, f_re)
+        store(f, half, f_im)
+    for k in range(state.shape[0]):
+        p_re, p_im = load(before, 2 * k * lanes, like), load(before, (2 * k + 1) * lanes, like)
+        p_re, p_im = _fade(item(f, k), item(f, half + k), p_re, p_im)
+        store(states, 2 * k * lanes, load(states, 2 * k * lanes, like) + p_re)
+        store(states, (2 * k + 1) * lanes, load(states, (2 * k + 1) * lanes, like) + p_im)
