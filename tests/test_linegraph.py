@@ -385,7 +385,7 @@ def test_rounding_does_not_add_up_over_a_hub(columns, n_threads, tol):
     x = np.ones((n, columns))
     at_once = LineGraph(TemporalEdges(np.zeros(n, int), np.ones(n, int), np.zeros(n)), **options)
     assert np.abs(at_once @ x - n).max() <= 0.1 * tol * n  # the approximation itself is far within tol here
-    evenly = TemporalEdges(np.zeros(n, int), np.ones(n, int), np.arange(n) / n)
+    evenly = TemporalEdges(np.zeros(n, int), np.ones(n, int), np.arange(n) // 2 / n)  # two at each time
     for past_only in (False, True):
         H = LineGraph(evenly, past_only=past_only, **options)
         rows = [0, n // 3, n - 1]

@@ -33,7 +33,7 @@ from tdlg._kernels.vectors import (
 DEGREE = 6  # of 1 + z * poly(z)
 AHEAD = 24  # events between asking for a value of x and using it
 CHUNK = 1024  # events whose losses (128 kB) stay in the second cache
-DENSE = 16  # cells of the table: chunks within so little time are so many events that their rounding would add up
+DENSE = 8  # cells of the table: a chunk within less time is part of so many events that their rounding would add up
 
 
 @compiled
@@ -117,6 +117,17 @@ def _meet(values, low, high, coefs, losses, own, fresh, front, back, out):  # ou
 
 
 @compiled
+def _is_dense(gap, low, n, lanes, wave):
+    """Whether a whole chunk of gaps from `low` on is short; not where a key begins in it."""
+    if n < CHUNK:
+        return False
+    gaps, total = pointer(gap), zeros(vector(lanes))
+    for q in range(0, CHUNK, len(lanes)):  # several sums at once: one would wait for each addition
+        total = total + load(gaps, low + q, total)
+    return lane_sum(total) * wave[0] < DENSE
+
+
+@compiled
 def _fade(m_re, m_im, s_re, s_im):
     """S * (1 + m), for complex s and m."""
     return s_re + s_re * m_re - s_im * m_im, s_im + s_re * m_im + s_im * m_re
@@ -134,35 +145,43 @@ def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, 
         _find_losses(gap, low + shift, low + shift + n, coefs[0], wave, losses)
         for q in range(n):
             values[q] = x[source[low + q]]
-        waiting = _run(gap, values, low, n, step, coefs, losses, strict, emit, own, fresh, waiting, state, out)
+        is_dense = _is_dense(gap, low + shift, n, coefs[0], wave)
+        waiting = _run(
+            gap, values, low, n, step, coefs, losses, is_dense, strict, emit, own, fresh, waiting, state, out
+        )
 
 
 @compiled
-def _run(gap, values, low, n, step, coefs, losses, strict, emit, own, fresh, waiting, state, out):  # out: state, out
+def _run(
+    gap, values, low, n, step, coefs, losses, is_dense, strict, emit, own, fresh, waiting, state, out
+):  # out: state, out
     """Walk up or down through the events low .. low + n - 1; returns the values that are not in the state yet.
 
-    What came before these events stays as it was, in p, with its loss since then in f, and is added up with what comes
-    here, in s, only at the end: so a hub of n events is rounded n / CHUNK times, not n times.
+    If they are dense, what came before them stays as it was, in p, with its loss since then in f, and is added to what comes
+    here, in s, only at the end: so the sum of n events is rounded n / CHUNK times, not n times.
     """
     width = losses.shape[1]
     half = width // 2
     m, x, gaps, sums = pointer(losses), pointer(values), pointer(gap), pointer(out)
     c_re, c_im = vector(coefs[0]), vector(coefs[1])
-    p_re, p_im = load(pointer(state), 0, c_re), load(pointer(state), half, c_re)
-    s_re, s_im, f_re, f_im = zeros(c_re), zeros(c_re), zeros(c_re), zeros(c_re)
+    s_re, s_im = load(pointer(state), 0, c_re), load(pointer(state), half, c_re)
+    p_re, p_im, f_re, f_im = zeros(c_re), zeros(c_re), zeros(c_re), zeros(c_re)
+    if is_dense:
+        p_re, p_im, s_re, s_im = s_re, s_im, p_re, p_im
     shift = 1 if step > 0 else 0
     for at in range(n):
         q = at if step > 0 else n - 1 - at
         value = item(x, q)
         if emit:
-            total = lane_sum(s_re + _fade(f_re, f_im, p_re, p_im)[0])
-            out[low + q] = total + (own * value if fresh else item(sums, low + q))
+            total = s_re + _fade(f_re, f_im, p_re, p_im)[0] if is_dense else s_re
+            out[low + q] = lane_sum(total) + (own * value if fresh else item(sums, low + q))
         waiting += value
         if not (strict and item(gaps, low + q + shift) == 0.0):
             m_re, m_im = load(m, q * width, c_re), load(m, q * width + half, c_re)
             s_re, s_im = _fade(m_re, m_im, s_re + c_re * waiting, s_im + c_im * waiting)
-            f_re, f_im = _fade(m_re, m_im, f_re, f_im)
-            f_re, f_im = m_re + f_re, m_im + f_im
+            if is_dense:
+                f_re, f_im = _fade(m_re, m_im, f_re, f_im)
+                f_re, f_im = m_re + f_re, m_im + f_im
             waiting = 0.0
     p_re, p_im = _fade(f_re, f_im, p_re, p_im)
     store(pointer(state), 0, p_re + s_re)
@@ -186,7 +205,7 @@ def walk_columns(
         end = start + step * min(CHUNK, (stop - start) * step)
         low = min(start, end - step) + shift
         _find_losses(gap, low, low + abs(end - start), coefs[0], wave, losses)
-        is_dense = gap[low : low + abs(end - start)].sum() * wave[0] < DENSE
+        is_dense = _is_dense(gap, low, abs(end - start), coefs[0], wave)
         if is_dense:  # as in `_run`, what came before is added apart
             passed[:] = state
             state[:] = 0.0
