@@ -320,16 +320,18 @@ def test_one_key_is_built_once_whoever_comes_meanwhile():
 @pytest.mark.parametrize("columns", ["same", "others"])
 @pytest.mark.parametrize("selection", [slice(None), [0, 1, 1, 3]], ids=["distinct", "copies"])
 def test_edges_are_freed_with_their_last_user(columns, selection):
-    edges = make()[selection]
-    cols = edges if columns == "same" else make()
-    LineGraph(edges, cols, decay=Gaussian(1.0)).normalized("spectral") @ np.ones(len(cols))
-    decayed_sums(edges, cols, np.ones((len(cols), 1)), "src", [1.0])
-    edge_index(edges).find(cols)
-    watched = weakref.ref(edges)
+    def use():
+        edges = make()[selection]
+        cols = edges if columns == "same" else make()
+        LineGraph(edges, cols, decay=Gaussian(1.0)).normalized("spectral") @ np.ones(len(cols))
+        decayed_sums(edges, cols, np.ones((len(cols), 1)), "src", [1.0])
+        edge_index(edges).find(cols)
+        return weakref.ref(edges)
+
+    use()  # numba keeps what it compiled for until the collector comes
     gc.disable()
     try:
-        del edges, cols
-        assert watched() is None
+        assert use()() is None
     finally:
         gc.enable()
 
