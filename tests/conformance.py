@@ -168,6 +168,17 @@ class Conformance:
             np.testing.assert_allclose(N.T @ np.eye(N.shape[0]), (N @ np.eye(N.shape[1])).T, rtol=0, atol=bound)
             self._check_bounds(kind, N)
 
+    def check_normalizations_of_the_transpose(self):
+        """As those of any line graph: the degrees of the columns are from their own square, seen the same way."""
+        columns = self.form.exact(self.rows).sum(axis=1)
+        unclear = (self.exact.sum(axis=0) < 1e-3)[:, None] | (columns < 1e-3)[None, :]
+        for kind in ("spectral", "edge"):
+            expected = oracle.normalized(self.exact.T, kind, columns)
+            formed = self.H.T.normalized(kind).to_csr().toarray()
+            np.testing.assert_allclose(
+                formed[~unclear], expected[~unclear], rtol=1e-5, atol=1e4 * self.allowed_transposed
+            )
+
     def _check_bounds(self, kind, N):
         """The paper's two properties, for the graph it defines."""
         if (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oracle
-from tdlg import Gaussian, Laplace, Mixture, NoDecay, ParameterError, TemporalEdges
+from tdlg import Gaussian, Laplace, LineGraph, Mixture, NoDecay, ParameterError, TemporalEdges
 from tdlg.decay import decay_values, exponential_sum, gaussian_exponentials, reach
 
 NUMBERS = TemporalEdges([0, 1, 2], [1, 2, 3], [0.0, 10.0, 40.0])
@@ -98,6 +98,15 @@ def test_formula_and_sum_of_exponentials(decay):
     terms = exponential_sum(parts, 1e-9)
     approximate = (np.exp(-np.outer(distance, terms.rates)) @ terms.coefs).real
     np.testing.assert_allclose(approximate, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_distances_beyond_all_bandwidths_count_nothing():
+    edges = TemporalEdges([1, 1], [2, 2], [0.0, 1e300])
+    for decay, far in ((Gaussian(1e-200), 0.0), (Laplace(1e-200), 0.0), (NoDecay(), 2.0)):
+        H = LineGraph(edges, decay=decay)
+        assert H.row(0).toarray().tolist() == H.to_csr().toarray()[:1].tolist() == [[2.0, far]]
+        assert H.diagonal().tolist() == [2.0, 2.0]
 
 
 def test_fewer_terms_for_less_accuracy():

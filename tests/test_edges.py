@@ -1,9 +1,13 @@
 """TemporalEdges: what it takes, what it refuses and how, and that slices keep their place in the table."""
 
 import copy
+import gc
 import pickle
 import subprocess
 import sys
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -20,8 +24,12 @@ from tdlg._columns.ids import as_ids
 from tdlg._columns.take import as_column, frozen, sealed
 from tdlg._columns.times import as_times
 from tdlg._kernels.ids import factorise_integers
+from tdlg.decay import Gaussian
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
+from tdlg.linegraph import LineGraph
+from tdlg.propagate.sums import decayed_sums
+from tdlg.sampling.index import edge_index
 
 SRC, DST, TIME = [3, 1, 3, 7], [1, 7, 3, 3], [4, 2, 2, 9]
 
@@ -281,6 +289,51 @@ def test_cached_builds_once_for_an_instance():
         assert edges.cached("key", lambda: built.append(1) or "value") == "value"
     assert built == [1]
     assert edges[:2].cached("key", lambda: "other") == "other"
+
+
+def test_two_keys_are_built_at_the_same_time():
+    edges, both_are_built = make(), threading.Barrier(2, timeout=30)
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda key: edges.cached(key, lambda: (key, both_are_built.wait())[0]), ["one", "two"])
+        assert list(found) == ["one", "two"]
+
+
+def test_one_key_is_built_once_whoever_comes_meanwhile():
+    edges, built, is_building, may_end = make(), [], threading.Event(), threading.Event()
+
+    def build():
+        is_building.set()
+        assert may_end.wait(30)
+        built.append(1)
+        return "value"
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(edges.cached, "key", build)
+        assert is_building.wait(30)
+        second = pool.submit(edges.cached, "key", build)
+        while not second.running():
+            pass
+        may_end.set()
+        assert [first.result(), second.result(), built] == ["value", "value", [1]]
+
+
+@pytest.mark.parametrize("columns", ["same", "others"])
+@pytest.mark.parametrize("selection", [slice(None), [0, 1, 1, 3]], ids=["distinct", "copies"])
+def test_edges_are_freed_with_their_last_user(columns, selection):
+    def use():
+        edges = make()[selection]
+        cols = edges if columns == "same" else make()
+        LineGraph(edges, cols, decay=Gaussian(1.0)).normalized("spectral") @ np.ones(len(cols))
+        decayed_sums(edges, cols, np.ones((len(cols), 1)), "src", [1.0])
+        edge_index(edges).find(cols)
+        return weakref.ref(edges)
+
+    use()  # numba keeps what it compiled for until the collector comes
+    gc.disable()
+    try:
+        assert use()() is None
+    finally:
+        gc.enable()
 
 
 def test_arrays_are_read_only_and_the_callers_are_not():

@@ -229,6 +229,15 @@ class TestLandmarkFeatures:
         assert issparse(model.transform(new))
         np.testing.assert_allclose(model.transform(new).toarray(), whole[:, model.landmarks_].toarray(), rtol=1e-7)
 
+    @pytest.mark.parametrize("kind", ["spectral", "edge"])
+    def test_columns_of_the_matrix_are_an_operator_of_their_shape(self, kind):
+        edges = network()
+        model = LandmarkFeatures(40, normalization=kind, random_state=0).fit(edges)
+        N = model._normalized(LineGraph(edges[:7], edges[model.landmarks_], decay=model.decay_), kind)
+        assert N.shape == (7, 40)
+        np.testing.assert_allclose(N @ np.eye(40), N.to_csr().toarray(), atol=1e-7)
+        np.testing.assert_allclose(N.T @ np.eye(7), N.to_csr().toarray().T, atol=1e-7)
+
     def test_dense(self):
         edges = network()
         rows = LandmarkFeatures(random_state=0).fit_transform(edges)

@@ -1,3 +1,4 @@
+import math
 import pickle
 
 import numpy as np
@@ -373,6 +374,23 @@ def test_a_long_hub_within_the_promised_error():
         H = LineGraph(edges, decay=Gaussian(bandwidth))
         rows = LineGraph(edges[::500], edges, decay=Gaussian(bandwidth)).to_csr()
         assert np.abs((H @ x)[::500] - rows @ x).max() <= 1e-9 * rows.sum(axis=1).max()
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("tol", [1e-10, 1e-9])
+def test_rounding_does_not_add_up_over_a_hub(columns, n_threads, tol):
+    n = 400_000
+    options = {"decay": Gaussian(10.0), "match": "src", "tol": tol, "n_threads": n_threads}
+    x = np.ones((n, columns))
+    at_once = LineGraph(TemporalEdges(np.zeros(n, int), np.ones(n, int), np.zeros(n)), **options)
+    assert np.abs(at_once @ x - n).max() <= 0.1 * tol * n  # the approximation itself is far within tol here
+    evenly = TemporalEdges(np.zeros(n, int), np.ones(n, int), np.arange(n) // 2 / n)  # two at each time
+    for past_only in (False, True):
+        H = LineGraph(evenly, past_only=past_only, **options)
+        rows = [0, n // 3, n - 1]
+        error = (H @ x)[rows] - [[math.fsum(H.row(row).data)] for row in rows]
+        assert np.abs(error).max() <= 0.5 * tol * n
 
 
 def test_oracle_by_hand():

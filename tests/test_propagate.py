@@ -68,6 +68,11 @@ class TestDecayedSums:
         np.testing.assert_array_equal(sums.before, before)
         np.testing.assert_array_equal(sums.after, after)
 
+    def test_any_end_is_refused(self):
+        edges = network()
+        with pytest.raises(ParameterError, match=r"'match'.*Got 'any'.*LineGraph"):
+            decayed_sums(edges, edges, np.ones((60, 1)), "any", [1.0])
+
     def test_without_decay(self):
         edges = network()
         sums = decayed_sums(edges, edges, np.ones((60, 1)), "src", [np.inf])

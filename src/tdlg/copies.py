@@ -30,15 +30,9 @@ class Copies:
     """
 
     def __init__(self, edges: TemporalEdges) -> None:
-        rows = edges.rows
-        self.at = np.arange(rows.size)
-        self.distinct = edges
-        self.none = bool(np.all(rows[1:] > rows[:-1]))  # surely distinct, and in order: the usual case
-        if not self.none:
-            found, first, at = np.unique(rows, return_index=True, return_inverse=True)
-            self.none = found.size == rows.size
-            if not self.none:
-                self.at, self.distinct = at, edges[first]
+        self.at, distinct = edges.cached(("copies",), lambda: _find_copies(edges))
+        self.none = distinct is None
+        self.distinct = edges if distinct is None else distinct
 
     @property
     def count(self) -> NDArray[np.int64]:
@@ -60,3 +54,16 @@ class Copies:
     def repeat_columns(self, matrix: csr_array) -> csr_array:
         """Give every copy its edge's column."""
         return matrix if self.none else csr_array(matrix[:, self.at])
+
+
+def _find_copies(edges: TemporalEdges) -> tuple[NDArray[np.int64], TemporalEdges | None]:
+    """Where each edge is among the distinct ones; and these, or None where all are distinct.
+
+    It is kept beside the edges, so it must not refer to them: they would live until the garbage collector comes.
+    """
+    rows = edges.rows
+    if not np.all(rows[1:] > rows[:-1]):  # else surely distinct, and in order: the usual case
+        found, first, at = np.unique(rows, return_index=True, return_inverse=True)
+        if found.size < rows.size:
+            return at, edges[first]
+    return np.arange(rows.size), None

@@ -265,9 +265,10 @@ class Mixture(Decay):
 def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray[np.float64]:
     """k(distance) from the formula, for distances in ticks."""
     total = np.zeros(distance.shape)
-    for code, bandwidth, weight in parts:
-        d = np.abs(distance.astype(np.float64)) / bandwidth
-        total += weight * (np.ones_like(d) if code == CONSTANT else np.exp(-d if code == LAPLACE else -0.5 * d * d))
+    with np.errstate(over="ignore"):  # an infinite distance counts 0, as it should
+        for code, bandwidth, weight in parts:
+            d = np.abs(distance.astype(np.float64)) / bandwidth
+            total += weight * (np.ones_like(d) if code == CONSTANT else np.exp(-d if code == LAPLACE else -0.5 * d * d))
     return total
 
 

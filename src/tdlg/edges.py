@@ -73,7 +73,7 @@ class TemporalEdges:
     ([1, 2], 3)
     """
 
-    __slots__ = ("__weakref__", "_cache", "_label", "_lock", "_rows", "_table")
+    __slots__ = ("__weakref__", "_building", "_cache", "_label", "_lock", "_rows", "_table")
 
     _table: _Table
     _rows: Rows
@@ -104,7 +104,8 @@ class TemporalEdges:
         self._rows = rows
         self._label = None if label is None else read_only(label)
         self._cache: dict[Hashable, Any] = {}
-        self._lock = threading.RLock()
+        self._building: dict[Hashable, threading.RLock] = {}
+        self._lock = threading.Lock()
 
     @classmethod
     def _view(cls, table: _Table, rows: Rows, label: NDArray[Any] | None) -> TemporalEdges:
@@ -335,10 +336,13 @@ class TemporalEdges:
 
         For this package's own use, to keep what is derived from the edges beside them.
         """
-        with self._lock:
-            if key not in self._cache:
-                self._cache[key] = build()
-            return cast(T, self._cache[key])
+        if key not in self._cache:
+            with self._lock:
+                lock = self._building.setdefault(key, threading.RLock())
+            with lock:  # of this key alone: other keys are built meanwhile
+                if key not in self._cache:
+                    self._cache[key] = build()
+        return cast(T, self._cache[key])
 
     def _known(self) -> NDArray[np.bool_]:
         return np.zeros(len(self), bool) if self._label is None else known(self._label)

@@ -1,12 +1,12 @@
 """Entries of the line graph one by one, from their formula: for single rows and for explicit matrices."""
 
 import numpy as np
-from numba import jit
 
-from tdlg._kernels import CONSTANT, FUTURE, JIT, LAPLACE, PAST
+from tdlg._kernels import CONSTANT, FUTURE, LAPLACE, PAST
+from tdlg._kernels.compiled import compiled
 
 
-@jit(**JIT)
+@compiled
 def decay_value(codes, bandwidths, weights, distance):
     """k(distance): the sum over parts of weight * {1, exp(-d), exp(-d^2 / 2)}, d in bandwidths."""
     total = 0.0
@@ -21,7 +21,7 @@ def decay_value(codes, bandwidths, weights, distance):
     return total
 
 
-@jit(**JIT)
+@compiled
 def key_range(gap, event):
     """The events first <= e < stop of the same key."""
     first = event
@@ -33,7 +33,7 @@ def key_range(gap, event):
     return first, stop
 
 
-@jit(**JIT)
+@compiled
 def windows(gap, first, stop, direction, reach):
     """For each event of some whole keys, the events low <= e < high that it sees, no further than `reach` away."""
     low, high = np.empty(stop - first, np.int64), np.empty(stop - first, np.int64)
@@ -65,7 +65,7 @@ def windows(gap, first, stop, direction, reach):
     return low, high
 
 
-@jit(**JIT)
+@compiled
 def fill_entries(
     source, slots, n_cols, low, high, ticks, include_self, decay, indptr, indices, data
 ):  # out: indices, data

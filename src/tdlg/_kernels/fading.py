@@ -9,9 +9,8 @@ what they mean in `recurrence.walk`.
 """
 
 import numpy as np
-from numba import jit
 
-from tdlg._kernels import JIT
+from tdlg._kernels.compiled import compiled
 from tdlg._kernels.layout import chunk_end
 from tdlg._kernels.vectors import as_bits, as_float, item, load, pointer, prefetch, store, vector, zeros
 
@@ -23,7 +22,7 @@ _ROUND = 6755399441055744.0  # 1.5 * 2^52: added to a small float, it leaves the
 _INVERSE_FACTORIALS = tuple(1.0 / float(np.prod(np.arange(1.0, n + 1))) for n in range(15))
 
 
-@jit(**JIT)
+@compiled
 def loss(r):
     """exp(-r) - 1 for r >= 0, to the last digit or two; without branches, so that loops of it are vectorised.
 
@@ -40,7 +39,7 @@ def loss(r):
     return (power - 1.0) + power * (total * z)
 
 
-@jit(**JIT)
+@compiled
 def _find_losses(gap, low, high, rate, losses):  # out: losses
     """exp(-rate * gap[q]) - 1 for low <= q < high; -1 where a key begins, whatever the rate."""
     for q in range(high - low):
@@ -48,14 +47,14 @@ def _find_losses(gap, low, high, rate, losses):  # out: losses
         losses[q] = loss(rate * distance) if distance < np.inf else -1.0
 
 
-@jit(**JIT)
+@compiled
 def _take(source, x, low, high, own, fresh, out, values, sums):  # out: values, sums
     for q in range(high - low):
         values[q] = x[source[low + q]]
         sums[q] = own * values[q] if fresh else out[low + q]
 
 
-@jit(**JIT)
+@compiled
 def _run_up(losses, values, n, weight, s, sums):  # out: sums
     """Give each event the sum of those before it; returns the sum at the event behind the last."""
     for q in range(n):
@@ -65,7 +64,7 @@ def _run_up(losses, values, n, weight, s, sums):  # out: sums
     return s
 
 
-@jit(**JIT)
+@compiled
 def _run_down(losses, values, n, weight, s, sums):  # out: sums
     """Give each event the sum of those behind it; returns the sum at the event before the first."""
     for q in range(n - 1, -1, -1):
@@ -75,7 +74,7 @@ def _run_down(losses, values, n, weight, s, sums):  # out: sums
     return s
 
 
-@jit(**JIT)
+@compiled
 def _meet(losses, values, n, weight, up, down, sums):  # out: sums
     """`_run_up` and `_run_down` in one loop, so that the processor works on one while it waits for the other."""
     for q in range(n):
@@ -86,7 +85,7 @@ def _meet(losses, values, n, weight, up, down, sums):  # out: sums
         up, down = up + up * losses[q + 1], down + down * losses[r]
 
 
-@jit(**JIT)
+@compiled
 def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
     """Give events first .. stop - 1 the sums of all earlier and all later events of their keys.
 
@@ -110,7 +109,7 @@ def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, b
         low = high
 
 
-@jit(**JIT)
+@compiled
 def walk(gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk one way: give the sums of the events passed, or (not emit) only bring the state along. state : (rates,)."""
     values, sums, losses = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
@@ -133,7 +132,7 @@ def walk(gap, source, x, first, stop, step, rates, weights, strict, emit, own, f
             out[low : low + n] = sums[:n]
 
 
-@jit(**JIT)
+@compiled
 def _run_strictly(gap, low, losses, values, n, step, weight, s, waiting, sums):  # out: sums
     """As `_run_up` or `_run_down`, where values at one time wait until time moves on."""
     shift = 1 if step > 0 else 0
@@ -148,7 +147,7 @@ def _run_strictly(gap, low, losses, values, n, step, weight, s, waiting, sums): 
     return s, waiting
 
 
-@jit(**JIT)
+@compiled
 def walk_columns(
     gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out
 ):  # out: state, out
@@ -166,7 +165,7 @@ def walk_columns(
         _run_columns(gap, source, x, low, low + n, step, weights, losses, strict, emit, own, fresh, waiting, state, out)
 
 
-@jit(**JIT)
+@compiled
 def walk_columns_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
     """As `walk_both` for several columns."""
     losses = np.empty((rates.size, CHUNK + 1))
@@ -196,7 +195,7 @@ def walk_columns_both(gap, source, x, first, stop, rates, weights, own, fresh, b
         low = high
 
 
-@jit(**JIT)
+@compiled
 def _run_columns(
     gap, source, x, low, high, step, weights, losses, strict, emit, own, fresh, waiting, state, out
 ):  # out: waiting, state, out

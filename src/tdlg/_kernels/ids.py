@@ -3,10 +3,9 @@
 from typing import cast
 
 import numpy as np
-from numba import jit
 from numpy.typing import NDArray
 
-from . import JIT
+from tdlg._kernels.compiled import compiled
 
 __all__ = ["factorise_integers"]
 
@@ -63,7 +62,7 @@ def _through_hash(
     return ids, _hash_codes(src, slots, codes), _hash_codes(dst, slots, codes)
 
 
-@jit(**JIT)
+@compiled
 def _bounds(column):
     low = high = column[0]
     for value in column:
@@ -72,14 +71,14 @@ def _bounds(column):
     return low, high
 
 
-@jit(**JIT)
+@compiled
 def _mark(column, low, position):
     """Set to 0 what occurs among low, low + 1, ..."""
     for value in column:
         position[value - low] = 0  # out
 
 
-@jit(**JIT)
+@compiled
 def _number(position):
     """Count up what was marked, and give its number."""
     n = 0
@@ -90,7 +89,7 @@ def _number(position):
     return n
 
 
-@jit(**JIT)
+@compiled
 def _dense_codes(column, low, position):
     codes = np.empty(len(column), np.int32)
     for i in range(len(column)):
@@ -98,7 +97,7 @@ def _dense_codes(column, low, position):
     return codes
 
 
-@jit(**JIT)
+@compiled
 def _slot_of(value, slots, filled):
     """The slot that holds value, or the empty one where it belongs (linear probing)."""
     mask = np.uint64(len(slots) - 1)
@@ -108,7 +107,7 @@ def _slot_of(value, slots, filled):
     return slot
 
 
-@jit(**JIT)
+@compiled
 def _grown(slots, filled):
     larger = np.empty(4 * len(slots), slots.dtype)
     taken = np.zeros(4 * len(slots), np.bool_)
@@ -120,7 +119,7 @@ def _grown(slots, filled):
     return larger, taken
 
 
-@jit(**JIT)
+@compiled
 def _insert(column, slots, filled, n):
     """Add the values of a column to the n in a table, which grows to stay half empty."""
     for value in column:
@@ -134,7 +133,7 @@ def _insert(column, slots, filled, n):
     return slots, filled, n
 
 
-@jit(**JIT)
+@compiled
 def _hash_table(ids):
     """Slots of ids and, beside them, their positions; -1 marks an empty slot."""
     size = SPARE
@@ -151,7 +150,7 @@ def _hash_table(ids):
     return slots, codes
 
 
-@jit(**JIT)
+@compiled
 def _hash_codes(column, slots, codes):
     mask = np.uint64(len(slots) - 1)
     found = np.empty(len(column), np.int32)

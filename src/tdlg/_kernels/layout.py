@@ -6,9 +6,8 @@ time is the *gap* to the event before, infinite at the first event of a key.
 """
 
 import numpy as np
-from numba import jit
 
-from tdlg._kernels import JIT
+from tdlg._kernels.compiled import compiled
 from tdlg._kernels.vectors import pointer, prefetch
 
 DIGIT_BITS = 11  # 2,048 counters: as many as stay in the first cache beside the data
@@ -17,7 +16,7 @@ INDEX_BITS = 31  # of an edge's number
 RANK_BITS = 64 - INDEX_BITS
 
 
-@jit(**JIT)
+@compiled
 def stable_argsort(values):
     """The order of int64 or float64 values, equal ones as they come.
 
@@ -44,7 +43,7 @@ def stable_argsort(values):
     return order
 
 
-@jit(**JIT)
+@compiled
 def _is_sorted(values):
     for i in range(1, values.size):
         if values[i] < values[i - 1]:
@@ -52,7 +51,7 @@ def _is_sorted(values):
     return True
 
 
-@jit(**JIT)
+@compiled
 def _rank(values, low, high, words):  # out: words
     """Rank of each value on the grid, above its number; returns whether equal ranks mean equal values."""
     most = (1 << RANK_BITS) - 1
@@ -63,7 +62,7 @@ def _rank(values, low, high, words):  # out: words
     return low == high
 
 
-@jit(**JIT)
+@compiled
 def _sort_by_digit(words, shift, other):  # out: other
     """Sort by the digit at `shift`, stably; returns False, with nothing done, where all share it."""
     mask = np.uint64((1 << DIGIT_BITS) - 1)
@@ -80,7 +79,7 @@ def _sort_by_digit(words, shift, other):  # out: other
     return True
 
 
-@jit(**JIT)
+@compiled
 def _compare_within_steps(values, words, order):  # out: order
     first = 0
     for i in range(1, order.size + 1):
@@ -93,7 +92,7 @@ def _compare_within_steps(values, words, order):  # out: order
         first = i
 
 
-@jit(**JIT)
+@compiled
 def dense_codes(keys, order):
     """Number the distinct values of `keys` from 0, given their argsort."""
     codes = np.empty(keys.size, np.int32)
@@ -105,7 +104,7 @@ def dense_codes(keys, order):
     return codes
 
 
-@jit(**JIT)
+@compiled
 def place_symmetric(keys, n_keys, ticks, order):
     """File every end of every edge; an edge is both a row and a column.
 
@@ -130,7 +129,7 @@ def place_symmetric(keys, n_keys, ticks, order):
     return source, gap, slots.reshape(keys.shape)
 
 
-@jit(**JIT)
+@compiled
 def _count(keys):
     n = 0
     for edge in range(keys.shape[0]):
@@ -139,7 +138,7 @@ def _count(keys):
     return n
 
 
-@jit(**JIT)
+@compiled
 def _file(keys, edge, offset, now, position, code, tick):  # out: code, tick
     """Write down the events of an edge: key and number of the end in one code, and time; returns the next position."""
     for e in range(keys.shape[1]):
@@ -150,7 +149,7 @@ def _file(keys, edge, offset, now, position, code, tick):  # out: code, tick
     return position
 
 
-@jit(**JIT)
+@compiled
 def _sort_by_key(code, tick, n_keys):
     """Sort events, given by time, by key; events of one key stay in their order. Returns the ends' numbers and gap."""
     n = code.size
@@ -182,7 +181,7 @@ def _sort_by_key(code, tick, n_keys):
     return end, gap
 
 
-@jit(**JIT)
+@compiled
 def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, row_order, col_order, own):
     """File the ends of rows and of columns together, an end of a row and the same end of its own column as one event.
 
@@ -218,7 +217,7 @@ def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, row_orde
     return _owners(col_slots, n_events), _owners(row_slots, n_events), gap, row_slots, col_slots
 
 
-@jit(**JIT)
+@compiled
 def _owners(slots, n_events):
     """The edge of each event; the number of edges where it has none."""
     owner = np.full(n_events, slots.shape[0], np.int32)
@@ -229,7 +228,7 @@ def _owners(slots, n_events):
     return owner
 
 
-@jit(**JIT)
+@compiled
 def _shared_ends(row_keys, col_keys, own):
     """For each end of a row the end of its own column with the same key, or -1."""
     shares = np.full(row_keys.shape, -1, np.int32)
@@ -243,7 +242,7 @@ def _shared_ends(row_keys, col_keys, own):
     return shares
 
 
-@jit(**JIT)
+@compiled
 def chunk_end(gap, low, stop, size):
     """Where a chunk of whole keys, from event `low` on, ends: after at most `size` events, or after one longer key."""
     high = min(low + size, stop)

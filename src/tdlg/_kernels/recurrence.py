@@ -12,15 +12,14 @@ This is the plain loop; `waves.py` and `fading.py` do the same faster.
 """
 
 import numpy as np
-from numba import jit
 
-from tdlg._kernels import JIT
+from tdlg._kernels.compiled import compiled
 from tdlg._kernels.vectors import pointer, prefetch
 
 AHEAD = 16  # edges between asking for a row of sums and using it
 
 
-@jit(**JIT)
+@compiled
 def walk(gap, source, x, first, stop, step, rates, coefs, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk over the events first, first + step, ... before stop, and give each the decayed sum of those passed.
 
@@ -48,7 +47,7 @@ def walk(gap, source, x, first, stop, step, rates, coefs, strict, emit, own, fre
                 waiting[c] = 0.0
 
 
-@jit(**JIT)
+@compiled
 def take_lanes(x, column, first, stop, lanes):  # out: lanes
     """Copy some columns of x, from `column` on, to where they lie well; lanes without a column are 0."""
     n_columns = min(lanes.shape[1], x.shape[1] - column)
@@ -59,7 +58,7 @@ def take_lanes(x, column, first, stop, lanes):  # out: lanes
             lanes[i, c] = 0.0
 
 
-@jit(**JIT)
+@compiled
 def edge_sums(slots, per_event, column, first, stop, y):  # out: y
     """Column by column, y of an edge = the sum over its events.
 
@@ -81,7 +80,7 @@ def edge_sums(slots, per_event, column, first, stop, y):  # out: y
                 y[i, column + c] = per_event[a, c] + per_event[b, c]
 
 
-@jit(**JIT)
+@compiled
 def edge_sums_one(slots, per_event, first, stop, y):  # out: y
     """`edge_sums` of a single column."""
     if slots.shape[1] == 1:
@@ -92,7 +91,7 @@ def edge_sums_one(slots, per_event, first, stop, y):  # out: y
             y[i] = per_event[slots[i, 0]] + per_event[slots[i, 1]]
 
 
-@jit(**JIT)
+@compiled
 def span_before(gap, cut, limit, reach):
     """How far back from `cut` events of its key matter: the first of them (not before `limit`) and its distance to `cut`."""
     first = cut
@@ -103,7 +102,7 @@ def span_before(gap, cut, limit, reach):
     return first, passed
 
 
-@jit(**JIT)
+@compiled
 def span_behind(gap, cut, limit, reach):
     """How far from event cut - 1 later events of its key matter: the stop of them (not behind `limit`) and the distance."""
     stop = cut

@@ -6,15 +6,14 @@ by event, one after the other, and brought to their rows at the end: one jump an
 """
 
 import numpy as np
-from numba import jit
 
-from tdlg._kernels import JIT
+from tdlg._kernels.compiled import compiled
 from tdlg._kernels.vectors import pointer, prefetch
 
 AHEAD = 16  # events or rows between asking for memory and using it
 
 
-@jit(**JIT)
+@compiled
 def walk_scales(gap, source, target, n_rows, x, age, rates, strict, step, fresh, sums, nearest):  # out: sums, nearest
     """Give each event of a row the decayed sums of the columns passed, and the distance to the last one.
 
@@ -65,7 +64,7 @@ def walk_scales(gap, source, target, n_rows, x, age, rates, strict, step, fresh,
             distance = distance if strict else 0.0
 
 
-@jit(**JIT)
+@compiled
 def gather_scales(slots, sums, before, after, values, gaps):  # out: values, gaps
     """Bring what events have to their rows: values (n_rows, rates, values), and gaps (2, n_rows) before and after.
 
@@ -90,7 +89,7 @@ def gather_scales(slots, sums, before, after, values, gaps):  # out: values, gap
                 values[row, k, v] = sums[event, k, v] if event < n_events else 0.0
 
 
-@jit(**JIT)
+@compiled
 def rates_and_counts(count, around, smoothing, unit, dust, width, out):  # out: out
     """For each scale the smoothed rates and the log of the count, `width` columns apart.
 
@@ -107,7 +106,7 @@ def rates_and_counts(count, around, smoothing, unit, dust, width, out):  # out: 
             out[row, k * width + n_targets] = np.log1p(total / unit) if total >= dust else 0.0
 
 
-@jit(**JIT)
+@compiled
 def log_gaps(gaps, spread, most, unit, out):  # out: out
     """The logs of gaps in spreads of the times, no longer than `most`, told apart from `unit` on."""
     for row in range(gaps.size):

@@ -9,11 +9,11 @@ import operator
 
 import numpy as np
 from llvmlite import ir
-from numba import jit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
-from tdlg._kernels import JIT
+from tdlg._kernels.compiled import compiled
 
 _DOUBLE = ir.DoubleType()
 _INT = ir.IntType(32)
@@ -23,7 +23,7 @@ _CONTRACT = ("contract",)
 LINE = 64  # bytes of a cache line; a vector that lies across two costs twice
 
 
-@jit(**JIT)
+@compiled
 def empty_aligned(n_rows, n_columns):
     """An array of float64 that begins at a cache line."""
     flat = np.empty(n_rows * n_columns + LINE // 8)

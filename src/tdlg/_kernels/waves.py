@@ -14,9 +14,8 @@ tuples with a lane a term; `own`, `fresh`, `strict`, `emit` and `state` mean wha
 """
 
 import numpy as np
-from numba import jit
 
-from tdlg._kernels import JIT
+from tdlg._kernels.compiled import compiled
 from tdlg._kernels.layout import chunk_end
 from tdlg._kernels.vectors import (
     empty_aligned,
@@ -34,9 +33,10 @@ from tdlg._kernels.vectors import (
 DEGREE = 6  # of 1 + z * poly(z)
 AHEAD = 24  # events between asking for a value of x and using it
 CHUNK = 1024  # events whose losses (128 kB) stay in the second cache
+DENSE = 8  # cells of the table: a chunk within less time is part of so many events that their rounding would add up
 
 
-@jit(**JIT)
+@compiled
 def _find_losses(gap, low, high, lanes, wave, losses):  # out: losses
     """exp(-rates * gap[q]) - 1 for low <= q < high: real parts, imaginary parts."""
     per_cell, last_cell, width = wave[0], float(wave[1].shape[0] - 1), wave[1].shape[1]
@@ -52,7 +52,7 @@ def _find_losses(gap, low, high, lanes, wave, losses):  # out: losses
         store(target, q * width + width // 2, m_im)
 
 
-@jit(**JIT)
+@compiled
 def _look_up(cell, z, table, poly, width, like):
     """table[cell] * (1 + z * poly(z)) - 1, the 1s taken off before anything is rounded."""
     half = width // 2
@@ -65,7 +65,7 @@ def _look_up(cell, z, table, poly, width, like):
     return (t_re - 1.0) + t_re * p_re - t_im * p_im, t_im + t_re * p_im + t_im * p_re
 
 
-@jit(**JIT)
+@compiled
 def walk_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behind, out):  # out: out
     """Give events first .. stop - 1 the sums of all earlier and all later events of their keys.
 
@@ -90,7 +90,7 @@ def walk_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behi
         low = high
 
 
-@jit(**JIT)
+@compiled
 def _meet(values, low, high, coefs, losses, own, fresh, front, back, out):  # out: out
     """Two walks towards each other in one loop, so that the processor works on one while it waits for the other."""
     width = losses.shape[1]
@@ -116,13 +116,24 @@ def _meet(values, low, high, coefs, losses, own, fresh, front, back, out):  # ou
         b_re, b_im = _fade(load(m, b_at, c_re), load(m, b_at + half, c_re), b_re + c_re * b_x, b_im + c_im * b_x)
 
 
-@jit(**JIT)
+@compiled
+def _is_dense(gap, low, n, lanes, wave):
+    """Whether a whole chunk of gaps from `low` on is short; not where a key begins in it."""
+    if n < CHUNK:
+        return False
+    gaps, total = pointer(gap), zeros(vector(lanes))
+    for q in range(0, CHUNK, len(lanes)):  # several sums at once: one would wait for each addition
+        total = total + load(gaps, low + q, total)
+    return lane_sum(total) * wave[0] < DENSE
+
+
+@compiled
 def _fade(m_re, m_im, s_re, s_im):
     """S * (1 + m), for complex s and m."""
     return s_re + s_re * m_re - s_im * m_im, s_im + s_re * m_im + s_im * m_re
 
 
-@jit(**JIT)
+@compiled
 def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk one way: give the sums of the events passed, or (not emit) only bring the state along."""
     losses, values = empty_aligned(CHUNK, wave[1].shape[1]), np.empty(CHUNK)
@@ -134,34 +145,51 @@ def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, 
         _find_losses(gap, low + shift, low + shift + n, coefs[0], wave, losses)
         for q in range(n):
             values[q] = x[source[low + q]]
-        waiting = _run(gap, values, low, n, step, coefs, losses, strict, emit, own, fresh, waiting, state, out)
+        is_dense = _is_dense(gap, low + shift, n, coefs[0], wave)
+        waiting = _run(
+            gap, values, low, n, step, coefs, losses, is_dense, strict, emit, own, fresh, waiting, state, out
+        )
 
 
-@jit(**JIT)
-def _run(gap, values, low, n, step, coefs, losses, strict, emit, own, fresh, waiting, state, out):  # out: state, out
-    """Walk up or down through the events low .. low + n - 1; returns the values that are not in the state yet."""
+@compiled
+def _run(
+    gap, values, low, n, step, coefs, losses, is_dense, strict, emit, own, fresh, waiting, state, out
+):  # out: state, out
+    """Walk up or down through the events low .. low + n - 1; returns the values that are not in the state yet.
+
+    If they are dense, what came before them stays as it was, in p, with its loss since then in f, and is added to what comes
+    here, in s, only at the end: so the sum of n events is rounded n / CHUNK times, not n times.
+    """
     width = losses.shape[1]
     half = width // 2
     m, x, gaps, sums = pointer(losses), pointer(values), pointer(gap), pointer(out)
     c_re, c_im = vector(coefs[0]), vector(coefs[1])
     s_re, s_im = load(pointer(state), 0, c_re), load(pointer(state), half, c_re)
+    p_re, p_im, f_re, f_im = zeros(c_re), zeros(c_re), zeros(c_re), zeros(c_re)
+    if is_dense:
+        p_re, p_im, s_re, s_im = s_re, s_im, p_re, p_im
     shift = 1 if step > 0 else 0
     for at in range(n):
         q = at if step > 0 else n - 1 - at
         value = item(x, q)
         if emit:
-            out[low + q] = lane_sum(s_re) + (own * value if fresh else item(sums, low + q))
+            total = s_re + _fade(f_re, f_im, p_re, p_im)[0] if is_dense else s_re
+            out[low + q] = lane_sum(total) + (own * value if fresh else item(sums, low + q))
         waiting += value
         if not (strict and item(gaps, low + q + shift) == 0.0):
             m_re, m_im = load(m, q * width, c_re), load(m, q * width + half, c_re)
             s_re, s_im = _fade(m_re, m_im, s_re + c_re * waiting, s_im + c_im * waiting)
+            if is_dense:
+                f_re, f_im = _fade(m_re, m_im, f_re, f_im)
+                f_re, f_im = m_re + f_re, m_im + f_im
             waiting = 0.0
-    store(pointer(state), 0, s_re)
-    store(pointer(state), half, s_im)
+    p_re, p_im = _fade(f_re, f_im, p_re, p_im)
+    store(pointer(state), 0, p_re + s_re)
+    store(pointer(state), half, p_im + s_im)
     return waiting
 
 
-@jit(**JIT)
+@compiled
 def walk_columns(
     gap, source, x, first, stop, step, coefs, wave, strict, emit, own, fresh, state, out
 ):  # out: state, out
@@ -171,18 +199,24 @@ def walk_columns(
     """
     weights = np.array(coefs)
     losses = empty_aligned(CHUNK, wave[1].shape[1])
-    waiting = np.zeros(out.shape[1])
+    waiting, passed = np.zeros(out.shape[1]), np.empty_like(state)
     shift = 1 if step > 0 else 0
     for start in range(first, stop, CHUNK * step):
         end = start + step * min(CHUNK, (stop - start) * step)
         low = min(start, end - step) + shift
         _find_losses(gap, low, low + abs(end - start), coefs[0], wave, losses)
+        is_dense = _is_dense(gap, low, abs(end - start), coefs[0], wave)
+        if is_dense:  # as in `_run`, what came before is added apart
+            passed[:] = state
+            state[:] = 0.0
         _run_columns(
             gap, source, x, start, end, step, weights, losses, low, strict, emit, own, fresh, waiting, state, out
         )
+        if is_dense:
+            _add_passed(start, end, step, coefs[0], losses, low, emit, own, passed, state, out)
 
 
-@jit(**JIT)
+@compiled
 def walk_columns_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behind, out):  # out: out
     """As `walk_both` for several columns; small keys are walked both ways while their losses and sums are in the cache."""
     weights = np.array(coefs)
@@ -210,7 +244,7 @@ def walk_columns_both(gap, source, x, first, stop, coefs, wave, own, fresh, befo
         low = high
 
 
-@jit(**JIT)
+@compiled
 def _run_columns(
     gap, source, x, first, stop, step, weights, losses, low, strict, emit, own, fresh, waiting, state, out
 ):  # out: waiting, state, out
@@ -243,3 +277,33 @@ def _run_columns(
                 total = total + s_re
             held = zeros(own_v)
     store(pointer(waiting), 0, held)
+
+
+@compiled
+def _add_passed(first, stop, step, terms, losses, low, emit, own, passed, state, out):  # out: state, out
+    """Add what came before a chunk to its sums and to the state behind it."""
+    width, lanes = losses.shape[1], out.shape[1]
+    half = width // 2
+    m, sums, states, before = pointer(losses), pointer(out), pointer(state), pointer(passed)
+    loss = np.zeros(width)  # since the chunk began: real parts, imaginary parts, a lane a term
+    f, like = pointer(loss), vector(own)
+    f_re, f_im = zeros(vector(terms)), zeros(vector(terms))
+    shift = 1 if step > 0 else 0
+    for i in range(first, stop, step):
+        if emit:
+            total = load(sums, i * lanes, like)
+            for k in range(state.shape[0]):
+                p_re, p_im = load(before, 2 * k * lanes, like), load(before, (2 * k + 1) * lanes, like)
+                total = total + _fade(item(f, k), item(f, half + k), p_re, p_im)[0]
+            store(sums, i * lanes, total)
+        at = (i + shift - low) * width
+        m_re, m_im = load(m, at, f_re), load(m, at + half, f_re)
+        f_re, f_im = _fade(m_re, m_im, f_re, f_im)
+        f_re, f_im = m_re + f_re, m_im + f_im
+        store(f, 0, f_re)
+        store(f, half, f_im)
+    for k in range(state.shape[0]):
+        p_re, p_im = load(before, 2 * k * lanes, like), load(before, (2 * k + 1) * lanes, like)
+        p_re, p_im = _fade(item(f, k), item(f, half + k), p_re, p_im)
+        store(states, 2 * k * lanes, load(states, 2 * k * lanes, like) + p_re)
+        store(states, (2 * k + 1) * lanes, load(states, (2 * k + 1) * lanes, like) + p_im)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from tdlg.decay import Decay
 from tdlg.embed.features import EdgeFeatures
 from tdlg.embed.resistances import effective_resistances
 from tdlg.estimator import all_or_nothing, check_choice
-from tdlg.linegraph import LineGraph, Normalization
+from tdlg.linegraph import LineGraph, Normalization, NormalizedLineGraph
 from tdlg.sampling.index import as_generator
 
 __all__ = ["LandmarkFeatures"]
@@ -123,14 +122,14 @@ class LandmarkFeatures(EdgeFeatures):
         check_is_fitted(self)
         rows = self._edges(X, reset=False)
         graph = LineGraph(rows, self.edges_[self.landmarks_], decay=self.decay_, n_threads=self.n_threads)
-        matrix = (graph if self.normalization is None else self._normalized(graph)).to_csr()
+        kind = self.normalization
+        matrix = (graph if kind is None else self._normalized(graph, kind)).to_csr()
         return matrix.toarray() if self.dense else matrix
 
-    def _normalized(self, columns: LineGraph) -> Any:
+    def _normalized(self, columns: LineGraph, kind: Normalization) -> NormalizedLineGraph:
         """The landmarks' columns of the normalised line graph, with the degrees of the whole."""
-        part: Any = copy(self._graph(columns.rows))
-        part.graph, part._right = columns, part._right[self.landmarks_]
-        return part
+        whole = cast(NormalizedLineGraph, self._graph(columns.rows))
+        return NormalizedLineGraph(columns, kind, left=whole.left, right=whole.right[self.landmarks_])
 
     def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"landmarks_": (self.n_components_,)}

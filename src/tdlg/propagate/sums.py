@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.copies import Copies
 from tdlg.edges import TemporalEdges
+from tdlg.exceptions import ParameterError
 from tdlg.layout import build_layout
 
 __all__ = ["Sums", "decayed_sums"]
@@ -56,7 +56,7 @@ def decayed_sums(
     values
         (n_cols, n_values).
     match
-        Which ends must be the same node; see `LineGraph`.
+        Which ends must be the same node; see `LineGraph`. Not "any".
     widths
         In ticks of the clock that rows and columns share; infinite for no decay.
     past_only
@@ -73,7 +73,12 @@ def decayed_sums(
     """
     from tdlg._kernels.scales import gather_scales, walk_scales
 
-    row_copies, col_copies = (edges.cached(("copies",), partial(Copies, edges)) for edges in (rows, cols))
+    if match == "any":
+        raise ParameterError(
+            "The 'match' parameter of decayed_sums must say which ends are compared, such as 'src'. Got 'any' instead: "
+            "use LineGraph(..., match='any') for it."
+        )
+    row_copies, col_copies = Copies(rows), Copies(cols)
     layout = build_layout(row_copies.distinct, col_copies.distinct, match)
     x = np.ascontiguousarray(col_copies.add(values))
     rates = 1.0 / np.asarray(widths, np.float64)

@@ -82,7 +82,8 @@ class EdgeIndex:
     """
 
     def __init__(self, edges: TemporalEdges) -> None:
-        self._edges = edges
+        self._nodes = edges[:0]  # knows the ids; not the edges, which keep this index and would never be freed
+        self._time = edges.time
         self._pairs, pair = np.unique(_pair(edges, edges), return_inverse=True)
         self._times, time = np.unique(edges.time, return_inverse=True)
         self._triples, self._first, at = np.unique(
@@ -92,7 +93,7 @@ class EdgeIndex:
 
     def find(self, other: TemporalEdges) -> Codes:
         """Position of the first edge like each of the others; -1 where there is none."""
-        _check_alike((self._edges, other))
+        _check_alike((self._nodes, other))
         pair, time = self._find_pairs(other), _positions(self._times, other.time)
         triple = _positions(self._triples, np.where((pair >= 0) & (time >= 0), pair * len(self._times) + time, -1))
         return np.where(triple >= 0, self._first[triple], -1)
@@ -112,9 +113,9 @@ class EdgeIndex:
     def seen_by(self, other: TemporalEdges) -> NDArray[np.bool_]:
         """Whether the pair of each of the others, in this direction, was there at its time or before."""
         pair = self._find_pairs(other)
-        newest_first = np.argsort(self._edges.time, kind="stable")[::-1]
-        start = np.empty(len(self._pairs), self._edges.time.dtype)
-        start[self._pair_at[newest_first]] = self._edges.time[newest_first]  # the oldest is written last
+        newest_first = np.argsort(self._time, kind="stable")[::-1]
+        start = np.empty(len(self._pairs), self._time.dtype)
+        start[self._pair_at[newest_first]] = self._time[newest_first]  # the oldest is written last
         return (pair >= 0) & (start[pair] <= other.time)
 
     def has_pair(self, other: TemporalEdges) -> NDArray[np.bool_]:
@@ -122,7 +123,7 @@ class EdgeIndex:
         return self._find_pairs(other) >= 0
 
     def _find_pairs(self, other: TemporalEdges) -> Codes:
-        return _positions(self._pairs, _pair(self._edges, other))
+        return _positions(self._pairs, _pair(self._nodes, other))
 
 
 def _pair(edges: TemporalEdges, other: TemporalEdges) -> Codes:
