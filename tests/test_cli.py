@@ -1041,23 +1041,6 @@ def test_markup_and_escapes_are_shown_as_text(tmp_path, on_terminal):
     assert "\x1b[31m" not in result.stdout
 
 
-def test_the_first_run_is_told_to_take_longer(monkeypatch, tmp_path, capsys):
-    from tdlg import _kernels
-    from tdlg.cli import terminal
-
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setattr(terminal, "is_terminal", lambda stream: True)
-    monkeypatch.setattr(_kernels, "__file__", str(tmp_path / "__init__.py"))
-    with terminal.working("learning"):
-        pass
-    assert "the first run compiles" in capsys.readouterr().err
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "walk.nbi").touch()
-    with terminal.working("learning"):
-        pass
-    assert "compiles" not in capsys.readouterr().err
-
-
 def test_progress_only_on_a_terminal(numbers, monkeypatch):
     from tdlg.cli import terminal
 

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -172,18 +171,9 @@ def working(text: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
-        bar.add_task(f"{text} (the first run compiles: some 20 s more)" if _is_first_run() else text, total=None)
+        bar.add_task(text, total=None)
         yield
         check_interrupt()
-
-
-def _is_first_run() -> bool:
-    """Whether loops are still to be compiled, which numba keeps beside their source where it may write."""
-    from tdlg import _kernels
-
-    folder = Path(_kernels.__file__).parent
-    is_known = "NUMBA_CACHE_DIR" not in os.environ and os.access(folder, os.W_OK)
-    return is_known and not any((folder / "__pycache__").glob("*.nbi"))
 
 
 @contextmanager
