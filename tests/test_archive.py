@@ -231,6 +231,22 @@ def test_forged_trees_are_refused(change, saved):
     refused(saved, saved.read_bytes(), "cannot be put together")
 
 
+def test_values_that_unfold_are_refused(saved):
+    """Each tuple holds the one before twice: hashing the last, as a dict's key, would take 2 ** n_levels steps."""
+
+    def nest(manifest, n_levels):
+        estimator, first = estimator_of(manifest), len(manifest["shared"])
+        manifest["shared"] += [{"kind": "tuple", "items": [0, 0]}] + [
+            {"kind": "tuple", "items": [{"kind": "shared", "index": first + level}] * 2} for level in range(n_levels)
+        ]
+        last = {"kind": "shared", "index": first + n_levels}
+        estimator["fitted"]["extra_"] = {"kind": "dict", "items": [[last, 1]]}
+
+    for n_levels in (1, 45):  # the first is quick even where it is not refused
+        rewritten(saved, lambda manifest, n_levels=n_levels: nest(manifest, n_levels))
+        refused(saved, saved.read_bytes(), "a tuple is never shared")
+
+
 def npy(array, **how):
     np.save(stream := io.BytesIO(), array, **how)
     return stream.getvalue()

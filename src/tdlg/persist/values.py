@@ -31,6 +31,7 @@ __all__ = ["Decoder", "Encoder", "is_estimator"]
 
 PLAIN = (type(None), bool, str)
 DECAYS: dict[str, type[Decay]] = {kind.__name__: kind for kind in (Gaussian, Laplace, Mixture, NoDecay)}
+SHARED = ("edges", "table", "part", "estimator")  # these alone, none of which is hashed by what it holds
 JSON_INTEGERS = range(-(2**63), 2**63)
 
 
@@ -184,7 +185,7 @@ class Decoder:
             "edges": self._edges,
             "table": lambda node: table_from(self._named(node)),
             "estimator": self._estimator,
-            "shared": lambda node: self._once(node["index"], lambda: self.decode(self._shared[node["index"]])),
+            "shared": lambda node: self._once(node["index"], lambda: self._shared_value(self._shared[node["index"]])),
         }
 
     def decode(self, node: Any) -> Any:
@@ -197,6 +198,12 @@ class Decoder:
         if place not in self._found:
             self._found[place] = build()
         return self._found[place]
+
+    def _shared_value(self, node: dict[str, Any]) -> Any:
+        """What may be referred to more than once; tuples of shared tuples would take for ever to hash as keys of a dict."""
+        if node["kind"] not in SHARED:
+            raise ValueError(f"a {node['kind']} is never shared")
+        return self.decode(node)
 
     def _named(self, named: dict[str, Any]) -> dict[str, Any]:
         return {name: self.decode(node) for name, node in named.items() if name != "kind"}
