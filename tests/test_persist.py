@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections import namedtuple
 from datetime import date, timedelta
 
 import numpy as np
@@ -42,6 +43,7 @@ from tdlg import (
 from tdlg.persist import model as persist
 from tdlg.persist import parts
 from tdlg.persist.model import save_model
+from tdlg.propagate.own import OwnColumn
 
 RNG = np.random.default_rng(0)
 
@@ -211,6 +213,12 @@ def test_values_come_back(tmp_path_factory, value):
 )
 def test_scalars_come_back(value, path):
     assert same(round_trip(value, path), value)
+
+
+def test_records_come_back(path):
+    column = OwnColumn("amount", ("a", 3), 0.5, 2.0)
+    loaded = round_trip([column, {"one": column}], path)
+    assert same(loaded, [column, {"one": column}])
 
 
 def test_object_arrays_come_back(path):
@@ -404,6 +412,7 @@ class Own(LineGraphClassifier):
         (LineGraphClassifier, "builtins.type"),
         ({1, 2}, "builtins.set"),
         (date(2020, 1, 1), "datetime.date"),
+        (namedtuple("OwnColumn", "name")("a"), r"test_persist\.OwnColumn, which cannot be saved"),
         (np.array([object()]), r"classes_\[0\] is a builtins.object"),
         (np.zeros(2, "i4,f8"), "dtype"),
         (np.ma.masked_array([1.0]), "MaskedArray"),
