@@ -1,8 +1,10 @@
 # Needs Python 3.11, 3.12 or 3.13 and GNU make; everything else goes into .venv. `make help` lists the targets.
 #   PYTHON=...        the interpreter to make .venv with      PYTEST_ARGS=...   more arguments for pytest
 #   TDLG_DATA=...     the folder with the real data sets      NAME=...          recipes for make reproduce, all if not given
+#   PYTHONS=...       the versions for make test-pythons, each of which gets its own .venv-<version>
 
 VENV := .venv
+PYTHONS := 3.11 3.12 3.13
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e
 SETTINGS := pyproject.toml constraints.txt
@@ -15,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips in one environment would disturb each other
-.PHONY: help demo test test-heavy lint format bench reproduce leakage docs clean chromium
+.PHONY: help demo test test-pythons test-heavy lint format bench reproduce leakage docs clean chromium
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -25,6 +27,28 @@ demo: $(VENV)/.core  ## install the package, run the demo, write a report to ope
 
 test: $(VENV)/.dev  ## run every test this machine can; the others skip with a reason
 	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
+
+# A version is looked for on the path, in pyenv's and uv's folders and where systems put it; each candidate is tried, as a
+# shim of pyenv fails for versions that are not activated.
+test-pythons:  ## run the tests on every supported Python that this machine has
+	@summary=; failed=; found=; \
+	for version in $(PYTHONS); do \
+	  python=; \
+	  for candidate in python$$version python3 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$version.*/bin/python3 \
+	      "$$HOME"/.local/share/uv/python/cpython-$$version.*/bin/python3 \
+	      /usr/bin/python$$version /usr/local/bin/python$$version /opt/homebrew/bin/python$$version; do \
+	    if "$$candidate" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$$version')" >/dev/null 2>&1; \
+	    then python=$$candidate; break; fi; \
+	  done; \
+	  if [ -z "$$python" ]; then summary="$${summary}Python $$version: not found\n"; continue; fi; \
+	  found=yes; echo "== Python $$version"; \
+	  if $(MAKE) --no-print-directory VENV=.venv-$$version PYTHON="$$python" test; \
+	  then summary="$${summary}Python $$version: passed\n"; \
+	  else summary="$${summary}Python $$version: failed\n"; failed=yes; fi; \
+	done; \
+	printf "== summary\n$$summary"; \
+	if [ -z "$$found" ]; then echo "No tests were run: install one of these versions."; exit 1; fi; \
+	[ -z "$$failed" ]
 
 test-heavy: $(VENV)/.heavy chromium  ## install PyTorch and Chromium, run the tests that need them or real data
 	@TDLG_NO_SKIPS=1 $(PY) -m pytest -m needs $(PYTEST_ARGS)
@@ -57,8 +81,8 @@ leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage
 docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # its --quiet would not count warnings
 
-clean:  ## remove .venv and whatever the tools left
-	@rm -rf $(VENV) build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean:  ## remove .venv, .venv-* and whatever the tools left
+	@rm -rf $(VENV) .venv-* build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A python3.13 on the path may be a mere shim that fails, or a Python without venv: so each is tried.

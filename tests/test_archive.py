@@ -14,6 +14,8 @@ from scipy.sparse import csr_array
 from saving import N, made_edges, round_trip, same
 from tdlg import (
     LineGraphClassifier,
+    LinkPredictor,
+    PropagationFeatures,
     ReadError,
     load_model,
 )
@@ -175,8 +177,38 @@ def test_a_newer_version_says_which_is_needed(saved):
         manifest["made_with"]["tdlg"] = "7.8.9"
 
     rewritten(saved, newer, members=[("a/new/kind.bin", b"")])
-    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*up to version 1.*pip install 'tdlg>=7\.8\.9'"):
+    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*up to version 2.*pip install 'tdlg>=7\.8\.9'"):
         load_model(saved)
+
+
+def as_version_1(manifest):
+    """Records as that version had them: as plain tuples."""
+    records = [
+        (node["fitted"], name)
+        for node in manifest["shared"]
+        for name in ("own_", "link_model_")
+        if name in node.get("fitted", ())
+    ]
+    assert records
+    for fitted, name in records:
+        old = fitted[name] if isinstance(fitted[name], list) else [fitted[name]]
+        new = [{"kind": "tuple", "items": [*n["fields"].values()]} if n["kind"] == "record" else n for n in old]
+        fitted[name] = new if isinstance(fitted[name], list) else new[0]
+    manifest["format_version"] = 1
+
+
+@pytest.mark.parametrize("kind", [LinkPredictor, PropagationFeatures])
+def test_an_older_version_is_read(kind, path):
+    edges = made_edges(weight=np.arange(N), features={"a": list("xyz") * 20})
+    model = kind().fit(edges)
+    model.save(path)
+    rewritten(path, as_version_1)
+    loaded = load_model(path)
+    for name in {"own_", "link_model_"} & set(vars(loaded)):
+        first = getattr(loaded, name)[0] if name == "own_" else getattr(loaded, name)
+        assert type(first).__name__ in ("OwnColumn", "LinkModel")
+    ask = (lambda m: m.transform(edges)) if kind is PropagationFeatures else (lambda m: m.decision_function(edges))
+    assert same(ask(loaded), ask(model))
 
 
 @pytest.mark.parametrize(
@@ -222,6 +254,8 @@ def test_other_manifests_are_refused(change, saved):
         lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "array", "member": "manifest.json", "frozen": False}),
         lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "array", "member": "999999.npy", "frozen": False}),
         lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "scalar", "dtype": "O", "value": "00" * 8}),
+        lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "record", "name": "Decay", "fields": {}}),
+        lambda m: estimator_of(m)["fitted"].update(coef_={"kind": "record", "name": "OwnColumn", "fields": {"of": 1}}),
         lambda m: estimator_of(m)["fitted"].update(decay_={"kind": "decay", "name": "Decay", "fields": {}}),
         lambda m: estimator_of(m)["fitted"].update(edges_={"kind": "edges", "table": None, "rows": [], "label": None}),
     ],
@@ -229,6 +263,22 @@ def test_other_manifests_are_refused(change, saved):
 def test_forged_trees_are_refused(change, saved):
     rewritten(saved, change)
     refused(saved, saved.read_bytes(), "cannot be put together")
+
+
+def test_values_that_unfold_are_refused(saved):
+    """Each tuple holds the one before twice: hashing the last, as a dict's key, would take 2 ** n_levels steps."""
+
+    def nest(manifest, n_levels):
+        estimator, first = estimator_of(manifest), len(manifest["shared"])
+        manifest["shared"] += [{"kind": "tuple", "items": [0, 0]}] + [
+            {"kind": "tuple", "items": [{"kind": "shared", "index": first + level}] * 2} for level in range(n_levels)
+        ]
+        last = {"kind": "shared", "index": first + n_levels}
+        estimator["fitted"]["extra_"] = {"kind": "dict", "items": [[last, 1]]}
+
+    for n_levels in (1, 45):  # the first is quick even where it is not refused
+        rewritten(saved, lambda manifest, n_levels=n_levels: nest(manifest, n_levels))
+        refused(saved, saved.read_bytes(), "a tuple is never shared")
 
 
 def npy(array, **how):

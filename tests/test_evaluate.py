@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from tdlg import Gaussian, LineGraph, ParameterError, ReadError, TemporalEdges
 from tdlg.baselines.method import Method
 from tdlg.evaluate import COLUMNS, class_metrics, evaluate, precision_recall_at, read_results, summarise
 from tdlg.methods import METHODS, TDLG, TDLGDense, make_method
+from tdlg.reproduce import RECIPES
 from tdlg.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
 
 
@@ -196,6 +198,55 @@ class TestFile:
         self.run(path, 1, random_state=9)
         assert len(read_results(path)) == 4
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda edges: network(seed=1),
+            lambda edges: edges.with_label(1 - edges.label),
+            lambda edges: TemporalEdges(edges.src, edges.dst, edges.time, label=edges.label, weight=np.ones(600)),
+            lambda edges: TemporalEdges(edges.src.astype(str), edges.dst.astype(str), edges.time, label=edges.label),
+        ],
+        ids=["other edges", "other labels", "weights", "other ids"],
+    )
+    def test_rows_of_other_edges_of_the_same_number_are_refused(self, tmp_path, change):
+        path = tmp_path / "rows.csv"
+        self.run(path, 1)
+        before = path.read_text()
+        with pytest.raises(ParameterError, match=r"rows.csv'.*seed 0 .*is of other edges, labels.*dataset="):
+            evaluate(Spy(), EdgeClassification(change(network())), 1, path=path, any_version=True)
+        assert path.read_text() == before
+
+    def test_equal_edges_of_another_table_are_the_same(self, tmp_path):
+        edges = network().with_label(np.where(network().label == 1, "good", "bad"))
+        for given in (edges, TemporalEdges(list(edges.src), edges.dst, edges.time, label=list(edges.label))):
+            evaluate(Spy(), EdgeClassification(given), 1, path=tmp_path / "rows.csv")
+        assert len(Spy.shown) == 3
+
+    def test_rows_of_another_version_are_reused_only_where_asked_for(self, tmp_path, monkeypatch):
+        path = tmp_path / "rows.csv"
+        self.run(path, 2)
+        monkeypatch.setattr("tdlg.evaluate.__version__", "9.9")
+        with pytest.raises(
+            ParameterError, match=rf"tdlg {tdlg.__version__} measured; this is tdlg 9\.9\. .*any_version"
+        ):
+            self.run(path)
+        assert len(read_results(path)) == 2
+        assert self.run(path, any_version=True)["version"].to_list() == [tdlg.__version__, tdlg.__version__, "9.9"]
+
+    def test_rows_without_a_fingerprint_are_kept(self, tmp_path):
+        path = tmp_path / "rows.csv"
+        first = self.run(path, 2)
+        lines = [line.rpartition(",")[0] for line in path.read_text().splitlines()]
+        path.write_text("\n".join(lines) + "\n")
+        assert read_results(path)["fingerprint"].to_list() == ["", ""]
+        with pytest.raises(ParameterError, match=r"does not tell which edges it is of\. .*any_version=True"):
+            self.run(path)
+        self.run(path, any_version=True)
+        kept = read_results(path)
+        assert [bool(text) for text in kept["fingerprint"]] == [False, False, True]
+        assert path.read_text().splitlines()[1:3] == [f"{line}," for line in lines[1:]]
+        assert kept["auc"][:2].to_list() == pytest.approx(first["auc"].to_list(), rel=1e-5)
+
     def test_rows_are_there_when_a_run_is_interrupted(self, tmp_path):
         def interrupt(done, total):
             if done == 2:
@@ -269,6 +320,44 @@ class TestMethods:
         assert len(set(names)) == len(METHODS)
         assert all(make_method(name).settings == "" for name in METHODS)
         assert make_method("tdlg", normalization="edge").settings == "normalization='edge'"
+
+    @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.runs("paper")])
+    def test_settings_are_those_of_the_rows_that_are_kept(self, name):
+        """Hours were spent on them: other words for the same settings would lose them."""
+        recipe, rows = RECIPES[name], read_results(Path(__file__).parents[1] / "results" / f"{name}.csv")
+        runs = [run for protocol in recipe.protocols for run in recipe.runs(protocol) if run.is_possible]
+        built = {(method.name, method.settings) for method in (run.build() for run in runs)}
+        assert set(rows.select("method", "settings").iter_rows()) == built
+
+    @pytest.mark.parametrize(
+        ("level", "settings"),
+        [
+            (1.0, ""),
+            (np.float64(1.0), ""),
+            (np.int64(3), "level=3"),
+            ("a, b", "level='a, b'"),
+            (Gaussian(relative=0.3), "level=Gaussian(relative=0.3)"),
+            ([TDLG(protocol="notebook"), (1, None)], "level=[TDLG(protocol='notebook'), (1, None)]"),
+            ({"C": LogisticRegression(C=0.5, tol=1)}, "level={'C': LogisticRegression(C=0.5, tol=1)}"),
+        ],
+    )
+    def test_settings_show_values(self, level, settings):
+        assert Spy(level).settings == settings
+        assert repr(Spy(level)) == f"Spy({settings})"
+
+    def test_settings_know_generators_by_their_state_and_arrays_by_their_values(self):
+        for make in (np.random.default_rng, np.random.RandomState):
+            first, same, other = (Spy(random_state=make(seed)).settings for seed in (0, 0, 1))
+            assert first == same != other
+            assert "0x" not in first
+        long = np.arange(2000.0)
+        assert Spy(long).settings == Spy(long.copy()).settings != Spy(np.where(long == 1000, 0, long)).settings
+
+    def test_a_generator_does_not_hinder_resumption(self, tmp_path):
+        for _ in range(2):
+            method = Spy(random_state=np.random.default_rng(0))
+            evaluate(method, EdgeClassification(network()), 2, path=tmp_path / "rows.csv")
+        assert len(Spy.shown) == 2 * 3
 
     def test_tdlg_is_logistic_regression_on_the_rows(self):
         edges = network()

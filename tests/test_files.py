@@ -138,6 +138,68 @@ def test_what_was_there_stays_where_writing_fails(write, error, name, model, tmp
 
 
 @WRITERS
+def test_a_full_disk_names_the_file(write, model, tmp_path, monkeypatch):
+    """A limit on the size of files stands for the disk: both say nothing of the file."""
+    resource = pytest.importorskip("resource")
+    monkeypatch.chdir(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            write(Path("out.csv"), model)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert Path(caught.value.filename).name == "out.csv"
+    assert os.listdir(tmp_path) == []
+
+
+def test_errors_of_other_files_keep_their_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, files.new_file(tmp_path / "out.csv"):
+        (tmp_path / "other").read_bytes()
+    assert caught.value.filename == str(tmp_path / "other")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from tdlg.persist.files import new_file
+with new_file(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("name", ["out.csv", "ü" * 120 + ".csv"])
+def test_drafts_of_killed_processes_are_removed_after_a_day(name, tmp_path):
+    path = tmp_path / name
+    assert subprocess.run([sys.executable, "-c", KILLED, path]).returncode == -9
+    (draft,) = tmp_path.iterdir()
+    assert draft.name.endswith(".tdlg-tmp")
+    (others := tmp_path / f"other{draft.name}").touch()
+    (fresh := draft.with_name(f"{draft.name[:-41]}{'0' * 32}.tdlg-tmp")).touch()  # as by a process that writes now
+    for old in (draft, others):
+        os.utime(old, (0, 0))
+    with files.new_file(path) as file:
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole"
+    assert set(tmp_path.iterdir()) == {path, others, fresh}
+
+
+def test_drafts_of_other_targets_stay(tmp_path):
+    hexadecimal = "0123456789abcdef" * 2
+    names = [f".b.a.{hexadecimal}.tdlg-tmp", f".a.b.{hexadecimal}.tdlg-tmp", f".a.{hexadecimal}.tmp", f"{hexadecimal}"]
+    for name in names:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))
+    (tmp_path / f".a.{hexadecimal}.tdlg-tmp").mkdir()
+    os.utime(tmp_path / f".a.{hexadecimal}.tdlg-tmp", (0, 0))
+    with files.new_file(tmp_path / "a"):
+        pass
+    assert sorted(os.listdir(tmp_path)) == sorted([*names, f".a.{hexadecimal}.tdlg-tmp", "a"])
+
+
+@WRITERS
 def test_links_are_followed_and_modes_kept(write, model, tmp_path):
     (path := tmp_path / "out.csv").write_text("old")
     path.chmod(0o640)

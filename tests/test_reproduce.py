@@ -99,7 +99,7 @@ def small_world(monkeypatch):
 def write_rows(path, rows):
     """Rows of results: dataset, task, method, auc, and what else differs; one a trial."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    plain = dict.fromkeys(COLUMNS, 1) | {"settings": "", "version": "0", "seed": 0}
+    plain = dict.fromkeys(COLUMNS, 1) | {"settings": "", "version": "0", "fingerprint": "", "seed": 0}
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(COLUMNS))
         writer.writeheader()
@@ -266,6 +266,18 @@ class TestReproduce:
         assert (tmp_path / "link-prediction.csv").read_bytes() == before
         assert Cheap.fitted == []
 
+    def test_rows_of_an_older_version_are_kept(self, tmp_path, monkeypatch):
+        asked = {"folder": tmp_path, "datasets": ["escorts"]}
+        reproduce("runtime", trials=1, **asked)
+        path = tmp_path / "runtime.csv"
+        path.write_text("\n".join(line.rpartition(",")[0] for line in path.read_text().splitlines()) + "\n")
+        before = read_results(path)
+        monkeypatch.setattr("tdlg.evaluate.__version__", "9.9")
+        reproduce("runtime", trials=2, **asked)
+        after = read_results(path)
+        assert after.filter(after["version"] != "9.9").equals(before)
+        assert after.height == 2 * before.height
+
     def test_a_callback_stops_and_the_page_is_there(self, tmp_path):
         told = []
 
@@ -329,6 +341,24 @@ class TestReproduce:
         assert rows.height == len(old)
         assert set(rows.filter(rows["dataset"] == "wikielect")["auc"]) == {0.123}
         assert 0.123 not in set(rows.filter(rows["dataset"] == "escorts")["auc"])
+
+    def test_again_forgets_the_rows_of_its_own_protocol(self, tmp_path):
+        asked = {"folder": tmp_path, "trials": 1, "datasets": ["escorts"]}
+        path = tmp_path / "edge-classification.csv"
+        for protocol in ("paper", "notebook"):
+            reproduce("edge-classification", protocol=protocol, **asked)
+        old = [{**row, "auc": "0.123"} for row in csv.DictReader(path.read_text().splitlines())]
+        other = {**old[0], "settings": "decay=\"protocol='notebook'\""}  # of no run: it is not measured anew
+        write_rows(path, [*old, other])
+        reproduce("edge-classification", protocol="notebook", again=True, **asked)
+        found = read_results(path)
+        assert set(found.filter(found["auc"] != 0.123)["settings"]) == {"protocol='notebook'"}
+        assert found.height == len(old) + 1
+
+    def test_data_sets_are_counted_again(self, tmp_path):
+        for again in (False, True):
+            reproduce("datasets", folder=tmp_path, datasets=["escorts"], again=again)
+        assert Results(tmp_path).datasets["escorts"]["status"] == "measured"
 
     def test_recipes_bring_what_they_need(self, tmp_path, figures):
         reproduce("means", folder=tmp_path, trials=1)

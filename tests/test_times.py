@@ -153,6 +153,8 @@ def test_dates_in_other_forms(text, expected):
         ("2020-01-02 03:00:00.000000005", "%Y-%m-%d %H:%M:%S.%9f", "2020-01-02T03:00:00.000000005"),
         ("3 PM, 2 Jan 20", "%I %p, %d %b %y", "2020-01-02T15:00:00"),
         ("2020-01-02 03", "%Y-%m-%d %H", "2020-01-02T03:00:00"),
+        ("2.1. 03:00", "%d.%m. %H:%M", "1900-01-02T03:00:00"),
+        ("2|3 %d", "%d|%H %%d", "1900-01-02T03:00:00"),
         ("2020-01-02 03+0100,5", "%Y-%m-%d %H%z,%f", "2020-01-02T02:00:00.500"),
     ],
 )
@@ -165,6 +167,7 @@ def test_a_format_is_read_as_strptime_reads_it(text, time_format, expected):
     ("text", "time_format", "message"),
     [
         ("2020-01-02", "%Y-%Q", r"'time_format' '%Y-%Q' does not describe a date.*Pass a format"),
+        ("2.1.", "%d.%Q", r"'%d\.%Q' does not describe a date: 'Q' is a bad directive in format '%d\.%Q'\. Pass"),
         ("2020-02-30", "%Y-%m-%d", r"row 1.*'2020-02-30'.*not of time_format='%Y-%m-%d'"),
         ("soon", "%d.%m.%Y,%f", r"row 0.*'2020-01-02'.*not of time_format='%d.%m.%Y,%f'"),
         ("soon", "%F", r"row 1.*'soon'.*not of time_format='%F'"),

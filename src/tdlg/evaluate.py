@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import ctypes
 import gc
+import hashlib
 import io
 import os
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import check_count
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
 from tdlg.methods import make_method
+from tdlg.persist.files import new_file
 from tdlg.tasks import Task, Trial
 
 if TYPE_CHECKING:
@@ -62,6 +64,9 @@ class Result:
         Edges learnt from and asked for.
     version
         Of this package.
+    fingerprint
+        Of the edges, their labels, and which of them are learnt from and asked for: equal for equal trials. Empty in rows
+        from before there was this column.
     """
 
     dataset: str
@@ -80,14 +85,16 @@ class Result:
     n_train: int
     n_test: int
     version: str
+    fingerprint: str = ""
 
     @property
     def key(self) -> Key:
-        """What tells trials apart; those with the same key are not run again."""
+        """What tells the rows of a file apart."""
         return self.dataset, self.task, self.method, self.settings, self.seed
 
 
 COLUMNS = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Result)}
+OLD_COLUMNS = [name for name in COLUMNS if name != "fingerprint"]  # of files from before there was one
 
 
 def evaluate(
@@ -98,6 +105,7 @@ def evaluate(
     *,
     dataset: str = "",
     path: str | os.PathLike[str] | None = None,
+    any_version: bool = False,
     callback: Callable[[int, int], bool | None] | None = None,
 ) -> pl.DataFrame:
     """Judge a method by the trials of a task.
@@ -117,6 +125,9 @@ def evaluate(
     path
         A csv file that rows are appended to as they come. Trials that it holds already are not run again, so that a run that
         was interrupted goes on.
+    any_version
+        Whether rows in the file count too if another version of this package measured them, or if they are so old that
+        they have no fingerprint. If not, such a row of the same trial is an error.
     callback
         Called with (done, total) after each trial; stops when it returns True.
 
@@ -124,6 +135,11 @@ def evaluate(
     -------
     polars.DataFrame
         One row a trial and setting; see `Result` for the columns, and `summarise` for means.
+
+    Raises
+    ------
+    ParameterError
+        If the file has a row by the same names that is of other edges or labels, or was measured by another version.
 
     Examples
     --------
@@ -145,12 +161,14 @@ def evaluate(
     for done in range(trials):
         seed = random_state + done
         trial = task.draw(seed)
+        fingerprint = _fingerprint(trial)
         keys = [(dataset, name, method.name, method.settings, seed) for name in _settings(task, trial)]
+        for key in known.keys() & keys:
+            _check_same(path, known[key], trial, _settings(task, trial), fingerprint, any_version)
         if all(key in known for key in keys):
-            _check_same(path, trial, [known[key] for key in keys], _settings(task, trial))
             rows += [known[key] for key in keys]
         else:
-            results = _run(method, task, trial, dataset, seed)
+            results = _run(method, task, trial, dataset, seed, fingerprint)
             if path is not None:
                 _append(Path(path), [result for result in results if result.key not in known])
             rows += results
@@ -225,7 +243,7 @@ def summarise(
 # ---- one trial
 
 
-def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int) -> list[Result]:
+def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int, fingerprint: str) -> list[Result]:
     """The three steps, timed; one result for each setting that is asked for."""
     fresh = clone(method)
     if "random_state" in fresh.get_params() and fresh.get_params()["random_state"] is None:
@@ -249,6 +267,7 @@ def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int) -> l
                 len(trial.train),
                 len(test),
                 __version__,
+                fingerprint,
             )
         )
     return results
@@ -293,15 +312,41 @@ def _in_time(method: Method, trial: Trial, test: NDArray[np.int64]) -> tuple[Sco
     return whole, (embed_seconds, fit_seconds, predict_seconds)
 
 
-def _check_same(path: Any, trial: Trial, rows: list[Result], tests: dict[str, NDArray[np.int64]]) -> None:
-    """Refuse rows of another experiment that go by the same names."""
-    for row in rows:
-        if (row.n_train, row.n_test) != (len(trial.train), len(tests[row.task])):
-            raise ParameterError(
-                f"The file {str(path)!r} has a row for {row.dataset!r}, {row.task}, {row.method}, seed {row.seed} that "
-                f"learnt from {row.n_train:,} edges and was asked for {row.n_test:,}, not {len(trial.train):,} and "
-                f"{len(tests[row.task]):,} as here. Give these edges another name (dataset=...), or another path."
-            )
+def _check_same(
+    path: Any, row: Result, trial: Trial, tests: dict[str, NDArray[np.int64]], fingerprint: str, any_version: bool
+) -> None:
+    """Refuse a row of another experiment that goes by the same names."""
+    what = f"The file {str(path)!r} has a row for {row.dataset!r}, {row.task}, {row.method}, seed {row.seed} that"
+    if (row.n_train, row.n_test) != (len(trial.train), len(tests[row.task])):
+        raise ParameterError(
+            f"{what} learnt from {row.n_train:,} edges and was asked for {row.n_test:,}, not {len(trial.train):,} and "
+            f"{len(tests[row.task]):,} as here. Give these edges another name (dataset=...), or another path."
+        )
+    if row.fingerprint not in ("", fingerprint):
+        raise ParameterError(
+            f"{what} is of other edges, labels or parts of them than those given. Give these edges another name "
+            "(dataset=...), or another path."
+        )
+    if not any_version and (row.version != __version__ or not row.fingerprint):
+        was = f"tdlg {row.version} measured" if row.version != __version__ else "does not tell which edges it is of"
+        now = f"; this is tdlg {__version__}" if row.version != __version__ else ""
+        raise ParameterError(
+            f"{what} {was}{now}. Give another path, or any_version=True to keep such rows as they are."
+        )
+
+
+def _fingerprint(trial: Trial) -> str:
+    """A digest of all that a trial is made of."""
+    edges, digest = trial.edges, hashlib.sha256()
+    kinds = edges.time_unit, edges.bipartite, edges.feature_names, edges.feature_categories
+    digest.update(repr((kinds, trial.reveals, list(trial.tests))).encode("utf-8", "surrogatepass"))
+    columns = (edges.src, edges.dst, edges.ticks, edges.weight, edges.features, trial.y, trial.columns, trial.train)
+    for column in (*columns, *trial.tests.values()):
+        if column is None or column.dtype == object:
+            digest.update(repr(None if column is None else column.tolist()).encode("utf-8", "surrogatepass"))
+        else:
+            digest.update(f"{column.dtype}{column.shape}".encode() + np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _settings(task: Task, trial: Trial) -> dict[str, NDArray[np.int64]]:
@@ -409,7 +454,7 @@ def _read(path: Path) -> list[Result]:
         return []
     whole = path.read_text(encoding="utf-8")
     lines = csv.DictReader(io.StringIO(whole[: whole.rfind("\n") + 1]))
-    if lines.fieldnames is not None and list(lines.fieldnames) != list(COLUMNS):
+    if lines.fieldnames is not None and list(lines.fieldnames) not in (list(COLUMNS), OLD_COLUMNS):
         raise ReadError(
             f"The file {str(path)!r} does not hold results: its columns are {lines.fieldnames}. "
             f"Expected {list(COLUMNS)}. Give another path, or move that file away."
@@ -421,17 +466,21 @@ def _read(path: Path) -> list[Result]:
 
 
 def _append(path: Path, results: Sequence[Result]) -> None:
-    """Add rows in one write, after removing a last line that was left unfinished."""
+    """Add rows in one write, after removing a last line that was left unfinished; give an old file the new columns."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    whole = path.read_bytes() if path.exists() else b""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    is_old = whole.partition(b"\n")[0].rstrip() == ",".join(OLD_COLUMNS).encode()
+    if is_old or b"\n" not in whole:
+        writer.writeheader()
+    writer.writerows(_rounded(asdict(result)) for result in [*(_read(path) if is_old else []), *results])
+    if is_old:
+        with new_file(path) as file:
+            file.write(text.getvalue().encode())
+        return
     with path.open("a+b") as file:
-        file.seek(0)
-        whole = file.read()
         file.truncate(whole.rfind(b"\n") + 1)
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        if b"\n" not in whole:
-            writer.writeheader()
-        writer.writerows(_rounded(asdict(result)) for result in results)
         file.write(text.getvalue().encode())
 
 

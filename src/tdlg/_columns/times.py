@@ -310,14 +310,16 @@ def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series 
     unread = 0 if tried is None else int(np.argmax(tried.is_null().to_numpy()))
     no_row = tried is None or tried.null_count() == len(tried)
     values = text.to_list()
+    year, dated_format = _with_a_year(time_format)
 
     def read(row: int) -> datetime.datetime:
         try:
-            return datetime.datetime.strptime(values[row], time_format)
+            return datetime.datetime.strptime(year + values[row], dated_format)
         except ValueError as error:
             if no_row and ("bad directive" in str(error) or "stray" in str(error)):
                 raise EdgesError(
-                    f"The 'time_format' {time_format!r} does not describe a date: {error}. "
+                    f"The 'time_format' {time_format!r} does not describe a date: "
+                    f"{str(error).replace(dated_format, time_format)}. "
                     f'Pass a format such as "%Y-%m-%d %H:%M:%S".'
                 ) from None
             raise _unreadable(text, name, row, f"of time_format={time_format!r}") from None
@@ -325,6 +327,16 @@ def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series 
     if values:
         read(unread)  # if this one is wrong, the others need no reading
     return _coarsest(as_times([read(row) for row in range(len(values))], name))
+
+
+def _with_a_year(time_format: str) -> tuple[str, str]:
+    """What to put before each text and the format: strptime's own year, 1900, where a day has none.
+
+    From Python 3.13 on, strptime warns where it has to choose the year itself, and will choose another one later.
+    """
+    plain = time_format.replace("%%", "")
+    has_year = any(directive in plain for directive in ("%Y", "%y", "%G"))
+    return ("1900|", f"%Y|{time_format}") if "%d" in plain and not has_year else ("", time_format)
 
 
 def _coarsest(times: Ticks) -> Ticks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -25,8 +27,11 @@ class Method(BaseEstimator, ABC):
 
     @property
     def settings(self) -> str:
-        """The parameters that differ from their defaults, such as "bandwidth=5"; empty where none does."""
-        return repr(self).partition("(")[2][:-1]
+        """The parameters that differ from their defaults, by name, such as "bandwidth=5"; empty where none does.
+
+        Rows of results are found again by it, so it is the same in every process for equal parameters.
+        """
+        return _changed_parameters(self)
 
     def embed(self, edges: TemporalEdges) -> None:
         """Make what does not need the labels, such as vectors of nodes.
@@ -65,7 +70,37 @@ class Method(BaseEstimator, ABC):
         return None
 
     def __repr__(self) -> str:
-        return super().__repr__(N_CHAR_MAX=10**6).replace("\n", " ")
+        return _shown(self)
+
+
+def _changed_parameters(estimator: BaseEstimator) -> str:
+    declared = inspect.signature(type(estimator).__init__).parameters
+    shown = {name: _shown(value) for name, value in sorted(estimator.get_params(deep=False).items())}
+    return ", ".join(f"{name}={text}" for name, text in shown.items() if text != _shown(declared[name].default))
+
+
+def _shown(value: Any) -> str:
+    """A parameter as text: all of its value, and nothing of where it is in memory."""
+    if isinstance(value, BaseEstimator):
+        return f"{type(value).__name__}({_changed_parameters(value)})"
+    if isinstance(value, np.random.Generator):
+        return f"Generator({_digest(_shown(value.bit_generator.state).encode())})"
+    if isinstance(value, np.random.RandomState):
+        return f"RandomState({_digest(_shown(value.get_state(legacy=False)).encode())})"
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"array({value.dtype}, {value.shape}, {_digest(value.tobytes())})"
+    if isinstance(value, np.bool_ | np.int64 | np.float64 | np.str_):
+        return repr(value.item())
+    if type(value) in (list, tuple):
+        inside = ", ".join(map(_shown, value))
+        return f"[{inside}]" if type(value) is list else f"({inside})"
+    if type(value) is dict:
+        return "{" + ", ".join(f"{_shown(key)}: {_shown(item)}" for key, item in value.items()) + "}"
+    return repr(value)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def scores_of(model: Any, X: Any) -> NDArray[np.float64]:

@@ -122,7 +122,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     def _learn(self, edges: TemporalEdges) -> Self:
         self.edges_, self.classes_ = edges, np.array([0, 1])
         if self.method == "propagation":
-            self.link_model_ = tuple(LinkModel.learnt(edges, None, as_generator(self.random_state)))
+            self.link_model_ = LinkModel.learnt(edges, None, as_generator(self.random_state))
             return self
         both = concatenate_edges(edges, shuffled_edges(edges, self.random_state))
         self.decay_ = (Gaussian() if self.decay is None else self.decay).freeze(edges)
@@ -136,7 +136,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         edges = self._edges(X, reset=False)
         if self.method == "rows":
             return self.model_.decision_function(edges)
-        return LinkModel(*self.link_model_).scores(edges)
+        return self.link_model_.scores(edges)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities that each edge is shuffled, and that it is real, (n_edges, 2)."""

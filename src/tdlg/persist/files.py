@@ -5,7 +5,9 @@ Devices, pipes and the process's own outputs have nothing to put in their place:
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import sys
 import uuid
@@ -19,6 +21,9 @@ from tdlg.exceptions import ParameterError
 __all__ = ["as_path", "is_special", "new_file", "replacing", "target_of"]
 
 OUTPUTS = {"/dev/stdout": 1, "/dev/stderr": 2}  # with their descriptors
+DRAFT = ".tdlg-tmp"
+STALE = 24 * 3600  # seconds without a write: whoever began the draft was killed
+LONGEST_NAME = 200  # bytes of a name that leave room for a draft's own, of 255
 
 
 def as_path(path: Any) -> Path:
@@ -53,6 +58,8 @@ def target_of(path: Any) -> Path:
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """A file open for writing and, where it is no device or pipe, for reading; it has its name once it is whole."""
     with replacing(path) as new, _opened(new) as file:
+        if not is_special(new):
+            _remove_stale_drafts(new, os.fstat(file.fileno()).st_mtime)
         yield file
         file.flush()
         if not is_special(new):
@@ -66,20 +73,39 @@ def replacing(path: Path) -> Iterator[Path]:
         yield path
         return
     target = Path(os.path.realpath(path))
-    draft = target.with_name(f".{uuid.uuid4().hex}.tmp")
+    draft = _draft_of(target)
     try:
         yield draft
         if target.exists():
             shutil.copymode(target, draft)
         os.replace(draft, target)
     except OSError as error:
-        if error.filename is not None:
+        if error.errno is not None and error.filename in (None, str(draft)):  # none where the disk is full
             error.filename = str(path)  # the user's own name of it
         raise
     finally:
         with suppress(OSError):
             draft.unlink()
     _sync_folder(target.parent)
+
+
+def _draft_of(target: Path) -> Path:
+    """A new name beside the target that tells whose draft it is."""
+    name = os.fsencode(target.name)
+    known = target.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
+    return target.with_name(f".{known}.{uuid.uuid4().hex}{DRAFT}")
+
+
+def _remove_stale_drafts(draft: Path, now: float) -> None:
+    """Remove other drafts of the same target that killed processes left; what another process writes now is newer."""
+    prefix = draft.name.removesuffix(DRAFT)[:-32]
+    ours = re.compile(re.escape(prefix) + "[0-9a-f]{32}" + re.escape(DRAFT))
+    with suppress(OSError), os.scandir(draft.parent) as entries:
+        for entry in entries:
+            if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime < now - STALE:
+                        os.unlink(entry.path)
 
 
 def _opened(path: Path) -> BinaryIO:

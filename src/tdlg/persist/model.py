@@ -21,7 +21,7 @@ from tdlg.persist.values import Decoder, Encoder, is_estimator
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 1  # raised when an older tdlg could not read what is written; every older version stays readable
+FORMAT_VERSION = 2  # raised when an older tdlg could not read what is written; every older version stays readable
 NOT_A_MODEL = (  # what reading raises where the checksum is right and the content is not what was ever written
     ArithmeticError,
     AttributeError,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from typing import Any
-from zipfile import ZipFile
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,6 +17,8 @@ from tdlg.persist.archive import check_stored
 __all__ = ["TRUSTED", "is_part", "part_from_bytes", "part_to_bytes"]
 
 _LOSS, _LINK, _TREES = "sklearn._loss.loss.", "sklearn._loss.link.", "sklearn.ensemble._hist_gradient_boosting."
+
+SCHEMA = "schema.json"  # of skops
 
 # What skops trusts of itself (scikit-learn's estimators, numpy) and this, never more; what a file says has no say.
 TRUSTED = (
@@ -38,7 +41,7 @@ def part_to_bytes(estimator: Any, where: str) -> bytes:
     from skops.io import dumps, get_untrusted_types
 
     try:
-        data = bytes(dumps(estimator))
+        data = _without_addresses(bytes(dumps(estimator)))
         unknown = sorted(set(get_untrusted_types(data=data)) - set(TRUSTED))
     except (AttributeError, TypeError, ValueError) as error:
         raise ParameterError(f"{where}, a {type(estimator).__name__}, cannot be saved: skops says {error}") from error
@@ -62,6 +65,29 @@ def part_from_bytes(data: bytes) -> Any:
     for part in _objects(estimator):
         _check_trees(part)
     return estimator
+
+
+def _without_addresses(data: bytes) -> bytes:
+    """Number the objects and members, which skops names by their address or at random: same model, same bytes."""
+    with ZipFile(io.BytesIO(data)) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    schema = json.loads(members.pop(SCHEMA))
+    numbers: dict[Any, int] = {}
+    names: dict[str, str] = {}
+    todo = [schema]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            if isinstance(node.get("__id__"), int):
+                node["__id__"] = numbers.setdefault(node["__id__"], len(numbers))
+            if (old := node.get("file")) in members:
+                node["file"] = names.setdefault(old, f"{len(names)}.{old.rpartition('.')[2]}")
+        todo += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    with ZipFile(written := io.BytesIO(), "w") as file:
+        for old, name in names.items():
+            file.writestr(ZipInfo(name), members[old])
+        file.writestr(ZipInfo(SCHEMA), json.dumps(schema))
+    return written.getvalue()
 
 
 def _objects(value: Any) -> Iterator[Any]:

@@ -31,6 +31,9 @@ __all__ = ["Decoder", "Encoder", "is_estimator"]
 
 PLAIN = (type(None), bool, str)
 DECAYS: dict[str, type[Decay]] = {kind.__name__: kind for kind in (Gaussian, Laplace, Mixture, NoDecay)}
+RECORDS = {"LinkModel": "tdlg.models.linkcolumns", "OwnColumn": "tdlg.propagate.own"}  # NamedTuples, with their modules
+RECORDS_AT = {"link_model_": "LinkModel", "own_": "OwnColumn"}  # fitted attributes that version 1 held as plain tuples
+SHARED = ("edges", "table", "part", "estimator")  # these alone, none of which is hashed by what it holds
 JSON_INTEGERS = range(-(2**63), 2**63)
 
 
@@ -43,6 +46,11 @@ def _estimator_named(name: str) -> Any:
     package = import_module("tdlg")  # its list of public names is the only one that a file may choose from
     found = getattr(package, name) if name in package.__all__ else None
     return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None
+
+
+def _record_named(name: str) -> Any:
+    """A NamedTuple that models hold; its module, which is above this one, is loaded only when it is needed."""
+    return getattr(import_module(RECORDS[name]), name) if name in RECORDS else None
 
 
 class Encoder:
@@ -84,6 +92,9 @@ class Encoder:
             return self._array(value, where)
         if isinstance(value, np.generic):
             return self._scalar(value, where)
+        if isinstance(value, tuple) and _record_named(type(value).__name__) is type(value):
+            fields = self._named(value._asdict(), where)  # type: ignore[attr-defined]  # which a NamedTuple has
+            return {"kind": "record", "name": type(value).__name__, "fields": fields}
         if type(value) is TemporalEdges:
             return self._share(value, lambda: self._edges(value, where))
         if is_part(value):
@@ -174,6 +185,7 @@ class Decoder:
             "dict": lambda node: {self.decode(key): self.decode(item) for key, item in node["items"]},
             "range": lambda node: range(node["start"], node["stop"], node["step"]),
             "timedelta": lambda node: timedelta(*node["parts"]),
+            "record": lambda node: _record_named(node["name"])(**self._named(node["fields"])),
             "decay": lambda node: DECAYS[node["name"]](**self._named(node["fields"])),
             "csr": self._csr,
             "string": lambda node: np.str_(node["value"]),
@@ -184,7 +196,7 @@ class Decoder:
             "edges": self._edges,
             "table": lambda node: table_from(self._named(node)),
             "estimator": self._estimator,
-            "shared": lambda node: self._once(node["index"], lambda: self.decode(self._shared[node["index"]])),
+            "shared": lambda node: self._once(node["index"], lambda: self._shared_value(self._shared[node["index"]])),
         }
 
     def decode(self, node: Any) -> Any:
@@ -197,6 +209,12 @@ class Decoder:
         if place not in self._found:
             self._found[place] = build()
         return self._found[place]
+
+    def _shared_value(self, node: dict[str, Any]) -> Any:
+        """What may be referred to more than once; tuples of shared tuples would take for ever to hash as keys of a dict."""
+        if node["kind"] not in SHARED:
+            raise ValueError(f"a {node['kind']} is never shared")
+        return self.decode(node)
 
     def _named(self, named: dict[str, Any]) -> dict[str, Any]:
         return {name: self.decode(node) for name, node in named.items() if name != "kind"}
@@ -237,9 +255,20 @@ class Decoder:
         if kind is None:
             raise ValueError(f"there is no estimator {node['class']!r} in this version")
         model = kind(**self._named(node["params"]))
-        model.__setstate__(self._named(node["fitted"]))
+        fitted = self._named(node["fitted"])
+        model.__setstate__({name: _with_records(name, value) for name, value in fitted.items()})
         getattr(model, "_check_loaded", lambda: None)()
         return model
+
+
+def _with_records(name: str, value: Any) -> Any:
+    """A fitted attribute, its plain tuples made the records that they stand for in files of version 1."""
+    kind = _record_named(RECORDS_AT.get(name, ""))
+    if kind is None:
+        return value
+    if isinstance(value, list):
+        return [kind(*item) for item in value]
+    return kind(*value) if isinstance(value, tuple) else value
 
 
 def _unsupported(value: Any, where: str) -> ParameterError:

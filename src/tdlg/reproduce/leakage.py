@@ -61,7 +61,7 @@ def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl
             for method in METHODS:
                 if callback is not None:
                     callback(f"{dataset}, {name}, {method}")
-                evaluate(method, make_task(edges), trials, dataset=dataset, path=path)
+                evaluate(method, make_task(edges), trials, dataset=dataset, path=path, any_version=True)
     return read_results(path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from tdlg.datasets.table import describe
 from tdlg.edges import TemporalEdges
 from tdlg.evaluate import evaluate, read_results
 from tdlg.exceptions import ParameterError, ReadError
+from tdlg.persist.files import new_file
 from tdlg.reproduce import synthetic
 from tdlg.reproduce.lineup import DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE
 from tdlg.reproduce.machine import Watch, write_session
@@ -127,7 +129,7 @@ def run_recipes(
     kept = _checked_datasets(datasets)
     if again:
         for recipe in named:
-            _forget(folder / f"{recipe.name}.csv", kept, protocol)
+            _forget(recipe, folder / f"{recipe.name}.csv", kept, protocol)
     work = _Work(folder, trials, kept, protocol, report)
     with suppress(_StopError):
         work.do(chosen)
@@ -198,7 +200,7 @@ class _Work:
             return stopped
 
         self._note(text)
-        evaluate(method, task, run.trials, dataset=run.dataset, path=path, callback=tell)
+        evaluate(method, task, run.trials, dataset=run.dataset, path=path, any_version=True, callback=tell)
         if stopped:
             raise _StopError
 
@@ -263,26 +265,24 @@ def _n_rows(path: Path) -> int:
     return len(read_results(path)) if path.exists() else 0
 
 
-def _forget(path: Path, datasets: Iterable[str], protocol: Protocol) -> None:
-    """Remove the rows of these data sets and this protocol from a file of rows."""
-    if not path.exists():
+def _forget(recipe: Recipe, path: Path, datasets: Sequence[str], protocol: Protocol) -> None:
+    """Remove from a file the rows of a recipe's runs on these data sets under this protocol."""
+    if recipe.name == "synthetic-method":  # it has draws of its own network
+        path.unlink(missing_ok=True)
+    runs = [run for run in recipe.runs(protocol) if run.is_possible and run.dataset in datasets]
+    if not runs or not path.exists():
         return
+    methods = [(run.dataset, run.build()) for run in runs]
+    forgotten = {(dataset, method.name, method.settings) for dataset, method in methods}
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         names, rows = list(reader.fieldnames or []), list(reader)
-    here = set(datasets)
-    kept = [
-        row
-        for row in rows
-        if "dataset" in names
-        and not (row["dataset"] in here and ("protocol='notebook'" in row["settings"]) == (protocol == "notebook"))
-    ]
-    draft = path.with_suffix(".new")
-    with draft.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(kept)
-    draft.replace(path)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row for row in rows if (row["dataset"], row["method"], row["settings"]) not in forgotten)
+    with new_file(path) as draft:
+        draft.write(text.getvalue().encode())
 
 
 # ---- checks
