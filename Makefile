@@ -72,11 +72,11 @@ bench: $(VENV)/.dev  ## check every claim in benchmarks/
 	if [ -n "$$failed" ]; then echo "claims that do not hold:$$failed"; exit 1; fi
 
 reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into results/, write docs/reproduction.md
-	@$(PY) -m tdlg.reproduce $(NAME) --folder results --page docs/reproduction.md
-	@if [ -z "$(NAME)" ]; then $(PY) -m tdlg.reproduce --protocol notebook --folder results --page docs/reproduction.md; fi
+	@$(PY) -m paper $(NAME) --folder results --page docs/reproduction.md
+	@if [ -z "$(NAME)" ]; then $(PY) -m paper --protocol notebook --folder results --page docs/reproduction.md; fi
 
 leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage.md
-	@$(PY) -m tdlg.reproduce.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
+	@$(PY) -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
 
 docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # its --quiet would not count warnings
@@ -120,7 +120,7 @@ $(VENV)/.dev: $(SETTINGS) | $(VENV)/.made
 
 $(VENV)/.heavy: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg with all its extras; PyTorch is large"
-	@$(INSTALL) ".[dev,baselines,pyg,docs]"
+	@$(INSTALL) ".[dev,pyg,docs]"
 	@touch $@ $(VENV)/.core $(VENV)/.dev $(VENV)/.docs
 
 chromium:

@@ -18,7 +18,7 @@ from numba import jit
 
 import tdlg
 from tdlg import TemporalEdges
-from tdlg.layout import Layout
+from tdlg.linegraph.events import Layout
 
 NOT_RUN = 77  # exit code of a claim whose data are not at hand
 

@@ -3,7 +3,7 @@
 import numpy as np
 from _bench import Claim, interleaved, power_law
 
-from tdlg.layout import build_layout
+from tdlg.linegraph.events import build_layout
 
 edges = power_law(5_000_000)
 nodes = np.concatenate([edges.src_code, edges.dst_code])

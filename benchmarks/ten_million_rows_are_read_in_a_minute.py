@@ -9,7 +9,7 @@ import polars as pl
 from _bench import Claim
 
 from tdlg import read_edges
-from tdlg.layout import build_layout
+from tdlg.linegraph.events import build_layout
 
 N = 10_000_000
 claim = Claim(__doc__)

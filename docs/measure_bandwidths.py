@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tdlg import Gaussian, Laplace, load_dataset
-from tdlg.evaluate import evaluate
-from tdlg.methods import TDLG
-from tdlg.tasks import ChronologicalClassification, EdgeClassification
+from tdlg.judge.evaluate import evaluate
+from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
+from tdlg.methods.ours import TDLG
 
 ROWS = Path(__file__).parents[1] / "results" / "bandwidth-by-question.csv"
 DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect")

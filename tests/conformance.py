@@ -7,7 +7,7 @@ import numpy as np
 
 import oracle
 from tdlg import LineGraph, TemporalEdges
-from tdlg.decay import Decay
+from tdlg.linegraph.decay import Decay
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def test_nanoseconds_of_reasons_are_exact():
 
 
 def test_a_terminal_shows_whole_times(gaps, monkeypatch):
-    monkeypatch.setattr("tdlg.cli.writing.is_terminal", lambda stream: True)
+    monkeypatch.setattr("tdlg.cli.output.is_terminal", lambda stream: True)
     monkeypatch.setenv("COLUMNS", "120")
     assert str(LATE - 1) in ok("links", gaps, "--top", 1).stdout
 

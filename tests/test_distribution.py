@@ -111,7 +111,7 @@ class TestWheel:
         inside = {name for name in members(wheel) if not name.startswith(f"{NAME}.dist-info/")}
         assert inside == {f"tdlg/{name}" for name in sources(ROOT / "src" / "tdlg")}
 
-    @pytest.mark.parametrize("name", ["py.typed", "report/page.css", "report/page.js", "reproduce/paper/notebook.csv"])
+    @pytest.mark.parametrize("name", ["py.typed", "report/page.css", "report/page.js"])
     def test_files_that_are_not_python_are_in_it(self, wheel, name):
         assert members(wheel)[f"tdlg/{name}"] == (ROOT / "src" / "tdlg" / name).read_bytes()
 
@@ -171,9 +171,8 @@ class TestSourceDistribution:
         (["--version"], f"tdlg {tdlg.__version__}"),
         (["--help"], "Machine learning on temporal networks"),
         (["info", "payments.csv", "--label", "is_fraud"], "3 at 3 different times"),
-        (["reproduce", "--list"], "edge-classification"),
     ],
-    ids=["version", "help", "info", "reproduce"],
+    ids=["version", "help", "info"],
 )
 def test_the_wheel_runs_alone(unpacked, tmp_path, arguments, words):
     (tmp_path / "payments.csv").write_text("src,dst,time,is_fraud\nann,shop,1,0\nbob,scam,2,1\nann,scam,3,\n")

@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, train_test_split
 
-from tdlg._columns.ids import as_ids
-from tdlg._columns.take import as_column, frozen, sealed
-from tdlg._columns.times import as_times
 from tdlg._kernels.ids import factorise_integers
-from tdlg.decay import Gaussian
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
-from tdlg.linegraph import LineGraph
+from tdlg.linegraph.decay import Gaussian
+from tdlg.linegraph.operator import LineGraph
 from tdlg.propagate.sums import decayed_sums
 from tdlg.sampling.index import edge_index
+from tdlg.tables.column import as_column, frozen, sealed
+from tdlg.tables.ids import as_ids
+from tdlg.tables.times import as_times
 
 SRC, DST, TIME = [3, 1, 3, 7], [1, 7, 3, 3], [4, 2, 2, 9]
 

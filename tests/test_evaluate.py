@@ -10,12 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import tdlg
+from paper import RECIPES
 from tdlg import Gaussian, LineGraph, ParameterError, ReadError, TemporalEdges
-from tdlg.baselines.method import Method
-from tdlg.evaluate import COLUMNS, class_metrics, evaluate, precision_recall_at, read_results, summarise
-from tdlg.methods import METHODS, TDLG, TDLGDense, make_method
-from tdlg.reproduce import RECIPES
-from tdlg.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
+from tdlg.judge.evaluate import COLUMNS, class_metrics, evaluate, precision_recall_at, read_results, summarise
+from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
+from tdlg.methods.base import Method
+from tdlg.methods.ours import METHODS, TDLG, TDLGDense, make_method
 
 
 def network(n_edges=600, n_nodes=40, seed=0):
@@ -225,7 +225,7 @@ class TestFile:
     def test_rows_of_another_version_are_reused_only_where_asked_for(self, tmp_path, monkeypatch):
         path = tmp_path / "rows.csv"
         self.run(path, 2)
-        monkeypatch.setattr("tdlg.evaluate.__version__", "9.9")
+        monkeypatch.setattr("tdlg.judge.evaluate.__version__", "9.9")
         with pytest.raises(
             ParameterError, match=rf"tdlg {tdlg.__version__} measured; this is tdlg 9\.9\. .*any_version"
         ):

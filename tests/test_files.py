@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from tdlg import LineGraphClassifier, ParameterError, TemporalEdges, read_edges, write_report
-from tdlg.cli import writing
-from tdlg.persist import files
+from tdlg import atomic as files
+from tdlg.cli import output as writing
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no such pipes and links")
 
@@ -100,7 +100,7 @@ def test_a_model_needs_a_file(model, tmp_path):
 
 OWN_OUTPUT = """
 from pathlib import Path
-from tdlg.persist.files import new_file
+from tdlg.atomic import new_file
 print("before")
 with new_file(Path("/dev/stdout")) as file:
     file.write(b"the file\\n")
@@ -162,7 +162,7 @@ def test_errors_of_other_files_keep_their_name(tmp_path):
 KILLED = """
 import os, sys
 from pathlib import Path
-from tdlg.persist.files import new_file
+from tdlg.atomic import new_file
 with new_file(Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()

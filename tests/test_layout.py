@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tdlg import TemporalEdges
 from tdlg._kernels.layout import chunk_end, stable_argsort
-from tdlg.layout import MATCHES, build_layout
+from tdlg.linegraph.events import MATCHES, build_layout
 
 
 @pytest.mark.parametrize("high", [1, 5, 2**11, 2**33 - 1, 2**33, 2**40, 2**62])

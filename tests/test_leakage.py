@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from paper import leakage
 from tdlg import ReadError, TemporalEdges
-from tdlg.reproduce import leakage
 
 
 @pytest.fixture

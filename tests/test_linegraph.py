@@ -19,8 +19,8 @@ from tdlg import (
     TemporalEdges,
     TooLargeError,
 )
-from tdlg import product as product_module
-from tdlg import walks as walks_module
+from tdlg.linegraph import product as product_module
+from tdlg.linegraph import walks as walks_module
 
 MATCHES = ["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
 

@@ -41,9 +41,9 @@ from tdlg import (
     load_model,
 )
 from tdlg.persist import model as persist
-from tdlg.persist import parts
+from tdlg.persist import sklearn_parts as parts
 from tdlg.persist.model import save_model
-from tdlg.propagate.own import OwnColumn
+from tdlg.propagate.own_features import OwnColumn
 
 RNG = np.random.default_rng(0)
 

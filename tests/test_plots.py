@@ -10,8 +10,9 @@ import matplotlib
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from tdlg import Gaussian, LineGraph, plots
-from tdlg.simulate import make_tsbm
+from paper import plots
+from tdlg import Gaussian, LineGraph
+from tdlg.datasets.blocks import make_tsbm
 
 GROUPS = {"ours": "new", "theirs": "old", "plain": "reference"}
 

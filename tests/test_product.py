@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tdlg import LineGraph, ParameterError, TemporalEdges, product
-from tdlg.product import default_threads
+from tdlg import LineGraph, ParameterError, TemporalEdges
+from tdlg.linegraph import product
+from tdlg.linegraph.product import default_threads
 
 
 def network(n_edges=60_000):

@@ -18,8 +18,8 @@ from tdlg import (
     load_model,
     node_scores,
 )
-from tdlg.models import reasons
-from tdlg.models.words import label_in_words, node_in_words, time_in_words
+from tdlg.explain import nodes, propagation
+from tdlg.explain.sentences import label_in_words, node_in_words, time_in_words
 
 MATCHES = {  # (ends of the edge explained, ends of the other that must be the same), and the words for it
     "src": ((0,), (0,), "from {0}"),
@@ -389,7 +389,7 @@ class TestEffects:
         for setting in SETTINGS:
             features = fitted(edges, setting).features_
             names = features.get_feature_names_out()
-            groups = reasons._groups(features)
+            groups = propagation._groups(features)
             assert sorted(k for group in groups for k in group.columns) == list(range(len(names)))
             for group in groups:
                 kind = {
@@ -498,7 +498,7 @@ class TestEffects:
         edges = small(features=True)
         model = fitted(edges, "forecast")
         whole = model.explain(edges)
-        monkeypatch.setattr(reasons, "ROWS_AT_ONCE", 70)
+        monkeypatch.setattr(propagation, "ROWS_AT_ONCE", 70)
         parts = model.explain(edges)
         assert parts["reason"].equals(whole["reason"])
         np.testing.assert_allclose(parts["effect"], whole["effect"], atol=1e-12)
@@ -866,7 +866,7 @@ class TestNodeScores:
         node, risk = np.repeat(np.arange(4), n), np.zeros(n.sum())
         for k, n_risky in enumerate([2, 5, 20, 0]):
             risk[np.flatnonzero(node == k)[:n_risky]] = 1.0
-        score = reasons._summed(node, np.arange(len(node)), risk).score
+        score = nodes._summed(node, np.arange(len(node)), risk).score
         assert np.argsort(-score).tolist() == [2, 0, 1, 3]
 
     def test_the_rarest_class_unless_told(self, model):
@@ -953,7 +953,7 @@ class TestNodeScores:
 
     def test_reasons_for_the_first_only(self, model, monkeypatch):
         whole = node_scores(model, self.edges[1200:])
-        monkeypatch.setattr(reasons, "NODES_EXPLAINED", 2)
+        monkeypatch.setattr(nodes, "NODES_EXPLAINED", 2)
         some = node_scores(model, self.edges[1200:])
         assert some["reason"].to_list() == [*whole["reason"][:2], *[None] * (len(whole) - 2)]
         assert some.drop("reason").equals(whole.drop("reason"))

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from tdlg import EdgesError, ParameterError, TemporalEdges
-from tdlg.baselines.references import FOLDS, EdgeBank, LabelRates
+from tdlg.methods.references import FOLDS, EdgeBank, LabelRates
 
 
 def network(n_edges=2000, n_nodes=40, seed=0, noise=0.1):

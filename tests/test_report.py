@@ -29,16 +29,16 @@ from tdlg import (
     TemporalEdges,
     demo,
 )
-from tdlg.evaluate import class_metrics
+from tdlg.datasets.blocks import make_tsbm
 from tdlg.exceptions import EdgesError
+from tdlg.judge.evaluate import class_metrics
 from tdlg.report import build_report, write_report
-from tdlg.report.assessment import _precision, judge
 from tdlg.report.cautions import last_labels
+from tdlg.report.holdout import calibration, hold_out, rank
 from tdlg.report.page import NAVIGATION
-from tdlg.report.quality import calibration, hold_out, rank
+from tdlg.report.sections.quality import _precision, judge
 from tdlg.report.subject import make_subject
-from tdlg.report.words import Clock, as_json, count, in_words, name_of, nice_step, percent, share
-from tdlg.simulate import make_tsbm
+from tdlg.report.text import Clock, as_json, count, in_words, name_of, nice_step, percent, share
 
 HOSTILE = "</script><script>alert(1)</script>"
 

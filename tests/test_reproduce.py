@@ -5,17 +5,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from paper import RECIPES, claims, machine, page, reproduce, run, synthetic
+from paper.__main__ import main
+from paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, entries
+from paper.page import judged, write_page
+from paper.published import Estimate, notebook_auc, paper_auc, paper_datasets
+from paper.recipes import BANDWIDTHS, NORMALISATIONS
+from paper.results import Results
 from tdlg import Gaussian, Laplace, ParameterError, ReadError, TemporalEdges
-from tdlg.baselines.method import Method
-from tdlg.evaluate import COLUMNS, read_results
-from tdlg.methods import METHODS
-from tdlg.reproduce import RECIPES, claims, machine, page, reproduce, run, synthetic
-from tdlg.reproduce.__main__ import main
-from tdlg.reproduce.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, entries
-from tdlg.reproduce.page import judged, write_page
-from tdlg.reproduce.published import Estimate, notebook_auc, paper_auc, paper_datasets
-from tdlg.reproduce.recipes import BANDWIDTHS, NORMALISATIONS
-from tdlg.reproduce.results import Results
+from tdlg.judge.evaluate import COLUMNS, read_results
+from tdlg.methods.base import Method
+from tdlg.methods.ours import METHODS
 
 TDLG, DENSE, CTDNE, TIMERS, EVOLVE, DYNGEM = LINEUP[:6]
 
@@ -272,7 +272,7 @@ class TestReproduce:
         path = tmp_path / "runtime.csv"
         path.write_text("\n".join(line.rpartition(",")[0] for line in path.read_text().splitlines()) + "\n")
         before = read_results(path)
-        monkeypatch.setattr("tdlg.evaluate.__version__", "9.9")
+        monkeypatch.setattr("tdlg.judge.evaluate.__version__", "9.9")
         reproduce("runtime", trials=2, **asked)
         after = read_results(path)
         assert after.filter(after["version"] != "9.9").equals(before)

@@ -8,11 +8,11 @@ from scipy.integrate import quad
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from tdlg.decay import Gaussian, Laplace, Mixture, NoDecay, decay_values
+from tdlg.datasets.blocks import TemporalBlockModel, make_tsbm
 from tdlg.embed.nodes import node_embeddings
 from tdlg.exceptions import ParameterError
-from tdlg.linegraph import LineGraph
-from tdlg.simulate import TemporalBlockModel, make_tsbm
+from tdlg.linegraph.decay import Gaussian, Laplace, Mixture, NoDecay, decay_values
+from tdlg.linegraph.operator import LineGraph
 
 SIGMAS = 4.5
 TILTED = [[0.5, 0.0, 0.1], [0.0, 0.1, 0.2], [0.1, 0.2, 0.1]]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tdlg import EdgesError, ParameterError, TemporalEdges
-from tdlg.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
+from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
 
 
 def network(n_edges=1000, n_nodes=50, seed=0, **options):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tdlg._columns.times import as_times, as_times_or_missing
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
+from tdlg.tables.times import as_times, as_times_or_missing
 
 
 def timed(times):

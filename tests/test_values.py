@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
+from tdlg import LineGraphClassifier, PropagationFeatures
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 
@@ -50,10 +51,14 @@ BIG = 2**53
     ],
 )
 def test_large_whole_labels_never_become_one(label):
-    with pytest.raises(
-        EdgesError, match=r"'label' has the whole number 9007199254740993 in row 1.*Pass labels as text"
-    ):
-        make(label=label)
+    edges = make(label=label)
+    assert edges.label.tolist() == [BIG, BIG + 1, None, BIG]
+    assert LineGraphClassifier(bandwidth=1.0).fit(edges).classes_.tolist() == [BIG, BIG + 1]
+    features = PropagationFeatures(target="classes").fit(edges)
+    assert features.classes_.tolist() == [BIG, BIG + 1]
+    assert features.prior_.tolist() == [1 / 3]
+    with pytest.raises(EdgesError, match=r"'label' has the whole number 36893488147419103232 in row 1.*beyond 64 bits"):
+        make(label=[1, 2**65, None, 1])
     assert make(label=[BIG, BIG + 1, BIG, BIG]).label.tolist() == [BIG, BIG + 1, BIG, BIG]
     assert make(label=[BIG, BIG - 1, None, BIG]).label.tolist()[:2] == [BIG, BIG - 1]
 

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from tdlg import Gaussian, Laplace, LineGraph, Mixture, NoDecay, TemporalEdges, product
+from tdlg import Gaussian, Laplace, LineGraph, Mixture, NoDecay, TemporalEdges
 from tdlg._kernels import fading, waves
 from tdlg._kernels.fading import loss
-from tdlg.walks import walks_of
+from tdlg.linegraph import product
+from tdlg.linegraph.walks import walks_of
 
 
 def test_losses_to_the_last_digits():

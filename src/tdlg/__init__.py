@@ -6,8 +6,8 @@ Names load when first used, so that `import tdlg` stays light.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tdlg.datasets.blocks import TemporalBlockModel, make_tsbm
     from tdlg.datasets.load import load_dataset
-    from tdlg.decay import Gaussian, Laplace, Mixture, NoDecay
     from tdlg.edges import TemporalEdges
     from tdlg.embed.eigenvectors import EdgeEmbedding
     from tdlg.embed.landmarks import LandmarkFeatures
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from tdlg.embed.nodes import node_embeddings
     from tdlg.embed.resistances import effective_resistances
     from tdlg.exceptions import EdgesError, ParameterError, ReadError, TdlgError, TdlgWarning, TooLargeError
+    from tdlg.explain.nodes import node_scores
     from tdlg.io.networkx import from_networkx, to_networkx
     from tdlg.io.pyg import from_pyg, to_pyg
     from tdlg.io.tables import from_frame, read_edges
-    from tdlg.linegraph import LineGraph
+    from tdlg.linegraph.decay import Gaussian, Laplace, Mixture, NoDecay
+    from tdlg.linegraph.operator import LineGraph
+    from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
     from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
-    from tdlg.models.reasons import node_scores
-    from tdlg.models.rows import LineGraphClassifier
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
     from tdlg.report import write_report
     from tdlg.sampling.negatives import shuffled_edges
-    from tdlg.simulate import TemporalBlockModel, make_tsbm
 
 __version__ = "0.1.0"
 
@@ -75,15 +75,15 @@ _MODULE_OF = {
     "EdgeEmbedding": "embed.eigenvectors",
     "EdgeOutlierDetector": "models.outliers",
     "EdgesError": "exceptions",
-    "Gaussian": "decay",
+    "Gaussian": "linegraph.decay",
     "LandmarkFeatures": "embed.landmarks",
-    "Laplace": "decay",
-    "LineGraph": "linegraph",
-    "LineGraphClassifier": "models.rows",
+    "Laplace": "linegraph.decay",
+    "LineGraph": "linegraph.operator",
+    "LineGraphClassifier": "models.linegraph",
     "LinkPredictor": "models.links",
     "LowRankFeatures": "embed.lowrank",
-    "Mixture": "decay",
-    "NoDecay": "decay",
+    "Mixture": "linegraph.decay",
+    "NoDecay": "linegraph.decay",
     "ParameterError": "exceptions",
     "PropagationClassifier": "models.propagation",
     "PropagationFeatures": "propagate.features",
@@ -91,7 +91,7 @@ _MODULE_OF = {
     "ReadError": "exceptions",
     "TdlgError": "exceptions",
     "TdlgWarning": "exceptions",
-    "TemporalBlockModel": "simulate",
+    "TemporalBlockModel": "datasets.blocks",
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",
     "effective_resistances": "embed.resistances",
@@ -100,9 +100,9 @@ _MODULE_OF = {
     "from_pyg": "io.pyg",
     "load_dataset": "datasets.load",
     "load_model": "persist.model",
-    "make_tsbm": "simulate",
+    "make_tsbm": "datasets.blocks",
     "node_embeddings": "embed.nodes",
-    "node_scores": "models.reasons",
+    "node_scores": "explain.nodes",
     "read_edges": "io.tables",
     "shuffled_edges": "sampling.negatives",
     "to_networkx": "io.networkx",

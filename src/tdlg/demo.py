@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.baselines.references import LabelRates
-from tdlg.decay import Decay, Gaussian, NoDecay
+from tdlg.datasets.blocks import BlockSample, make_tsbm
 from tdlg.edges import TemporalEdges
 from tdlg.embed.eigenvectors import EdgeEmbedding
 from tdlg.embed.nodes import node_embeddings
-from tdlg.evaluate import evaluate
+from tdlg.judge.evaluate import evaluate
+from tdlg.judge.tasks import EdgeClassification
+from tdlg.linegraph.decay import Decay, Gaussian, NoDecay
+from tdlg.methods.references import LabelRates
 from tdlg.models.outliers import EdgeOutlierDetector
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.report import write_report
 from tdlg.sampling.index import as_generator
-from tdlg.simulate import BlockSample, make_tsbm
-from tdlg.tasks import EdgeClassification
 
 __all__ = ["fill_in_labels", "find_communities", "find_outliers", "labels_that_turn", "run_demo"]
 

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.ids import Factors, as_ids, concatenate_ids, factorise, is_integers, positions, written_alike
-from tdlg._columns.take import Column, read_only
-from tdlg._columns.times import as_times
-from tdlg._columns.values import Features, as_features, as_labels, as_weights, known
 from tdlg.exceptions import EdgesError
+from tdlg.tables.column import Column, read_only
+from tdlg.tables.ids import Factors, as_ids, concatenate_ids, factorise, is_integers, positions, written_alike
+from tdlg.tables.times import as_times
+from tdlg.tables.values import Features, as_features, as_labels, as_weights, known
 
 __all__ = ["TemporalEdges"]
 

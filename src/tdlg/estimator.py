@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from tdlg._columns.frames import eager_frame
-from tdlg._columns.roles import usual_at
-from tdlg.decay import Decay
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, warn
-from tdlg.linegraph import LineGraph, Normalization, NormalizedLineGraph
+from tdlg.linegraph.decay import Decay
+from tdlg.linegraph.operator import LineGraph, Normalization, NormalizedLineGraph
+from tdlg.tables.find_columns import usual_at
+from tdlg.tables.frames import eager_frame
 
 __all__ = [
     "EdgesEstimator",
@@ -210,8 +210,9 @@ def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np
 
 def _plain(labels: NDArray[Any], y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
     """Known labels as what they are: objects as booleans, floats as integers, where only missing ones made them so."""
-    if labels.dtype == object and set(map(type, labels)) == {bool}:
-        return labels.astype(bool)
+    kinds = set(map(type, labels)) if labels.dtype == object else set()
+    if kinds in ({bool}, {int}):  # whole numbers that floats do not hold are objects beside missing ones
+        return labels.astype(kinds.pop())
     given = y.to_list() if hasattr(y, "to_list") else y
     if labels.dtype.kind != "f" or not isinstance(given, list | np.ndarray) or known.all():
         return labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tdlg.cli.labels import plain_classes, told_place
-from tdlg.cli.writing import DIGITS
+from tdlg.cli.output import DIGITS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -224,7 +224,7 @@ def _with_missing(edges: TemporalEdges, missing: str | None) -> NDArray[Any]:
     """The labels, missing where they are a word for it, whatever its case."""
     import numpy as np
 
-    from tdlg._columns.text import MISSING_WORDS
+    from tdlg.tables.text import MISSING_WORDS
 
     labels = np.asarray(edges.label)
     words = {*MISSING_WORDS, *(word.strip().lower() for word in (missing or "").split(","))}
@@ -242,7 +242,7 @@ def _as_numbers(values: list[Any]) -> NDArray[Any]:
     import numpy as np
     import polars as pl
 
-    from tdlg._columns.files import typed
+    from tdlg.tables.csv import typed
 
     if all(value is None or isinstance(value, str) for value in values):
         column = typed(pl.Series(values, dtype=pl.String))

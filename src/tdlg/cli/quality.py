@@ -9,8 +9,8 @@ from tdlg.cli.terminal import aligned, count, note, working
 from tdlg.exceptions import EdgesError, ParameterError
 
 if TYPE_CHECKING:
-    from tdlg.baselines.method import Method
     from tdlg.edges import TemporalEdges
+    from tdlg.methods.base import Method
 
 __all__ = ["drawn", "print_quality"]
 
@@ -20,8 +20,8 @@ TOP_SHARE, TOP_MOST = 10, 100  # precision is told of a tenth of the edges held 
 
 def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, looked_for: Any) -> None:
     """Hold out labels, and tell how well this method and label rates find them."""
-    from tdlg.baselines.references import LabelRates
-    from tdlg.methods import TDLG, Propagation
+    from tdlg.methods.ours import TDLG, Propagation
+    from tdlg.methods.references import LabelRates
 
     edges, positive = as_two_numbers(edges, looked_for)
     mine = TDLG(class_weight=None) if method == "rows" else Propagation(setting, random_state=seed)
@@ -44,7 +44,7 @@ def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, se
 
 
 def _task(edges: TemporalEdges, setting: Any, kind: str) -> Any:
-    from tdlg.tasks import ChronologicalClassification, EdgeClassification
+    from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
 
     if kind == "time":
         return ChronologicalClassification(edges, prequential=setting == "stream")
@@ -87,7 +87,7 @@ def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float
     """Area under the curve, average precision, and precision in the top k for the class told."""
     import numpy as np
 
-    from tdlg.evaluate import class_metrics, precision_recall_at
+    from tdlg.judge.evaluate import class_metrics, precision_recall_at
 
     asked = trial.edges[test]
     if trial.reveals:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.estimator import EdgesEstimator, check_count
-from tdlg.linegraph import LineGraph, NormalizedLineGraph
+from tdlg.linegraph.operator import LineGraph, NormalizedLineGraph
 
 __all__ = ["EdgeFeatures", "ProductFeatures", "flip_signs", "inverted", "n_resolved"]
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdlg._columns.take import row_name
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError
+from tdlg.tables.column import row_name
 
 __all__ = ["from_networkx", "to_networkx"]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.times import UNITS, as_times, from_numbers
-from tdlg._columns.values import known
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError
+from tdlg.tables.times import UNITS, as_times, from_numbers
+from tdlg.tables.values import known
 
 __all__ = ["from_pyg", "to_pyg"]
 

@@ -10,16 +10,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.files import Source
-from tdlg._columns.frames import frame_source
-from tdlg._columns.paths import file_source
-from tdlg._columns.roles import Which, named_by_comment, position_of, roles
-from tdlg._columns.take import as_column, row_name, short
-from tdlg._columns.text import unread_number
-from tdlg._columns.times import UNITS, as_times, from_numbers
-from tdlg._columns.values import as_categories
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError, warn
+from tdlg.tables.column import as_column, row_name, short
+from tdlg.tables.csv import Source
+from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
+from tdlg.tables.frames import frame_source
+from tdlg.tables.paths import file_source
+from tdlg.tables.text import unread_number
+from tdlg.tables.times import UNITS, as_times, from_numbers
+from tdlg.tables.values import as_categories
 
 __all__ = ["from_frame", "read_edges"]
 

@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
-from tdlg.decay import Decay, Gaussian
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_count
 from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.models.links import LinkPredictor, check_enough, check_parameters
 from tdlg.sampling.index import as_generator, edge_folds, edge_index
 from tdlg.sampling.negatives import shuffled_edges

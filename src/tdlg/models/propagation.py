@@ -17,11 +17,11 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
-from tdlg._columns.times import UNITS, as_times_or_missing
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures, Query
+from tdlg.tables.times import UNITS, as_times_or_missing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -224,6 +224,14 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
     def _first_label_time(self) -> Any:
         return self.edges_.time[self.features_.labelled_].min()
 
+    def _node_reasons(
+        self, edges: TemporalEdges, riskiest: Positions, sampled: Positions, code: int | None, label_time: Any
+    ) -> list[str | None]:
+        """The reason of each node: the one that most of its sampled edges share."""
+        from tdlg.explain.propagation import node_reasons
+
+        return node_reasons(self, edges, sampled, code, label_time)
+
     # ---- to be said by each
 
     @abstractmethod
@@ -323,8 +331,8 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     def explain(
         self, X: Any, top: int = 3, *, rows: Any = None, label: Any = None, label_time: Any = None
     ) -> pl.DataFrame:
-        """Tell in words what moved each prediction most; see `tdlg.models.reasons.explain_propagation`."""
-        from tdlg.models.reasons import explain_propagation
+        """Tell in words what moved each prediction most; see `tdlg.explain.propagation.explain_propagation`."""
+        from tdlg.explain.propagation import explain_propagation
 
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
@@ -409,8 +417,8 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
         return self._answer(self._columns(X, label_time))
 
     def explain(self, X: Any, top: int = 3, *, rows: Any = None, label_time: Any = None) -> pl.DataFrame:
-        """Tell in words what moved each prediction most; see `tdlg.models.reasons.explain_propagation`."""
-        from tdlg.models.reasons import explain_propagation
+        """Tell in words what moved each prediction most; see `tdlg.explain.propagation.explain_propagation`."""
+        from tdlg.explain.propagation import explain_propagation
 
         check_is_fitted(self)
         return explain_propagation(self, self._edges(X, reset=False), top, rows=rows, label_time=label_time)

@@ -21,8 +21,8 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from tdlg.atomic import is_special, new_file, target_of
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.persist.files import is_special, new_file, target_of
 
 __all__ = ["ArchiveReader", "ArchiveWriter", "check_stored", "new_archive", "open_archive"]
 

@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg import __version__
+from tdlg.atomic import as_path
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.persist.archive import ArchiveReader, new_archive, open_archive
-from tdlg.persist.files import as_path
-from tdlg.persist.values import Decoder, Encoder, is_estimator
+from tdlg.persist.codec import Decoder, Encoder, is_estimator
 
 __all__ = ["load_model", "save_model"]
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tdlg.copies import Copies
-from tdlg.decay import Laplace
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, check_number, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.layout import own_columns
-from tdlg.product import default_threads
-from tdlg.propagate.own import OwnColumn, category_codes, fit_own, own_values
+from tdlg.linegraph.copies import Copies
+from tdlg.linegraph.decay import Laplace
+from tdlg.linegraph.events import own_columns
+from tdlg.linegraph.product import default_threads
+from tdlg.propagate.own_features import category_codes, fit_own, own_values
 from tdlg.propagate.sums import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 
@@ -187,7 +187,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self._fit_targets()
         self._fit_clock()
         past = edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
-        self.own_ = [tuple(column) for column in fit_own(past)]
+        self.own_ = fit_own(past)
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -263,16 +263,12 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return own_columns(edges, self.edges_)
 
     @property
-    def _own_columns(self) -> list[OwnColumn]:
-        return list(map(OwnColumn._make, self.own_))
-
-    @property
     def _with_many(self) -> list[str]:
         """Names of the features whose categories are too many for an indicator each."""
-        return [column.name for column in self._own_columns if column.has_more]
+        return [column.name for column in self.own_ if column.has_more]
 
     def _own(self, edges: TemporalEdges) -> Floats:
-        return own_values(edges, self._own_columns)
+        return own_values(edges, self.own_)
 
     def _categories(self, edges: TemporalEdges) -> NDArray[np.int64]:
         return category_codes(edges, self.edges_, self._with_many)
@@ -343,7 +339,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
         rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
         around, own = [], []
-        for column in self._own_columns:
+        for column in self.own_:
             name = column.name
             around += [f"share[{name}]"] if column.categories else [f"mean[{name}]", f"deviation[{name}]"]
             own += [f"{name}={category}" for category in column.categories] or [name]
@@ -425,7 +421,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     def _beside(self, own: Floats, mean: Floats) -> list[Floats]:
         """The edge's own features beside the means around it: mean and deviation of a number, share of a category."""
         columns, start = [], 0
-        for column in self._own_columns if own.shape[1] else ():
+        for column in self.own_ if own.shape[1] else ():
             stop = start + column.width
             mine, theirs = own[:, np.newaxis, start:stop], mean[..., start:stop]
             columns += (

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.copies import Copies
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
-from tdlg.layout import build_layout
+from tdlg.linegraph.copies import Copies
+from tdlg.linegraph.events import build_layout
 
 __all__ = ["Sums", "decayed_sums"]
 

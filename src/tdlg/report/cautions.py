@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.report.alerts import Asked
-from tdlg.report.quality import HeldOut
+from tdlg.report.holdout import HeldOut
+from tdlg.report.sections.interactions import Asked
 from tdlg.report.subject import Subject
-from tdlg.report.words import count, escaped, percent
+from tdlg.report.text import count, escaped, percent
 
 __all__ = ["LastLabels", "cautions", "last_labels"]
 

@@ -13,19 +13,19 @@ from typing import Any, Literal
 import numpy as np
 
 from tdlg import __version__
+from tdlg.atomic import new_file, target_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.persist.files import new_file, target_of
-from tdlg.report.alerts import alerts, choose_asked, node_alerts
-from tdlg.report.assessment import judge, quality
 from tdlg.report.cautions import cautions, last_labels
-from tdlg.report.lists import interactions, nodes
-from tdlg.report.overview import reproduce, settings, summary, what_was_read
-from tdlg.report.quality import hold_out
-from tdlg.report.scatter import map_dots, map_section, score_dots
+from tdlg.report.holdout import hold_out
+from tdlg.report.sections.activity import activity
+from tdlg.report.sections.data import reproduce, settings, summary, what_was_read
+from tdlg.report.sections.interactions import alerts, choose_asked, node_alerts
+from tdlg.report.sections.lists import interactions, nodes
+from tdlg.report.sections.map import map_dots, map_section, score_dots
+from tdlg.report.sections.quality import judge, quality
 from tdlg.report.subject import Subject, label_times, make_subject, probabilities
-from tdlg.report.timeline import activity
-from tdlg.report.words import as_json, count, escaped, name_of
+from tdlg.report.text import as_json, count, escaped, name_of
 
 __all__ = ["build_report", "write_report"]
 

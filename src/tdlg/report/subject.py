@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.propagation import PropagationClassifier
-from tdlg.models.rows import LineGraphClassifier
-from tdlg.report.words import UNITS, Clock, in_words, name_of
+from tdlg.report.text import UNITS, Clock, in_words, name_of
 
 __all__ = ["Classifier", "Subject", "label_times", "make_subject", "probabilities"]
 

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._columns.ids import concatenate_ids
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.layout import common_clock
+from tdlg.linegraph.events import common_clock
+from tdlg.tables.ids import concatenate_ids
 
 __all__ = ["EdgeIndex", "as_generator", "concatenate_edges", "edge_folds", "edge_index"]
 

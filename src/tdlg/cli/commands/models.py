@@ -11,9 +11,9 @@ import typer
 from tdlg.cli.answers import answers, meaning, told_class, two_classes
 from tdlg.cli.labels import labelled_edges, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Missing, ModelPath, Output, Positive, Top, example, with_columns
-from tdlg.cli.reading import Table, read_table
+from tdlg.cli.output import check_output, give, rounded
+from tdlg.cli.table import Table, read_table
 from tdlg.cli.terminal import count, note, working
-from tdlg.cli.writing import check_output, give, rounded
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Out
     """
     import polars as pl
 
-    from tdlg.models.reasons import node_scores
+    from tdlg.explain.nodes import node_scores
 
     check_output(output)
     fitted = _load_classifier(model)

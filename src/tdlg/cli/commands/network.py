@@ -11,9 +11,9 @@ import typer
 from tdlg.cli.cost import classify_cost, in_time
 from tdlg.cli.labels import MOST_CLASSES
 from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
-from tdlg.cli.reading import Table, note_words, read_table, text_columns
+from tdlg.cli.output import check_output, give
+from tdlg.cli.table import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
-from tdlg.cli.writing import check_output, give
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,18 +1,18 @@
-"""Commands that judge methods: on the user's data, on the paper's, and on a network made up for show."""
+"""Commands that judge methods on the user's data, and the demo."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tdlg.cli.labels import as_two_numbers, labels_to_learn
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, example, with_columns
+from tdlg.cli.output import check_output, give
 from tdlg.cli.quality import drawn
-from tdlg.cli.reading import read_table
+from tdlg.cli.table import read_table
 from tdlg.cli.terminal import count, note, progress
-from tdlg.cli.writing import check_output, give
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -32,15 +32,11 @@ def register(app: typer.Typer) -> None:
         short_help="Compare methods on your own data.",
         epilog=example("tdlg compare payments.csv --label fraud --evaluate time"),
     )(compare)
-    app.command(
-        short_help="Measure the paper's tables and figures.",
-        epilog=example("tdlg reproduce edge-classification --trials 2 --datasets bitcoinalpha"),
-    )(reproduce)
     app.command(short_help="See it work, in less than a minute.", epilog=example("tdlg demo --report demo.html"))(demo)
 
 
 def _of_labels() -> list[str]:
-    from tdlg.methods import METHODS
+    from tdlg.methods.ours import METHODS
 
     return [name for name in METHODS if name not in OF_LINKS]
 
@@ -69,8 +65,8 @@ def compare(
     """Compare methods on your own data: hold out labels, and see how well each finds them."""
     import polars as pl
 
-    from tdlg.evaluate import evaluate as judge
-    from tdlg.tasks import ChronologicalClassification, EdgeClassification
+    from tdlg.judge.evaluate import evaluate as judge
+    from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
 
     check_output(output)
     chosen = _chosen(methods)
@@ -115,7 +111,7 @@ def _summary(rows: pl.DataFrame) -> pl.DataFrame:
     """One line a method: the means, and how sure the first is."""
     import polars as pl
 
-    from tdlg.evaluate import summarise
+    from tdlg.judge.evaluate import summarise
 
     auc, precision = (summarise(rows, ["method"], metric) for metric in ("auc", "average_precision"))
     memory = rows.group_by("method", maintain_order=True).agg(pl.col("peak_bytes").max())["peak_bytes"] / 1e6
@@ -131,54 +127,6 @@ def _summary(rows: pl.DataFrame) -> pl.DataFrame:
     return table
 
 
-# ---- the paper's results
-
-
-def _recipes(incomplete: str) -> list[str]:
-    from tdlg.reproduce.recipes import RECIPES
-
-    return [name for name in RECIPES if name.startswith(incomplete)]
-
-
-def reproduce(
-    name: Annotated[
-        list[str] | None, typer.Argument(help="Tables and figures; all when none is named.", autocompletion=_recipes)
-    ] = None,
-    *,
-    listed: Annotated[bool, typer.Option("--list", help="List the tables and figures, and run nothing.")] = False,
-    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Of the rows; what is there is not run again.")] = Path(
-        "results"
-    ),
-    trials: Annotated[int | None, typer.Option(min=1, help="Instead of the paper's 10 and 5.")] = None,
-    datasets: Annotated[str | None, typer.Option(metavar="A,B", help="Only these data sets.")] = None,
-    protocol: Annotated[Literal["paper", "notebook"], typer.Option(help="Whose details to follow.")] = "paper",
-    again: Annotated[bool, typer.Option("--again", help="Forget earlier rows of these, and measure anew.")] = False,
-    page: Annotated[Path | None, typer.Option(metavar="PAGE", help="Default: reproduction.md in the folder.")] = None,
-) -> None:
-    """Measure the paper's tables and figures, and write a page that shows them beside the paper's numbers."""
-    from tdlg.reproduce.recipes import RECIPES
-    from tdlg.reproduce.run import run_recipes
-
-    if listed:
-        import polars as pl
-
-        give(pl.DataFrame([{"name": one.name, "shows": one.title} for one in RECIPES.values()]), None)
-        return
-    only = None if datasets is None else [one.strip() for one in datasets.split(",")]
-    with progress(lines=True) as tell:
-        written = run_recipes(
-            name or None,
-            folder,
-            trials,
-            only,
-            protocol,
-            again,
-            page,
-            lambda step: tell(step.done, step.total, step.text),
-        )
-    typer.echo(written)
-
-
 # ---- the demo
 
 
@@ -187,7 +135,7 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """See it work, in less than a minute, on a network that is made up on the spot."""
-    from tdlg.cli.writing import check_folder
+    from tdlg.cli.output import check_folder
     from tdlg.demo import run_demo
 
     check_folder(report)

@@ -14,10 +14,10 @@ from tdlg.cli.answers import answers, meaning, spread, told_class
 from tdlg.cli.cost import classify_cost, in_time
 from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
+from tdlg.cli.output import check_folder, check_model_file, check_output, give, rounded
 from tdlg.cli.quality import print_quality
-from tdlg.cli.reading import Table, note_words, read_pairs, read_table
+from tdlg.cli.table import Table, note_words, read_pairs, read_table
 from tdlg.cli.terminal import count, in_shell_words, note, warn, working
-from tdlg.cli.writing import check_folder, check_model_file, check_output, give, rounded
 from tdlg.exceptions import ParameterError, TdlgError
 
 if TYPE_CHECKING:
@@ -220,8 +220,8 @@ def embed(
     """
     import polars as pl
 
-    from tdlg.decay import NoDecay
     from tdlg.embed.eigenvectors import EdgeEmbedding
+    from tdlg.linegraph.decay import NoDecay
 
     check_output(output)
     check_model_file(save)
@@ -267,8 +267,8 @@ def _warn_of_time(edges: TemporalEdges, n_fits: int) -> None:
 
 def _fitted(edges: TemporalEdges, method: str, setting: Any, seed: int, looked_for: Any) -> Any:
     """The model; it knows the class that is looked for, so that `score` tells of the same."""
+    from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.propagation import PropagationClassifier
-    from tdlg.models.rows import LineGraphClassifier
 
     by_rows = method == "rows"
     model: Any = (
@@ -372,7 +372,7 @@ def _node_vectors(edges: TemporalEdges, vectors: Any) -> pl.DataFrame:
     import polars as pl
 
     from tdlg.embed.nodes import node_embeddings
-    from tdlg.models.explain import as_series
+    from tdlg.explain.rows import as_series
 
     means = np.asarray(node_embeddings(edges, vectors))
     frame = pl.DataFrame({f"e{k}": column for k, column in enumerate(means.T)})

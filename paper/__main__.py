@@ -1,0 +1,109 @@
+"""`python -m paper [name ...]`: one call of `reproduce`, with its progress on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from paper.lineup import DATASETS
+from paper.recipes import RECIPES
+from paper.run import Report, Step, run_recipes
+from tdlg.exceptions import TdlgError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the recipes named, or all, and print the path of the page.
+
+    Parameters
+    ----------
+    arguments
+        Those of the command line when not given.
+
+    Returns
+    -------
+    int
+        0, or 2 with a message on stderr where something was asked that cannot be.
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        with _progress() as report:
+            page = run_recipes(
+                given.name or None,
+                given.folder,
+                given.trials,
+                given.datasets,
+                given.protocol,
+                given.again,
+                given.page,
+                report,
+            )
+    except (TdlgError, ImportError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(page)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(map(len, RECIPES))
+    parser = argparse.ArgumentParser(
+        prog="python -m paper",
+        description="Measure the paper's tables and figures, and write a page that shows them beside the paper's.",
+        epilog="recipes:\n" + "\n".join(f"  {name:{width}}  {recipe.title}" for name, recipe in RECIPES.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="*", help="recipes, listed below; all of them when none is named")
+    parser.add_argument("--folder", type=Path, default=Path("results"), help="of the rows (default: results)")
+    parser.add_argument("--trials", type=_count, help="instead of the paper's 10 and 5")
+    parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"some of {', '.join(DATASETS)}")
+    parser.add_argument("--protocol", choices=("paper", "notebook"), default="paper", help="whose details to follow")
+    parser.add_argument("--again", action="store_true", help="forget the rows of these recipes and measure them anew")
+    parser.add_argument("--page", type=Path, help="to write (default: reproduction.md in the folder)")
+    return parser
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1. Got {text} instead.")
+    return value
+
+
+@contextmanager
+def _progress() -> Iterator[Report]:
+    """A bar on a terminal; elsewhere one line for each new thing that is begun."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(step: Step) -> None:
+            bar.update(task, completed=step.done, total=step.total, description=step.text)
+
+        yield report
+
+
+def _lines() -> Report:
+    last = ""
+
+    def report(step: Step) -> None:
+        nonlocal last
+        if step.text != last:
+            print(f"[{step.done}/{step.total}] {step.text}", file=sys.stderr, flush=True)
+            last = step.text
+
+    return report
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""How much an evaluation that looks ahead flatters: the same methods judged at random and in the order of time.
+
+`python -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png` measures
+what is not in the file yet, writes the table into the page, and draws the picture.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paper.plots import question_bars
+from tdlg.datasets.files import is_available
+from tdlg.datasets.load import load_dataset
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import ReadError
+from tdlg.judge.evaluate import evaluate, read_results, summarise
+from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Task
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["leakage_table", "run_leakage", "write_table"]
+
+DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect")
+METHODS = ("tdlg", "label-rates", "propagation")
+TASKS: dict[str, tuple[Callable[[TemporalEdges], Task], int]] = {  # with the number of trials
+    "random": (EdgeClassification, 3),
+    "frozen": (ChronologicalClassification, 1),
+    "prequential": (lambda edges: ChronologicalClassification(edges, prequential=True), 1),
+}
+NAMES = {
+    "edge classification": "random",
+    "chronological, frozen": "frozen",
+    "chronological, prequential": "prequential",
+}
+BEGIN, END = "<!-- table -->\n", "<!-- /table -->"
+SHOWN = {"TDLG": "the paper's rows", "label rates": "label rates", "propagation": "propagation"}
+QUESTIONS = {
+    "edge classification": "labels missing at random",
+    "chronological, frozen": "labels end, then forecast",
+    "chronological, prequential": "labels come as time goes on",
+}
+
+
+def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl.DataFrame:
+    """Run what is not in the file yet; escorts as the bipartite network that it is.
+
+    Parameters
+    ----------
+    path
+        The csv file of rows.
+    callback
+        Told what is about to run.
+    """
+    for dataset in filter(is_available, DATASETS):
+        edges = load_dataset(dataset, bipartite=True if dataset == "escorts" else None)
+        for name, (make_task, trials) in TASKS.items():
+            for method in METHODS:
+                if callback is not None:
+                    callback(f"{dataset}, {name}, {method}")
+                evaluate(method, make_task(edges), trials, dataset=dataset, path=path, any_version=True)
+    return read_results(path)
+
+
+def leakage_table(rows: pl.DataFrame) -> str:
+    """The table of the page, in markdown: AUC in per cent; what was not run is said so."""
+    found = {(row["dataset"], NAMES[row["task"]], row["method"]): row for row in summarise(rows).to_dicts()}
+    lines = [
+        "| | " + " | ".join(f"{dataset}" for dataset in DATASETS) + " |",
+        "|---|" + "---|" * len(DATASETS),
+    ]
+    for task in TASKS:
+        for method, shown in SHOWN.items():
+            cells = [found.get((dataset, task, method)) for dataset in DATASETS]
+            values = ["not run" if cell is None else f"{100 * cell['mean']:.1f}" for cell in cells]
+            lines.append(f"| {task}, {shown} | " + " | ".join(values) + " |")
+    return "\n".join(lines)
+
+
+def write_table(page: Path, table: str) -> None:
+    """Put the table between the marks of the page."""
+    head, mark, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (mark and end):
+        raise ReadError(f"{page} has no place for the table: a line {BEGIN.strip()!r} and a line {END!r}.")
+    new = page.with_suffix(".new")
+    new.write_text(f"{head}{mark}{table}\n{end}{tail}", encoding="utf-8")
+    new.replace(page)
+
+
+if __name__ == "__main__":
+    rows_file, page_file, picture_file = map(Path, sys.argv[1:])
+    measured = run_leakage(rows_file, lambda step: print(step, file=sys.stderr, flush=True))
+    write_table(page_file, leakage_table(measured))
+    question_bars(summarise(measured), QUESTIONS, SHOWN).savefig(picture_file, dpi=130)

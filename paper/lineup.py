@@ -1,0 +1,73 @@
+"""Who is compared on what: the paper's data sets, its methods in the order of its tables, and our references."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["ABLATED", "DATASETS", "EDGE", "EXTRAPOLATIVE", "INTERPOLATIVE", "LINEUP", "Entry", "entries"]
+
+DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect", "epinions")
+ABLATED = DATASETS[:4]  # also those that means are taken over: the deep methods do not run on Epinions
+
+EDGE = "edge classification"
+INTERPOLATIVE = "link prediction, interpolative"
+EXTRAPOLATIVE = "link prediction, extrapolative"
+
+Kind = Literal["TDLG", "prior method", "reference"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method of the comparison.
+
+    Attributes
+    ----------
+    key
+        Its name in `tdlg.methods.ours.METHODS`, whether it is there yet or not.
+    name
+        Its name in the paper's tables and in result rows.
+    kind
+        "TDLG" for the paper's own, "prior method" for what the paper compares with, "reference" for what we add.
+    deep
+        Whether the paper could not run it on Epinions for want of memory.
+    selected
+        Whether the paper also runs it on link prediction and shows it in its figures of single data sets.
+    """
+
+    key: str
+    name: str
+    kind: Kind
+    deep: bool = False
+    selected: bool = False
+
+
+LINEUP = (
+    Entry("tdlg", "TDLG", "TDLG", selected=True),
+    Entry("tdlg-dense", "TDLG (Dense)", "TDLG"),
+    Entry("ctdne", "CTDNE", "prior method", selected=True),
+    Entry("timers", "TIMERS", "prior method", selected=True),
+    Entry("evolvegcn", "EvolveGCN", "prior method", deep=True, selected=True),
+    Entry("dyngem", "DynGEM", "prior method", deep=True, selected=True),
+    Entry("gcrn", "GCRN", "prior method", deep=True),
+    Entry("vgrnn", "VGRNN", "prior method", deep=True),
+    Entry("label-rates", "label rates", "reference"),
+    Entry("edgebank", "EdgeBank", "reference"),
+)
+
+
+def entries(task: str, *, selected: bool = False) -> tuple[Entry, ...]:
+    """Give the methods that have a line in the table of a task.
+
+    Parameters
+    ----------
+    task
+        Of `EDGE`, `INTERPOLATIVE` and `EXTRAPOLATIVE`.
+    selected
+        Whether to leave out those that the paper's figures of single data sets leave out.
+    """
+    if task == EDGE:
+        kept = [entry for entry in LINEUP if entry.key != "edgebank"]
+    else:
+        kept = [entry for entry in LINEUP if entry.selected or entry.kind == "reference"]
+    return tuple(entry for entry in kept if not selected or entry.selected or entry.kind == "reference")

@@ -1,0 +1,120 @@
+"""Results: the rows of a folder, asked as tables, figures and claims need them."""
+
+from __future__ import annotations
+
+import csv
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paper.lineup import ABLATED, EDGE, LINEUP, Entry
+from paper.machine import Session, read_sessions
+from paper.published import Estimate
+from paper.recipes import RECIPES, Protocol, Run
+from paper.synthetic import read_draws
+from tdlg.judge.evaluate import read_results, summarise
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["NO_DATA", "Results"]
+
+NO_DATA = "not run: data"
+Key = tuple[str, str, str]
+
+
+class Results:
+    """What a folder holds.
+
+    Parameters
+    ----------
+    folder
+        That `reproduce` wrote to. Files that are not there yet are as good as empty.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def rows(self, name: str) -> pl.DataFrame | None:
+        """The rows of a recipe; None where there are none."""
+        path = self.folder / f"{name}.csv"
+        return read_results(path) if path.exists() else None
+
+    @cached_property
+    def datasets(self) -> dict[str, dict[str, Any]]:
+        """What was counted in each data set, and its status."""
+        return read_datasets(self.folder / "datasets.csv")
+
+    @cached_property
+    def draws(self) -> pl.DataFrame:
+        """What was measured on the synthetic network."""
+        return read_draws(self.folder / "synthetic-method.csv")
+
+    @cached_property
+    def sessions(self) -> list[Session]:
+        """When and on what the rows were measured."""
+        return read_sessions(self.folder / "machines.csv")
+
+    def has_data(self, dataset: str) -> bool:
+        """Whether the data set was at hand, or nobody has looked yet."""
+        return self.datasets.get(dataset, {}).get("status") != NO_DATA
+
+    def auc(self, task: str, entry: Entry, dataset: str, protocol: Protocol = "paper") -> Estimate | None:
+        """The mean AUC of a method, in the table of a task; None where it was not run."""
+        return self._tables(protocol).get((task, entry.name, dataset))
+
+    def runtime(self, entry: Entry, dataset: str) -> Estimate | None:
+        """Mean seconds of one trial of edge classification, from the rows that were made for it."""
+        return self._runtimes.get((EDGE, entry.name, dataset))
+
+    def ablation(self, name: str) -> dict[str, dict[str, Estimate]]:
+        """Mean AUCs by data set and by the value that an ablation varies."""
+        found: dict[str, dict[str, Estimate]] = {dataset: {} for dataset in ABLATED}
+        for run, estimates in self._estimates(name, "paper"):
+            found.setdefault(run.dataset, {})[run.value] = estimates[EDGE]
+        return found
+
+    @cached_property
+    def _runtimes(self) -> dict[Key, Estimate]:
+        return self._by_method("runtime", "paper")
+
+    def _tables(self, protocol: Protocol) -> dict[Key, Estimate]:
+        if protocol not in self._kept:
+            names = ("edge-classification", "link-prediction")
+            self._kept[protocol] = {
+                key: found for name in names for key, found in self._by_method(name, protocol).items()
+            }
+        return self._kept[protocol]
+
+    @cached_property
+    def _kept(self) -> dict[Protocol, dict[Key, Estimate]]:
+        return {}
+
+    def _by_method(self, name: str, protocol: Protocol) -> dict[Key, Estimate]:
+        display = {entry.key: entry.name for entry in LINEUP}
+        return {
+            (task, display[run.method], run.dataset): estimate
+            for run, estimates in self._estimates(name, protocol)
+            for task, estimate in estimates.items()
+        }
+
+    def _estimates(self, name: str, protocol: Protocol) -> list[tuple[Run, dict[str, Estimate]]]:
+        """Each run of a recipe that has rows, with its estimates by task."""
+        rows = self.rows(name)
+        if rows is None:
+            return []
+        found: dict[Key, dict[str, Estimate]] = {}
+        for row in summarise(rows).iter_rows(named=True):
+            estimate = Estimate(row["mean"], row["half_width"], row["trials"], row["seconds"])
+            found.setdefault((row["dataset"], row["method"], row["settings"]), {})[row["task"]] = estimate
+        runs = [(run, run.build()) for run in RECIPES[name].runs(protocol) if run.is_possible]
+        pairs = [(run, found.get((run.dataset, method.name, method.settings))) for run, method in runs]
+        return [(run, estimates) for run, estimates in pairs if estimates]
+
+
+def read_datasets(path: Path) -> dict[str, dict[str, Any]]:
+    """Read the table of data sets; empty where there is no file yet."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["dataset"]: row for row in csv.DictReader(file)}

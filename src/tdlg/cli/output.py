@@ -1,0 +1,179 @@
+"""Where tables go: a file that is whole or not there, a pipe, or a terminal."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tdlg.atomic import is_special, new_file
+from tdlg.cli.terminal import count, is_terminal, note, show
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["check_folder", "check_model_file", "check_output", "give", "rounded"]
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+STDOUT = "-"
+DIGITS = 6
+BLOCK = 100_000  # rows that are turned into text in one go
+
+
+def check_output(path: Path | None) -> None:
+    """Refuse, before any work is done, a file that could not be written."""
+    if path is None or str(path) == STDOUT:
+        return
+    from tdlg.tables.paths import JSON_LINES, PARQUET
+
+    kind = _kind(path)
+    if kind not in (*SEPARATORS, *PARQUET, *JSON_LINES) and not is_special(path):
+        raise ParameterError(f"{path}: the file must end in .csv, .tsv or .jsonl, also with .gz, or in .parquet.")
+    if kind in PARQUET and _is_packed(path):
+        raise ParameterError(f"{path}: parquet is packed already, and not read from a .gz. Leave out the .gz.")
+    check_folder(path)
+
+
+def check_folder(*paths: Path | None) -> None:
+    """Refuse files whose folder is not there."""
+    for path in paths:
+        if path is not None and path.is_dir():
+            raise ParameterError(f"{path}: this is a folder. Give the name of a file in it.")
+        if path is not None and not path.parent.is_dir():
+            raise ParameterError(f"{path}: there is no folder {str(path.parent)!r}. Make it, or give another file.")
+
+
+def check_model_file(path: Path | None) -> None:
+    """Refuse, before any work is done, a file that no model could be written to."""
+    check_folder(path)
+    if path is not None and is_special(path):
+        raise ParameterError(f"{path}: a model is kept in a file, and this is a device or a pipe. Give another name.")
+
+
+def give(
+    frame: pl.DataFrame,
+    output: Path | None,
+    *,
+    first: str | None = None,
+    rows: int = 20,
+    shown: Sequence[str] | None = None,
+) -> None:
+    """Write a table to the file, or else to stdout: as csv in a pipe, its first rows on a terminal.
+
+    Parameters
+    ----------
+    frame
+        The table.
+    output
+        The file.
+    first
+        On a terminal, the rows with the highest values in this column are shown.
+    rows
+        On a terminal, so many.
+    shown
+        On a terminal, only these columns.
+    """
+    if output is not None and str(output) != STDOUT:
+        _write(frame, output)
+        note(f"wrote {count(len(frame), 'row')} to {output}")
+    elif not is_terminal(sys.stdout):
+        _write_text(frame, sys.stdout.buffer, ".csv")
+    else:
+        frame = _without_objects(frame)
+        ordered = frame if first is None else frame.sort(first, descending=True, nulls_last=True)
+        show(ordered if shown is None else ordered.select(shown), rows)
+        if len(frame) > rows:
+            note(f"{rows} of {count(len(frame), 'row')}; -o FILE or a pipe gets them all")
+
+
+def _kind(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _is_packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def rounded(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """The table with no more digits than are known in these columns, which a model computed; times stay exact.
+
+    Parameters
+    ----------
+    frame
+        The table.
+    names
+        Columns of numbers; those that the table does not have are passed over.
+    """
+    import polars as pl
+
+    return frame.with_columns(pl.col(name).round_sig_figs(DIGITS) for name in names if name in frame.columns)
+
+
+def _without_objects(frame: pl.DataFrame) -> pl.DataFrame:
+    """Ids and values of mixed kinds as text: no file but of json holds objects."""
+    import polars as pl
+
+    return _as_text(frame, [name for name, dtype in frame.schema.items() if dtype == pl.Object])
+
+
+def _flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lists and the like as json too: csv has no other way."""
+    import polars as pl
+
+    return _as_text(
+        frame, [name for name, dtype in frame.schema.items() if dtype in (pl.Object, pl.Binary) or dtype.is_nested()]
+    )
+
+
+def _as_text(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    import polars as pl
+
+    def text(value: Any) -> str | None:
+        is_json = isinstance(value, dict | list | bool)
+        return None if value is None else json.dumps(value, default=str) if is_json else str(value)
+
+    return frame.with_columns(pl.Series(name, map(text, frame[name].to_list()), dtype=pl.String) for name in names)
+
+
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    from tdlg.tables.paths import PARQUET
+
+    kind = _kind(path)
+    with new_file(path) as file:
+        if kind in PARQUET:
+            _without_objects(frame).write_parquet(file)
+        elif _is_packed(path):
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:  # no name, no clock: same rows, same bytes
+                _write_text(frame, packed, kind)
+        else:
+            _write_text(frame, file, kind)
+
+
+def _write_text(frame: pl.DataFrame, file: Any, kind: str) -> None:
+    from tdlg.tables.paths import JSON_LINES
+
+    for start in range(0, max(len(frame), 1), BLOCK):
+        block = frame[start : start + BLOCK]
+        if kind in JSON_LINES:
+            text = _json_lines(block)
+        else:
+            text = _flat(block).write_csv(separator=SEPARATORS.get(kind, ","), include_header=start == 0)
+        file.write(text.encode())
+    file.flush()
+
+
+def _json_lines(frame: pl.DataFrame) -> str:
+    """An object a line: dates as ISO has them, what is no number as null."""
+    import polars as pl
+    import polars.selectors as cs
+
+    frame = frame.with_columns(cs.temporal().dt.to_string("iso:strict"))
+    if pl.Object not in frame.dtypes and pl.Binary not in frame.dtypes:
+        return frame.write_ndjson()
+    finite = [pl.when(pl.col(name).is_finite()).then(name) for name in frame.select(cs.float()).columns]
+    rows = frame.with_columns(finite).iter_rows(named=True)
+    return "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=str) + "\n" for row in rows)

@@ -1,0 +1,273 @@
+"""The user's table: its edges, and its own columns as they were, to be given back."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import sys
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from tdlg.cli.options import Columns
+from tdlg.cli.terminal import note
+from tdlg.exceptions import ReadError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tdlg.edges import TemporalEdges
+    from tdlg.tables.csv import Source
+
+__all__ = ["Table", "note_words", "read_pairs", "read_table", "text_columns"]
+
+STDIN = "-"
+LEAST_OF_PAIRS = 2  # columns
+MANY_WORDS = 100  # of a feature: it may be meant as a number
+START = 1000  # bytes that tell what kind of file it is
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that was read.
+
+    Attributes
+    ----------
+    edges
+        Its rows as edges.
+    frame
+        All its columns: of csv as the text that was written, of others with their types.
+    names
+        The column of each role: src, dst, time, label.
+    """
+
+    edges: TemporalEdges
+    frame: pl.DataFrame
+    names: dict[str, str]
+
+    def with_columns(self, **added: Any) -> pl.DataFrame:
+        """The user's columns and these; a name that is taken gets a number."""
+        import polars as pl
+
+        return self.frame.with_columns(pl.Series(self.free_name(name), values) for name, values in added.items())
+
+    def free_name(self, name: str) -> str:
+        """The name that a column added gets: its own, or with a number where that is taken."""
+        return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in self.frame.columns)
+
+
+def read_table(
+    path: Path,
+    columns: Columns,
+    label: str | None = None,
+    features: Sequence[str] | None = None,
+    categories: Sequence[str] | None = None,
+) -> Table:
+    """Read a table of interactions.
+
+    Parameters
+    ----------
+    path
+        The file, or - for stdin.
+    columns
+        How to read it.
+    label
+        The column of the label, where there is one.
+    features
+        Names of the columns of features, where they are not those of `columns`.
+    categories
+        Names of those features that are categories, where they are not those of `columns`.
+    """
+    from tdlg.io import read_edges
+    from tdlg.tables.find_columns import named_by_comment, roles
+
+    with _on_disk(path) as file:
+        source, frame = _frame(file, columns)
+        wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
+        which = {role: _which(source, text) for role, text in wanted.items()}
+        options: dict[str, Any] = {
+            **which,
+            "features": _features(source, columns.features, features),
+            "categories": _features(source, columns.categories, categories),
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `note_words` says the same in the words of the shell
+            edges = read_edges(
+                file,
+                **options,
+                bipartite=columns.bipartite,
+                separator=_separator(file, columns),
+                time_format=columns.time_format,
+                time_unit=columns.time_unit,
+            )
+    if not len(edges):
+        raise ReadError(f"{path}: the table has a header and no rows.")
+    names = roles(named_by_comment(source, list(which.values())), which)
+    return Table(edges, _without_numbers(frame, source, names), {role: frame.columns[at] for role, at in names.items()})
+
+
+def note_words(edges: TemporalEdges, columns: Columns) -> None:
+    """Say which features are read as very many words, or as words that are numbers written otherwise.
+
+    Parameters
+    ----------
+    edges
+        As read.
+    columns
+        How they were read: those that are said to be categories are as they should be.
+    """
+    from tdlg.tables.text import unread_number
+
+    meant = (columns.categories or "").split(",")
+    for name, words in edges.feature_categories.items():
+        number = unread_number(words)
+        if name not in meant and (number is not None or len(words) > MANY_WORDS):
+            hint = "" if number is None else f"; to have numbers, write them as 1234.56 is, not as {number}"
+            note(f"feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}{hint}")
+
+
+def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple[Any, Any]]:
+    """Read candidates for links: pairs of ids of the kinds that the edges have.
+
+    Parameters
+    ----------
+    path
+        A table whose columns of sources and destinations have the names given, or usual ones, or are the first two.
+    edges
+        The edges that the candidates go with.
+    columns
+        How to read it.
+    """
+    from tdlg.tables.find_columns import usual_at
+
+    with _on_disk(path) as file:
+        source, frame = _frame(file, columns, LEAST_OF_PAIRS)
+    at = []
+    for place, (role, given) in enumerate((("src", columns.src), ("dst", columns.dst))):
+        named = source.names.index(given) if given in source.names else None
+        usual = usual_at(source.names, role) if source.has_names else []
+        at.append(named if named is not None else usual[0] if usual else place)
+    pairs = [
+        _as_ids(frame[:, k], ids.dtype.kind == "i", path) for k, ids in zip(at, (edges.src, edges.dst), strict=True)
+    ]
+    first = tuple(source.names[k] for k in at)
+    is_pair = source.has_names and all(name in ids for name, ids in zip(first, (edges.src, edges.dst), strict=True))
+    return [*([first] if is_pair else []), *zip(*pairs, strict=True)]  # ids above, that were taken for names of columns
+
+
+def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
+    """All columns of a csv file without a header, as text, by these names."""
+    import polars as pl
+
+    from tdlg.tables.csv import csv_source
+
+    source = csv_source(path, None, False, None)
+    every = list(range(len(names)))
+    read = source.read(every, set(), set(every))
+    return pl.DataFrame({name: read[at] for at, name in enumerate(names)})
+
+
+# ---- what is in the file
+
+
+@contextmanager
+def _on_disk(path: Path) -> Iterator[Path]:
+    """The file; what comes from stdin is kept in one while it is read."""
+    if str(path) != STDIN:
+        yield path
+        return
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "stdin.csv"
+        with file.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        try:
+            yield file.rename(file.with_suffix(_suffix(file)))
+        except ReadError as error:
+            raise ReadError(str(error).replace(f"{folder}/", "")) from None
+
+
+def _suffix(file: Path) -> str:
+    """That of the kind of file it is, by how it begins."""
+    start = _start(file).removeprefix(b"\xef\xbb\xbf")
+    return ".parquet" if start[:4] == b"PAR1" else ".jsonl" if re.match(rb"\s*(\{|\[\s*\{)", start) else ".csv"
+
+
+def _start(file: Path) -> bytes:
+    """The first bytes, unpacked; as they are where that fails, which reading will tell."""
+    with file.open("rb") as raw:
+        start = raw.read(START)
+    if not start.startswith(b"\x1f\x8b"):
+        return start
+    with suppress(OSError, EOFError, zlib.error), gzip.open(file) as packed:
+        return packed.read(START)
+    return start
+
+
+def _separator(file: Path, columns: Columns) -> str | None:
+    """That of a csv file; an option that two files share may be meant for the other."""
+    from tdlg.tables.paths import is_csv
+
+    return columns.separator if is_csv(file) else None
+
+
+def _frame(file: Path, columns: Columns, least: int = 3) -> tuple[Source, pl.DataFrame]:
+    """The table and all its columns as they are written, but for blanks around text of csv."""
+    import polars as pl
+
+    from tdlg.tables.paths import file_source
+
+    source = file_source(file, _separator(file, columns), None, columns.time_format, least)
+    every = list(range(len(source.names)))
+    read = source.read(every, set(), set(every))
+    names = [
+        name if source.names.index(name) == at else f"{name} (column {at})" for at, name in enumerate(source.names)
+    ]
+    return source, pl.DataFrame({name: read[at] for at, name in enumerate(names)})
+
+
+def _which(source: Source, text: str | None) -> str | int | None:
+    """A column as the user wrote it: a name where there is such a name, else a position where it is a number."""
+    if text is None or (source.has_names and text in source.names) or not text.isdecimal():
+        return text
+    return int(text)
+
+
+def _features(source: Source, text: str | None, names: Sequence[str] | None) -> list[str | int | None]:
+    """The columns that the text names, with commas between them, or else these."""
+    listed = [_ours(source, name) for name in names or []]
+    if text is not None:
+        listed = [text] if text in source.names else [name.strip() for name in text.split(",") if name.strip()]
+    return [_which(source, name) for name in listed]
+
+
+def _ours(source: Source, name: str) -> str:
+    """The position instead of a name such as "x (column 4)", which features of one name are given."""
+    found = re.fullmatch(r"(.*) \(column (\d+)\)", name, re.DOTALL)
+    return found[2] if found and name not in source.names and source.names.count(found[1]) > 1 else name
+
+
+def _without_numbers(frame: pl.DataFrame, source: Source, at: dict[str, int]) -> pl.DataFrame:
+    """Name the columns of a table that has no names, so that what is written has some: src, dst, time, label, column_3."""
+    if source.has_names:
+        return frame
+    role_of = {position: role for role, position in at.items()}
+    frame.columns = [role_of.get(position, f"column_{position}") for position in range(frame.width)]
+    return frame
+
+
+def _as_ids(column: pl.Series, are_numbers: bool, path: Path) -> list[Any]:
+    import polars as pl
+
+    if not are_numbers:
+        return column.cast(pl.String).to_list()
+    numbers = column.cast(pl.Int64, strict=False)
+    if numbers.null_count():
+        odd = column.filter(numbers.is_null())[0]
+        raise ReadError(f"{path}: the ids of the edges are numbers, and {odd!r} of {column.name!r} is none.")
+    return numbers.to_list()

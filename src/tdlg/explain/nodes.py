@@ -1,0 +1,197 @@
+"""Which nodes have the riskiest interactions, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from tdlg.edges import TemporalEdges
+from tdlg.estimator import check_choice
+from tdlg.exceptions import ParameterError
+from tdlg.explain.positive import code_of
+from tdlg.explain.rows import as_series
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["node_scores"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+ADDED = 5  # how many interactions of average risk a node is given beforehand
+NODES_EXPLAINED = 1000  # the most nodes whose main reason is looked for
+SAMPLED = 10  # interactions of a node that are explained to find the reason most of them share
+
+
+def node_scores(
+    model: Any,
+    edges: Any,
+    label: Any = None,
+    role: Literal["both", "src", "dst"] = "both",
+    *,
+    label_time: Any = None,
+) -> pl.DataFrame:
+    """Order nodes by how risky their interactions are: which account to open first.
+
+    The risk of an interaction is the model's probability of the risky class. Nodes are ordered by the mean risk of their
+    interactions, each node being given 5 of average risk beforehand:
+
+        score = (expected + 5 * mean of all) / (n + 5)
+
+    So a node with 2 of 2 risky interactions is before one with 5 of 500, and after one with 20 of 20: two may be chance.
+    The probabilities of a propagation model are never made from the interaction's own label; those of
+    `LineGraphClassifier` are, for interactions whose label it learnt from.
+
+    Parameters
+    ----------
+    model
+        A fitted `PropagationClassifier` or `LineGraphClassifier`; or a `PropagationRegressor`, whose numbers then stand
+        for probabilities.
+    edges
+        The interactions to look at, fitted or new.
+    label
+        The risky class; the rarest among the labels learnt from when not given. Not for a regressor.
+    role
+        Which interactions of a node count: all ("both"), or only those in which it is the source ("src") or the
+        destination ("dst").
+    label_time
+        Of a propagation model under setting="stream": when the labels of the edges become known.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row a node, the riskiest first: node, role ("src", "dst" or "both": what it is in these interactions), n (how
+        many they are), expected (the sum of their probabilities), mean, highest, score, reason and edge (the position of the
+        riskiest of them in `edges`). Reasons are given for the first 1,000 nodes; the reason is null where nothing raised
+        the scores.
+
+    Notes
+    -----
+    The reason of a propagation model is the one that most of the node's interactions share. Ten of them are explained,
+    sampled in proportion to their risk; each has up to three reasons that raised its score, and two interactions share a
+    reason where it is about the same nodes or the same category. The sentence is that of the riskiest one that has this
+    reason. The reason of a `LineGraphClassifier` is what raised the riskiest interaction most.
+
+    Raises
+    ------
+    ParameterError
+        If the model is another one, the label none of its classes, or the role none of the above.
+
+    Examples
+    --------
+    >>> from tdlg import PropagationClassifier, TemporalEdges, node_scores
+    >>> edges = TemporalEdges(
+    ...     ["ann", "bob", "cat", "dan"] * 25, ["x", "y", "z", "x", "y"] * 20, range(100),
+    ...     label=["ok", "ok", "fraud", "ok", "ok"] * 20,
+    ... )
+    >>> model = PropagationClassifier(random_state=0).fit(edges)
+    >>> node_scores(model, edges[80:])["node", "role", "n"].row(0)
+    ('z', 'dst', 4)
+    """
+    import polars as pl
+
+    _check_model(model)
+    check_choice("node_scores", "role", role, ("both", "src", "dst"))
+    check_is_fitted(model)
+    asked = model._edges(edges, reset=False)
+    code = _risky_class(model, label)
+    answer = model.predict if code is None else model.predict_proba
+    values = answer(asked, label_time=label_time)
+    values = values if code is None else values[:, code]
+    node, edge = _ends(asked, role)
+    nodes = _summed(node, edge, values)
+    order = np.lexsort((nodes.node, -nodes.expected, -nodes.score))
+    worst = nodes.edge[order]
+    first = order[:NODES_EXPLAINED]
+    explained = model._node_reasons(asked, nodes.edge[first], nodes.sampled[first], code, label_time)
+    return pl.DataFrame(
+        {
+            "node": as_series(asked.node_ids[nodes.node[order]]),
+            "role": pl.Series(_roles(nodes.node, asked, role)[order], dtype=pl.String),
+            "n": pl.Series(nodes.n[order], dtype=pl.Int64),
+            "expected": nodes.expected[order],
+            "mean": (nodes.expected / nodes.n)[order],
+            "highest": values[worst],
+            "score": nodes.score[order],
+            "reason": pl.Series([*explained, *[None] * (len(order) - len(explained))], dtype=pl.String),
+            "edge": pl.Series(worst, dtype=pl.Int64),
+        }
+    )
+
+
+def _check_model(model: Any) -> None:
+    if not hasattr(model, "_node_reasons"):
+        raise ParameterError(
+            f"The 'model' parameter of node_scores must be a PropagationClassifier, LineGraphClassifier or "
+            f"PropagationRegressor. Got {type(model).__name__} instead: fit one of these."
+        )
+
+
+def _risky_class(model: Any, label: Any) -> int | None:
+    """The position of the risky class; None for a regressor."""
+    if is_regressor(model):
+        if label is not None:
+            raise ParameterError(f"The 'label' is of a classifier, and this is a regressor. Leave out label={label!r}.")
+        return None
+    if label is not None:
+        return code_of(label, model.classes_)
+    counts = [(model.labels_ == known).sum() for known in model.classes_]
+    return len(counts) - 1 - int(np.argmin(counts[::-1]))  # of as many, the last
+
+
+class _Nodes(NamedTuple):
+    """What the interactions of each node add up to."""
+
+    node: Positions
+    n: Positions
+    expected: Floats
+    score: Floats
+    edge: Positions  # the riskiest
+    sampled: Positions  # (n_nodes, SAMPLED), in proportion to their risk, the riskiest first; it may be there twice
+
+
+def _ends(edges: TemporalEdges, role: str) -> tuple[Positions, Positions]:
+    """The nodes of interactions and the interactions, once for each end that counts; a self-loop has one end."""
+    every = np.arange(len(edges))
+    if role != "both":
+        return (edges.src_code if role == "src" else edges.dst_code).astype(np.int64), every
+    two = edges.src_code != edges.dst_code
+    return np.concatenate([edges.src_code, edges.dst_code[two]]).astype(np.int64), np.concatenate([every, every[two]])
+
+
+def _roles(node: Positions, edges: TemporalEdges, role: str) -> NDArray[Any]:
+    """What each node is in these interactions."""
+    is_src, is_dst = np.isin(node, edges.src_code), np.isin(node, edges.dst_code)
+    return (
+        np.where(is_src & is_dst, "both", np.where(is_src, "src", "dst"))
+        if role == "both"
+        else np.full(len(node), role)
+    )
+
+
+def _summed(node: Positions, edge: Positions, values: Floats) -> _Nodes:
+    order = np.lexsort((edge, -values[edge], node))
+    edge = edge[order]
+    found, first, n = np.unique(node[order], return_index=True, return_counts=True)
+    expected = np.zeros(len(found))
+    np.add.at(expected, np.repeat(np.arange(len(found)), n), values[edge])
+    prior = values.mean() if len(values) else 0.0
+    score = (expected + ADDED * prior) / (n + ADDED)
+    return _Nodes(found, n, expected, score, edge[first], edge[_sampled(values[edge], first, n)])
+
+
+def _sampled(values: Floats, first: Positions, n: Positions) -> Positions:
+    """Places at even steps of the risk added up over each node's stretch of interactions: (n_nodes, SAMPLED)."""
+    if not len(values):
+        return np.empty((0, SAMPLED), int)
+    risk = values - values.min()
+    added_up = np.r_[0.0, np.cumsum(risk + 1e-9 * (risk.max() or 1.0))]  # more than 0 each, so that steps are even
+    starts, ends = added_up[first], added_up[first + n]
+    steps = (np.arange(SAMPLED) + 0.5) / SAMPLED
+    places = np.searchsorted(added_up, starts[:, np.newaxis] + (ends - starts)[:, np.newaxis] * steps, "right") - 1
+    return np.clip(places, first[:, np.newaxis], (first + n - 1)[:, np.newaxis])

@@ -1,0 +1,1 @@
+"""Tasks, and the evaluation of methods on them."""

@@ -1,0 +1,1 @@
+"""The line graph as an operator: decays, sorted events, products."""

@@ -1,0 +1,279 @@
+"""The events of a line graph: the ends of its edges, sorted by key and time, built once for a set of edges and shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.exceptions import EdgesError, TooLargeError
+from tdlg.tables.times import UNITS
+
+if TYPE_CHECKING:
+    from tdlg.edges import TemporalEdges
+
+__all__ = ["MATCHES", "Layout", "build_layout", "common_clock"]
+
+# Which ends of a row edge and of a column edge must be the same node, as (row key, column key). "any": either end of either.
+MATCHES = {
+    "any": ("ends", "ends"),
+    "src": ("src", "src"),
+    "dst": ("dst", "dst"),
+    "src-dst": ("src", "dst"),
+    "dst-src": ("dst", "src"),
+    "pair": ("pair", "pair"),
+    "reversed": ("riap", "pair"),  # the row's pair read backwards
+}
+
+_MOST_EVENTS = np.iinfo(np.int32).max - 1
+
+
+class _Spare(list[NDArray[Any]]):
+    """Work space between two products; not worth pickling."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return _Spare, ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Events sorted by (key, time), and where to find those of a row and of a column.
+
+    Attributes
+    ----------
+    source, target
+        The column and the row of an event; their number stands for none. One array where rows and columns are the same.
+    gap
+        Ticks since the event before; infinite at the first event of a key, and once more after the last.
+    row_slots, col_slots
+        (n_rows, ends) and (n_cols, ends): the events of a row and of a column; the number of events stands for none.
+    row_ticks, col_ticks
+        The times, on a clock that both share.
+    time_unit
+        That clock's tick, or None for numbers.
+    """
+
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    gap: NDArray[np.float64]
+    row_slots: NDArray[np.int32]
+    col_slots: NDArray[np.int32]
+    row_ticks: NDArray[Any]
+    col_ticks: NDArray[Any]
+    time_unit: str | None
+    _spare: _Spare = field(default_factory=lambda: _Spare(), repr=False, compare=False)
+
+    @property
+    def n_events(self) -> int:
+        """The number of events."""
+        return int(self.source.size)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether every event is both a row's and a column's."""
+        return self.source is self.target
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays but the edges' own times."""
+        arrays: list[NDArray[Any]] = [self.source, self.target, self.gap, self.row_slots, self.col_slots, *self._spare]
+        return sum({id(array): array.nbytes for array in arrays}.values())
+
+    @contextmanager
+    def one_value_an_event(self, dtype: Any) -> Iterator[NDArray[Any]]:
+        """Work space, kept for the next product: fresh memory costs as much again as writing to it. Its last entry is 0."""
+        try:
+            space = self._spare.pop()  # products that run at the same time take one each
+        except IndexError:
+            space = None
+        if space is None or space.dtype != dtype:
+            space = np.empty(self.n_events + 1, dtype)
+        space[-1] = 0.0
+        yield space
+        self._spare[:] = [space]  # not after an error, when a thread may still write to it
+
+    def transpose(self) -> Layout:
+        """The same events with rows and columns swapped."""
+        return Layout(
+            source=self.target,
+            target=self.source,
+            gap=self.gap,
+            row_slots=self.col_slots,
+            col_slots=self.row_slots,
+            row_ticks=self.col_ticks,
+            col_ticks=self.row_ticks,
+            time_unit=self.time_unit,
+            _spare=self._spare,
+        )
+
+
+def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout:
+    """Lay out the events of rows and columns; no row and no column may occur twice.
+
+    The layout is kept with the rows for as long as both live.
+    """
+    row_key, col_key = MATCHES[match]
+    _check_number(rows, cols, match)
+    if rows is not cols:
+        partners: WeakKeyDictionary[TemporalEdges, dict[str, Layout]] = rows.cached(("layouts",), WeakKeyDictionary)
+        layouts = partners.setdefault(cols, {})
+        if match not in layouts:
+            layouts[match] = _rectangular(rows, cols, row_key, col_key)
+        return layouts[match]
+    if row_key == col_key:
+        return cols.cached(("layout", match), lambda: _symmetric(cols, col_key))
+    return cols.cached(("layout", match), lambda: _rectangular(cols, cols, row_key, col_key))
+
+
+def _symmetric(edges: TemporalEdges, kind: str) -> Layout:
+    from tdlg._kernels.layout import place_symmetric
+
+    _check_span(edges.ticks)
+    keys, _, n_keys = _keys(edges, edges, kind, kind)
+    source, gap, slots = place_symmetric(keys, n_keys, edges.ticks, _time_order(edges, edges.ticks))
+    return Layout(source, source, gap, slots, slots, edges.ticks, edges.ticks, edges.time_unit)
+
+
+def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str) -> Layout:
+    from tdlg._kernels.layout import place_rectangular
+
+    row_ticks, col_ticks, time_unit = common_clock(rows, cols)
+    _check_span(row_ticks, col_ticks)
+    row_keys, col_keys, n_keys = _keys(rows, cols, row_kind, col_kind)
+    orders = _time_order(rows, row_ticks), _time_order(cols, col_ticks)
+    own = own_columns(rows, cols)
+    source, target, gap, row_slots, col_slots = place_rectangular(
+        row_keys, col_keys, n_keys, row_ticks, col_ticks, *orders, own
+    )
+    return Layout(source, target, gap, row_slots, col_slots, row_ticks, col_ticks, time_unit)
+
+
+def own_columns(rows: TemporalEdges, cols: TemporalEdges) -> NDArray[np.int64]:
+    """For each row the column that is the same edge of the same table, or -1."""
+    if rows is cols:
+        return np.arange(rows.n_edges)
+    if not rows.same_table(cols) or cols.n_edges == 0:
+        return np.full(rows.n_edges, -1)
+    column_of = np.full(max(int(rows.rows.max(initial=-1)), int(cols.rows.max())) + 1, -1)
+    column_of[cols.rows] = np.arange(cols.n_edges)
+    own: NDArray[np.int64] = column_of[rows.rows]
+    return own
+
+
+def _time_order(edges: TemporalEdges, ticks: NDArray[Any]) -> NDArray[np.int32]:
+    """The edges by time, those at one time in their own order."""
+    from tdlg._kernels.layout import stable_argsort
+
+    # Converting to a shared clock keeps the order, so one order serves whatever clock.
+    return edges.cached(("time_order",), lambda: stable_argsort(ticks))
+
+
+def _keys(
+    rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """The keys of rows and of columns, (edges, ends) each, -1 where an end meets nothing; and the number of keys."""
+    codes = {"cols": (cols.src_code, cols.dst_code)}
+    codes["rows"] = codes["cols"] if rows is cols else cols.codes_of(rows)
+    if col_kind == "pair":
+        return _pair_keys(codes["rows"], codes["cols"], cols.n_nodes, backwards=row_kind == "riap")
+    row_keys = _end_keys(*codes["rows"], row_kind)
+    col_keys = row_keys if rows is cols and row_kind == col_kind else _end_keys(*codes["cols"], col_kind)
+    return row_keys, col_keys, cols.n_nodes
+
+
+def _end_keys(src: NDArray[np.int32], dst: NDArray[np.int32], kind: str) -> NDArray[np.int32]:
+    if kind == "ends":
+        return np.stack([src, np.where(src == dst, np.int32(-1), dst)], axis=1)  # a self-loop has one end
+    return (src if kind == "src" else dst)[:, np.newaxis]
+
+
+def _pair_keys(
+    row_codes: tuple[NDArray[np.int32], NDArray[np.int32]],
+    col_codes: tuple[NDArray[np.int32], NDArray[np.int32]],
+    n_nodes: int,
+    backwards: bool,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    """Number the ordered pairs of nodes; rows may read theirs backwards."""
+    from tdlg._kernels.layout import dense_codes, stable_argsort
+
+    same = row_codes is col_codes and not backwards
+    if same:
+        row_codes = tuple(code[:0] for code in col_codes)  # type: ignore[assignment]
+    src, dst = reversed(row_codes) if backwards else row_codes
+    pairs = np.concatenate([_pair(src, dst, n_nodes), _pair(*col_codes, n_nodes)])
+    codes = dense_codes(pairs, stable_argsort(pairs))
+    n_keys = int(codes.max(initial=-1)) + 1
+    row_keys = np.where((src < 0) | (dst < 0), np.int32(-1), codes[: src.size])[:, np.newaxis]
+    col_keys = codes[src.size :][:, np.newaxis]
+    return col_keys if same else row_keys, col_keys, n_keys
+
+
+def _pair(src: NDArray[np.int32], dst: NDArray[np.int32], n_nodes: int) -> NDArray[np.int64]:
+    return src.astype(np.int64) * n_nodes + dst
+
+
+def common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any], NDArray[Any], str | None]:
+    """Times of rows and columns on one clock: the finer of two datetime units; float64 where one side has fractions."""
+    if (rows.time_unit is None) != (cols.time_unit is None):
+        numbers, dates = ("rows", "cols") if rows.time_unit is None else ("cols", "rows")
+        raise EdgesError(
+            f"The times of {dates!r} are datetimes and those of {numbers!r} are numbers, so their distances have no "
+            f"meaning. Give both as datetimes or both as numbers."
+        )
+    if rows.time_unit is None or cols.time_unit is None:
+        if rows.ticks.dtype == cols.ticks.dtype:
+            return rows.ticks, cols.ticks, None
+        return _as_fractions(rows), _as_fractions(cols), None
+    unit = max(rows.time_unit, cols.time_unit, key=UNITS.index)
+    return _in_unit(rows, unit), _in_unit(cols, unit), unit
+
+
+def _as_fractions(edges: TemporalEdges) -> NDArray[np.float64]:
+    """Times as float64, where the other side has fractions."""
+    fractions = edges.ticks.astype(np.float64)
+    if edges.n_edges and np.abs(fractions).max() > 2.0**53 and edges.ticks.dtype == np.int64:
+        raise EdgesError(
+            f"Whole times up to {edges.ticks.max()} cannot be compared with the fractional times of the other edges without "
+            "losing digits. Give both as integers, or count both from a later start."
+        )
+    return fractions
+
+
+def _in_unit(edges: TemporalEdges, unit: str) -> NDArray[np.int64]:
+    factor = 1000 ** (UNITS.index(unit) - UNITS.index(edges.time_unit or unit))
+    if factor == 1:
+        return edges.ticks
+    if edges.n_edges and max(-int(edges.ticks.min()), int(edges.ticks.max())) > np.iinfo(np.int64).max // factor:
+        raise EdgesError(
+            f"Times from {edges.time.min()} to {edges.time.max()} cannot be counted in {unit}, the unit of the other "
+            "edges, within 64 bits. Give both in the coarser unit, for instance with .astype('datetime64[s]')."
+        )
+    return edges.ticks * factor
+
+
+def _check_span(*ticks: NDArray[Any]) -> None:
+    """Distances in time must be representable too."""
+    some = [column for column in ticks if column.size]
+    if not some:
+        return
+    low, high = min(column.min().item() for column in some), max(column.max().item() for column in some)
+    largest = np.finfo(np.float64).max if isinstance(low, float) else np.iinfo(np.int64).max
+    if not high - low <= largest:
+        raise EdgesError(
+            f"Times from {low} to {high} lie too far apart: their difference overflows. Count them in a coarser unit."
+        )
+
+
+def _check_number(rows: TemporalEdges, cols: TemporalEdges, match: str) -> None:
+    once = rows is cols and MATCHES[match][0] == MATCHES[match][1]  # an event is a row's and a column's at once
+    n_events = (2 if match == "any" else 1) * (cols.n_edges + (0 if once else rows.n_edges))
+    if n_events > _MOST_EVENTS:
+        raise TooLargeError(
+            f"{n_events:,} ends of edges are more than one line graph holds ({_MOST_EVENTS:,}). "
+            "Multiply by blocks of rows or columns: LineGraph(edges[:k], edges) and so on."
+        )

@@ -1,0 +1,498 @@
+"""The time-decayed line graph as something you multiply by."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator
+
+from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import ParameterError, TooLargeError
+from tdlg.linegraph.copies import Copies
+from tdlg.linegraph.decay import SMALLEST_TOL, Decay, Gaussian, Part, decay_values, reach
+from tdlg.linegraph.events import MATCHES, build_layout
+from tdlg.linegraph.product import default_threads, multiply
+from tdlg.linegraph.walks import Walk, walks_of
+from tdlg.memory import free_bytes
+
+__all__ = ["LineGraph", "NormalizedLineGraph"]
+
+Match = Literal["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
+Normalization = Literal["spectral", "edge"]
+Floats = NDArray[Any]  # float64 or float32
+
+TRANSPOSED: dict[Match, Match] = {"src-dst": "dst-src", "dst-src": "src-dst"}  # the other matches stay
+LARGEST_VALUE = 1e290  # that the fast walks take
+
+
+class LineGraph(LinearOperator):
+    """The time-decayed line graph of temporal edges, unformed: a scipy `LinearOperator`.
+
+    Rows and columns are edges. The entry of row i and column j is
+
+        H_ij = (number of shared endpoints of i and j) * k(t_i - t_j),
+
+    equation 1 of the paper when k is the Gaussian. A product costs O(edges), whatever the degrees; the matrix would have
+    as many entries as the sum of squared degrees.
+
+    Parameters
+    ----------
+    rows
+        The edges that are the rows.
+    cols
+        The edges that are the columns; those of `rows` when not given, which makes the line graph square. Endpoints that
+        no column has give zeros.
+    decay
+        How weights fade with time: `Gaussian` (0.1 standard deviations of the columns' times when not given, the paper's
+        choice), `Laplace`, `Mixture` or `NoDecay`.
+    match
+        Which endpoints count as shared. "any", the paper's: the distinct nodes that the two edges have in common, so an
+        edge has 2 with itself and a self-loop 1. "src", "dst", "src-dst", "dst-src": the row edge's end (first) is the
+        column edge's end (second, or the same). "pair": same source and same destination; "reversed": the one's source is
+        the other's destination and the other way round. All but "any" count 0 or 1.
+    past_only
+        Keep only columns strictly earlier than the row. Edges at the same time see nothing of each other.
+    include_self
+        Whether a row keeps the entry of its own column. Which column is a row's own is known from the table that both
+        were cut from, so it works for rectangular line graphs too; two equal rows of a table are two edges.
+    tol
+        The largest error of a product: |error of H @ x| <= tol * max|x| * R. R is the largest row sum of the square line
+        graph of the columns, with self entries and both directions, matched by the columns' own ends ("dst" for "src-dst");
+        where a mixture has negative weights, of their absolute values. Rounding is included for nodes with up to ten
+        million edges within a bandwidth. (Only on processors other than x86-64 and ARM64, and for x with infinite or huge
+        values, it comes on top: up to 1e-15 for each edge that a node has within a bandwidth.) Laplace and NoDecay are exact
+        but for rounding: at most 4e-16 for each such edge.
+    n_threads
+        Threads of a product; every core when not given (the environment variable TDLG_NUM_THREADS sets another number).
+        The same call gives the same bits; another number of threads may change the last ones.
+
+    See Also
+    --------
+    NormalizedLineGraph : what `normalized` returns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tdlg import Gaussian, LineGraph, TemporalEdges
+    >>> edges = TemporalEdges(src=["ann", "bob", "ann"], dst=["bob", "cat", "cat"], time=[0.0, 1.0, 3.0])
+    >>> H = LineGraph(edges, decay=Gaussian(bandwidth=1.0))
+    >>> H
+    <3x3 LineGraph: any match, Gaussian(bandwidth=1.0)>
+    >>> np.round(H @ np.ones(3), 6)
+    array([2.61764 , 2.741866, 2.146444])
+    >>> np.round(H.to_csr().toarray(), 6)
+    array([[2.      , 0.606531, 0.011109],
+           [0.606531, 2.      , 0.135335],
+           [0.011109, 0.135335, 2.      ]])
+    """
+
+    def __init__(
+        self,
+        rows: TemporalEdges,
+        cols: TemporalEdges | None = None,
+        *,
+        decay: Decay | None = None,
+        match: Match = "any",
+        past_only: bool = False,
+        include_self: bool = True,
+        tol: float = 1e-9,
+        n_threads: int | None = None,
+    ) -> None:
+        cols = rows if cols is None else cols
+        _check_arguments(rows, cols, decay, match, n_threads)
+        self.rows, self.cols = rows, cols
+        self.decay = (Gaussian() if decay is None else decay).freeze(cols)
+        self.match: Match = match
+        self.include_self = bool(include_self)
+        self.tol = tol
+        self.n_threads = n_threads
+        self._view = PAST if past_only else BOTH
+        self._row_copies, self._col_copies = Copies(rows), Copies(cols)
+        self._layout = build_layout(self._row_copies.distinct, self._col_copies.distinct, match)
+        self._parts = self.decay.parts(self._layout.time_unit)
+        _check_tol(self._parts, tol)
+        super().__init__(np.dtype(np.float64), (rows.n_edges, cols.n_edges))
+
+    # -- must: the product ------------------------------------------------------------------------------------------
+
+    def _matmat(self, X: ArrayLike) -> Floats:
+        x = self._col_copies.add(_as_floats(X))
+        own = sum(part.weight for part in self._parts) if self.include_self and self._view == BOTH else 0.0
+        y = multiply(self._layout, self._walks_for(x), x, self._view, own, self.n_threads or default_threads())
+        return self._row_copies.repeat(y)
+
+    def _matvec(self, x: ArrayLike) -> Floats:
+        return self._matmat(np.reshape(x, (-1, 1)))[:, 0]
+
+    def _rmatvec(self, x: ArrayLike) -> Floats:
+        return self.T._matvec(x)
+
+    def _rmatmat(self, X: ArrayLike) -> Floats:
+        return self.T._matmat(X)
+
+    def _transpose(self) -> LineGraph:
+        """H.T: rows and columns swapped, the past become the future; it shares this layout."""
+        twin = object.__new__(LineGraph)
+        twin.__dict__.update(
+            rows=self.cols,
+            cols=self.rows,
+            decay=self.decay,
+            match=TRANSPOSED.get(self.match, self.match),
+            include_self=self.include_self,
+            tol=self.tol,
+            n_threads=self.n_threads,
+            _view=-self._view,
+            _row_copies=self._col_copies,
+            _col_copies=self._row_copies,
+            _layout=self._layout.transpose(),
+            _parts=self._parts,
+        )
+        LinearOperator.__init__(twin, self.dtype, self.shape[::-1])
+        return twin
+
+    _adjoint = _transpose
+
+    # -- may: what can be had without a product ----------------------------------------------------------------------
+
+    @property
+    def past_only(self) -> bool:
+        """Whether rows see only earlier columns."""
+        return self._view == PAST
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for products, besides the edges."""
+        return self._layout.nbytes
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether H equals its transpose by construction."""
+        return self.rows is self.cols and self._view == BOTH and self.match not in ("src-dst", "dst-src")
+
+    @property
+    def is_psd(self) -> bool:
+        """Whether H has no negative eigenvalue by construction (but for `tol`)."""
+        return self.is_symmetric and self.match != "reversed" and self.include_self and self.decay.is_psd
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """The entries H_ii, for every i that is both a row and a column."""
+        n = min(self.shape)
+        rows, cols = self.rows[:n], self.cols[:n]
+        distance = self._layout.row_ticks[self._row_copies.at[:n]] - self._layout.col_ticks[self._col_copies.at[:n]]
+        seen = np.ones(n, bool) if self._view == BOTH else np.sign(distance) == -self._view
+        if not self.include_self and rows.same_table(cols):
+            seen &= rows.rows != cols.rows
+        values: NDArray[np.float64] = _shared(rows, cols, self.match) * seen * decay_values(self._parts, distance)
+        return values
+
+    def row(self, i: int) -> csr_array:
+        """Row i, from the formula itself, as a sparse matrix of one row."""
+        if not -self.shape[0] <= operator.index(i) < self.shape[0]:
+            raise IndexError(f"Row {i} is out of range: this line graph has {self.shape[0]} rows.")
+        row, layout = self._row_copies.at[i], self._layout
+        found = [self._seen_from(slot) for slot in layout.row_slots[row] if slot < layout.n_events]
+        cols = np.concatenate([layout.source[events] for events in found] or [np.empty(0, np.int32)])
+        data = decay_values(self._parts, layout.row_ticks[row] - layout.col_ticks[cols])
+        return self._finished(csr_array((data, cols, [0, cols.size]), shape=(1, layout.col_ticks.size)))
+
+    def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
+        """The explicit matrix, from the formula itself. For small data and for checks: products do not need it.
+
+        Parameters
+        ----------
+        cutoff
+            Leave out entries where k(d) / k(0) is at most this.
+        max_bytes
+            Refuse to build a larger matrix; when not given, one that would take more than the memory that is free.
+        """
+        from tdlg._kernels.csr import fill_entries, windows
+
+        layout = self._layout
+        low, high = windows(layout.gap, 0, layout.n_events, self._view, reach(self._parts, cutoff))
+        counts = self._count_entries(low, high)
+        self._check_fits(int(counts[self._row_copies.at].sum()), cutoff, max_bytes)
+        source, slots, n_cols = layout.source, layout.row_slots, layout.col_ticks.size
+        indptr = np.concatenate(
+            [[0], np.cumsum(counts if self._col_copies.none else self._count_entries(low, high, 1))]
+        )
+        index_dtype = np.int32 if indptr[-1] < 2**31 else np.int64
+        indices, data = np.empty(indptr[-1], index_dtype), np.empty(indptr[-1])
+        decay = tuple(np.array(column) for column in zip(*self._parts, strict=True))
+        ticks = layout.row_ticks, layout.col_ticks
+        fill_entries(source, slots, n_cols, low, high, ticks, self.include_self, decay, indptr, indices, data)
+        matrix = csr_array((data, indices, indptr.astype(index_dtype)), shape=(slots.shape[0], n_cols))
+        return self._row_copies.repeat(self._finished(matrix))
+
+    # -- derived -----------------------------------------------------------------------------------------------------
+
+    def row_sums(self) -> NDArray[np.float64]:
+        """The sum of each row: the degree of an edge in the line graph."""
+        sums: NDArray[np.float64] = self @ np.ones(self.shape[1])
+        return sums
+
+    def normalized(self, kind: Normalization) -> NormalizedLineGraph:
+        """D^-1/2 H D^-1/2 ("spectral") or (D^-1 H + H D^-1) / 2 ("edge"), unformed."""
+        return NormalizedLineGraph(self, kind)
+
+    def __repr__(self) -> str:
+        extras = ["past only"] * self.past_only + ["future only"] * (self._view == FUTURE)
+        extras += ["without self"] * (not self.include_self)
+        details = ", ".join([f"{self.match} match", repr(self.decay), *extras])
+        return f"<{self.shape[0]}x{self.shape[1]} LineGraph: {details}>"
+
+    @cached_property
+    def _walks(self) -> list[Walk]:
+        return walks_of(self._parts, self.tol)
+
+    def _walks_for(self, x: Floats) -> list[Walk]:
+        """The fast walks end a key by a product with 0, so nothing in them may overflow, be infinite or not a number."""
+        tame = x.size == 0 or (float(x.min()) > -LARGEST_VALUE and float(x.max()) < LARGEST_VALUE)  # false with NaN
+        return self._walks if tame else walks_of(self._parts, self.tol, use_vectors=False)
+
+    def _seen_from(self, slot: int) -> NDArray[np.int64]:
+        """The events with a column that the event at `slot` sees."""
+        from tdlg._kernels.csr import key_range, windows
+
+        layout = self._layout
+        first, stop = key_range(layout.gap, slot)
+        low, high = windows(layout.gap, first, stop, self._view, np.inf)
+        events = np.arange(low[slot - first], high[slot - first])
+        keep = layout.source[events] < layout.col_ticks.size
+        return events[keep if self.include_self else keep & (events != slot)]
+
+    def _count_entries(
+        self, low: NDArray[np.int64], high: NDArray[np.int64], copies: NDArray[np.int64] | int | None = None
+    ) -> NDArray[np.int64]:
+        """How many entries each distinct row has, a column met at both ends twice; each column as often as it has copies."""
+        layout = self._layout
+        weight = np.append(
+            np.broadcast_to(self._col_copies.count if copies is None else copies, layout.col_ticks.size), 0
+        )
+        of_event = weight[layout.source]
+        before = np.concatenate([[0], np.cumsum(of_event)])
+        seen = before[high] - before[low]
+        if not self.include_self and self._view == BOTH:
+            seen = seen - np.where(layout.target < layout.row_ticks.size, of_event, 0)
+        counts: NDArray[np.int64] = np.append(seen, 0)[layout.row_slots].sum(axis=1)
+        return counts
+
+    def _finished(self, matrix: csr_array) -> csr_array:
+        matrix.sum_duplicates()  # two edges over the same pair of nodes meet at both ends
+        matrix.eliminate_zeros()
+        return self._col_copies.repeat_columns(matrix)
+
+    def _check_fits(self, n_entries: int, cutoff: float, max_bytes: int | None) -> None:
+        """Refuse a matrix that would not fit."""
+        needed = n_entries * (8 + (4 if n_entries < 2**31 else 8)) + self.shape[0] * 8
+        limit = free_bytes() if max_bytes is None else max_bytes
+        if needed > limit:
+            fades = cutoff == 0 and np.isfinite(reach(self._parts, 1e-3))
+            raise TooLargeError(
+                f"The explicit {self.shape[0]:,} x {self.shape[1]:,} matrix has {n_entries:,} entries and would need "
+                f"{needed:,} bytes; {limit:,} are {'free' if max_bytes is None else 'allowed by max_bytes'}. Products need "
+                "no matrix: use H @ x, H.row(i) or H.row_sums()"
+                f"{'; or leave out small entries with to_csr(cutoff=1e-3)' if fades else ''}."
+            )
+
+
+class NormalizedLineGraph(LinearOperator):
+    """A line graph divided by its degrees, unformed; made by `LineGraph.normalized`.
+
+    The degree of a row is its own sum; the degree of a column is its sum in the square line graph of the columns, so that
+    rows never seen before are scaled like those fitted. Degrees too small to tell from 0 count as 0, and 0 / 0 = 0.
+
+    Parameters
+    ----------
+    graph
+        The line graph H.
+    kind
+        "spectral": D^-1/2 H D^-1/2, whose eigenvalues lie in [-1, 1]. "edge": (D^-1 H + H D^-1) / 2, which gives every edge
+        about the same total weight: rows sum to at least 1/2, and all entries to the number of edges.
+    left, right
+        What rows and columns are multiplied by, if not by the powers of the degrees above: degrees ** -0.5 ("spectral") or
+        degrees ** -1 ("edge") of another line graph, shape (n_rows,) and (n_cols,).
+
+    Attributes
+    ----------
+    left, right
+        What rows and columns are multiplied by.
+
+    Examples
+    --------
+    >>> from tdlg import LineGraph, NoDecay, TemporalEdges
+    >>> edges = TemporalEdges(["a", "b"], ["b", "c"], [0, 1])
+    >>> LineGraph(edges, decay=NoDecay()).normalized("edge").row_sums()
+    array([1., 1.])
+    """
+
+    def __init__(
+        self,
+        graph: LineGraph,
+        kind: Normalization,
+        *,
+        left: NDArray[np.float64] | None = None,
+        right: NDArray[np.float64] | None = None,
+    ) -> None:
+        if kind not in ("spectral", "edge"):
+            raise ParameterError(
+                f"The 'kind' parameter of normalized must be 'spectral' or 'edge'. Got {kind!r} instead."
+            )
+        self.graph, self.kind = graph, kind
+        power = -0.5 if kind == "spectral" else -1.0
+        self.left = _power(_degrees(graph), power) if left is None else left
+        if right is not None:
+            self.right = right
+        elif graph.is_symmetric and left is None:
+            self.right = self.left
+        else:
+            self.right = _power(_degrees(_square_of_columns(graph).T), power)
+        super().__init__(graph.dtype, graph.shape)
+
+    def _matmat(self, X: ArrayLike) -> Floats:
+        x = _as_floats(X)
+        left, right = (scale.astype(x.dtype)[:, np.newaxis] for scale in (self.left, self.right))
+        if self.kind == "spectral":
+            return left * (self.graph @ (right * x))
+        both = self.graph @ np.hstack([x, right * x])
+        return 0.5 * (left * both[:, : x.shape[1]] + both[:, x.shape[1] :])
+
+    def _matvec(self, x: ArrayLike) -> Floats:
+        return self._matmat(np.reshape(x, (-1, 1)))[:, 0]
+
+    def _rmatmat(self, X: ArrayLike) -> Floats:
+        return self.T._matmat(X)
+
+    def _rmatvec(self, x: ArrayLike) -> Floats:
+        return self.T._matvec(x)
+
+    def _transpose(self) -> NormalizedLineGraph:
+        return NormalizedLineGraph(self.graph.T, self.kind, left=self.right, right=self.left)
+
+    _adjoint = _transpose
+
+    def row_sums(self) -> NDArray[np.float64]:
+        """The sum of each row."""
+        sums: NDArray[np.float64] = self @ np.ones(self.shape[1])
+        return sums
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """The entries at (i, i)."""
+        n = min(self.shape)
+        return self.graph.diagonal() * self._scale(self.left[:n], self.right[:n])
+
+    def row(self, i: int) -> csr_array:
+        """Row i as a sparse matrix of one row."""
+        return self._scaled(self.graph.row(i), self.left[[i]])
+
+    def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
+        """The explicit matrix; see `LineGraph.to_csr`."""
+        return self._scaled(self.graph.to_csr(cutoff, max_bytes), self.left)
+
+    def _scaled(self, matrix: csr_array, left: NDArray[np.float64]) -> csr_array:
+        by_row = np.repeat(left, np.diff(matrix.indptr))
+        data = matrix.data * self._scale(by_row, self.right[matrix.indices])
+        return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+    def _scale(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What an entry of H is multiplied by."""
+        return left * right if self.kind == "spectral" else 0.5 * (left + right)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}-normalized {self.graph!r}>"
+
+
+def _shared(rows: TemporalEdges, cols: TemporalEdges, match: Match) -> NDArray[np.int64]:
+    """The number of shared endpoints of row i and column i."""
+    (u, v), (s, t) = cols.codes_of(rows), (cols.src_code, cols.dst_code)
+    if match == "any":
+        return ((u == s) | (u == t)).astype(int) + (((v == s) | (v == t)) & (v != u))
+    same = {
+        "src": u == s,
+        "dst": v == t,
+        "src-dst": u == t,
+        "dst-src": v == s,
+        "pair": (u == s) & (v == t),
+        "reversed": (u == t) & (v == s),
+    }
+    return same[match].astype(int)
+
+
+def _square_of_columns(graph: LineGraph) -> LineGraph:
+    """The line graph of the columns alone."""
+    if graph.rows is graph.cols:
+        return graph
+    is_future = graph._view == FUTURE  # then it is the transpose of one that sees the past
+    square = LineGraph(
+        graph.cols,
+        decay=graph.decay,
+        match=TRANSPOSED.get(graph.match, graph.match) if is_future else graph.match,
+        past_only=graph._view != BOTH,
+        include_self=graph.include_self,
+        tol=graph.tol,
+        n_threads=graph.n_threads,
+    )
+    return square.T if is_future else square
+
+
+def _degrees(graph: LineGraph) -> NDArray[np.float64]:
+    """Row sums; what the error of a product cannot tell from 0 is 0, but never less than an edge's own entry."""
+    sums = graph.row_sums()
+    exact = all(part.code != GAUSSIAN for part in graph._parts)
+    noise = (1e-14 if exact else graph.tol) * sums.max(initial=0.0)
+    own = graph.diagonal() if graph.is_symmetric else 0.0
+    degrees: NDArray[np.float64] = np.maximum(np.where(sums > noise, sums, 0.0), own)
+    return degrees
+
+
+def _power(degrees: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
+    """Degrees ** exponent, and 0 where a degree is 0."""
+    return np.where(degrees > 0, np.where(degrees > 0, degrees, 1.0) ** exponent, 0.0)
+
+
+def _as_floats(x: ArrayLike) -> Floats:
+    """float32 stays, everything else becomes float64; rows contiguous."""
+    x = np.asarray(x)
+    if x.dtype.kind == "c":
+        raise ParameterError("A line graph multiplies real vectors. Multiply the real and the imaginary part apart.")
+    x = np.ascontiguousarray(x, np.float32 if x.dtype == np.float32 else np.float64)
+    return x if x.flags.writeable else x.copy()  # numba would compile all kernels anew for read-only arrays
+
+
+def _check_arguments(
+    rows: TemporalEdges, cols: TemporalEdges, decay: Decay | None, match: str, n_threads: int | None
+) -> None:
+    for name, edges in (("rows", rows), ("cols", cols)):
+        if not isinstance(edges, TemporalEdges):
+            raise ParameterError(
+                f"The {name!r} parameter of LineGraph must be TemporalEdges. Got {type(edges).__name__} instead: "
+                "wrap columns as TemporalEdges(src, dst, time), or a table with from_frame."
+            )
+    if not isinstance(decay, Decay | None):
+        raise ParameterError(
+            f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
+            f"Got {decay!r} instead."
+        )
+    if not isinstance(match, str) or match not in MATCHES:
+        raise ParameterError(
+            f"The 'match' parameter of LineGraph must be one of {list(MATCHES)}. Got {match!r} instead."
+        )
+    if n_threads is not None and not (isinstance(n_threads, (int, np.integer)) and n_threads >= 1):
+        raise ParameterError(
+            f"The 'n_threads' parameter of LineGraph must be a whole number, at least 1. Got {n_threads!r} instead."
+        )
+
+
+def _check_tol(parts: Sequence[Part], tol: float) -> None:
+    least = SMALLEST_TOL * max(1, sum(part.code == GAUSSIAN for part in parts))
+    if not (isinstance(tol, (int, float)) and least <= tol < 1):
+        raise ParameterError(
+            f"The 'tol' parameter of LineGraph must be at least {least:g} for this decay, and less than 1. "
+            f"Got {tol!r} instead."
+        )

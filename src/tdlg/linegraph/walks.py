@@ -1,0 +1,278 @@
+"""Walks: how the decayed sums of a decay are brought along sorted events.
+
+A decay becomes a list of walks whose sums add up: one `Fading` for all its Laplace and constant parts, one `Wave` for each
+Gaussian part. `Plain` does all parts at once in a plain loop, for processors that are not known to like the other two.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg._kernels import CONSTANT, GAUSSIAN
+from tdlg.linegraph.decay import ExponentialSum, Part, exponential_sum, gaussian_exponentials, product_error
+from tdlg.linegraph.events import Layout
+
+__all__ = ["LANES", "Walk", "walks_of"]
+
+LANES = 8  # columns walked at once
+USE_VECTORS = platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
+
+Floats = NDArray[Any]  # float64 or float32
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of events to walk over, and what to do there.
+
+    Attributes
+    ----------
+    x
+        (n_cols,) for a single column, or (n_cols, LANES).
+    first, stop, step
+        The events first, first + step, ... before stop.
+    strict
+        Whether events at the same time see nothing of each other.
+    emit
+        Whether to write sums, or only to bring the state along.
+    own, fresh
+        What an event's own value counts; whether the output starts here or is added to.
+    """
+
+    layout: Layout
+    x: Floats
+    first: int
+    stop: int
+    step: int
+    strict: bool
+    emit: bool
+    own: float
+    fresh: bool
+
+    def part(self, low: int, high: int, step: int) -> Stretch:
+        """The events low <= event < high of it, walked upwards (step 1) or downwards (step -1)."""
+        first, stop = (low, high) if step > 0 else (high - 1, low - 1)
+        return replace(self, first=first, stop=stop, step=step)
+
+
+class Walk:
+    """What a walk can do. Beyond its `reach`, in ticks, what was passed no longer matters."""
+
+    reach: float
+
+    def no_state(self, lanes: int) -> NDArray[Any]:
+        """The state before the first event."""
+        raise TypeError(f"{type(self).__name__} does not say what its state is")
+
+    def faded(self, state: NDArray[Any], distance: float) -> NDArray[Any]:
+        """The state after so many ticks in which nothing happened."""
+        raise TypeError(f"{type(self).__name__} does not say how its state fades")
+
+    def run(self, stretch: Stretch, state: NDArray[Any], out: Floats) -> None:
+        """Walk, leaving the state at `stop` in `state` and the sums in `out`."""
+        raise TypeError(f"{type(self).__name__} does not walk")
+
+    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
+        """Walk both ways, given the states at either end; they are used up."""
+        self.run(stretch, before, out)
+        self.run(replace(stretch.part(stretch.first, stretch.stop, -1), fresh=False), behind, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Fading(Walk):
+    """Real rates: exact but for rounding."""
+
+    rates: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    @cached_property
+    def reach(self) -> float:  # type: ignore[override]
+        """Beyond it, even the slowest rate leaves nothing that float64 could hold beside 1."""
+        return math.inf if (self.rates == 0).any() else float(37.0 / self.rates.min())
+
+    def no_state(self, lanes: int) -> NDArray[np.float64]:
+        return np.zeros((self.rates.size, lanes))
+
+    def faded(self, state: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
+        return state * np.exp(-self.rates * distance)[:, np.newaxis]
+
+    def run(self, stretch: Stretch, state: NDArray[np.float64], out: Floats) -> None:
+        from tdlg._kernels.fading import walk, walk_columns
+
+        s, layout = stretch, stretch.layout
+        way = s.first, s.stop, s.step, self.rates, self.weights, s.strict, s.emit
+        if out.ndim == 1:
+            walk(layout.gap, layout.source, s.x, *way, s.own, s.fresh, state[:, 0], out)
+        else:
+            own = (s.own,) * LANES
+            walk_columns(layout.gap, layout.source, s.x, *way, own, s.fresh, state, out)
+
+    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
+        from tdlg._kernels.fading import walk_both, walk_columns_both
+
+        s, layout = stretch, stretch.layout
+        way = s.first, s.stop, self.rates, self.weights
+        if out.ndim == 1:
+            states = before[:, 0], behind[:, 0]
+            walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, *states, out)
+        else:
+            own = (s.own,) * LANES
+            walk_columns_both(layout.gap, layout.source, s.x, *way, own, s.fresh, before, behind, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Wave(Walk):
+    """One Gaussian, as a sum of complex exponentials with a lane each."""
+
+    bandwidth: float
+    weight: float
+    tol: float
+
+    @property
+    def reach(self) -> float:  # type: ignore[override]
+        """Beyond it, the Gaussian is a hundredth of the error allowed."""
+        return self.bandwidth * math.sqrt(2 * math.log(100 / self.tol))
+
+    @cached_property
+    def _terms(self) -> ExponentialSum:
+        """The terms for a bandwidth of 1, with as many zeros behind them as lanes need."""
+        terms = gaussian_exponentials(self.tol)
+        lanes = 4 if terms.rates.size <= 4 else 8
+        spare = np.zeros(lanes - terms.rates.size, complex)
+        return ExponentialSum(np.append(terms.rates, spare), np.append(terms.coefs, spare))
+
+    @cached_property
+    def _coefs(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        coefs = self.weight * self._terms.coefs
+        return tuple(coefs.real.tolist()), tuple(coefs.imag.tolist())
+
+    @cached_property
+    def _wave(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        step, table, poly = _wave_table(self.tol)
+        return 1.0 / (step * self.bandwidth), table, poly
+
+    def no_state(self, lanes: int) -> NDArray[np.float64]:
+        if lanes == 1:
+            return np.zeros((2, self._terms.rates.size))
+        return np.zeros((gaussian_exponentials(self.tol).rates.size, 2, lanes))  # lanes are columns: no spare terms
+
+    def faded(self, state: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
+        by_lane = state.ndim == 2
+        re, im = state if by_lane else (state[:, 0], state[:, 1])
+        factor = np.exp(-self._terms.rates[: re.shape[0]] * distance / self.bandwidth)
+        whole = (re + 1j * im) * (factor if by_lane else factor[:, np.newaxis])
+        return np.stack([whole.real, whole.imag], axis=0 if by_lane else 1)
+
+    def run(self, stretch: Stretch, state: NDArray[np.float64], out: Floats) -> None:
+        from tdlg._kernels.waves import walk_columns, walk_one
+
+        s, layout = stretch, stretch.layout
+        way = s.first, s.stop, s.step, self._coefs, self._wave, s.strict, s.emit
+        if out.ndim == 1:
+            walk_one(layout.gap, layout.source, s.x, *way, s.own, s.fresh, state, out)
+        else:
+            own = (s.own,) * LANES
+            walk_columns(layout.gap, layout.source, s.x, *way, own, s.fresh, state, out)
+
+    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
+        from tdlg._kernels.waves import walk_both, walk_columns_both
+
+        s, layout = stretch, stretch.layout
+        way = s.first, s.stop, self._coefs, self._wave
+        if out.ndim == 1:
+            walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, before, behind, out)
+        else:
+            own = (s.own,) * LANES
+            walk_columns_both(layout.gap, layout.source, s.x, *way, own, s.fresh, before, behind, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Plain(Walk):
+    """All parts at once, in the plain loop."""
+
+    rates: NDArray[np.complex128]
+    coefs: NDArray[np.complex128]
+    reach: float
+
+    def no_state(self, lanes: int) -> NDArray[np.complex128]:
+        return np.zeros((self.rates.size, lanes), complex)
+
+    def faded(self, state: NDArray[np.complex128], distance: float) -> NDArray[np.complex128]:
+        return state * np.exp(-self.rates * distance)[:, np.newaxis]
+
+    def run(self, stretch: Stretch, state: NDArray[np.complex128], out: Floats) -> None:
+        from tdlg._kernels.recurrence import walk
+
+        s, layout = stretch, stretch.layout
+        x = s.x if s.x.ndim == 2 else s.x[:, np.newaxis]
+        way = s.first, s.stop, s.step, self.rates, self.coefs, s.strict, s.emit, s.own, s.fresh
+        walk(layout.gap, layout.source, x, *way, state, out if out.ndim == 2 else out[:, np.newaxis])
+
+
+def walks_of(parts: Sequence[Part], tol: float, use_vectors: bool | None = None) -> list[Walk]:
+    """The walks whose sums make a decay."""
+    gaussian = [part for part in parts if part.code == GAUSSIAN]
+    real = [part for part in parts if part.code != GAUSSIAN]
+    waves = [Wave(part.bandwidth, part.weight, tol / len(gaussian)) for part in gaussian]
+    rates = np.array([0.0 if part.code == CONSTANT else 1.0 / part.bandwidth for part in real])
+    fading = [Fading(rates, np.array([part.weight for part in real]))] if real else []
+    walks: list[Walk] = [*fading, *waves]
+    if USE_VECTORS if use_vectors is None else use_vectors:
+        return walks
+    return [Plain(*exponential_sum(parts, tol), reach=max(walk.reach for walk in walks))]
+
+
+@lru_cache
+def _wave_table(tol: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """The table and the polynomial by which `_kernels.waves` finds exp(-rates * gap): cell width in bandwidths, table, poly.
+
+    The cells are as wide as the error allows: a gap of z costs the factor a relative error of z times that of the
+    polynomial, and no sum is carried further than the reach of the decay before it fades.
+    """
+    terms = Wave(1.0, 1.0, tol)._terms
+    scale = np.abs(terms.coefs).max() * 10.0
+    allowed = (tol - product_error(gaussian_exponentials(tol))) / 2
+    for cells_each in (16, 32, 64, 128, 256):
+        poly, error = _fit_poly(terms.rates / cells_each)
+        if error * cells_each * scale <= allowed:
+            break
+    slowest = terms.rates.real[terms.rates != 0].min()
+    n_cells = math.ceil(cells_each * math.log(100 * scale / tol) / slowest)
+    table = np.exp(-np.outer(np.arange(n_cells + 1) / cells_each, terms.rates))
+    table[-1] = 0.0
+    return 1.0 / cells_each, _aligned(np.hstack([table.real, table.imag])), _aligned(np.hstack([poly.real, poly.imag]))
+
+
+def _aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A copy that begins at a cache line, so that no vector in it lies across two."""
+    copy = empty_aligned(array.shape, array.dtype)
+    copy[:] = array
+    return copy
+
+
+def empty_aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array that begins at a cache line."""
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    flat = np.empty(n_bytes + 64, np.uint8)
+    skip = -flat.ctypes.data % 64
+    return flat[skip : skip + n_bytes].view(dtype).reshape(shape)
+
+
+def _fit_poly(rates: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], float]:
+    """Interpolate (exp(-rates * z) - 1) / z for |z| <= 1/2 at Chebyshev's points: coefficients, largest error."""
+    from tdlg._kernels.waves import DEGREE
+
+    def wanted(z: NDArray[np.float64]) -> NDArray[Any]:
+        return np.expm1(-np.outer(z, rates)) / z[:, np.newaxis]
+
+    z = 0.5 * np.cos(np.pi * (np.arange(DEGREE) + 0.5) / DEGREE)
+    poly: NDArray[np.complex128] = np.linalg.solve(np.vander(z, DEGREE, increasing=True), wanted(z))
+    z = np.linspace(-0.5, 0.5, 400)
+    return poly, float(np.abs(np.vander(z, DEGREE, increasing=True) @ poly - wanted(z)).max())

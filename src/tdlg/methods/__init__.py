@@ -1,0 +1,1 @@
+"""Everything that can be judged: our methods and the references."""

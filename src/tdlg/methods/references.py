@@ -1,0 +1,180 @@
+"""What every practitioner tries first: rates of labels by node, and whether the pair was seen before."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.linegraph.events import own_columns
+from tdlg.methods.base import Method, scores_of
+from tdlg.propagate.features import PropagationFeatures
+from tdlg.sampling.index import EdgeIndex, as_generator
+
+__all__ = ["EdgeBank", "LabelRates"]
+
+Columns = NDArray[np.float64]
+
+FOLDS = 10
+MATCHES = ("src", "src-dst", "dst-src", "dst")  # the source as a source, as a destination; the destination
+FOREVER = 1e6  # spreads of the times: no decay
+
+
+class LabelRates(Method):
+    """Each node's rates of labels as source and as destination, given to a classifier; blind to time.
+
+    Four rates of each class an edge, with the logs of the counts behind them: its source's as a source and as a
+    destination, and its destination's. The rates of a training edge come from the other nine tenths of the training edges:
+    were only its own label left out, the rate of a busy node would give it away.
+
+    Parameters
+    ----------
+    classifier
+        "boosting" or "logistic".
+    smoothing
+        How many edges of average rate each node is given beforehand.
+    stream
+        Whether rates are those of strictly earlier edges only, labels that come with the edges asked for among them.
+    random_state
+        For the tenths, and for boosting.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(["a", "b", "c", "d"] * 5, ["x", "x", "y", "y"] * 5, range(20), label=[0, 0, 1, 1] * 5)
+    >>> method = LabelRates("logistic", random_state=0)
+    >>> method.fit(edges)
+    >>> method.score(TemporalEdges(["a", "d"], ["x", "y"], [20, 20])) > 0
+    array([False,  True])
+    """
+
+    name: ClassVar[str] = "label rates"
+
+    def __init__(
+        self,
+        classifier: Literal["boosting", "logistic"] = "boosting",
+        *,
+        smoothing: float = 1.0,
+        stream: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.classifier = classifier
+        self.smoothing = smoothing
+        self.stream = stream
+        self.random_state = random_state
+
+    def fit(self, edges: TemporalEdges) -> None:
+        """Count the labels by node, and learn from the rates of the labelled edges."""
+        classifier = self._classifier()
+        self.edges_ = edges[edges.labelled]
+        if self.edges_.label is None or not len(self.edges_):
+            raise EdgesError("There are no labels to take rates of. Give the label of some edges.")
+        classes, code = np.unique(self.edges_.label, return_inverse=True)
+        if len(classes) < 2:
+            raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: label rates need at least two.")
+        if self.stream:
+            self.features_ = PropagationFeatures(MATCHES, scales=[FOREVER], past_only=True, smoothing=self.smoothing)
+            self.classifier_ = classifier.fit(self._past(self.features_.fit(self.edges_).edges_), code)
+            return
+        targets = (code[:, None] == np.arange(len(classes))[len(classes) == 2 :]).astype(np.float64)
+        self.prior_ = targets.mean(axis=0)
+        self.fold_ = as_generator(self.random_state).permutation(np.arange(len(code)) % FOLDS)
+        self.sums_ = [self._by_node(end, targets) for end in (self.edges_.src_code, self.edges_.dst_code)]
+        self.classifier_ = classifier.fit(self.columns(self.edges_), code)
+
+    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
+        """Score edges by the rates of their nodes."""
+        return scores_of(self.classifier_, self._past(edges) if self.stream else self.columns(edges))
+
+    def streaming(self) -> LabelRates:
+        """The rates of strictly earlier edges."""
+        return clone(self).set_params(stream=True)
+
+    def _past(self, edges: TemporalEdges) -> Columns:
+        """The same columns from strictly earlier edges."""
+        columns = self.features_.columns(self.features_.evidence(edges, edges.label))
+        wanted = [":rate" in name or ":count" in name for name in self.features_.get_feature_names_out()]
+        return columns[:, wanted]
+
+    def columns(self, edges: TemporalEdges) -> Columns:
+        """The rates and the logs of counts, (n_edges, 4 * (1 or n_classes) + 4)."""
+        fold, rates, counts = self._fold_of(edges), [], []
+        for node in self.edges_.codes_of(edges):
+            for by_fold in self.sums_:
+                sums = by_fold[-1, node] - np.where(fold[:, None] < FOLDS, by_fold[fold, node], 0.0)
+                rates.append((sums[:, 1:] + self.smoothing * self.prior_) / (sums[:, :1] + self.smoothing))
+                counts.append(np.log1p(sums[:, :1]))
+        return np.hstack(rates + counts)
+
+    def _by_node(self, node: NDArray[np.int32], targets: Columns) -> NDArray[np.float64]:
+        """Number of edges and sums of targets by fold and node, those of all folds last; one node more for the unknown."""
+        values = np.column_stack([np.ones(len(node)), targets])
+        sums = np.zeros((FOLDS + 1, self.edges_.n_nodes + 1, values.shape[1]))
+        np.add.at(sums, (self.fold_, node), values)
+        sums[-1] = sums[:-1].sum(axis=0)
+        return sums
+
+    def _fold_of(self, edges: TemporalEdges) -> NDArray[np.int64]:
+        """The fold of each edge that was learnt from; FOLDS for the others."""
+        at = own_columns(edges, self.edges_)
+        return np.where(at >= 0, self.fold_[at], FOLDS)
+
+    def _classifier(self) -> Any:
+        if self.classifier == "boosting":
+            from sklearn.ensemble import HistGradientBoostingClassifier
+
+            return HistGradientBoostingClassifier(random_state=self.random_state)
+        if self.classifier == "logistic":
+            from sklearn.linear_model import LogisticRegression
+            from sklearn.pipeline import make_pipeline
+            from sklearn.preprocessing import StandardScaler
+
+            return make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000))
+        raise ParameterError(
+            f"The 'classifier' parameter of LabelRates must be 'boosting' or 'logistic'. Got {self.classifier!r} instead."
+        )
+
+
+class EdgeBank(Method):
+    """Remember which pairs were seen: an edge between such a pair is expected again, any other is not.
+
+    Parameters
+    ----------
+    window
+        Remember only the last share of the time span that was seen; all of it when not given.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(["a", "b", "c"], ["x", "y", "x"], [0, 1, 2], label=[1, 1, 0])  # 0: did not happen
+    >>> method = EdgeBank()
+    >>> method.fit(edges)
+    >>> method.score(TemporalEdges(["a", "c"], ["x", "x"], [3, 3]))
+    array([1., 0.])
+    """
+
+    name: ClassVar[str] = "EdgeBank"
+
+    def __init__(self, window: float | None = None) -> None:
+        self.window = window
+
+    def fit(self, edges: TemporalEdges) -> None:
+        """Remember the pairs of the edges with the higher label."""
+        if self.window is not None and not 0 < self.window <= 1:
+            raise ParameterError(
+                f"The 'window' parameter of EdgeBank must be None, or above 0 and at most 1. Got {self.window!r} instead."
+            )
+        if edges.label is None or not edges.labelled.any():
+            raise EdgesError("There are no labels: EdgeBank needs to know which edges happened (1) and which not (0).")
+        seen = edges[edges.labelled]
+        seen = seen[np.asarray(seen.label == np.max(np.asarray(seen.label)))]
+        if self.window is not None:
+            last, span = seen.ticks.max(), float(np.ptp(edges.ticks))
+            seen = seen[seen.ticks >= last - self.window * span]
+        self.seen_ = EdgeIndex(seen)
+
+    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
+        """1 for pairs that were seen, 0 for others."""
+        return self.seen_.has_pair(edges).astype(np.float64)

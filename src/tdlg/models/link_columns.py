@@ -1,0 +1,156 @@
+"""Which edges are real, by what real and shuffled edges are around them: propagated columns for links."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+
+from tdlg.edges import TemporalEdges
+from tdlg.linegraph.decay import Decay, Laplace
+from tdlg.models.propagation import boosting_settings, linear_member
+from tdlg.propagate.features import COUNT_UNIT, MATCHES, without_dust
+from tdlg.propagate.sums import decayed_sums
+from tdlg.sampling.index import concatenate_edges, edge_index
+
+__all__ = ["LinkModel", "link_columns", "link_decays"]
+
+Floats = NDArray[np.float64]
+
+SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times
+WINDOW = 1 / 19  # of the time span, at its end: what a model of the future learns from
+FOLDS = 5  # an edge is learnt from by those of the other folds
+LEAST_ROWS = 200  # in that window, or a third of all where these are few
+
+
+def link_decays(edges: TemporalEdges) -> list[Decay]:
+    """The decays of the columns, fixed on these edges' times; none where all happened at one time."""
+    if float(np.ptp(edges.ticks)) == 0.0:
+        return []
+    return [Laplace(relative=scale).freeze(edges) for scale in SCALES]
+
+
+def link_columns(
+    rows: TemporalEdges,
+    edges: TemporalEdges,
+    is_real: NDArray[Any],
+    decays: list[Decay],
+    *,
+    past_only: bool,
+    known: NDArray[np.bool_] | None = None,
+) -> Floats:
+    """For each match and scale how real the edges around are, and the log of how many there are.
+
+    Parameters
+    ----------
+    rows
+        The edges asked for; those among `edges` do not see themselves.
+    edges, is_real
+        Real (1) and shuffled (0) edges.
+    decays
+        As `link_decays` gives them.
+    past_only
+        Whether only strictly earlier edges count.
+    known
+        Which of the edges count at all; all when not given.
+    """
+    weight = np.ones(len(edges)) if known is None else known.astype(np.float64)
+    values = np.column_stack([weight, weight * (np.asarray(is_real) - 0.5)])
+    unit = rows.time_unit
+    if edges.time_unit is not None and unit != edges.time_unit:  # the finer one is the clock of both
+        unit = max(edges.time_unit, unit or "s", key=["s", "ms", "us", "ns"].index)
+    widths = [decay.parts(unit)[0].bandwidth for decay in decays] or [np.inf]
+    columns = []
+    for match in MATCHES:
+        sums = without_dust(decayed_sums(rows, edges, values, match, widths, past_only=past_only).values)
+        columns += [sums[..., 1] / (sums[..., 0] + 1.0), np.log1p(sums[..., 0] / COUNT_UNIT)]
+    return np.hstack(columns)
+
+
+def drawn_edges(edges: TemporalEdges, rng: np.random.Generator, time: NDArray[Any] | None = None) -> TemporalEdges:
+    """As many edges that did not happen: sources, destinations and times drawn with replacement, or with these times.
+
+    Not shuffled: then every node would have as many real as shuffled edges, and what is left when an edge is held out would
+    tell which it is.
+    """
+    n = len(edges) if time is None else len(time)
+    src, dst, when = rng.integers(len(edges), size=(3, n))
+    time = edges.time[when] if time is None else time
+    return TemporalEdges(edges.src[src], edges.dst[dst], time, bipartite=edges.bipartite)
+
+
+def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay], rng: np.random.Generator) -> Any:
+    """Boosted trees that tell real from other edges by those before and after, none of the same fold."""
+    n_folds = min(FOLDS, len(edges))
+    fold = rng.permutation(np.arange(len(edges)) % n_folds)
+    blocks, rows = [], []
+    for number in range(n_folds):
+        rows.append(np.flatnonzero(fold == number))
+        blocks.append(link_columns(edges[rows[-1]], edges, is_real, decays, past_only=False, known=fold != number))
+    model = HistGradientBoostingClassifier(**boosting_settings(len(edges)), random_state=int(rng.integers(2**31)))
+    return model.fit(np.vstack(blocks), is_real[np.concatenate(rows)])
+
+
+def cut_of(edges: TemporalEdges) -> float:
+    """When the window begins that a model of the future learns from, in ticks."""
+    ticks = edges.ticks.astype(np.float64)
+    cut = ticks.max() - WINDOW * np.ptp(ticks)
+    return float(min(cut, np.sort(ticks)[-max(1, min(LEAST_ROWS, len(ticks) // 3))]))
+
+
+def future_model(
+    rows: TemporalEdges, rows_real: NDArray[Any], past: TemporalEdges, past_real: NDArray[Any], decays: list[Decay]
+) -> Any:
+    """Logistic regression that tells real from other edges of the window by those before it: as it will be after all."""
+    columns = link_columns(rows, past, past_real, decays, past_only=True)
+    return linear_member(LogisticRegression(C=0.1, max_iter=1000)).fit(columns, rows_real)
+
+
+class LinkModel(NamedTuple):
+    """What was learnt of real edges (1) and others (0): for the time of these edges, and for after."""
+
+    edges: TemporalEdges
+    is_real: NDArray[Any]
+    decays: list[Decay]
+    inside: Any
+    future: Any
+
+    @classmethod
+    def learnt(cls, edges: TemporalEdges, is_real: NDArray[Any] | None, rng: np.random.Generator) -> Self:
+        """Learn from edges some of which did not happen; where all did, others are drawn."""
+        decays, cut = link_decays(edges), cut_of(edges)
+        late = edges.ticks >= cut
+        if is_real is None:
+            window, past = edges[late], edges[~late]
+            rows = concatenate_edges(window, drawn_edges(edges, rng, window.time))
+            seen = concatenate_edges(past, drawn_edges(past, rng)) if len(past) else past
+            future = future_model(rows, _halves(rows), seen, _halves(seen), decays)
+            edges = concatenate_edges(edges, drawn_edges(edges, rng))
+            is_real = _halves(edges)
+        else:
+            late = late if len(np.unique(is_real[late])) == 2 else np.ones(len(edges), bool)
+            future = future_model(edges[late], is_real[late], edges[~late], is_real[~late], decays)
+        return cls(edges, is_real, decays, inside_model(edges, is_real, decays, rng), future)
+
+    def scores(self, rows: TemporalEdges) -> Floats:
+        """The log of the odds that edges are real: by the model of the future from the last edge on, else the other."""
+        scores = np.empty(len(rows))
+        comparable = (rows.time_unit is None) == (self.edges.time_unit is None)  # if not, the columns say so
+        later = rows.time >= self.edges.time.max() if comparable else np.zeros(len(rows), bool)
+        at = edge_index(self.edges).find_each(rows) if comparable else np.full(len(rows), -1)
+        for model, part in ((self.inside, ~later), (self.future, later)):
+            for asked, known in ((np.flatnonzero(part & (at >= 0)), True), (np.flatnonzero(part & (at < 0)), False)):
+                if asked.size:
+                    these = self.edges[at[asked]] if known else rows[asked]  # known edges do not see themselves
+                    past_only = model is self.future
+                    columns = link_columns(these, self.edges, self.is_real, self.decays, past_only=past_only)
+                    scores[asked] = model.decision_function(columns)
+        return scores
+
+
+def _halves(edges: TemporalEdges) -> NDArray[np.int64]:
+    """1 for the first half of the edges, 0 for the second."""
+    return np.repeat([1, 0], len(edges) // 2)

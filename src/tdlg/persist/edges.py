@@ -1,0 +1,110 @@
+"""Temporal edges taken apart for saving, and put together again after a look at every array.
+
+The table of a slice is kept whole, with the mark by which slices of one table know each other: a loaded model knows the
+edges it was fitted to as the model itself does. Kernels trust codes and rows, so that those of a file are checked here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tdlg.edges import TemporalEdges, _Table
+from tdlg.tables.column import read_only
+from tdlg.tables.values import Features
+
+__all__ = ["edges_from", "edges_state", "table_from", "table_state"]
+
+UNITS = (None, "s", "ms", "us", "ns")
+
+
+def edges_state(edges: TemporalEdges) -> tuple[_Table, dict[str, Any]]:
+    """Give the table, and which rows of it these edges are, with their labels."""
+    table, rows, label = edges.__getstate__()
+    return table, {"rows": rows, "label": label}
+
+
+def edges_from(table: _Table, rows: Any, label: Any) -> TemporalEdges:
+    """Give the edges that had this state."""
+    n_rows = len(table.ticks)
+    if not isinstance(rows, range):
+        _check(_is_column(rows, "i") and rows.dtype == np.int64, "rows are no positions")
+        rows = read_only(rows)
+    ends = (rows[0], rows[-1]) if isinstance(rows, range) and rows else ()
+    if not isinstance(rows, range) and len(rows):
+        ends = (rows.min(), rows.max())
+    _check(all(0 <= row < n_rows for row in ends), "rows outside the table")
+    _check(label is None or (_is_column(label, "iufbO") and len(label) == len(rows)), "labels of other edges")
+    edges = TemporalEdges.__new__(TemporalEdges)
+    edges.__setstate__((table, rows, label))
+    return edges
+
+
+def table_state(table: _Table) -> dict[str, Any]:
+    """Give the columns of a table; nodes only where they do not follow from integer ids."""
+    state = {name: getattr(table, name) for name in ("token", "src", "dst", "ticks", "unit", "weight", "bipartite")}
+    is_plain = table.src is not None and table.dst is not None
+    spaces = None if is_plain else [list(space) for space in table.spaces]
+    features = None if table.features is None else table.features._asdict()
+    return {**state, "spaces": spaces, "features": features}
+
+
+def table_from(state: dict[str, Any]) -> _Table:
+    """Give the table that had this state."""
+    ticks = state["ticks"]
+    _check(_is_column(ticks, "if") and ticks.itemsize == 8 and bool(np.isfinite(ticks).all()), "times are no numbers")
+    _check(state["unit"] in UNITS and (state["unit"] is None or ticks.dtype.kind == "i"), "times of no known unit")
+    _check(isinstance(state["bipartite"], bool) and isinstance(state["token"], str), "no table")
+    spaces = _checked_spaces(state["spaces"], state["bipartite"], len(ticks))
+    _check(spaces is not None or not any(state[end] is None for end in ("src", "dst")), "ends without ids")
+    columns = {"ticks": ticks, **{name: state[name] for name in ("src", "dst", "weight")}}
+    for name, column in columns.items():
+        _check_column(column, "f" if name == "weight" else "if" if name == "ticks" else "i", len(ticks), name)
+    held = {name: None if column is None else read_only(column) for name, column in columns.items()}
+    same = {name: state[name] for name in ("token", "unit", "bipartite")}
+    table = _Table.__new__(_Table)
+    table.__setstate__(
+        {**held, **same, "features": _checked_features(state["features"], len(ticks)), "_spaces": spaces}
+    )
+    return table
+
+
+def _checked_spaces(spaces: Any, bipartite: bool, n_edges: int) -> list[Any] | None:
+    """Ids and codes of each kind of node: every code must be the place of an id."""
+    if spaces is None:
+        return None
+    _check(len(spaces) == 1 + bipartite, "ids of the wrong number of kinds")
+    start = 0
+    for side, (ids, *codes) in enumerate(spaces):
+        _check(_is_column(ids, "ifO"), "ids of no known kind")
+        lengths = [0, 0] if bipartite else [n_edges, n_edges]
+        lengths[side] = n_edges
+        for code, length in zip(codes, lengths, strict=True):
+            _check(_is_column(code, "i") and code.dtype == np.int32 and len(code) == length, "codes of other edges")
+            _check(not length or (code.min() >= start and code.max() < start + len(ids)), "codes without ids")
+        start += len(ids)
+    return [tuple(read_only(array) for array in space) for space in spaces]
+
+
+def _checked_features(features: Any, n_edges: int) -> Features | None:
+    if features is None:
+        return None
+    matrix, names, categories = features["matrix"], features["names"], features["categories"]
+    _check(isinstance(matrix, np.ndarray) and matrix.dtype in (np.float32, np.float64), "features are no numbers")
+    _check(matrix.shape == (n_edges, len(names)) and isinstance(names, tuple), "features of other edges")
+    _check(isinstance(categories, dict) and set(categories) <= set(names), "categories of other features")
+    return Features(read_only(matrix), names, categories)
+
+
+def _check_column(column: Any, kinds: str, length: int, name: str) -> None:
+    _check(column is None or (_is_column(column, kinds) and len(column) == length), f"{name} of other edges")
+
+
+def _is_column(array: Any, kinds: str) -> bool:
+    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in kinds and array.dtype.isnative
+
+
+def _check(is_right: bool, complaint: str) -> None:
+    if not is_right:
+        raise ValueError(f"it holds {complaint}")

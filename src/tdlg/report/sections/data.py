@@ -1,0 +1,244 @@
+"""The first figures, the data, the settings, and how to reproduce the page."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+from importlib.metadata import version
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from tdlg import __version__
+from tdlg.edges import TemporalEdges
+from tdlg.report.html import GROUPS, code, facts, group_of, groups, meter, paragraph, section, swatch
+from tdlg.report.sections.interactions import Asked
+from tdlg.report.sections.quality import Judged, held_out_in_short
+from tdlg.report.subject import Subject, label_times
+from tdlg.report.text import count, escaped, figure, in_words, name_of, percent
+
+__all__ = ["reproduce", "settings", "summary", "what_was_read"]
+
+
+def summary(subject: Subject, judged: Judged | None, asked: Asked) -> str:
+    """The first figures: how much was read, and how good the answers are."""
+    edges = subject.edges
+    n_known, n_edges = int(edges.labelled.sum()), len(edges)
+    tiles = [
+        ("Interactions", f"{n_edges:,}", f"between {count(edges.n_nodes, 'node')}"),
+        ("Labelled", f"{n_known:,}", f"{percent(n_known / n_edges)} of all"),
+    ]
+    if n_known < n_edges:
+        span = subject.clock.span(asked.edges.ticks.min(), asked.edges.ticks.max())
+        expected = f"about {asked.score.sum():,.0f} of them {subject.wanted}, by their probabilities"
+        tiles.append(("To predict", f"{n_edges - n_known:,}", f"{escaped(span)}; {escaped(expected)}"))
+    if judged is not None:
+        precision, _ = judged.model.at(judged.top)
+        (ours, *_), (theirs, *_) = judged.headline("model")[0], judged.headline("reference")[0]
+        measured = held_out_in_short(judged, subject)
+        of = f", {escaped(subject.wanted)}" if judged.is_mean else ""
+        tiles.append((judged.titled("AUC"), figure(ours), f"label rates: {figure(theirs)}; {measured}"))
+        tiles.append(
+            (
+                f"Precision in the top {judged.top:,}{of}",
+                percent(precision),
+                f"by chance: {percent(judged.prevalence)}; of the same held-out labels",
+            )
+        )
+    return facts([(title, f"{value}<small>{note}</small>") for title, value, note in tiles], "tiles")
+
+
+def what_was_read(subject: Subject) -> str:
+    """The edges in words, and the labels as bars."""
+    edges = subject.edges
+    sides = (
+        ""
+        if edges.n_src_nodes is None
+        else (
+            f"<small>of two kinds: {edges.n_src_nodes:,} sources, {edges.n_nodes - edges.n_src_nodes:,} destinations</small>"
+        )
+    )
+    lines = [
+        ("Interactions", f"{len(edges):,}"),
+        ("Nodes", f"{edges.n_nodes:,}{sides}"),
+        ("Time", escaped(subject.clock.span(edges.ticks.min(), edges.ticks.max())) + _as_dates(subject)),
+        ("Distinct times", f"{len(np.unique(edges.ticks)):,}"),
+        ("Busiest node", _busiest(subject)),
+        ("Features", escaped(in_words([name_of(name, 40) for name in edges.feature_names])) or "none"),
+        ("Weights", "none" if edges.weight is None else "one per interaction"),
+    ]
+    if not subject.is_learnt:
+        lines.append(("Model learnt from", f"other {count(len(subject.learnt), 'interaction')}"))
+    return section("read", "Data", f'<div class="halves">{facts(lines)}{_label_bars(subject)}</div>')
+
+
+def _as_dates(subject: Subject) -> str:
+    """The zone of dates; what numbers would be as dates, where they look like seconds since 1970."""
+    if subject.edges.time_unit is not None:
+        return " UTC<small>times with a zone were converted to UTC, times without one are shown as given</small>"
+    if subject.clock.unit is not None:
+        return " UTC"
+    first, last = float(subject.edges.ticks.min()), float(subject.edges.ticks.max())
+    if not 5e8 < first < last < 4e9:
+        return ""
+    dates = [str(np.datetime64(int(tick), "s").astype("datetime64[D]")) for tick in (first, last)]
+    return f"<small>numbers; as seconds since 1970 they would be {dates[0]} to {dates[1]}</small>"
+
+
+def _busiest(subject: Subject) -> str:
+    edges = subject.edges
+    others = edges.dst_code[edges.src_code != edges.dst_code]  # one with itself has the node at an end once
+    ends = np.bincount(np.concatenate([edges.src_code, others]), minlength=edges.n_nodes)
+    at = int(ends.argmax())
+    return f"{code(name_of(edges.node_ids[at]))}<small>at an end of {count(int(ends[at]), 'interaction')}</small>"
+
+
+def _label_bars(subject: Subject) -> str:
+    codes, shown = subject.codes, groups(subject)
+    n_edges, n_known = len(codes), int(subject.edges.labelled.sum())
+    counts = [(subject.called(k), int((codes == k).sum()), group_of(subject, k)) for k in shown]
+    n_rest = n_known - sum(n for _, n, _ in counts)
+    counts += [("other labels", n_rest, GROUPS)] * (n_rest > 0) + [("unlabelled", n_edges - n_known, 0)] * (
+        n_known < n_edges
+    )
+    rows = "".join(
+        f'<tr><th scope="row">{swatch(group)}{escaped(name)}</th><td class="figure">{n:,}</td>'
+        f'<td class="figure muted">{percent(n / n_edges)}</td><td class="wide">{meter(n / n_edges, f"g{group}")}</td></tr>'
+        for name, n, group in counts
+    )
+    caption = f"Labels. This page predicts {code(subject.wanted)}."
+    return f'<table class="labels"><caption>{caption}</caption><tbody>{rows}</tbody></table>'
+
+
+# ---- settings, and how to reproduce the page
+
+WHY = {
+    "interpolate": (
+        "labels before and after an interaction may be used, because labelled and unlabelled interactions are mixed in time"
+    ),
+    "forecast": (
+        "the model learnt to look ahead from a time after which no label is known, because every unlabelled interaction is "
+        "later than every labelled one"
+    ),
+    "stream": "each interaction is judged by the labels known by then, because it was told when labels become known",
+}
+
+
+def settings(subject: Subject, judged: Judged | None) -> str:
+    """The model's parameters and what was chosen for them."""
+    model: Any = subject.model
+    lines = [("Model", code(type(model).__name__))]
+    if subject.setting is not None:
+        lines.append(("Setting", f"{code(subject.setting)}<small>{_why(subject)}</small>"))
+    decay = getattr(model, "decay_", None)
+    if decay is not None:
+        how = "chosen by cross-validation" if getattr(model, "bandwidth", None) == "auto" else "fixed at fit"
+        lines.append(("Decay", f"{code(repr(decay))}<small>{how}</small>"))
+    known = in_words(subject.names) if len(subject.names) <= 8 else count(len(subject.names), "class")
+    lines.append(("Predicted class", f"{code(subject.wanted)}<small>of {escaped(known)}</small>"))
+    if judged is not None:
+        word = "the last 30 % of the labels, by time" if judged.held.kind == "time" else "30 % of the labels, at random"
+        inner = getattr(judged.held.model, "setting_", None)
+        if inner != subject.setting:
+            word += f"<small>the copy’s setting was {escaped(inner)}, which fits this way of holding out</small>"
+        lines.append(("Held out", word))
+    rows = "".join(
+        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(name_of(_written(value), 200))}</td></tr>'
+        for name, value in sorted(model.get_params(deep=False).items())
+    )
+    every = (
+        f'<details><summary>Every parameter</summary><table class="parameters"><tbody>{rows}</tbody></table></details>'
+    )
+    return section("settings", "Settings", facts(lines), every)
+
+
+def _why(subject: Subject) -> str:
+    asked_for = getattr(subject.model, "setting", "auto")
+    if asked_for != "auto":
+        return "as requested"
+    if subject.setting == "forecast" and subject.learnt.labelled.all():
+        return "chosen because every interaction learnt from has a label: what is left to find comes later"
+    return f"chosen: {WHY.get(str(subject.setting), '')}"
+
+
+USUAL = {"title": None, "time_unit": None, "label_name": None, "evaluate": "auto"}
+
+
+def reproduce(subject: Subject, command: str | None, **asked: Any) -> str:
+    """How to reproduce this page; `asked` holds parameters of `write_report`."""
+    shell = "" if command is None else f'<h3>On the shell</h3><pre tabindex="0"><code>{escaped(command)}</code></pre>'
+    python = f'<h3>In Python</h3><pre tabindex="0"><code>{escaped(chr(10).join(_python(subject, asked)))}</code></pre>'
+    versions = [
+        ("tdlg", __version__),
+        ("Python", platform.python_version()),
+        *((name, escaped(version(name))) for name in ("numpy", "scikit-learn")),
+        ("Seed", str(subject.seed)),
+        ("Data", f"<code>{fingerprint(subject)}</code><small>start of the sha256 of edges and labels</small>"),
+    ]
+    told = "The same edges, model, versions and seed give the same page."
+    return section("reproduce", "Reproduce this page", paragraph(told), shell, python, facts(versions))
+
+
+def _python(subject: Subject, asked: dict[str, Any]) -> list[str]:
+    """Lines that read, fit and write; files, and the names of columns other than features, can only be guessed."""
+    model: Any = subject.model
+    given = _as_arguments({name: value for name, value in model.get_params(deep=False).items() if _is_set(model, name)})
+    decays = [name for name in ("Gaussian", "Laplace", "Mixture", "NoDecay") if re.search(rf"\b{name}\(", given)]
+    estimator = getattr(model, "estimator", None)
+    lines = [f"from tdlg import {', '.join(sorted([type(model).__name__, 'read_edges', *decays]))}"]
+    if estimator is not None:
+        lines.append(f"from {type(estimator).__module__.partition('._')[0]} import {type(estimator).__name__}")
+    lines += [
+        "from tdlg.report import write_report",
+        "",
+        "# a report does not know the names of your file and its columns: put them in",
+    ]
+    learnt = "edges" if subject.is_learnt else "learnt"
+    lines += [_reading(name, of) for name, of in {learnt: subject.learnt, "edges": subject.edges}.items()]
+    fitted = learnt
+    if label_times(model) is not None:
+        lines.append("label_time = ...  # when the label of each row became known")
+        fitted += ", label_time=label_time"
+    lines.append(f"model = {type(model).__name__}({given}).fit({fitted})")
+    asked = {name: value for name, value in asked.items() if value != USUAL[name]}
+    asked = {"positive": subject.classes.tolist()[subject.positive], **asked, "seed": subject.seed}
+    ids = ""
+    if subject.ids is not None:
+        lines.append(f"ids = ...  # your column {subject.ids[0]!r}, with its name: one value per row")
+        ids = ", ids=ids"
+    return [*lines, f"write_report('report.html', model, edges, {_as_arguments(asked)}{ids})"]
+
+
+def _reading(name: str, edges: TemporalEdges) -> str:
+    columns = ["src", "dst", "time", *["label"] * (edges.label is not None), *["weight"] * (edges.weight is not None)]
+    given: dict[str, Any] = {column: column for column in columns}
+    if edges.feature_names:
+        given["features"] = list(edges.feature_names)
+    if edges.bipartite:
+        given["bipartite"] = True
+    return f"{name} = read_edges('{name}.csv', {_as_arguments(given)})"
+
+
+def _as_arguments(given: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_written(value)}" for name, value in given.items())
+
+
+def _written(value: Any) -> str:
+    """A value as code has it."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _is_set(model: Any, name: str) -> bool:
+    """Whether a parameter is not what it is by default."""
+    return repr(getattr(model, name)) != repr(signature(type(model)).parameters[name].default)
+
+
+def fingerprint(subject: Subject) -> str:
+    """A digest of the edges and labels, to tell whether two pages are about the same."""
+    edges, digest = subject.edges, hashlib.sha256()
+    for column in (edges.src_code, edges.dst_code, edges.ticks, subject.codes):
+        digest.update(np.ascontiguousarray(column).tobytes())
+    digest.update(ascii([name_of(node, 10**6) for node in edges.node_ids]).encode())
+    return digest.hexdigest()[:16]

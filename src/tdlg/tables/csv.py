@@ -1,0 +1,298 @@
+"""Files as tables whose columns are read when wanted: csv text of any separator, with or without header."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from statistics import median_low
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdlg.exceptions import ReadError, warn
+from tdlg.tables.packed import text_bytes
+from tdlg.tables.text import MISSING_WORDS, numbers
+from tdlg.tables.times import reads_as_time
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Source", "agreed", "csv_source", "typed"]
+
+SEPARATORS = ("\t", ";", "|", ",", "::", " ")
+SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal point, a blank may be inside a name or a date
+STAND_IN = "\x1f"  # for a separator of several characters: polars and csv take one
+CODE = r"^[+-]?0\d"  # 007 is no number
+NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
+COMMENT_OR_QUOTED = re.compile(rb'("[^"]*")|(?<=[\r\n])([#%][^\r\n]*)(?:\r\n?|\n|\Z)')
+BLANKS = " \t\u00a0"  # around a value; a line break in quotes belongs to it
+SAMPLE_LINES = 50
+NOT_CLOSED = "A quote in it is not closed: close or drop it."
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table whose columns are read only when it is known which are wanted.
+
+    `read` takes the positions that are wanted and, for files that have no types of their own, those whose
+    types must agree and those to be left as they are written. `comments` are lines above the table that may be names.
+    """
+
+    origin: str
+    names: list[str]
+    has_names: bool
+    first_row: list[str]
+    read: Callable[[list[int], set[int], set[int]], dict[int, Any]]
+    comments: list[list[str]] = field(default_factory=list)
+
+
+def csv_source(
+    path: Path, separator: str | None, header: bool | None, time_format: str | None, least: int = 3
+) -> Source:
+    """Look at the first lines of a csv file for its separator and names; see `tdlg.io.read_edges`.
+
+    A separator that makes at least so many columns is looked for first.
+    """
+    text, comments, skipped = _text(path)
+    rows = _first_rows(text)
+    lines = _decoded(rows, path)
+    separator = _found_separator(lines, path, least) if separator is None else _checked_separator(separator)
+    first = _fields(lines[0], separator)
+    if len(first) == 1:
+        raise _one_column(path, lines[0], f" with separator={separator!r}")
+    has_names = _looks_like_names(first, time_format) if header is None else header
+    _warn_of_skipped_rows(skipped, separator, len(first), path)
+    body = text[len(rows[0]) + 1 :] if has_names else text
+    if separator == " ":
+        body = _outside_quotes(body, _single_blanks)
+    names = first if has_names else [str(k) for k in range(len(first))]
+
+    def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
+        text = _read_columns(body, separator, len(first), positions, path)
+        columns = {k: column if k in as_is else typed(column) for k, column in text.items()}
+        return agreed(columns, alike, text.__getitem__)
+
+    return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))
+
+
+def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:
+    """The file's bytes without comments and blank lines, lines ended by a newline; the comments above the table, and in it.
+
+    What is in quotes is left as it is: there, a line break and a # belong to the value.
+    """
+    text = text_bytes(path)
+    start = re.match(rb"(?:[#%][^\r\n]*(?:\r\n?|\n|$)|[ \t]*(?:\r\n?|\n))*", text).end()  # type: ignore[union-attr]
+    comments, text = text[:start].decode(errors="replace").splitlines(), text[start:]
+    skipped: list[bytes] = []
+    if any(sign in text for sign in (b"\n#", b"\n%", b"\r#", b"\r%")):  # looking is faster than replacing
+        skipped = [found[2] for found in COMMENT_OR_QUOTED.finditer(text) if found[2]]
+        text = COMMENT_OR_QUOTED.sub(rb"\1", text)
+    text = _outside_quotes(text, _plain_lines) if _has_line_end_in_quotes(text) else _plain_lines(text)
+    text = text.strip(b"\n")
+    if not text.strip():
+        raise ReadError(f"{path}: the file has no rows. Check that it was written or downloaded in full.")
+    return text + b"\n", comments, skipped
+
+
+def _warn_of_skipped_rows(skipped: list[bytes], separator: str, n_columns: int, path: Path) -> None:
+    """Say so where comments in the table look like rows whose first value starts with a # or %."""
+    n_rows = 0 if separator == " " else sum(line.count(separator.encode()) == n_columns - 1 for line in skipped)
+    if n_rows:
+        warn(
+            f"{path}: {n_rows:,} of the lines that start with # or % have {n_columns} values, as the rows have. They are "
+            f"skipped as comments. If they are rows, write their first values in quotes."
+        )
+
+
+def _has_line_end_in_quotes(text: bytes) -> bool:
+    """Whether some value has several lines. Few tables have such values, and to look is ten times as fast as to split."""
+    if b'"' not in text:
+        return False
+    signs = np.frombuffer(text, np.uint8)
+    in_quotes = np.logical_xor.accumulate(signs == ord('"'))
+    return bool((in_quotes & ((signs == ord("\n")) | (signs == ord("\r")))).any())
+
+
+def _outside_quotes(text: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Change what is not in quotes, all at once; the change must leave quotes alone."""
+    if b'"' not in text:
+        return change(text)
+    parts = text.split(b'"')
+    parts[::2] = change(b'"'.join(parts[::2])).split(b'"')
+    return b'"'.join(parts)
+
+
+def _plain_lines(text: bytes) -> bytes:
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if any(sign in text for sign in (b"\n\n", b"\n ", b"\n\t")):
+        text = re.sub(rb"\n[ \t]*(?=\n|\Z)", b"", text)
+    return text
+
+
+def _first_rows(text: bytes) -> list[bytes]:
+    """The first rows of a table; a line break in quotes ends none."""
+    found = re.finditer(rb'(?:[^"\n]+|"[^"]*"|")+', text)
+    return [row[0] for row in islice(found, SAMPLE_LINES)]
+
+
+def _decoded(lines: list[bytes], path: Path) -> list[str]:
+    try:
+        return [line.decode() for line in lines]
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from None
+
+
+def _not_utf8(path: Path, error: Exception) -> ReadError:
+    return ReadError(f"{path}: the text is not UTF-8 ({error}). Save it in UTF-8.")
+
+
+def _one_column(path: Path, line: str, how: str) -> ReadError:
+    way_out = NOT_CLOSED if line.count('"') % 2 else "Pass the right separator=."
+    return ReadError(f"{path}: only one column found{how}; the first line is {line[:80]!r}. {way_out}")
+
+
+def _checked_separator(separator: Any) -> str:
+    if separator in (r"\s+", r"\s"):
+        return " "
+    if not isinstance(separator, str) or not separator or set(separator) & set('"\r\n'):
+        raise ReadError(
+            f"The 'separator' must be text without quotes or line ends, such as ',' or '::', or ' ' for runs of "
+            f"blanks. Got {separator!r} instead."
+        )
+    return separator
+
+
+def _sign(separator: str) -> str:
+    return separator if len(separator.encode()) == 1 else STAND_IN
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    if separator == " ":
+        line = re.sub(r"[ \t]+", " ", line.strip())
+    sign = _sign(separator)
+    line = line.replace(separator, sign)
+    try:
+        fields = next(csv.reader([line], delimiter=sign), [])
+    except csv.Error:  # longer than the reader allows
+        fields = line.split(sign)
+    return [value.strip() for value in fields]
+
+
+def _possible_names(comments: list[str], separator: str, n_columns: int) -> list[list[str]]:
+    """Comments with as many words as the table has columns, split as it is or otherwise, at blanks last."""
+    signs = SEPARATORS if separator == " " else (separator, *SEPARATORS)
+    found = []
+    for line in comments[-SAMPLE_LINES:]:
+        splits = [_fields(line.lstrip("#% \t"), sign) for sign in signs]
+        found += [fields for fields in splits if len(fields) == n_columns][:1]
+    return found
+
+
+def _found_separator(lines: list[str], path: Path, least: int) -> str:
+    """The first that splits all sample lines into as many fields, at least so many; else most lines, at least 2."""
+    counts = {separator: [len(_fields(line, separator)) for line in lines] for separator in SEPARATORS}
+    even = {separator: found[0] for separator, found in counts.items() if min(found) == max(found)}
+    for separator, n_fields in even.items():
+        if n_fields >= least:
+            return separator
+    for separator in SURE_SEPARATORS:
+        if even.get(separator) == 2:
+            return separator
+    for least in (3, 2):
+        for separator, found in counts.items():
+            if median_low(found) >= least:
+                return separator
+    raise _one_column(path, lines[0], "")
+
+
+def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
+    """Whether no field is a number, a date or a word for a missing one; pandas leaves a name empty."""
+
+    def is_value(text: str) -> bool:
+        return bool(NUMBER_OR_DATE.match(text)) or text.lower() in MISSING_WORDS or reads_as_time(text, time_format)
+
+    return not any(is_value(text) for text in fields if text)
+
+
+def _single_blanks(text: bytes) -> bytes:
+    """Runs of blanks and tabs to one blank, none at either end of a line; most files need no change."""
+    if b"\t" in text or b"  " in text:
+        text = re.sub(rb"[ \t]+", b" ", text)
+    if text[:1] == b" " or b"\n " in text or b" \n" in text:
+        text = re.sub(rb"(?m)^ | $", b"", text)
+    return text
+
+
+def _read_columns(
+    body: bytes, separator: str, n_columns: int, positions: list[int], path: Path
+) -> dict[int, pl.Series]:
+    """The wanted columns as text, blanks around it dropped and nothing as null."""
+    import polars as pl
+
+    sign = _sign(separator)
+    if sign != separator:
+        body = body.replace(separator.encode(), sign.encode())
+    names = [f"column_{k}" for k in range(n_columns)]
+    last = n_columns - 1
+    if not body:
+        return {position: pl.Series([], dtype=pl.String) for position in positions}
+    try:
+        frame = pl.read_csv(
+            body,
+            has_header=False,
+            separator=sign,
+            schema=dict.fromkeys(names, pl.String),
+            columns=[names[position] for position in sorted({*positions, last})],
+        )
+    except pl.exceptions.PolarsError as error:
+        raise _bad_line(body, separator, n_columns, path, error) from None
+    if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is no empty field
+        raise _bad_line(body, separator, n_columns, path, None)
+    columns = {position: frame[names[position]].str.strip_chars(BLANKS) for position in positions}
+    if sign != separator:
+        columns = {k: text.str.replace_all(sign, separator, literal=True) for k, text in columns.items()}
+    return {k: text.replace("", None) for k, text in columns.items()}
+
+
+def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Exception | None) -> ReadError:
+    """Look for the line that has too many or too few fields, to show it."""
+    try:
+        lines = body.decode().rstrip("\n").split("\n")
+    except UnicodeDecodeError as not_utf8:
+        return _not_utf8(path, not_utf8)
+    way_out = NOT_CLOSED if body.count(b'"') % 2 else "Correct that row, or pass the right separator=."
+    with suppress(csv.Error):
+        for row, fields in enumerate(csv.reader(lines, delimiter=_sign(separator))):
+            if len(fields) != n_columns:
+                return ReadError(
+                    f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: "
+                    f"{separator.join(fields)!r}. {way_out}"
+                )
+    return ReadError(f"{path}: the file cannot be read as csv ({error}). Check its quotes and separator=.")
+
+
+def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], Any]) -> dict[int, Any]:
+    """Give those alike as text if they are not of one kind, so that no 2 is also a "2"."""
+    kinds = {"number" if columns[k].dtype.is_numeric() else str(columns[k].dtype) for k in alike}
+    return {**columns, **{k: as_text(k) for k in alike}} if len(kinds) > 1 else columns
+
+
+def typed(text: pl.Series) -> pl.Series:
+    """Give text as integers, floats or booleans where all of it is, else as it is."""
+    import polars as pl
+
+    if not len(text):
+        return text.cast(pl.Int64)
+    read = None if text.str.contains(CODE).any() else numbers(text)
+    if read is not None:
+        return read
+    truth = text.str.to_lowercase()
+    if len(text) and truth.is_in(["true", "false"]).all() and not truth.null_count():
+        return truth == "true"
+    return text

@@ -1,0 +1,155 @@
+"""Which column of a table is which: named or counted by the caller, else found by its usual name."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import replace
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from tdlg.exceptions import ReadError
+from tdlg.tables.csv import Source
+
+__all__ = ["Which", "named_by_comment", "position_of", "roles", "usual_at"]
+
+Which: TypeAlias = "str | int | None"
+
+# Compared in lower case, without signs between words and, for src and dst, without "id" at the end.
+USUAL_NAMES = {
+    "src": "src source from from_node from_address u user sender payer rater reviewer follower buyer customer head node1 i",
+    "dst": "dst dest destination target tgt to to_node to_address v item receiver recipient payee ratee reviewee followee "
+    "seller product tail node2 j",
+    "time": "time timestamp ts t date datetime unix_time epoch created created_at",
+}
+LESS_USUAL_NAMES = {  # looked for where there is none of the above
+    "src": "client account from_account account_from source_account sender_account debtor originator orig name_orig card "
+    "cardholder cc_num caller author employee host src_ip source_ip ip_src",
+    "dst": "merchant shop store terminal beneficiary creditor vendor supplier counterparty to_account account_to "
+    "target_account receiver_account dest_account name_dest callee movie song track business page device dst_ip dest_ip "
+    "destination_ip ip_dst",
+    "time": "day when booked booked_at booking_date booking_time transaction_date transaction_time transaction_datetime "
+    "tx_date tx_time tx_datetime trans_date trans_time trans_date_trans_time event_time event_date event_timestamp "
+    "timestamp_s timestamp_ms unix_timestamp occurred_at occurred paid_at posted_at sent_at rated_at received_at "
+    "creation_date creation_time created_on value_date utc_time start_time login_time",
+}
+
+
+def named_by_comment(source: Source, wanted: list[Any]) -> Source:
+    """Give the table with the names of the last comment that has all that are asked for, or else src and dst."""
+    asked = {which for which in wanted if isinstance(which, str)}
+    for names in [] if source.has_names else reversed(source.comments):
+        if asked <= set(names) if asked else usual_at(names, "src") and usual_at(names, "dst"):
+            return replace(source, names=names, has_names=True)
+    return source
+
+
+def roles(source: Source, wanted: dict[str, Which]) -> dict[str, int]:
+    """Position of each column that is given, and of src, dst and time by their usual names or places."""
+    at = {role: position_of(source, role, which) for role, which in wanted.items() if which is not None}
+    at = _by_usual_names(source, at) if source.has_names else {**_by_position(source, at), **at}
+    _check_distinct(source, {role: at[role] for role in ("src", "dst", "time")})
+    return {role: at[role] for role in wanted if role in at}
+
+
+def position_of(source: Source, role: str, which: Any) -> int:
+    """Position of the column that the caller means, by its name or its position."""
+    n_columns = len(source.names)
+    if isinstance(which, str) and source.has_names:
+        named = [k for k, name in enumerate(source.names) if name == which]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            _fail(source, f"The name {which!r} for '{role}' stands for the columns {named}. Pass a position.")
+        close = difflib.get_close_matches(which, source.names, 1, 0.6)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        _fail(source, f"No column {which!r} for '{role}'.{hint} {_present(source)}")
+    if isinstance(which, int | np.integer) and not isinstance(which, bool) and 0 <= which < n_columns:
+        return int(which)
+    allowed = f"a name or a position from 0 to {n_columns - 1}"
+    _fail(source, f"The '{role}' must be {allowed}. Got {which!r} instead. {_present(source)}")
+
+
+def usual_at(names: list[str], role: str) -> list[int]:
+    """Positions of the names that are usual for `src`, `dst` or `time`, however they are written.
+
+    Examples
+    --------
+    >>> usual_at(["When", "User-ID", "to"], "src")
+    [1]
+    >>> usual_at(["bookedAt", "payer_id", "Merchant ID"], "dst")
+    [2]
+    """
+    for known in (USUAL_NAMES, LESS_USUAL_NAMES):
+        usual = {_plain(name, role) for name in known[role].split()}
+        found = [k for k, name in enumerate(names) if _plain(name, role) in usual]
+        if found:
+            return found
+    return []
+
+
+def _plain(name: str, role: str) -> str:
+    """The name in lower case, without signs between words, and without a closing "id" unless it would be one letter then."""
+    plain = re.sub(r"[\W_]+", "", name.lower())
+    return plain if role == "time" else re.sub(r"(?<=..)id$", "", plain)
+
+
+def _by_usual_names(source: Source, at: dict[str, int]) -> dict[str, int]:
+    """Add those of src, dst and time that are not given; what is not found is told in one error."""
+    at, unnamed, problems = dict(at), [], []
+    for role in ("src", "dst", "time"):
+        if role in at:
+            continue
+        usual = usual_at(source.names, role)
+        found = [k for k in usual if k not in at.values()]
+        if len(found) == 1:
+            at[role] = found[0]
+        elif found:
+            names = [source.names[k] for k in found]
+            first = found[0] if names.count(names[0]) > 1 else repr(names[0])
+            problems.append(f"More than one column may be '{role}': {names}. Pass {role}={first}, or another.")
+        elif usual:
+            other = next(other for other, k in at.items() if k == usual[0])
+            problems.append(
+                f"The column {source.names[usual[0]]!r} is '{other}', and no other is '{role}'. Pass {role}= with a name."
+            )
+        else:
+            unnamed.append(role)
+    if unnamed:
+        asked, options = _and([repr(role) for role in unnamed]), _and([f"{role}=" for role in unnamed])
+        way_out = f"Pass {options} with {'a name' if len(unnamed) == 1 else 'names'}."
+        problems.append(f"No column has a usual name for {asked}. {way_out}")
+    if problems:
+        _fail(source, " ".join([*problems, _present(source)]))
+    return at
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _by_position(source: Source, at: dict[str, int]) -> dict[str, int]:
+    if len(source.names) == 3 or "time" in at:
+        return {"src": 0, "dst": 1, "time": 2}
+    last = len(source.names) - 1
+    way_out = f"Pass src=, dst= and time= with positions, such as src=0, dst=1, time={last}."
+    _fail(source, f"There are {last + 1} columns and no names. {_present(source)} {way_out}")
+
+
+def _present(source: Source) -> str:
+    if source.has_names:
+        return f"The columns are {source.names}."
+    return f"The first row, by position, is {dict(enumerate(source.first_row))}."
+
+
+def _check_distinct(source: Source, at: dict[str, int]) -> None:
+    for role, position in at.items():
+        twin = next(other for other in at if at[other] == position)
+        if twin != role:
+            column = source.names[position]
+            _fail(source, f"The column {column!r} is both '{twin}' and '{role}'. {_present(source)} Pass {role}=.")
+
+
+def _fail(source: Source, message: str) -> NoReturn:
+    raise ReadError(f"{source.origin}: {message}")

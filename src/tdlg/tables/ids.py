@@ -1,0 +1,214 @@
+"""Node ids: which are distinct, in which order, and the code of each endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, first_null, frozen, read_only
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Factors", "as_ids", "concatenate_ids", "factorise", "is_integers", "positions", "written_alike"]
+
+Codes: TypeAlias = NDArray[np.int32]
+Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
+
+WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,30}(\.0+)?\s*")
+
+
+def as_ids(values: Any, name: str) -> Column:
+    """Check a column of ids: none missing; whole floats become integers, as a 2-D float array needs.
+
+    Integers come frozen; all else is soon turned into codes.
+
+    Examples
+    --------
+    >>> as_ids([1.0, 2.0], "src")
+    array([1, 2])
+    """
+    column = as_column(values, name)
+    row = first_null(column)
+    if row is not None:
+        raise bad_row(
+            f"The '{name}' has a missing id in {{row}}. Drop that row, or give the node an id.",
+            row,
+        )
+    if not isinstance(column, np.ndarray):
+        return column
+    if column.dtype.kind == "f":
+        return _whole(column, name)
+    if column.dtype.kind == "u":
+        return _signed(column)
+    if column.dtype.kind == "i":
+        return frozen(column)
+    if column.dtype.kind == "O":
+        check_unicode(column, name)
+    return np.array(list(column), object) if column.dtype.kind in "mM" else column
+
+
+def is_integers(column: Column) -> bool:
+    """Whether the ids are integers that the kernels take as they are."""
+    return isinstance(column, np.ndarray) and column.dtype.kind == "i"
+
+
+def factorise(src: Column, dst: Column) -> Factors:
+    """Give the distinct ids of both columns, ascending where they can be, and the codes of both.
+
+    Examples
+    --------
+    >>> factorise(as_ids(["b", "a"], "src"), as_ids(["c", "a"], "dst"))[0].tolist()
+    ['a', 'b', 'c']
+    """
+    if not isinstance(src, np.ndarray) and not isinstance(dst, np.ndarray):
+        return _factorise_strings(src, dst)
+    if is_integers(src) and is_integers(dst):
+        return _factorise_integers(np.asarray(src), np.asarray(dst))
+    return _factorise_hashables(_listed(src), _listed(dst))
+
+
+def positions(index: Mapping[Hashable, int], ids: NDArray[Any]) -> Codes:
+    """Code of each id in an index, -1 where it has none."""
+    return np.fromiter((index.get(value, -1) for value in ids.tolist()), np.int32, len(ids))
+
+
+def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """Join arrays of ids without turning numbers into strings."""
+    parts = list(parts)
+    if len({part.dtype.kind for part in parts}) > 1:
+        parts = [part.astype(object) for part in parts]
+    return np.concatenate(parts)
+
+
+def written_alike(ids: NDArray[Any], like: NDArray[Any]) -> NDArray[Any] | None:
+    """Give ids as others are written, a whole number for its text or the other way round; None if nothing changes.
+
+    Parameters
+    ----------
+    ids, like
+        Distinct ids each.
+
+    Examples
+    --------
+    >>> written_alike(np.array(["7", "008", "x"], object), np.array([7, 8, 9])).tolist()
+    [7, 8, 'x']
+    """
+    types, others = (_types(values) for values in (ids, like))
+    if types == others and len(types) == 1:
+        return None
+    known = set(like.tolist())
+    by_number: dict[int, list[Any]] = {}
+    for value in known:
+        by_number.setdefault(_as_number(value), []).append(value)
+    given = ids.tolist()
+    written = [value if value in known else _only(by_number, value) for value in given]
+    return None if written == given else np.fromiter(written, object, len(written))
+
+
+def _types(ids: NDArray[Any]) -> set[type]:
+    return set(map(type, ids.tolist())) if ids.dtype == object else {ids.dtype.type}
+
+
+def _as_number(value: Any) -> Any:
+    """The whole number that an id is or spells; None for other ids."""
+    if isinstance(value, str):
+        return int(value.partition(".")[0]) if WHOLE_NUMBER.fullmatch(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _only(by_number: dict[int, list[Any]], value: Any) -> Any:
+    """The one id of the same number, or the value itself where there is none or more than one."""
+    number = _as_number(value)
+    alike = [] if number is None else by_number.get(number, [])
+    return alike[0] if len(alike) == 1 else value
+
+
+def _whole(column: NDArray[Any], name: str) -> NDArray[Any]:
+    """Whole floats as integers; those so large that floats cannot tell neighbours apart are refused."""
+    large = np.abs(column) >= 2.0 ** (np.finfo(column.dtype).nmant + 1)
+    if large.any():
+        row = int(np.argmax(large))
+        raise bad_row(
+            f"The '{name}' has the id {column[row]!s} in {{row}}, beyond what {column.dtype} holds exactly: distinct ids "
+            f"may have become one. Pass ids as integers or strings.",
+            row,
+        )
+    return converted(column, np.int64) if (column == np.floor(column)).all() else column
+
+
+def _signed(column: NDArray[Any]) -> NDArray[Any]:
+    """Unsigned as int64; ids beyond it are kept as python integers."""
+    if column.dtype.itemsize < 8 or not len(column) or column.max() <= np.iinfo(np.int64).max:
+        return converted(column, np.int64)
+    return column.astype(object)
+
+
+def _factorise_integers(src: NDArray[Any], dst: NDArray[Any]) -> Factors:
+    from tdlg._kernels.ids import factorise_integers
+
+    shared = np.int32 if src.dtype == dst.dtype == np.int32 else np.int64
+    # one layout, read-only and contiguous, so that each kernel is compiled once for each dtype
+    columns = [read_only(np.ascontiguousarray(column, shared)) for column in (src, dst)]
+    return cast(Factors, factorise_integers(*columns))
+
+
+def _factorise_strings(src: pl.Series, dst: pl.Series) -> Factors:
+    import polars as pl
+
+    ids = pl.concat([src.rename("id").unique(), dst.rename("id").unique()]).unique().sort()
+    codes = pl.DataFrame({"id": ids, "code": np.arange(len(ids), dtype=np.int32)})
+
+    def encode(column: pl.Series) -> Codes:
+        found = column.rename("id").to_frame().join(codes, on="id", how="left", maintain_order="left")
+        return cast(Codes, found["code"].to_numpy())
+
+    return ids.to_numpy(), encode(src), encode(dst)
+
+
+def _listed(column: Column) -> list[Any]:
+    return cast("list[Any]", column.tolist() if isinstance(column, np.ndarray) else column.to_list())
+
+
+def _factorise_hashables(src: list[Any], dst: list[Any]) -> Factors:
+    index = _first_appearances(src, dst)
+    with suppress(TypeError):  # ids of kinds that have no common order stay as they appear
+        index = {value: code for code, value in enumerate(sorted(index))}  # type: ignore[type-var]
+    ids = np.empty(len(index), object)
+    for value, code in index.items():
+        ids[code] = value
+    if index and set(map(type, index)) == {float}:
+        ids = ids.astype(np.float64)
+    return ids, _encoded(src, index), _encoded(dst, index)
+
+
+def _encoded(values: list[Any], index: dict[Hashable, int]) -> Codes:
+    return np.fromiter((index[value] for value in values), np.int32, len(values))
+
+
+def _first_appearances(src: list[Any], dst: list[Any]) -> dict[Hashable, int]:
+    """Code of each id in order of first appearance, src before dst, row by row."""
+    index: dict[Hashable, int] = {}
+    for name, row, value in _row_by_row(src, dst):
+        try:
+            index.setdefault(value, len(index))
+        except TypeError:
+            raise bad_row(
+                f"The '{name}' has an id that cannot be hashed in {{row}}: {value!r}. "
+                f"Pass ids such as numbers, strings or tuples.",
+                row,
+            ) from None
+    return index
+
+
+def _row_by_row(src: list[Any], dst: list[Any]) -> Iterable[tuple[str, int, Any]]:
+    for row in range(max(len(src), len(dst))):
+        if row < len(src):
+            yield "src", row, src[row]
+        if row < len(dst):
+            yield "dst", row, dst[row]

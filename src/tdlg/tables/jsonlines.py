@@ -1,0 +1,138 @@
+"""JSON lines as tables: an object a line, whose keys are the names of the columns.
+
+Python's own parser reads them. That of polars takes the types from some of the lines, how many depends on its version, and
+may then drop keys that first come later and cut decimals off; it refuses NaN, and true beside 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import chain
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tdlg.exceptions import ReadError
+from tdlg.tables.csv import Source, agreed, typed
+from tdlg.tables.packed import text_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["jsonl_source"]
+
+CHUNK = 5000  # lines that are parsed in one go, which is faster than one by one
+CONSTANTS = {"NaN": None, "Infinity": inf, "-Infinity": -inf}  # no JSON, but Python writes them
+SHOWN = 80  # characters of a line
+
+
+def jsonl_source(path: Path) -> Source:
+    """Read the objects of a file, and their columns by kind when wanted; see `tdlg.io.read_edges`."""
+    table = _table(text_bytes(path), path)
+    columns = list(table.values())
+
+    def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
+        found = {k: _as_written(columns[k]) if k in as_is else _typed(columns[k]) for k in positions}
+        return agreed(found, alike, lambda k: found[k] if _is_nested(columns[k]) else _text(columns[k]))
+
+    return Source(str(path), list(table), True, [], read)
+
+
+# ---- lines to values
+
+
+def _table(text: bytes, path: Path) -> dict[str, list[Any]]:
+    """The values of each key in the order of the lines, None where a line does not have it."""
+    table: dict[str, list[Any]] = {}
+    n_rows = 0
+    for rows in _chunks(text.split(b"\n"), path):
+        for name in dict.fromkeys(chain.from_iterable(rows)):
+            table.setdefault(name, [None] * n_rows)
+        for name, column in table.items():
+            column.extend([row.get(name) for row in rows])
+        n_rows += len(rows)
+    if not n_rows:
+        raise ReadError(f"{path}: the file has no rows. Check that it was written or downloaded in full.")
+    return table
+
+
+def _chunks(lines: list[bytes], path: Path) -> Iterator[list[dict[str, Any]]]:
+    for start in range(0, len(lines), CHUNK):
+        chunk = lines[start : start + CHUNK]
+        written = [line for line in chunk if line.strip()]
+        held = _parsed(b"[[" + b"],[".join(written) + b"]]")
+        is_whole = isinstance(held, list) and len(held) == max(len(written), 1)  # no line that itself has "],["
+        if is_whole and all(len(row) == 1 and isinstance(row[0], dict) for row in held):
+            yield [row[0] for row in held]
+        else:
+            yield [_row(line, start + k, path) for k, line in enumerate(chunk, 1) if line.strip()]
+
+
+def _row(line: bytes, number: int, path: Path) -> dict[str, Any]:
+    row = _parsed(line)
+    if isinstance(row, dict):
+        return row
+    shown = line.decode(errors="replace").strip()
+    shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
+    why = f" ({getattr(row, 'msg', row)})" if isinstance(row, Exception) else ""
+    array = " An array of objects must be split into such lines first." if shown.startswith("[") else ""
+    raise ReadError(
+        f"{path}: line {number} is no JSON object: {shown!r}{why}. Write one object a line, in UTF-8 and without commas "
+        f"between them.{array}"
+    )
+
+
+def _parsed(text: bytes) -> Any:
+    """The value, or why there is none."""
+    try:
+        return json.loads(text, parse_constant=CONSTANTS.__getitem__)
+    except (ValueError, RecursionError) as error:
+        return error
+
+
+# ---- values to columns
+
+
+def _kinds(values: list[Any]) -> set[type]:
+    return set(map(type, values)) - {type(None)}
+
+
+def _as_written(values: list[Any]) -> pl.Series:
+    """The values as a column of their kind; those of several, and integers beyond int64, as objects."""
+    import polars as pl
+
+    kinds = _kinds(values)
+    if kinds == {str}:
+        return _strings(values)
+    if kinds == {int} and max(abs(value) for value in values if value is not None) < 2**63:
+        return pl.Series(values, dtype=pl.Int64)
+    if kinds == {float} or kinds == {int, float}:
+        return pl.Series(values, dtype=pl.Float64, strict=False)
+    return pl.Series(values, dtype=pl.Object if kinds - {bool} else pl.Boolean)
+
+
+def _typed(values: list[Any]) -> pl.Series:
+    """The values as what edges are made of: several kinds as text, which is read as that of a csv file."""
+    import polars as pl
+
+    column = _as_written(values)
+    return typed(_text(values)) if column.dtype == pl.Object and not _is_nested(values) else column
+
+
+def _is_nested(values: list[Any]) -> bool:
+    return not _kinds(values).isdisjoint((dict, list))
+
+
+def _text(values: list[Any]) -> pl.Series:
+    return _strings([value if value is None or isinstance(value, str) else json.dumps(value) for value in values])
+
+
+def _strings(values: list[Any]) -> pl.Series:
+    import polars as pl
+
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except UnicodeEncodeError:  # half a character, as where a text was cut
+        whole = [value if value is None else value.encode(errors="replace").decode() for value in values]
+        return pl.Series(whole, dtype=pl.String)

@@ -1,0 +1,66 @@
+"""A path as a table, whatever kind of file it names."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from tdlg.exceptions import ReadError
+from tdlg.tables.csv import Source, csv_source
+from tdlg.tables.frames import parquet_source
+from tdlg.tables.jsonlines import jsonl_source
+
+__all__ = ["file_source", "is_csv"]
+
+PARQUET = (".parquet", ".pq")
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+
+
+def file_source(
+    path: Path,
+    separator: str | None = None,
+    header: bool | None = None,
+    time_format: str | None = None,
+    least: int = 3,
+) -> Source:
+    """Look at a file of a kind that its name tells, csv if none; see `csv_source` for the others."""
+    _check_path(path)
+    if is_csv(path):
+        return csv_source(path, separator, header, time_format, least)
+    is_parquet = _kind(path) in PARQUET
+    _check_no_csv_options(path, "parquet" if is_parquet else "JSON lines", separator=separator, header=header)
+    return parquet_source(path) if is_parquet else jsonl_source(path)
+
+
+def is_csv(path: Path) -> bool:
+    """Whether the file is read as csv."""
+    return _kind(path) not in (*PARQUET, *JSON_LINES)
+
+
+def _kind(path: Path) -> str:
+    """How the name ends; only text is also gzipped."""
+    suffix = path.suffix.lower()
+    inner = Path(path.stem).suffix.lower()
+    return inner if suffix == ".gz" and inner in JSON_LINES else suffix
+
+
+def _check_no_csv_options(path: Path, kind: str, **options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ReadError(f"{path}: {name}={value!r} is for csv files, and this is {kind}. Leave it out.")
+
+
+def _check_path(path: Path) -> None:
+    if path.is_dir():
+        raise ReadError(f"{path}: this is a folder. Pass one file of it, such as {_some_file(path)!r}.")
+    if not path.exists():
+        near = os.listdir(path.parent) if path.parent.is_dir() else []
+        close = difflib.get_close_matches(path.name, near, 3, 0.5)
+        hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Check the path."
+        raise ReadError(f"{path}: there is no such file. {hint}")
+
+
+def _some_file(folder: Path) -> str:
+    return min((entry.name for entry in folder.iterdir() if entry.is_file()), default="edges.csv")

@@ -1,0 +1,281 @@
+"""What an edge carries beside its ends and its time: a label, a weight, features."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.exceptions import EdgesError
+from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, nulls, sealed, short
+from tdlg.tables.frames import eager_frame
+
+__all__ = ["Features", "as_categories", "as_features", "as_labels", "as_weights", "known"]
+
+CHUNK = 1 << 16  # rows of a feature matrix looked at in one go, so that a memmap never is in memory whole
+
+
+class Features(NamedTuple):
+    """A matrix of features, the names of its columns, and the categories of those that hold codes."""
+
+    matrix: NDArray[np.floating[Any]]
+    names: tuple[str, ...]
+    categories: dict[str, tuple[Hashable, ...]]
+
+
+def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
+    """Check a column of labels: integers, booleans, floats (NaN missing) or objects (None missing).
+
+    Examples
+    --------
+    >>> as_labels(["fraud", None, "fair"])
+    array(['fraud', None, 'fair'], dtype=object)
+    """
+    column = as_column(values, name)
+    if not isinstance(column, np.ndarray):
+        return sealed(np.array(column.to_list(), object))
+    kind = column.dtype.kind
+    if kind in "mMc":
+        raise EdgesError(
+            f"The '{name}' must hold numbers, booleans or strings. Got {column.dtype} instead. "
+            f"Pass numbers, such as seconds."
+        )
+    if kind == "f":
+        _check_no_infinity(column, name)
+        return frozen(converted(column, np.float64))
+    if kind == "O":
+        _check_one_kind(column, name)
+        _check_not_too_long(column, name)
+        check_unicode(column, name)
+    return frozen(column)
+
+
+def known(label: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mask of the labels that are not missing."""
+    if label.dtype.kind == "f":
+        return cast("NDArray[np.bool_]", ~np.isnan(label))
+    if label.dtype.kind == "O":
+        return np.fromiter((value is not None for value in label), bool, len(label))
+    return np.ones(len(label), bool)
+
+
+def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
+    """Check a column of weights: finite numbers, as float64."""
+    column = _numbers(as_column(values, name))
+    if not isinstance(column, np.ndarray) or column.dtype.kind not in "iufb":
+        raise EdgesError(f"The '{name}' must hold numbers. Got {_first(column)} instead. Pass one number an edge.")
+    finite = np.isfinite(column)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise bad_row(
+            f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. "
+            f"Drop that row, or give it a weight such as 1.",
+            row,
+        )
+    return frozen(converted(column, np.float64))
+
+
+def as_features(values: Any, name: str = "features") -> Features | None:
+    """Take a 2-D array, a mapping of columns, a dataframe or one column as a matrix of features.
+
+    Columns of strings and pandas' categories become codes, positions in their sorted categories; NaN is a
+    missing value. A mapping or a dataframe without columns has no features: None.
+
+    Examples
+    --------
+    >>> as_features({"amount": [3, 5], "kind": ["rent", "food"]}).matrix
+    array([[3., 1.],
+           [5., 0.]])
+    """
+    if isinstance(values, Mapping):
+        return _from_columns(dict(values), name)
+    if hasattr(values, "toarray"):
+        raise EdgesError(
+            f"The '{name}' must be dense. Got {type(values).__name__} of shape {values.shape} instead. "
+            f"Pass {name}.toarray()."
+        )
+    if hasattr(type(values), "columns"):  # asked of the class: a lazy frame would find them out
+        return _from_columns(_columns_of(values, name), name)
+    array = _as_matrix(values, name)
+    if array is None:
+        return _from_columns({"feature_0": values}, name)
+    if array.dtype.kind not in "iufb":
+        return _from_columns({f"feature_{k}": array[:, k] for k in range(array.shape[1])}, name)
+    names = tuple(f"feature_{k}" for k in range(array.shape[1]))
+    return Features(_checked_matrix(array, names, name), names, {})
+
+
+def as_categories(values: Any, name: str) -> Any:
+    """Take a column of codes as text, so that it becomes categories; whole numbers are written without decimal point.
+
+    Examples
+    --------
+    >>> as_categories([5411, None, 5812], "mcc").to_list()
+    ['5411', None, '5812']
+    """
+    if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
+        return values
+    column = as_column(values, name)
+    if not isinstance(column, np.ndarray):
+        return column
+    if column.dtype.kind == "f" and (np.isnan(column) | (column % 1 == 0)).all():
+        return as_column([None if value != value else str(int(value)) for value in column.tolist()], name)
+    missing = nulls(column)
+    return as_column([None if gap else str(value) for value, gap in zip(column.tolist(), missing, strict=True)], name)
+
+
+def _numbers(column: Column) -> Column:
+    """Objects that are whole numbers, booleans or missing as floats; any other column as it is."""
+    if not isinstance(column, np.ndarray) or column.dtype.kind != "O":
+        return column
+    kinds = {type(value) for value in column if value is not None}
+    is_long = any(isinstance(value, int) and abs(value) >= 2**64 for value in column)
+    return converted(column, np.float64) if kinds <= {bool} or (kinds == {int} and not is_long) else column
+
+
+def _first(column: Column) -> str:
+    return repr(column[0]) if len(column) else "an empty column of strings"
+
+
+def _check_no_infinity(column: NDArray[Any], name: str) -> None:
+    infinite = np.isinf(column)
+    if infinite.any():
+        row = int(np.argmax(infinite))
+        raise bad_row(
+            f"The '{name}' must be finite, or NaN where missing. Got {column[row]} in {{row}}. "
+            f"Replace it by a number, or by NaN.",
+            row,
+        )
+
+
+def _check_one_kind(column: NDArray[Any], name: str) -> None:
+    first: Any = None
+    for row, value in enumerate(column):
+        first = value if first is None else first
+        if value is not None and type(value) is not type(first):
+            raise bad_row(
+                f"The '{name}' mixes {type(first).__name__} and {type(value).__name__}: {first!r}, and "
+                f"{value!r} in {{row}}. Pass labels of one type, such as [str(y) for y in label].",
+                row,
+            )
+
+
+def _check_not_too_long(column: NDArray[Any], name: str) -> None:
+    """Refuse whole numbers that int64 does not hold: models could not learn them as numbers."""
+    for row, value in enumerate(column):
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            raise bad_row(
+                f"The '{name}' has the whole number {short(value)} in {{row}}, which is beyond 64 bits. Pass labels as "
+                "text, or as small numbers.",
+                row,
+            )
+
+
+def _columns_of(frame: Any, name: str) -> dict[str, Any]:
+    eager = eager_frame(frame, name)
+    return {str(column): eager.get_column(column).to_native() for column in eager.columns}
+
+
+def _as_matrix(values: Any, name: str) -> NDArray[Any] | None:
+    """The array if it has two dimensions, None if it is one column."""
+    array = values if isinstance(values, np.ndarray) else None
+    if array is None and isinstance(values, list | tuple) and len(values) and np.ndim(values[0]) == 1:
+        array = _stacked(values, name)
+    if array is None or array.ndim == 1:
+        return None
+    if array.ndim != 2:
+        raise EdgesError(
+            f"The '{name}' must have two dimensions. Got an array of shape {array.shape} instead. "
+            f"Pass features.reshape(n_edges, -1)."
+        )
+    return np.asarray(array)
+
+
+def _stacked(rows: Sequence[Any], name: str) -> NDArray[Any]:
+    try:
+        return sealed(np.array(rows))
+    except ValueError:
+        wanted = len(rows[0])
+        odd = next((k for k, row in enumerate(rows) if np.ndim(row) != 1 or len(row) != wanted), 0)
+    raise bad_row(
+        f"The '{name}' must have {wanted} values in each row, as in the first. Got {rows[odd]!r} in {{row}}. "
+        f"Correct that row.",
+        odd,
+    )
+
+
+def _checked_matrix(array: NDArray[Any], names: tuple[str, ...], name: str) -> NDArray[np.floating[Any]]:
+    if array.dtype not in (np.float32, np.float64):
+        array = converted(array, np.float64)
+    for start in range(0, len(array), CHUNK):
+        infinite = np.isinf(array[start : start + CHUNK])
+        if infinite.any():
+            row, column = (int(k) for k in np.argwhere(infinite)[0])
+            raise bad_row(
+                f"The '{name}' must be finite, or NaN where missing. Got {array[start + row, column]} "
+                f"in column {names[column]!r}, {{row}}. Replace it by a number, or by NaN.",
+                start + row,
+            )
+    return frozen(array)
+
+
+def _from_columns(columns: dict[Any, Any], name: str) -> Features | None:
+    names = tuple(str(column) for column in columns)
+    if not names:
+        return None
+    if len(set(names)) < len(names):
+        raise EdgesError(f"The columns of '{name}' must differ in name. Got {list(columns)} instead. Rename them.")
+    categories: dict[str, tuple[Hashable, ...]] = {}
+    parts = []
+    for column, values in zip(names, columns.values(), strict=True):
+        numbers, found = _feature(values, column, name)
+        parts.append(numbers)
+        if found is not None:
+            categories[column] = found
+    _check_lengths(names, parts, name)
+    matrix = sealed(np.column_stack(parts))
+    return Features(_checked_matrix(matrix, names, name), names, categories)
+
+
+def _check_lengths(names: tuple[str, ...], parts: list[NDArray[Any]], name: str) -> None:
+    lengths = {column: len(part) for column, part in zip(names, parts, strict=True)}
+    if len(set(lengths.values())) > 1:
+        raise EdgesError(f"The columns of '{name}' differ in length: {lengths}. Pass one value an edge in each.")
+
+
+def _feature(values: Any, column_name: str, name: str) -> tuple[NDArray[Any], tuple[Hashable, ...] | None]:
+    """The column as floats, and its categories if it holds strings or is said to have some."""
+    if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
+        return _codes_of_categories(values)
+    column = _numbers(as_column(values, column_name))
+    if not isinstance(column, np.ndarray):
+        return _codes_of_strings(column)
+    if column.dtype.kind in "iufb":
+        return converted(column, np.float64), None
+    raise EdgesError(
+        f"The column {column_name!r} of '{name}' must hold numbers or strings. Got {_first(column)} "
+        f"({column.dtype}) instead. Turn it into numbers (datetimes into seconds), or leave it out."
+    )
+
+
+def _codes_of_categories(values: Any) -> tuple[NDArray[np.float64], tuple[Hashable, ...]]:
+    """Those of a pandas column, of whatever type the categories are."""
+    held = getattr(values, "cat", values)
+    own_codes, own = np.asarray(held.codes), held.categories.tolist()
+    used = sorted(set(own_codes.tolist()) - {-1})
+    with suppress(TypeError):  # categories of kinds that have no common order stay in that of pandas
+        used.sort(key=lambda code: own[code])
+    code_of = np.full(len(own) + 1, np.nan)  # a missing value has -1, the last place
+    code_of[used] = np.arange(len(used))
+    return code_of[own_codes], tuple(own[code] for code in used)
+
+
+def _codes_of_strings(column: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    import polars as pl
+
+    categories = column.drop_nulls().unique().sort()
+    codes = column.cast(pl.Enum(categories)).to_physical().cast(pl.Float64).to_numpy()
+    return cast("NDArray[np.float64]", codes), tuple(categories.to_list())
