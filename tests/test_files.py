@@ -215,7 +215,7 @@ def test_links_are_followed_and_modes_kept(write, model, tmp_path):
 def test_folders_are_refused(write, model, tmp_path):
     with pytest.raises(ParameterError, match=r"is a folder: add a name"):
         write(tmp_path, model)
-    with pytest.raises(ParameterError, match=r"nowhere' of the 'path' does not exist. Make it first"):
+    with pytest.raises(ParameterError, match=r"nowhere' of the 'path' does not exist. Create it first"):
         write(tmp_path / "nowhere" / "file", model)
 
 
