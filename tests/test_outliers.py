@@ -189,7 +189,7 @@ class TestEdgeCases:
         assert not np.array_equal(first, other)
 
     def test_one_edge(self):
-        with pytest.raises(EdgesError, match=r"one edge.*Give at least two"):
+        with pytest.raises(EdgesError, match=r"one edge.*Pass at least two"):
             EdgeOutlierDetector("rows").fit(TemporalEdges(*network())[:1])
         with pytest.raises(EdgesError, match="given no edges"):
             EdgeOutlierDetector("rows").fit(TemporalEdges(*network())[:0])

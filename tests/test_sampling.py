@@ -251,7 +251,7 @@ class TestHistoricalAndInductiveEdges:
         assert set(zip(negatives.src.tolist(), negatives.dst.tolist(), strict=True)) == {("c", "x")}
 
     def test_without_a_past(self):
-        with pytest.raises(EdgesError, match="'past' edges are none"):
+        with pytest.raises(EdgesError, match="'past' is empty"):
             historical_edges(self.later, self.past[:0])
         assert len(inductive_edges(self.later, self.past[:0], 0)) == len(self.later)
 
