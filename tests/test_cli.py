@@ -1055,7 +1055,7 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["classify", "{folder}/fine.csv", "--label", "x"], "only 1 class"),
         (["classify", "{folder}/full.csv", "--label", "y", "--evaluate", "time"], "happened at one time"),
         (["classify", "{folder}/fine.csv", "--label", "y", "--features", "x,y"], "Leave it out of --features"),
-        (["info", "{folder}/fine.csv", "--features", "time"], "the time is used already"),
+        (["info", "{folder}/fine.csv", "--features", "time"], "which the models use already"),
         (["info", "{folder}/fine.csv", "--src", "²"], "No column '²'"),
         (["info", "{folder}/twice.csv"], "Pass --src 0, or another"),
         (["info", "{folder}/open.csv"], "A quote in it is not closed"),

@@ -168,7 +168,7 @@ def graph_of(*attributes):
         ),
         (graph_of({"time": "soon"}), {}, r"'time' in the edge \('ann', 'bob', 0\) is 'soon'"),
         (graph_of({"time": 1, "y": 1}, {"time": 1, "y": "1"}), {"label": "y"}, r"'label' mixes int and str.*the edge"),
-        ([("ann", "bob", 1)], {}, r"'graph' must be a graph of networkx. Got list instead. Use from_frame"),
+        ([("ann", "bob", 1)], {}, r"'graph' must be a networkx graph. Got list instead. Use from_frame"),
     ],
 )
 def test_a_graph_that_cannot_be_taken(graph, options, message):

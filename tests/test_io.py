@@ -598,7 +598,7 @@ def test_numbers_as_dates_in_a_frame():
         ("a,b,13/04/2020\nc,d,05/16/2020\n", {}, r"'05/16/2020'.*same order of day and month"),
         ("a,b,2020-01-01Z\nc,d,2020-01-01\n", {}, r"data row 2.*zone.*or none"),
         ("a,b,2020-01-01\n", {"time_format": "%d/%m/%Y"}, r"'2020-01-01'.*not of time_format='%d/%m/%Y'"),
-        ("a,b,2020-01-01\n", {"time_unit": "s"}, r"'time_unit' 's' is for numbers.*Leave it out"),
+        ("a,b,2020-01-01\n", {"time_unit": "s"}, r"'time_unit' 's' is only for numbers.*Leave it out"),
         (
             "a,b,1\nc,d,1e20\n",
             {"time_unit": "s"},
@@ -658,7 +658,7 @@ def test_options_of_csv_are_refused_for_parquet(tmp_path, options):
 )
 def test_a_format_is_refused_for_what_is_no_text(times):
     frame = pd.DataFrame({"src": [1], "dst": [2], "time": times})
-    with pytest.raises(ReadError, match=r"'time_format' is for text and whole numbers.*Leave it out"):
+    with pytest.raises(ReadError, match=r"'time_format' is only for text and whole numbers.*Leave it out"):
         from_frame(frame, time_format="%Y")
 
 
@@ -965,7 +965,7 @@ def test_categories_of_frames(codes):
     ("options", "message"),
     [
         ({"categories": "mmc"}, r"No column 'mmc' for 'categories'. Did you mean 'mcc'\?"),
-        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would tell the answer"),
+        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would reveal the label to predict"),
     ],
 )
 def test_categories_are_columns_that_are_not_used_already(write, options, message):
