@@ -179,7 +179,7 @@ def default_threads() -> int:
     if wish:
         if not (wish.isdecimal() and int(wish) > 0):
             raise ParameterError(
-                f"The environment variable TDLG_NUM_THREADS must be a positive whole number. Got {wish!r} instead."
+                f"The environment variable TDLG_NUM_THREADS must be a positive number. Got {wish!r} instead."
             )
         return int(wish)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
