@@ -262,7 +262,7 @@ def test_other_manifests_are_refused(change, saved):
 )
 def test_forged_trees_are_refused(change, saved):
     rewritten(saved, change)
-    refused(saved, saved.read_bytes(), "cannot be put together")
+    refused(saved, saved.read_bytes(), "cannot be rebuilt")
 
 
 def test_values_that_unfold_are_refused(saved):
@@ -309,7 +309,7 @@ def test_a_name_twice_is_refused(saved):
 
 def test_packed_members_are_refused(saved):
     rewritten(saved, members=[("000900.npy", bytes(10**6))], compression=zipfile.ZIP_DEFLATED)
-    refused(saved, saved.read_bytes(), "declare more than the file holds")
+    refused(saved, saved.read_bytes(), "declare more bytes than the file has")
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_packed_members_are_refused(saved):
 )
 def test_arrays_that_are_none_are_refused(data, saved):
     rewritten(saved, lambda m: estimator_of(m)["fitted"]["coef_"].update(member="000900.npy"), [("000900.npy", data)])
-    refused(saved, saved.read_bytes(), "cannot be put together")
+    refused(saved, saved.read_bytes(), "cannot be rebuilt")
 
 
 EDGES = made_edges(ids=str, features=np.zeros((N, 2)), weight=np.ones(N))[:30]
@@ -370,7 +370,7 @@ def test_forged_edges_are_refused(name, array, path):
         node[name] = estimator_of(manifest)["fitted"]["forged_"]
 
     rewritten(path, forge)
-    refused(path, path.read_bytes(), "it holds|cannot be put together")
+    refused(path, path.read_bytes(), "it holds|cannot be rebuilt")
 
 
 def test_forged_sparse_matrices_are_refused(path):

@@ -56,8 +56,8 @@ def dataset_file(name: str, *, check: bool = True) -> Path:
     name
         One of `DATASETS`.
     check
-        Whether an unpacked file must have the known sha256. If False, it is used as it is, for
-        another version, got by hand. What is unpacked or downloaded here is always checked.
+        Whether an unpacked file must have the known sha256. If False, it is used as it is, for example another version
+        that you obtained yourself. Files that are unpacked or downloaded here are always checked.
 
     Returns
     -------

@@ -31,9 +31,9 @@ def load_dataset(
 ) -> TemporalEdges:
     """Load a public data set by name: edges in the order of its file, with times in seconds or as datetimes.
 
-    The file is looked for in the folder that the environment variable TDLG_DATA names, then in the user's
-    cache; if it is in neither it is downloaded. Its sha256 is checked every time. Times are numbers: unix
-    seconds, or for "wikipedia" seconds from the first edit, so a bandwidth is in seconds too, unless `dates`.
+    The file is searched in the folder that the environment variable TDLG_DATA names, then in the user's cache; if it is in
+    neither, it is downloaded. Its sha256 is checked every time. Times are numbers: seconds since 1970, or for "wikipedia"
+    seconds since the first edit. A bandwidth is then in seconds too, unless `dates` is set.
 
     Parameters
     ----------
