@@ -188,7 +188,7 @@ def test_models_are_equal_by_value():
         (dict(degree="4"), r"'degree' parameter .* Got '4'"),
         (dict(n_nodes=5, degree=3), r"Got 3 times 5 instead: make one of them even"),
         (dict(communities=0), r"'communities' parameter .* Got 0"),
-        (dict(communities=101), r"must be at most 'n_nodes', 100, .* Got 101"),
+        (dict(communities=101), r"must be at most 'n_nodes', 100: .* Got 101"),
         (dict(communities=(10, 20)), r"sum to 'n_nodes', 100. Got \(10, 20\) instead: pass n_nodes=30"),
         (dict(communities=(100, 0)), r"'communities' parameter .* Got 0"),
         (dict(communities="UV"), r"'communities' parameter .* Got 'UV'"),
@@ -210,7 +210,7 @@ def test_models_are_equal_by_value():
         (dict(time_stds=(1, 2, 3)), r"'time_stds' .* Got \(1, 2, 3\)"),
         (dict(time_stds=np.nan), r"'time_stds' .* finite"),
         (dict(time_stds=-1), r"'time_stds' parameter must not be negative. Got -1"),
-        (dict(communities=1), r"in period 1 for edges .* the sizes are \(100,\). Got 0.9"),
+        (dict(communities=1), r"in period 1 for a block .* the sizes are \(100,\). Got 0.9"),
         (dict(n_nodes=4, communities=4, intra=(0, 0.5)), r"in period 2 .* are \(1, 1, 1, 1\). Got 0.5"),
         (
             dict(n_nodes=4, communities=(1, 3), intra=(0, [[0.5, 0], [0, 0.5]])),

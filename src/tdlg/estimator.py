@@ -202,7 +202,7 @@ def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np
         edges = edges.with_label(y if hasattr(y, "to_list") else column_or_1d(y, warn=True))
     if edges.label is None:
         raise EdgesError(
-            "There are no labels to learn from. Pass them as y, or with the edges: TemporalEdges(..., label=...), "
+            "The edges have no labels to learn from. Pass them as y, or with the edges: TemporalEdges(..., label=...), "
             "read_edges(..., label=...). Use a missing label (NaN, None) for an edge whose label is to be predicted."
         )
     return edges.label, edges.labelled, _plain(edges.label[edges.labelled], y, edges.labelled)

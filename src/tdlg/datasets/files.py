@@ -36,7 +36,7 @@ def is_available(name: str) -> bool:
     Raises
     ------
     ParameterError
-        If there is no such data set.
+        If the data set is unknown.
     ReadError
         If the environment variable TDLG_DATA does not name a folder.
     """
@@ -67,7 +67,7 @@ def dataset_file(name: str, *, check: bool = True) -> Path:
     Raises
     ------
     ParameterError
-        If there is no such data set.
+        If the data set is unknown.
     ReadError
         If the file is not available, is damaged or has another sha256; the message says which file to put where.
     """

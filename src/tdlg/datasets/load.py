@@ -64,7 +64,7 @@ def load_dataset(
     Raises
     ------
     ParameterError
-        If there is no such data set, or it does not support an argument.
+        If the data set is unknown, or does not support an argument.
     ReadError
         If the file is not available or is not the right one; the message says which file to put where.
 

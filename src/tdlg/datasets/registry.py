@@ -55,7 +55,7 @@ class Dataset:
     days
         Days from the first edge to the last, rounded; None if the file has no times.
     positive
-        Per cent of the ratings that are above 0, to two decimals; None if there are no ratings.
+        Per cent of the ratings that are above 0, to two decimals; None without ratings.
     label
         The meaning of a label of 1, if there are labels.
     bipartite

@@ -95,7 +95,7 @@ class _Basis:
         return self.stop - self.filled
 
     def fill(self) -> None:
-        """Multiply block after block until there is no room for another."""
+        """Multiply block after block until the basis is full."""
         while self.stop <= self.room and self.stop + self.width <= self.vectors.shape[1]:
             self._multiply()
 

@@ -43,10 +43,10 @@ def from_networkx(
     time
         The edge attribute with the time; every edge needs it. Default "time".
     label, weight
-        The edge attributes with the label and the weight. By default there are no labels and no weights. The label of an
+        The edge attributes with the label and the weight. By default there is neither. The label of an
         edge without the attribute is unknown.
     features
-        The edge attributes with the features, a list or one name. By default there are no features. An edge without the
+        The edge attributes with the features, a list or one name. By default the edges have no features. An edge without the
         attribute has a missing value.
     bipartite
         Whether `src` and `dst` are nodes of two types, see `TemporalEdges`. False by default. If True, nodes in the form

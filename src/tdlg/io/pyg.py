@@ -33,7 +33,7 @@ def from_pyg(
     label
         Name of the tensor with the labels. By default "y", if there is one; None for no labels.
     weight
-        Name of the tensor with the weights. By default there are no weights.
+        Name of the tensor with the weights. By default the edges have no weights.
     features
         Name of the tensor with the features, one row per event. By default "msg", if there is one; None for no features.
     bipartite

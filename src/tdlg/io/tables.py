@@ -73,9 +73,9 @@ def read_edges(
         timestamp, ...) in the header or in a comment above the first row, such as "# FromNodeId ToNodeId"; without names
         they are the columns 0, 1 and, if there are three columns, 2.
     label, weight
-        The columns of the label and the weight, by name or position. By default there are no labels and no weights.
+        The columns of the label and the weight, by name or position. By default the edges have no labels and no weights.
     features
-        The columns of the features: a list of names or positions, or one of them. By default there are no features. If
+        The columns of the features: a list of names or positions, or one of them. By default the edges have no features. If
         several columns share a name, the position is added to it. The columns of `src`, `dst`, `time` and `label` are
         refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma or thousands separators are
         read as text, with a warning.

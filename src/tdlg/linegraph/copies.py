@@ -28,7 +28,7 @@ class Copies:
     at
         For each edge of the selection, its position in `distinct`.
     none
-        Whether there are no copies.
+        Whether all edges are distinct.
     """
 
     def __init__(self, edges: TemporalEdges) -> None:

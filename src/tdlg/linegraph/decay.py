@@ -420,7 +420,7 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
 
 
 def _spread(edges: TemporalEdges) -> float:
-    """The standard deviation of the times in ticks; 1 if there are no edges, since the bandwidth then has no effect."""
+    """The standard deviation of the times in ticks; 1 for zero edges, since the bandwidth then has no effect."""
     if edges.n_edges == 0:
         return 1.0
     ticks = edges.ticks

@@ -71,7 +71,7 @@ class LabelRates(Method):
         classifier = self._classifier()
         self.edges_ = edges[edges.labelled]
         if self.edges_.label is None or not len(self.edges_):
-            raise EdgesError("There are no labels to compute rates from. Pass the labels of some edges.")
+            raise EdgesError("The edges have no labels to compute rates from. Pass the labels of some edges.")
         classes, code = np.unique(self.edges_.label, return_inverse=True)
         if len(classes) < 2:
             raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: label rates need at least two.")
@@ -167,7 +167,9 @@ class EdgeBank(Method):
                 f"The 'window' parameter of EdgeBank must be None, or above 0 and at most 1. Got {self.window!r} instead."
             )
         if edges.label is None or not edges.labelled.any():
-            raise EdgesError("There are no labels. EdgeBank needs labels: 1 for edges that happened, 0 for others.")
+            raise EdgesError(
+                "The edges have no labels. EdgeBank needs labels: 1 for edges that happened, 0 for others."
+            )
         seen = edges[edges.labelled]
         seen = seen[np.asarray(seen.label == np.max(np.asarray(seen.label)))]
         if self.window is not None:

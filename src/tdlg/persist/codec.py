@@ -259,7 +259,7 @@ class Decoder:
     def _estimator(self, node: dict[str, Any]) -> Any:
         kind = _estimator_named(node["class"])
         if kind is None:
-            raise ValueError(f"there is no estimator {node['class']!r} in this version")
+            raise ValueError(f"this version has no estimator {node['class']!r}")
         model = kind(**self._named(node["params"]))
         fitted = self._named(node["fitted"])
         model.__setstate__({name: _with_records(name, value) for name, value in fitted.items()})

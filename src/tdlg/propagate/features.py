@@ -42,7 +42,7 @@ ANY_CLASS = -1
 DUST = 1e-9  # smaller decayed sums are set to 0: remnants of edges long ago would be noise to a scaler
 COUNT_UNIT = 0.01  # smallest decayed count that is distinguished from 0: the column is log(1 + count / COUNT_UNIT)
 GAP_UNIT = 1e-6  # smallest gap that is distinguished from 0, in standard deviations of the times
-NO_GAP = 100.0  # value of the gap if there is no previous or next edge, and upper limit, in the same unit
+NO_GAP = 100.0  # gap for an edge without a previous or next one, and upper limit, in the same unit
 
 
 class Evidence(NamedTuple):
@@ -135,7 +135,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     edges_, labels_
-        The edges given to `fit`, and their labels; None if there are no labels.
+        The edges given to `fit`, and their labels; None without labels.
     classes_
         The distinct labels, sorted, if the target is classes.
     prior_
@@ -311,7 +311,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return targets
 
     def _fit_clock(self) -> None:
-        """Fix the bandwidths of the decays on the times of the fitted edges; if all times are equal, there is no decay."""
+        """Fix the bandwidths of the decays on the times of the fitted edges; if all times are equal, nothing decays."""
         edges = self.edges_
         if self.past_only and self.labelled_.any():  # so that later edges have no influence
             labelled = edges[self.labelled_]

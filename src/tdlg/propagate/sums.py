@@ -26,7 +26,7 @@ class Sums(NamedTuple):
     values
         The decayed sums over other edges, shape (n_rows, n_widths, n_values).
     before, after
-        Ticks to the previous and to the next edge, shape (n_rows,); infinite if there is no such edge. Both are 0 if
+        Ticks to the previous and to the next edge, shape (n_rows,); infinite if it does not exist. Both are 0 if
         another edge has the same time. With `past_only` the previous edge is strictly earlier, and `after` is infinite.
     """
 
