@@ -191,7 +191,7 @@ class TestEdgeCases:
     def test_one_edge(self):
         with pytest.raises(EdgesError, match=r"one edge.*Pass at least two"):
             EdgeOutlierDetector("rows").fit(TemporalEdges(*network())[:1])
-        with pytest.raises(EdgesError, match="given no edges"):
+        with pytest.raises(EdgesError, match="got no edges"):
             EdgeOutlierDetector("rows").fit(TemporalEdges(*network())[:0])
 
     def test_one_edge_many_times(self):

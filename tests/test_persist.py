@@ -464,7 +464,7 @@ def test_a_path_is_a_path(path, model):
 
 
 def test_a_folder_is_no_file(model, tmp_path):
-    with pytest.raises(ParameterError, match="is a folder: add a name"):
+    with pytest.raises(ParameterError, match="is a folder: add a file name"):
         model.save(tmp_path)
 
 

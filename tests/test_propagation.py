@@ -105,7 +105,7 @@ class TestSetting:
             PropagationClassifier(setting="online").fit(self.edges)
         with pytest.raises(ParameterError, match="setting='interpolate' does not use"):
             PropagationClassifier(setting="interpolate").fit(self.edges, label_time=self.edges.time)
-        with pytest.raises(ParameterError, match="matters only with setting='stream'"):
+        with pytest.raises(ParameterError, match="used only with setting='stream'"):
             PropagationClassifier().fit(self.edges).predict(self.edges, label_time=self.edges.time)
         with pytest.raises(EdgesError, match=r"one value per edge: 400\. Got 3"):
             PropagationClassifier().fit(self.edges, label_time=[1, 2, 3])
