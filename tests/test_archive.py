@@ -108,7 +108,7 @@ def refused(path, data, match="."):
 def test_a_truncated_file_is_refused(saved):
     data = saved.read_bytes()
     for length in {0, 1, 3, 4, 30, 100, len(data) - 1, len(data) - 64, len(data) - 83, *range(0, len(data), 397)}:
-        refused(saved, data[:length], "empty" if length == 0 else "truncated|no model")
+        refused(saved, data[:length], "empty" if length == 0 else "truncated|not a tdlg model")
     refused(saved, data[:1000], "truncated")
 
 
@@ -117,24 +117,24 @@ def test_a_flipped_byte_is_found_wherever_it_is(saved):
     for place in {*range(0, len(data), 211), *range(64), *range(len(data) - 400, len(data))}:
         flipped = bytearray(data)
         flipped[place] ^= 1 << (place % 8)
-        refused(saved, bytes(flipped), "damaged|no model")
+        refused(saved, bytes(flipped), "damaged|not a tdlg model")
 
 
 def test_bytes_before_and_after_are_refused(saved):
     data = saved.read_bytes()
     refused(saved, b"x" + data, "damaged")
-    refused(saved, data + b"\0", "no model|damaged")
+    refused(saved, data + b"\0", "not a tdlg model|damaged")
     refused(saved, data + data, "damaged")
 
 
 @pytest.mark.parametrize("data", [b"src,dst,time\n1,2,3\n", b"\x80\x04K\x01.", b"PK", bytes(range(256)) * 20])
 def test_other_files_are_refused(data, path):
-    refused(path, data, "no model|truncated")
+    refused(path, data, "not a tdlg model|truncated")
 
 
 def test_other_zips_are_refused(path, saved):
     np.savez(other := io.BytesIO(), a=np.zeros(3))
-    refused(path, other.getvalue(), "no model of tdlg")
+    refused(path, other.getvalue(), "not a tdlg model")
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
@@ -226,7 +226,7 @@ def test_an_older_version_is_read(kind, path):
 )
 def test_other_manifests_are_refused(change, saved):
     rewritten(saved, change)
-    refused(saved, saved.read_bytes(), "no model of tdlg")
+    refused(saved, saved.read_bytes(), "not a tdlg model")
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_other_manifests_are_refused(change, saved):
 )
 def test_forged_trees_are_refused(change, saved):
     rewritten(saved, change)
-    refused(saved, saved.read_bytes(), "cannot be put together")
+    refused(saved, saved.read_bytes(), "cannot be rebuilt")
 
 
 def test_values_that_unfold_are_refused(saved):
@@ -309,7 +309,7 @@ def test_a_name_twice_is_refused(saved):
 
 def test_packed_members_are_refused(saved):
     rewritten(saved, members=[("000900.npy", bytes(10**6))], compression=zipfile.ZIP_DEFLATED)
-    refused(saved, saved.read_bytes(), "declare more than the file holds")
+    refused(saved, saved.read_bytes(), "declare more bytes than the file has")
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_packed_members_are_refused(saved):
 )
 def test_arrays_that_are_none_are_refused(data, saved):
     rewritten(saved, lambda m: estimator_of(m)["fitted"]["coef_"].update(member="000900.npy"), [("000900.npy", data)])
-    refused(saved, saved.read_bytes(), "cannot be put together")
+    refused(saved, saved.read_bytes(), "cannot be rebuilt")
 
 
 EDGES = made_edges(ids=str, features=np.zeros((N, 2)), weight=np.ones(N))[:30]
@@ -370,7 +370,7 @@ def test_forged_edges_are_refused(name, array, path):
         node[name] = estimator_of(manifest)["fitted"]["forged_"]
 
     rewritten(path, forge)
-    refused(path, path.read_bytes(), "it holds|cannot be put together")
+    refused(path, path.read_bytes(), "it holds|cannot be rebuilt")
 
 
 def test_forged_sparse_matrices_are_refused(path):

@@ -566,7 +566,7 @@ def test_json_lines_from_stdin(log):
     assert "'Händler': text, 10 different" in plain
     for content in (log.read_bytes(), b"\xef\xbb\xbf\n" + log.read_bytes(), gzip.compress(log.read_bytes())):
         assert ok("info", "-", *OPTIONS, "--label", LABEL, stdin=content).stdout == plain
-    assert refused("info", "-", stdin='{"src":1}\n{\n').startswith("error: stdin.jsonl: line 2 is no JSON object: '{'")
+    assert refused("info", "-", stdin='{"src":1}\n{\n').startswith("error: stdin.jsonl: line 2 is not a JSON object: '{'")
     assert "An array of objects" in refused("info", "-", stdin='[{"src": 1}]')
 
 
@@ -1038,8 +1038,8 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["info", "{folder}/header.csv"], "a header and no rows"),
         (["info", "{folder}/binary.csv"], "not UTF-8"),
         (["info", "{folder}/ragged.csv"], "data row 2 has 4 fields"),
-        (["info", "{folder}/broken.jsonl"], "line 2 is no JSON object"),
-        (["info", "{folder}/nested.jsonl"], "'src' must hold one value a row. Got {'id': 1} in data row 1"),
+        (["info", "{folder}/broken.jsonl"], "line 2 is not a JSON object"),
+        (["info", "{folder}/nested.jsonl"], "'src' must have one value per row. Got {'id': 1} in data row 1"),
         (["info", "{folder}/text.parquet"], "this is not a parquet file"),
         (["info", "{folder}/odd.csv"], "Pass --src, --dst and --time with names"),
         (["info", "{folder}/odd.csv", "--src", "Von", "--dst", "nach"], "The columns are ['von', 'nach', 'wann']"),
@@ -1055,17 +1055,17 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["classify", "{folder}/fine.csv", "--label", "x"], "only 1 class"),
         (["classify", "{folder}/full.csv", "--label", "y", "--evaluate", "time"], "happened at one time"),
         (["classify", "{folder}/fine.csv", "--label", "y", "--features", "x,y"], "Leave it out of --features"),
-        (["info", "{folder}/fine.csv", "--features", "time"], "the time is used already"),
+        (["info", "{folder}/fine.csv", "--features", "time"], "which the models use already"),
         (["info", "{folder}/fine.csv", "--src", "²"], "No column '²'"),
         (["info", "{folder}/twice.csv"], "Pass --src 0, or another"),
         (["info", "{folder}/open.csv"], "A quote in it is not closed"),
         (["info", "{folder}/nameless.csv"], "such as --src 0 --dst 1 --time 3."),
-        (["info", "{folder}/two.jsonl"], "line 1 is no JSON object"),
+        (["info", "{folder}/two.jsonl"], "line 1 is not a JSON object"),
         (["outliers", "{folder}/one.csv"], "at least two"),
         (["outliers", "{folder}/full.csv", "--method", "rows"], "the same time. Use --method propagation."),
         (
             ["score", "{folder}/fine.csv", "{folder}/fine.csv"],
-            "no model of tdlg. Give the path of a file written by --save",
+            "not a tdlg model. Pass the path of a file written by --save",
         ),
         (["score", "{folder}/nosuch", "{folder}/fine.csv"], "there is no such file"),
     ],

@@ -247,7 +247,7 @@ def test_new_nodes_are_told(gaps, model, tmp_path, command):
     assert re.search(r"^1 of 2\d nodes is new to the model$", ok(name, model, one, *more).stderr, re.MULTILINE)
     frame.with_columns(pl.col("src", "dst") + 1000).write_csv(other := tmp_path / "other.csv")
     text = ok(name, model, other, *more).stderr
-    assert re.search(r"warning: (\d+) of \1 nodes are new to the model: it can say little about them", text)
+    assert re.search(r"warning: (\d+) of \1 nodes are new to the model, so it knows little about them", text)
 
 
 # ---- errors in the shell's words

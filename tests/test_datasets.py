@@ -184,11 +184,11 @@ class TestTimesMadeUp:
         assert abs(counts - 2000).max() < 5 * 2000**0.5
 
     def test_nobody_gets_them_unasked(self):
-        with pytest.raises(ParameterError, match=r"has no times: they are made up.* Pass random_state="):
+        with pytest.raises(ParameterError, match=r"has no times: they are synthetic.* Pass random_state="):
             load_dataset("epinions-topology")
 
     def test_real_times_take_no_seed(self):
-        with pytest.raises(ParameterError, match=r"'epinions' has its own. Got 0. Leave it out"):
+        with pytest.raises(ParameterError, match=r"'epinions' has real times. Got 0. Leave it out"):
             load_dataset("epinions", random_state=0)
 
     def test_the_registry_says_so(self):
@@ -215,7 +215,7 @@ class TestArguments:
 
     @pytest.mark.parametrize(("name", "options"), [("wikipedia", {}), ("epinions-topology", {"random_state": 0})])
     def test_dates_that_are_not_known(self, name, options):
-        with pytest.raises(ParameterError, match=f"times of '{name}' are no dates.*Leave out dates=True"):
+        with pytest.raises(ParameterError, match=f"times of '{name}' are not dates.*Leave out dates=True"):
             load_dataset(name, dates=True, **options)
 
     def test_no_ratings(self):

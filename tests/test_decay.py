@@ -75,7 +75,7 @@ def test_wrong_arguments():
         Mixture([0.5])
     with pytest.raises(ParameterError, match="non-empty"):
         Mixture([])
-    with pytest.raises(ParameterError, match=r"one number a decay: 2\. Got 1"):
+    with pytest.raises(ParameterError, match=r"one number per decay, 2\. Got 1"):
         Mixture([NoDecay(), NoDecay()], [1.0])
     with pytest.raises(ParameterError, match="finite"):
         Mixture([NoDecay()], [np.nan])

@@ -93,7 +93,7 @@ def test_a_device_is_written_into(write, model, tmp_path):
 def test_a_model_needs_a_file(model, tmp_path):
     os.mkfifo(path := tmp_path / "pipe")
     for target in (path, "/dev/stdout"):
-        with pytest.raises(ParameterError, match=r"is a device or pipe: give the name of a file"):
+        with pytest.raises(ParameterError, match=r"is a device or pipe: pass the name of a file"):
             model.save(target)
     assert path.is_fifo()
 
@@ -213,9 +213,9 @@ def test_links_are_followed_and_modes_kept(write, model, tmp_path):
 
 @pytest.mark.parametrize("write", [page, saved])
 def test_folders_are_refused(write, model, tmp_path):
-    with pytest.raises(ParameterError, match=r"is a folder: add a name"):
+    with pytest.raises(ParameterError, match=r"is a folder: add a file name"):
         write(tmp_path, model)
-    with pytest.raises(ParameterError, match=r"nowhere' of the 'path' does not exist. Make it first"):
+    with pytest.raises(ParameterError, match=r"nowhere' of the 'path' does not exist. Create it first"):
         write(tmp_path / "nowhere" / "file", model)
 
 

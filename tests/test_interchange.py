@@ -168,7 +168,7 @@ def graph_of(*attributes):
         ),
         (graph_of({"time": "soon"}), {}, r"'time' in the edge \('ann', 'bob', 0\) is 'soon'"),
         (graph_of({"time": 1, "y": 1}, {"time": 1, "y": "1"}), {"label": "y"}, r"'label' mixes int and str.*the edge"),
-        ([("ann", "bob", 1)], {}, r"'graph' must be a graph of networkx. Got list instead. Use from_frame"),
+        ([("ann", "bob", 1)], {}, r"'graph' must be a networkx graph. Got list instead. Use from_frame"),
     ],
 )
 def test_a_graph_that_cannot_be_taken(graph, options, message):
@@ -178,7 +178,7 @@ def test_a_graph_that_cannot_be_taken(graph, options, message):
 
 def test_a_feature_with_a_name_that_is_needed():
     edges = TemporalEdges([1], [2], [3], label=[1], features={"label": [5], "weight": [6]})
-    with pytest.raises(EdgesError, match=r"features \['label'\] have names.*other names"):
+    with pytest.raises(EdgesError, match=r"features \['label'\] have the same names.*Rename"):
         to_networkx(edges)
     assert to_networkx(edges.with_label(None)).edges[1, 2, 0] == {"time": 3, "label": 5.0, "weight": 6.0}
 

@@ -423,23 +423,23 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
         (
             EDGE + "\nhello\n" + EDGE,
             {},
-            r"line 3 is no JSON object: 'hello' \(Expecting value\). Write one object a line",
+            r"line 3 is not a JSON object: 'hello' \(Expecting value\). Write one object per line",
         ),
-        (EDGE * 7000 + '{"src":\n', {}, r"line 7001 is no JSON object: '\{\"src\":'"),
+        (EDGE * 7000 + '{"src":\n', {}, r"line 7001 is not a JSON object: '\{\"src\":'"),
         (
             EDGE + "[1, 2]\n",
             {},
-            r"line 2 is no JSON object: '\[1, 2\]'. .* An array .* split into such lines",
+            r"line 2 is not a JSON object: '\[1, 2\]'. .* An array .* split into such lines",
         ),
-        (EDGE + "5\n", {}, r"line 2 is no JSON object: '5'. Write"),
-        ("null\n", {}, r"line 1 is no JSON object: 'null'"),
-        ('[\n{"src":1},\n{"src":2}]', {}, r"line 1 is no JSON object: '\['"),
-        ('{\n"src": 1\n}\n', {}, r"line 1 is no JSON object: '\{'"),
-        (EDGE + EDGE.strip() + EDGE, {}, r"line 2 is no JSON object: .*\(Extra data\)"),
-        (EDGE.replace("}", "},"), {}, r"line 1 is no JSON object: .*\(Extra data\). .*without commas"),
-        ('{"src":1,"dst":2\n"time":3}\n' + EDGE.strip() + "," + EDGE, {}, r"line 1 is no JSON object"),
-        ("[" * 100_000, {}, r"line 1 is no JSON object: '\[\[.*\.\.\.'"),
-        (b'{"src":"caf\xe9"}\n', {}, r"line 1 is no JSON object.*UTF-8"),
+        (EDGE + "5\n", {}, r"line 2 is not a JSON object: '5'. Write"),
+        ("null\n", {}, r"line 1 is not a JSON object: 'null'"),
+        ('[\n{"src":1},\n{"src":2}]', {}, r"line 1 is not a JSON object: '\['"),
+        ('{\n"src": 1\n}\n', {}, r"line 1 is not a JSON object: '\{'"),
+        (EDGE + EDGE.strip() + EDGE, {}, r"line 2 is not a JSON object: .*\(Extra data\)"),
+        (EDGE.replace("}", "},"), {}, r"line 1 is not a JSON object: .*\(Extra data\). .*without commas"),
+        ('{"src":1,"dst":2\n"time":3}\n' + EDGE.strip() + "," + EDGE, {}, r"line 1 is not a JSON object"),
+        ("[" * 100_000, {}, r"line 1 is not a JSON object: '\[\[.*\.\.\.'"),
+        (b'{"src":"caf\xe9"}\n', {}, r"line 1 is not a JSON object.*UTF-8"),
         (
             gzip.compress(EDGE.encode() * 1000, mtime=0)[:-20],
             {},
@@ -470,13 +470,13 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
         (
             EDGE.replace("2", '{"id":2}'),
             {},
-            r"'dst' must hold one value a row. Got \{'id': 2\} in data row 1.*of its own",
+            r"'dst' must have one value per row. Got \{'id': 2\} in data row 1.*of its own",
         ),
-        (EDGE.replace("3", '3,"y":[1]'), {"label": "y"}, r"'label' must hold one value a row. Got \[1\] in data row 1"),
+        (EDGE.replace("3", '3,"y":[1]'), {"label": "y"}, r"'label' must have one value per row. Got \[1\] in data row 1"),
         (
             EDGE + EDGE.replace("3", '3,"y":{"z":1}'),
             {"features": "y"},
-            r"'y' must hold one value a row. .* in data row 2",
+            r"'y' must have one value per row. .* in data row 2",
         ),
         (EDGE, {"separator": ","}, r"separator=',' is for csv files, and this is JSON lines. Leave it out"),
         (EDGE, {"header": True}, r"header=True is for csv files, and this is JSON lines"),
@@ -494,7 +494,7 @@ def test_a_nested_column_of_a_frame_is_refused(tmp_path, name):
     frame.write_parquet(tmp_path / "edges.parquet")
     for read, source in ((from_frame, frame), (read_edges, tmp_path / "edges.parquet"), (from_frame, frame.to_arrow())):
         with pytest.raises(
-            ReadError, match=r"'label' must hold one value a row. Got .* in data row 2.*column of its own"
+            ReadError, match=r"'label' must have one value per row. Got .* in data row 2.*column of its own"
         ):
             read(source, label=name)
 
@@ -598,7 +598,7 @@ def test_numbers_as_dates_in_a_frame():
         ("a,b,13/04/2020\nc,d,05/16/2020\n", {}, r"'05/16/2020'.*same order of day and month"),
         ("a,b,2020-01-01Z\nc,d,2020-01-01\n", {}, r"data row 2.*zone.*or none"),
         ("a,b,2020-01-01\n", {"time_format": "%d/%m/%Y"}, r"'2020-01-01'.*not of time_format='%d/%m/%Y'"),
-        ("a,b,2020-01-01\n", {"time_unit": "s"}, r"'time_unit' 's' is for numbers.*Leave it out"),
+        ("a,b,2020-01-01\n", {"time_unit": "s"}, r"'time_unit' 's' is only for numbers.*Leave it out"),
         (
             "a,b,1\nc,d,1e20\n",
             {"time_unit": "s"},
@@ -658,7 +658,7 @@ def test_options_of_csv_are_refused_for_parquet(tmp_path, options):
 )
 def test_a_format_is_refused_for_what_is_no_text(times):
     frame = pd.DataFrame({"src": [1], "dst": [2], "time": times})
-    with pytest.raises(ReadError, match=r"'time_format' is for text and whole numbers.*Leave it out"):
+    with pytest.raises(ReadError, match=r"'time_format' is only for text and whole numbers.*Leave it out"):
         from_frame(frame, time_format="%Y")
 
 
@@ -711,7 +711,7 @@ def test_what_is_used_already_is_no_feature(write, role):
 def test_two_objects_on_a_line_are_no_two_lines(write):
     two = '{"src":1,"dst":2,"time":3}],[{"src":1,"dst":3,"time":4}\n'
     for content in (two, EDGE + two):
-        with pytest.raises(ReadError, match=r"line \d is no JSON object"):
+        with pytest.raises(ReadError, match=r"line \d is not a JSON object"):
             read_edges(write(content, "edges.jsonl"))
 
 
@@ -965,7 +965,7 @@ def test_categories_of_frames(codes):
     ("options", "message"),
     [
         ({"categories": "mmc"}, r"No column 'mmc' for 'categories'. Did you mean 'mcc'\?"),
-        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would tell the answer"),
+        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would reveal the label to predict"),
     ],
 )
 def test_categories_are_columns_that_are_not_used_already(write, options, message):

@@ -158,7 +158,7 @@ class TestTop:
         candidates = TemporalEdges([3, 3], [4, 4], [7.5, 90.0])
         table = fitted().top(candidates=candidates)
         assert table["time"].to_list() == [7.5, 90.0]
-        with pytest.raises(ParameterError, match="times of their own"):
+        with pytest.raises(ParameterError, match="have their own times"):
             fitted().top(candidates=candidates, at=3)
 
     def test_one_candidate_needs_no_order(self):

@@ -189,9 +189,9 @@ class TestEdgeCases:
         assert not np.array_equal(first, other)
 
     def test_one_edge(self):
-        with pytest.raises(EdgesError, match=r"one edge.*Give at least two"):
+        with pytest.raises(EdgesError, match=r"one edge.*Pass at least two"):
             EdgeOutlierDetector("rows").fit(TemporalEdges(*network())[:1])
-        with pytest.raises(EdgesError, match="given no edges"):
+        with pytest.raises(EdgesError, match="got no edges"):
             EdgeOutlierDetector("rows").fit(TemporalEdges(*network())[:0])
 
     def test_one_edge_many_times(self):

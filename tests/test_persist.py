@@ -417,7 +417,7 @@ class Own(LineGraphClassifier):
         (np.zeros(2, "i4,f8"), "dtype"),
         (np.ma.masked_array([1.0]), "MaskedArray"),
         (TemporalEdges([date(2020, 1, 1)], [date(2020, 1, 2)], [0]), "datetime.date"),
-        (Own(), "not a class made from one"),
+        (Own(), "not a subclass of one"),
         (LineGraph(made_edges()), "LineGraph"),
     ],
 )
@@ -464,7 +464,7 @@ def test_a_path_is_a_path(path, model):
 
 
 def test_a_folder_is_no_file(model, tmp_path):
-    with pytest.raises(ParameterError, match="is a folder: add a name"):
+    with pytest.raises(ParameterError, match="is a folder: add a file name"):
         model.save(tmp_path)
 
 

@@ -103,9 +103,9 @@ class TestSetting:
     def test_bad(self):
         with pytest.raises(ParameterError, match=r"'setting' .* Got 'online'"):
             PropagationClassifier(setting="online").fit(self.edges)
-        with pytest.raises(ParameterError, match="setting='interpolate' does not look at"):
+        with pytest.raises(ParameterError, match="setting='interpolate' does not use"):
             PropagationClassifier(setting="interpolate").fit(self.edges, label_time=self.edges.time)
-        with pytest.raises(ParameterError, match="matters only with setting='stream'"):
+        with pytest.raises(ParameterError, match="used only with setting='stream'"):
             PropagationClassifier().fit(self.edges).predict(self.edges, label_time=self.edges.time)
         with pytest.raises(EdgesError, match=r"one value per edge: 400\. Got 3"):
             PropagationClassifier().fit(self.edges, label_time=[1, 2, 3])
@@ -211,7 +211,7 @@ class TestClassifier:
 
     def test_an_estimator_that_takes_no_weights(self):
         edges = network(200)
-        with pytest.raises(ParameterError, match="KNeighborsClassifier takes no 'sample_weight'"):
+        with pytest.raises(ParameterError, match="KNeighborsClassifier does not support 'sample_weight'"):
             PropagationClassifier(KNeighborsClassifier()).fit(edges, sample_weight=np.ones(200))
 
     def test_sample_weight(self):
@@ -328,7 +328,7 @@ class TestNoLeak:
     def test_labels_without_a_time_warn_where_others_had_one(self):
         edges = network(600)
         model = PropagationClassifier(random_state=0).fit(edges[:400], label_time=edges.time[:400] + 20)
-        with pytest.warns(UserWarning, match="each is taken as known at once") as caught:
+        with pytest.warns(UserWarning, match="each label is taken as known at the time of its edge") as caught:
             model.predict_proba(edges[400:])
         assert caught[0].filename == __file__
         model.predict_proba(edges[:400])  # those of fit have their times

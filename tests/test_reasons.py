@@ -694,7 +694,7 @@ class TestTable:
         model = fitted(small(), "forecast")
         with pytest.raises(ParameterError, match=r"one of the classes \['fine', 'fraud'\]\. Got 'spam'"):
             model.explain(small(), label="spam")
-        with pytest.raises(ParameterError, match="matters only with setting='stream'"):
+        with pytest.raises(ParameterError, match="used only with setting='stream'"):
             model.explain(small(), label_time=small().time)
 
     def test_not_fitted(self):

@@ -255,7 +255,7 @@ class TestAutomaticBandwidth:
         assert np.isfinite(self.scores(edges, y)).all()
 
     def test_a_class_of_one_edge_is_too_small(self):
-        with pytest.raises(EdgesError, match=r"7 has only one.*Give more labels, or a bandwidth"):
+        with pytest.raises(EdgesError, match=r"7 has only one.*Pass more labels, or set a bandwidth"):
             self.scores(network(120), np.where(np.arange(120) < 1, 7, network(120).label))
 
     @pytest.mark.parametrize("missing", [False, True])
@@ -412,7 +412,7 @@ class TestTables:
     def test_too_few_columns_or_rows(self):
         with pytest.raises(EdgesError, match="at least 2 columns"):
             LineGraphClassifier().fit(self.LARGE[["src"]], [0, 1, 0, 1])
-        with pytest.raises(EdgesError, match="given no edges"):
+        with pytest.raises(EdgesError, match="got no edges"):
             LineGraphClassifier().fit(self.LARGE[:0], [])
 
     def test_names_are_those_of_the_last_fit(self):
@@ -488,7 +488,7 @@ def test_labels_that_teach_nothing(label, message):
         ({"C": True}, r"'C' parameter.*Got True"),
         ({"n_threads": 0}, r"'n_threads' parameter of LineGraphClassifier.*Got 0"),
         ({"bandwidth": [1, 2]}, r"'bandwidth' parameter.*Got \[1, 2\]"),
-        ({"decay": Mixture([Laplace(1.0)]), "bandwidth": 3.0}, r"'bandwidth' parameter.*give the widths in the decay"),
+        ({"decay": Mixture([Laplace(1.0)]), "bandwidth": 3.0}, r"'bandwidth' parameter.*Set the bandwidths in the decay"),
     ],
 )
 def test_wrong_parameters(options, message):

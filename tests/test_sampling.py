@@ -79,9 +79,9 @@ class TestConcatenateEdges:
         assert concatenate_edges(coarse, fine).time.tolist() == [*coarse.time.tolist(), *fine.time.tolist()]
 
     def test_kinds_that_do_not_go_together(self):
-        with pytest.raises(EdgesError, match=r"all be bipartite.*\[False, True\]"):
+        with pytest.raises(EdgesError, match=r"must be bipartite.*\[False, True\]"):
             concatenate_edges(network(), network(bipartite=True))
-        with pytest.raises(EdgesError, match="all be with datetimes"):
+        with pytest.raises(EdgesError, match="must be with datetimes"):
             concatenate_edges(network(), TemporalEdges([1], [2], ["2020-01-01"]))
 
     def test_times_that_would_change_beside_others(self):
@@ -251,7 +251,7 @@ class TestHistoricalAndInductiveEdges:
         assert set(zip(negatives.src.tolist(), negatives.dst.tolist(), strict=True)) == {("c", "x")}
 
     def test_without_a_past(self):
-        with pytest.raises(EdgesError, match="'past' edges are none"):
+        with pytest.raises(EdgesError, match="'past' is empty"):
             historical_edges(self.later, self.past[:0])
         assert len(inductive_edges(self.later, self.past[:0], 0)) == len(self.later)
 

@@ -54,9 +54,9 @@ class TestEdgeClassification:
         assert set(task.draw(1).train) != set(task.draw(2).train)
 
     def test_bad_input(self):
-        with pytest.raises(EdgesError, match=r"at least two kinds\. Got 0"):
+        with pytest.raises(EdgesError, match=r"at least two different labels\. Got 0"):
             EdgeClassification(network().with_label(None))
-        with pytest.raises(EdgesError, match=r"at least two kinds\. Got 1"):
+        with pytest.raises(EdgesError, match=r"at least two different labels\. Got 1"):
             EdgeClassification(network().with_label(np.ones(1000)))
         with pytest.raises(ParameterError, match=r"'train_share' parameter .* Got 70"):
             EdgeClassification(network(), train_share=70)

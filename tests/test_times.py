@@ -93,7 +93,7 @@ def test_ticks_share_memory_with_the_given_times(dtype):
         (["Jax 31, 2020"], r"row 0.*not a date of the calendar"),
         (["03-04-2020T12:30:05.5Z"], r"time_format=\"%d-%m-%YT%H:%M:%S\.%f%z\""),
         (["03/04/2020 12:30 +02:00"], r"time_format=\"%d/%m/%Y %H:%M %z\""),
-        (["2020-01-01", "2020-01-02Z"], r"row 1.*has a time zone, and the rows before it have none.*Give"),
+        (["2020-01-01", "2020-01-02Z"], r"row 1.*has a time zone, and the rows before it have none.*Pass"),
         ([datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)], r"row 1.*has a time zone.*or none"),
         (["2020-01-01Z", "2020-01-02"], r"row 1.*has no time zone, and the rows before it have one"),
         ([1, 2**64], r"row 1.*is 18446744073709551616, beyond int64"),

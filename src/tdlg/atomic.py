@@ -1,6 +1,7 @@
-"""Files that appear when they are whole: what was there stays until then, and where writing fails or is interrupted.
+"""Atomic writing of files: an existing file is replaced only once the new file is complete.
 
-Devices, pipes and the process's own outputs have nothing to put in their place: they are written into.
+If writing fails or is interrupted, the existing file stays. Devices, pipes and the outputs of the process itself
+cannot be replaced; they are written to directly.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from tdlg.exceptions import ParameterError
 
 __all__ = ["as_path", "is_special", "new_file", "replacing", "target_of"]
 
-OUTPUTS = {"/dev/stdout": 1, "/dev/stderr": 2}  # with their descriptors
+OUTPUTS = {"/dev/stdout": 1, "/dev/stderr": 2}  # path to file descriptor
 DRAFT = ".tdlg-tmp"
-STALE = 24 * 3600  # seconds without a write: whoever began the draft was killed
-LONGEST_NAME = 200  # bytes of a name that leave room for a draft's own, of 255
+STALE = 24 * 3600  # seconds without a write after which the writer of a draft is taken to be dead
+LONGEST_NAME = 200  # bytes of a file name to which the suffix of a draft can be added, within the usual limit of 255
 
 
 def as_path(path: Any) -> Path:
-    """A path as given, ~ being the user's folder."""
+    """The path as a Path, with ~ expanded to the user's folder."""
     if not isinstance(path, (str, os.PathLike)):
         raise ParameterError(f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.")
     return Path(path).expanduser()
 
 
 def is_special(path: Path) -> bool:
-    """Whether this is a device, a pipe or an output of this process, even one that was sent into a file."""
+    """Whether this is a device, a pipe or an output of this process, even if that output is redirected to a file."""
     return str(path) in OUTPUTS or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def target_of(path: Any) -> Path:
-    """Where to write: a link is followed, as by `open`; a folder, or a file in one that is not there, is refused."""
+    """The path to write to. Links are followed, as in `open`; a folder, or a file in a missing folder, is refused."""
     path = as_path(path)
     if is_special(path):
         return path
@@ -47,16 +48,16 @@ def target_of(path: Any) -> Path:
     if not target.parent.is_dir():
         raise ParameterError(
             f"The folder {str(target.parent)!r} of the 'path' does not exist. "
-            f"Make it first, with Path({str(target.parent)!r}).mkdir(parents=True)."
+            f"Create it first, with Path({str(target.parent)!r}).mkdir(parents=True)."
         )
     if target.is_dir():
-        raise ParameterError(f"The 'path' must be that of a file. {str(target)!r} is a folder: add a name.")
+        raise ParameterError(f"The 'path' must be a file. {str(target)!r} is a folder: add a file name.")
     return target
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file open for writing and, where it is no device or pipe, for reading; it has its name once it is whole."""
+    """A file open for writing and, unless it is a device or pipe, for reading. It gets its name once it is complete."""
     with replacing(path) as new, _opened(new) as file:
         if not is_special(new):
             _remove_stale_drafts(new, os.fstat(file.fileno()).st_mtime)
@@ -68,7 +69,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """The path of a draft, which takes this one's place at the end, and vanishes on any error or interrupt."""
+    """The path of a draft, which replaces `path` at the end and is removed on any error or interrupt."""
     if is_special(path):
         yield path
         return
@@ -80,8 +81,8 @@ def replacing(path: Path) -> Iterator[Path]:
             shutil.copymode(target, draft)
         os.replace(draft, target)
     except OSError as error:
-        if error.errno is not None and error.filename in (None, str(draft)):  # none where the disk is full
-            error.filename = str(path)  # the user's own name of it
+        if error.errno is not None and error.filename in (None, str(draft)):  # None if the disk is full
+            error.filename = str(path)  # the path that the user passed
         raise
     finally:
         with suppress(OSError):
@@ -90,14 +91,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _draft_of(target: Path) -> Path:
-    """A new name beside the target that tells whose draft it is."""
+    """A new name in the target's folder that contains the name of the target."""
     name = os.fsencode(target.name)
     known = target.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
     return target.with_name(f".{known}.{uuid.uuid4().hex}{DRAFT}")
 
 
 def _remove_stale_drafts(draft: Path, now: float) -> None:
-    """Remove other drafts of the same target that killed processes left; what another process writes now is newer."""
+    """Remove drafts of the same target that killed processes left. Drafts that are still being written are newer."""
     prefix = draft.name.removesuffix(DRAFT)[:-32]
     ours = re.compile(re.escape(prefix) + "[0-9a-f]{32}" + re.escape(DRAFT))
     with suppress(OSError), os.scandir(draft.parent) as entries:
@@ -115,11 +116,11 @@ def _opened(path: Path) -> BinaryIO:
         return open(path, "wb")
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    return open(os.dup(OUTPUTS[str(path)]), "wb")  # opened by name, it would start over where it was sent into a file
+    return open(os.dup(OUTPUTS[str(path)]), "wb")  # opening it by name would truncate a file that it is redirected to
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the new name survive a power cut too, where the system can."""
+    """Make the new name survive a power cut, if the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

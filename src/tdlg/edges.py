@@ -1,4 +1,4 @@
-"""TemporalEdges: who met whom and when, with what is known of each meeting. Everything starts from it."""
+"""TemporalEdges: the source, destination and time of each interaction, with its label, weight and features."""
 
 from __future__ import annotations
 
@@ -27,36 +27,39 @@ Rows: TypeAlias = "range | NDArray[np.int64]"
 class TemporalEdges:
     """Edges (src, dst, time) of a temporal network, with optional label, weight and features.
 
-    The edges are rows of a frozen table, in the caller's order: they need not be sorted by time. A slice is
-    a view of some rows of the same table and knows which (`rows`), so that a train and a test part of one
-    table never mistake an edge for another. Arrays that can be written to are copied, so that no later change
-    of theirs changes the edges; integer ids, times, labels and float features that are memory-mapped or
-    read-only (`array.flags.writeable = False`) are kept as they are. Every array given out is read-only.
+    The edges are rows of an immutable table, in the caller's order: they need not be sorted by time. A slice is
+    a view of some rows of the same table and records which rows (`rows`), so that the edges of a training part and
+    of a test part of one table are never confused. Writable arrays are copied, so that changing them later does not
+    change the edges; integer ids, times, labels and float features that are memory-mapped or read-only
+    (`array.flags.writeable = False`) are not copied. Every array that the attributes return is read-only.
 
     Parameters
     ----------
     src, dst
-        Ids of the two ends, one an edge: integers, strings or any hashables, none missing. Whole floats
-        are taken as integers. Lists, numpy arrays, and pandas, polars and pyarrow columns are taken.
+        Ids of the source and of the destination node, one value per edge: integers, strings or any hashable
+        objects. No id may be missing. Floats without decimals are read as integers. Lists, numpy arrays, and
+        pandas, polars and pyarrow columns are accepted.
     time
-        Numbers in any unit of your own, or datetimes, dates or their text; finite. Datetimes with a zone
-        are moved to UTC, those without are taken as they are.
+        Times, one value per edge: finite numbers in any unit, or datetimes or dates, also as text. Datetimes with
+        a time zone are converted to UTC; datetimes without one are kept as they are.
     label
-        What is to be learnt of an edge: integers, booleans, floats (NaN = unknown) or strings
-        (None = unknown). Integers become floats where some are unknown, and are then refused beyond 2**53.
+        The values to learn and predict, one value per edge: integers, booleans, floats (NaN = unknown) or strings
+        (None = unknown). By default the edges have no labels. Integer labels become floats if some are unknown;
+        integers beyond 2**53 are then refused.
     weight
-        A finite number an edge.
+        Finite numbers, one value per edge. By default the edges have no weights.
     features
-        A 2-D array, a dict of columns, or a dataframe. Columns of strings and pandas' categories are stored
-        as codes, see `feature_categories`; NaN is a missing value.
+        A 2-D array, a dict of columns or a dataframe, one row per edge. By default the edges have no features.
+        Columns of strings and pandas categories are stored as codes, see `feature_categories`; NaN is a missing
+        value.
     bipartite
-        Whether the ids of `src` and of `dst` are of two kinds, so that the user 1 and the item 1 are two
-        nodes.
+        Whether `src` and `dst` are nodes of two types, so that user 1 and item 1 are two different nodes. False by
+        default: equal ids are the same node.
 
     Raises
     ------
     EdgesError
-        If the columns differ in length, or hold what the above excludes; the message shows the row.
+        If the columns differ in length or contain a value that is not allowed; the message shows the row.
 
     Examples
     --------
@@ -66,7 +69,7 @@ class TemporalEdges:
     >>> edges.node_ids.tolist(), edges.src_code.tolist()
     (['ann', 'bob', 'cat'], [0, 1, 0])
 
-    A part of the edges, still with the nodes of the whole:
+    A part of the edges keeps the nodes of the whole table:
 
     >>> late = edges[edges.time > 4]
     >>> late.rows.tolist(), late.n_nodes
@@ -117,12 +120,12 @@ class TemporalEdges:
 
     @property
     def src(self) -> NDArray[Any]:
-        """The caller's ids of the sources, shape (n_edges,)."""
+        """Ids of the source nodes as the caller passed them, shape (n_edges,)."""
         return self._ends("src", self._table.src, lambda: self.src_code)
 
     @property
     def dst(self) -> NDArray[Any]:
-        """The caller's ids of the destinations, shape (n_edges,)."""
+        """Ids of the destination nodes as the caller passed them, shape (n_edges,)."""
         return self._ends("dst", self._table.dst, lambda: self.dst_code)
 
     @property
@@ -132,17 +135,17 @@ class TemporalEdges:
 
     @property
     def ticks(self) -> NDArray[Any]:
-        """Times as plain int64 or float64: for datetimes the number of `time_unit`s since 1970."""
+        """Times as int64 or float64, shape (n_edges,); for datetimes the number of `time_unit`s since 1970."""
         return self._taken("ticks", lambda: self._table.ticks)
 
     @property
     def time_unit(self) -> str | None:
-        """Unit of `ticks` where times are datetimes ("s", "ms", "us" or "ns"), None for numbers."""
+        """Unit of `ticks` if the times are datetimes ("s", "ms", "us" or "ns"); None if they are numbers."""
         return self._table.unit
 
     @property
     def label(self) -> NDArray[Any] | None:
-        """Labels, shape (n_edges,), or None. Unknown ones are NaN among floats and None among objects."""
+        """Labels, shape (n_edges,), or None. Unknown labels are NaN in a float array and None in an object array."""
         return self._label
 
     @property
@@ -164,27 +167,27 @@ class TemporalEdges:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns of `features`; "feature_0", ... where none were given."""
+        """Names of the columns of `features`; "feature_0", ... if the columns came without names."""
         return () if self._table.features is None else self._table.features.names
 
     @property
     def feature_categories(self) -> dict[str, tuple[Hashable, ...]]:
-        """Categories of each column of strings or categories, sorted: a code k in `features` stands for the k-th."""
+        """Sorted categories of each categorical column: a code k in `features` stands for the k-th category."""
         return {} if self._table.features is None else dict(self._table.features.categories)
 
-    # ---- nodes: those of the whole table, also for a slice
+    # ---- nodes: always those of the whole table, also for a slice
 
     @property
     def bipartite(self) -> bool:
-        """Whether the ids of `src` and of `dst` are of two kinds."""
+        """Whether `src` and `dst` are nodes of two types."""
         return self._table.bipartite
 
     @property
     def node_ids(self) -> NDArray[Any]:
-        """Distinct ids of the whole table, shape (n_nodes,); for a slice too, so that slices line up.
+        """Distinct ids of the whole table, shape (n_nodes,). Slices of one table share them.
 
-        Ascending where the ids can be ordered, else in order of first appearance. If `bipartite`, those of
-        `src` come first, then those of `dst`.
+        The ids are in ascending order if they can be ordered, else in order of first appearance. If `bipartite`, the
+        ids of `src` come first, then the ids of `dst`.
         """
         return self.cached("node_ids", lambda: self._table.node_ids)
 
@@ -209,17 +212,17 @@ class TemporalEdges:
         return self._taken("dst_code", lambda: self._table.codes[1])
 
     def codes_of(self, other: TemporalEdges) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Give the ends of other edges as positions in this one's `node_ids`, -1 where not among them.
+        """Look up the nodes of other edges in the `node_ids` of these edges.
 
         Parameters
         ----------
         other
-            Edges of this or of another table.
+            Edges of the same or of another table.
 
         Returns
         -------
         src_code, dst_code
-            Shape (other.n_edges,) each.
+            Positions in `node_ids`, -1 for a node that these edges do not have. Shape (other.n_edges,) each.
 
         Examples
         --------
@@ -236,20 +239,20 @@ class TemporalEdges:
     def _check_same_kind(self, other: TemporalEdges) -> None:
         if self.bipartite != other.bipartite:
             raise EdgesError(
-                f"One of the two sets of edges is bipartite and the other is not: these have "
-                f"bipartite={self.bipartite}, those looked up have bipartite={other.bipartite}. "
-                f"Make both with the same bipartite=."
+                f"One of the two sets of edges is bipartite and the other is not: these edges have "
+                f"bipartite={self.bipartite}, the other edges have bipartite={other.bipartite}. "
+                f"Create both with the same value of bipartite=."
             )
 
     def knows_nodes_of(self, other: TemporalEdges) -> NDArray[np.bool_]:
-        """Whether each of the `node_ids` of other edges is a node of these, shape (other.n_nodes,)."""
+        """Whether each of the `node_ids` of other edges is a node of these edges, shape (other.n_nodes,)."""
         self._check_same_kind(other)
         return self._table.positions_of(other._table) >= 0
 
     def with_ids_of(self, other: TemporalEdges) -> TemporalEdges:
-        """Write the ids of these edges as other edges have them: 17 for "17" where those are numbers, and so on.
+        """Convert the ids of these edges to the type that other edges use, such as "17" to 17 if those are integers.
 
-        A whole number and its text are taken as one id only where the other edges have the one and not the other. Ids that
+        An integer and its text are treated as the same id only if the other edges have exactly one of the two. Ids that
         the other edges do not have stay as they are.
 
         Parameters
@@ -260,7 +263,7 @@ class TemporalEdges:
         Returns
         -------
         TemporalEdges
-            These edges themselves where all their ids are written alike, else edges of a new table.
+            These edges themselves if no id has to change, else edges of a new table.
 
         Examples
         --------
@@ -288,17 +291,17 @@ class TemporalEdges:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_edges, 3 + n_features), as of a 2-D array with the columns src, dst, time and the features."""
+        """(n_edges, 3 + n_features): the shape of a 2-D array with the columns src, dst, time and the features."""
         return len(self), 3 + len(self.feature_names)
 
     @property
     def ndim(self) -> int:
-        """Always 2: scikit-learn slices these edges as it does a matrix."""
+        """Always 2, so that scikit-learn slices edges like a matrix."""
         return 2
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Which rows of the table these edges are, shape (n_edges,)."""
+        """Positions of these edges in their table, shape (n_edges,)."""
         return self.cached("rows", lambda: read_only(np.asarray(self._rows, np.int64)))
 
     def __getitem__(self, key: Any) -> TemporalEdges:
@@ -308,7 +311,7 @@ class TemporalEdges:
         return self._view(self._table, rows, label)
 
     def same_table(self, other: TemporalEdges) -> bool:
-        """Whether both are rows of one table, so that equal `rows` are the same edges. Survives pickling.
+        """Whether both are rows of one table, so that equal `rows` mean the same edges. Pickling keeps this.
 
         Examples
         --------
@@ -319,7 +322,7 @@ class TemporalEdges:
         return self._table.token == other._table.token
 
     def with_label(self, label: Any) -> TemporalEdges:
-        """Give the same rows of the same table with other labels; None takes the labels away.
+        """Return the same rows of the same table with other labels; None removes the labels.
 
         Examples
         --------
@@ -332,14 +335,14 @@ class TemporalEdges:
         return self._view(self._table, self._rows, labels)
 
     def cached(self, key: Hashable, build: Callable[[], T]) -> T:
-        """Give what `build()` returned when first called for this key and these edges; it is not pickled.
+        """Return what `build()` returned when it was first called for this key and these edges. It is not pickled.
 
-        For this package's own use, to keep what is derived from the edges beside them.
+        For internal use: it keeps derived data together with the edges.
         """
         if key not in self._cache:
             with self._lock:
                 lock = self._building.setdefault(key, threading.RLock())
-            with lock:  # of this key alone: other keys are built meanwhile
+            with lock:  # one lock per key, so that other keys can be built at the same time
                 if key not in self._cache:
                     self._cache[key] = build()
         return cast(T, self._cache[key])
@@ -348,7 +351,7 @@ class TemporalEdges:
         return np.zeros(len(self), bool) if self._label is None else known(self._label)
 
     def _taken(self, name: str, column: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """A column of the table at these rows, without a copy where the rows are evenly spaced."""
+        """A column of the table at these rows, without a copy if the rows are evenly spaced."""
         return self.cached(name, lambda: read_only(column()[_as_slice(self._rows)]))
 
     def _ends(self, name: str, ids: Column | None, codes: Callable[[], NDArray[np.int32]]) -> NDArray[Any]:
@@ -372,7 +375,7 @@ class TemporalEdges:
         return f"TemporalEdges({', '.join(parts)})"
 
     def _described(self) -> list[str]:
-        """What the edges hold beside their ends, for the repr."""
+        """What the edges have in addition to their nodes, for the repr."""
         parts = [_span(self.time)] if len(self) else []
         if self._label is not None:
             values = self._label[self.labelled]
@@ -387,9 +390,9 @@ class TemporalEdges:
 
 
 class _Table:
-    """The columns that all views share, and their nodes, found when first asked for.
+    """The columns that all views share, and their nodes, which are computed at first use.
 
-    Integer ids stay as they came; other ids are kept as codes only, and `src` or `dst` is then None.
+    Integer ids are stored as passed; other ids are stored as codes only, and `src` or `dst` is then None.
     """
 
     def __init__(
@@ -415,7 +418,7 @@ class _Table:
 
     @property
     def spaces(self) -> list[Factors]:
-        """Ids, src codes and dst codes: of all nodes together or, if bipartite, of each side."""
+        """Ids, src codes and dst codes: for all nodes together or, if bipartite, for each side."""
         with self._lock:
             if self._spaces is None:
                 self._spaces = _spaces(cast(Column, self.src), cast(Column, self.dst), self.bipartite)
@@ -431,14 +434,14 @@ class _Table:
         return self.spaces[0][1], self.spaces[-1][2]
 
     def with_ids(self, written: list[NDArray[Any] | None]) -> _Table:
-        """The same table with other node ids: one array for each space, or None where it stays."""
+        """The same table with other node ids: one array per space, or None where the ids stay."""
         ids = [space[0] if new is None else new for new, space in zip(written, self.spaces, strict=True)]
         src, dst = ids[0][self.spaces[0][1]], ids[-1][self.codes[1] - (len(ids[0]) if len(ids) == 2 else 0)]
         columns = as_ids(src, "src"), as_ids(dst, "dst")
         return _Table(*columns, self.ticks, self.unit, self.weight, self.features, self.bipartite)
 
     def positions_of(self, other: _Table) -> NDArray[np.int32]:
-        """Position of each node of another table in this one's `node_ids`, -1 where it has none."""
+        """Position of each node of another table in the `node_ids` of this table, -1 if it is not there."""
         found, start = [], 0
         for mine, theirs, side in zip(self.spaces, other.spaces, (0, 1), strict=False):
             codes = self._found(mine[0], theirs[0], side)
@@ -481,19 +484,19 @@ def _check_lengths(**columns: Any) -> None:
     lengths = {name: len(c.matrix) if isinstance(c, Features) else len(c) for name, c in given.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
-        raise EdgesError(f"The columns differ in length: {shown}. Pass one value an edge in each.")
+        raise EdgesError(f"The columns differ in length: {shown}. Pass one value per edge in each column.")
 
 
 def _row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
-    """Any way to choose rows, as a slice or as checked positions."""
+    """A key that selects rows, as a slice or as checked positions."""
     if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
         key = key[0]  # scikit-learn's array[key, ...]
     if isinstance(key, slice | EllipsisType):
         return key if isinstance(key, slice) else slice(None)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        raise EdgesError(f"A key of edges must choose rows. Got {key} instead. Use edges[{key}:{key + 1}].")
+        raise EdgesError(f"A key of edges must select rows. Got {key} instead. Use edges[{key}:{key + 1}].")
     index = np.empty((0, 0))
-    with suppress(ValueError):  # of lists that differ in length
+    with suppress(ValueError):  # raised for nested lists of different lengths
         index = np.asarray(key)
     if index.dtype.kind == "b" or (index.dtype == object and set(map(type, index.flat)) == {bool}):
         return _from_mask(index.astype(bool), n_edges)
@@ -508,7 +511,7 @@ def _row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
 def _from_mask(mask: NDArray[np.bool_], n_edges: int) -> NDArray[np.int64]:
     if mask.shape != (n_edges,):
         raise EdgesError(
-            f"A mask must have one value an edge: {n_edges:,}. Got one of shape {mask.shape} instead. "
+            f"A mask must have one value per edge: {n_edges:,}. Got a mask of shape {mask.shape} instead. "
             f"Make it from these edges, such as edges.time < cut."
         )
     return np.flatnonzero(mask)

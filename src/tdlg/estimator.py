@@ -1,4 +1,4 @@
-"""What all estimators share: they take temporal edges, or a table whose columns are src, dst, time and features."""
+"""What all estimators share: their input is temporal edges, or a table with the columns src, dst, time and features."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ __all__ = [
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
-ENDS, ENDS_AND_TIME = 2, 3  # the columns that a table of edges must have, and should have
+ENDS, ENDS_AND_TIME = 2, 3  # number of columns that a table of edges must have, and should have
 ROLES = ("src", "dst", "time")
-FEW_NODES = 10  # a handful of new nodes is usual
-MOSTLY = 0.9  # with a larger share of new nodes, the ids are probably not those of the fitted edges
+FEW_NODES = 10  # below this number of nodes, new nodes are nothing unusual
+MOSTLY = 0.9  # above this share of new nodes, the ids are probably written differently from those of the fitted edges
 
 
 def all_or_nothing(fit: Fit) -> Fit:
-    """Let a `fit` that is interrupted, or fails, leave the estimator as it was before."""
+    """Make a `fit` that fails or is interrupted leave the estimator unchanged."""
 
     @wraps(fit)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
         fresh = object.__new__(type(self))
         fresh.__dict__.update(self.__dict__)
         fit(fresh, *args, **options)
-        self.__dict__ = fresh.__dict__  # in one step, which no interrupt cuts in two
+        self.__dict__ = fresh.__dict__  # a single assignment, so that an interrupt cannot leave it half done
         return self
 
     return cast(Fit, whole)
@@ -54,9 +54,9 @@ def all_or_nothing(fit: Fit) -> Fit:
 class EdgesEstimator:
     """A mixin for estimators whose X is `TemporalEdges`, or a 2-D array or dataframe: src, dst, time, features.
 
-    The columns of an array are taken by position. Those of a dataframe are found by their usual names, as `from_frame`
-    finds them, and by position only where no name is a usual one. A table of two columns has no times: all its edges
-    happened at once, and want `NoDecay()`. For `bipartite` edges use `from_frame(..., bipartite=True)`.
+    The columns of an array are identified by position. The columns of a dataframe are identified by common names, as in
+    `from_frame`, and by position only if it has no common names. A table of two columns has no times: all its edges get
+    the same time, and the decay must be `NoDecay()`. For `bipartite` edges use `from_frame(..., bipartite=True)`.
     """
 
     decay: Decay | None
@@ -66,12 +66,12 @@ class EdgesEstimator:
     decay_: Decay
 
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
-        """X as edges; `reset` when fitting, else X must look as in `fit`, and its ids are read as the fitted ones."""
+        """X as edges. With `reset` X is fitted; else X needs the columns of `fit`, and its ids are converted to match."""
         edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset)
         if not reset:
             return self._in_fitted_ids(edges)
         if len(edges) == 0:
-            raise EdgesError(f"{type(self).__name__} was given no edges: at least one is needed to fit.")
+            raise EdgesError(f"{type(self).__name__} got no edges to fit. Pass at least one edge.")
         if edges is X:
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)
@@ -82,15 +82,15 @@ class EdgesEstimator:
         n_new, n_nodes = new_nodes(self, edges)
         if mostly_new(n_new, n_nodes):
             warn(
-                f"{n_new:,} of {n_nodes:,} nodes are new to the model: it can say little about them. Are the ids written as "
-                f"in the edges that it was fitted on? There: {_some_ids(self.edges_)}; here: {_some_ids(edges)}."
+                f"{n_new:,} of {n_nodes:,} nodes are new to the model, so it knows little about them. Check that the ids "
+                f"are written as in fit(). Fitted ids: {_some_ids(self.edges_)}; ids here: {_some_ids(edges)}."
             )
         return edges
 
     def _from_table(self, X: Any, reset: bool) -> TemporalEdges:
         columns: list[Any]
         order: list[int] | None = None
-        if hasattr(type(X), "columns"):  # of a dataframe, each with a dtype of its own
+        if hasattr(type(X), "columns"):  # a dataframe, whose columns have their own dtypes
             frame = eager_frame(X, "X")
             validate_data(self, frame.to_native(), reset=reset, skip_check_array=True)
             order = _named_order([str(name) for name in frame.columns])
@@ -98,10 +98,10 @@ class EdgesEstimator:
         else:
             columns = list(validate_data(self, X, reset=reset, dtype=None, ensure_min_features=ENDS if reset else 1).T)
         if len(columns) < ENDS:
-            raise EdgesError(f"A table of edges has at least 2 columns, src and dst. Got {len(columns)} instead.")
+            raise EdgesError(f"A table of edges must have at least 2 columns, src and dst. Got {len(columns)} instead.")
         src, dst, time = columns[:ENDS_AND_TIME] if len(columns) > ENDS else (*columns, np.zeros(len(columns[0])))
         if not reset and len(columns) - ENDS_AND_TIME == len(self.edges_.feature_names):
-            names = list(self.edges_.feature_names)  # as fitted, where an array comes after a dataframe
+            names = list(self.edges_.feature_names)  # the fitted names, for an array after a fit on a dataframe
         elif order is not None:
             names = [str(frame.columns[k]) for k in order[ENDS_AND_TIME:]]
         else:
@@ -111,7 +111,7 @@ class EdgesEstimator:
         return TemporalEdges(src, dst, time, features=features, bipartite=bipartite)
 
     def _graph(self, rows: TemporalEdges) -> LineGraph | NormalizedLineGraph:
-        """H(rows, fitted edges), normalised where asked for."""
+        """H(rows, fitted edges), normalised if `normalization` is set."""
         fitted = self.edges_
         if rows.same_table(fitted) and np.array_equal(rows.rows, fitted.rows):
             rows = fitted
@@ -119,7 +119,7 @@ class EdgesEstimator:
         return H if self.normalization is None else H.normalized(self.normalization)
 
     def _check_graph(self) -> None:
-        """Refuse parameters that no line graph has."""
+        """Refuse invalid parameters of the line graph."""
         owner = type(self).__name__
         if not isinstance(self.decay, Decay | None):
             raise ParameterError(
@@ -131,24 +131,24 @@ class EdgesEstimator:
             check_count(owner, "n_threads", self.n_threads, 1)
 
     def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The arrays that a fitted estimator has, and their shapes."""
+        """Names and expected shapes of the fitted arrays."""
         return {}
 
     def _check_loaded(self) -> None:
-        """Refuse what was read from a file where it cannot be what was fitted."""
+        """Refuse fitted arrays from a file that have the wrong shape."""
         for name, shape in self._fitted_shapes().items() if "edges_" in vars(self) else ():
             if np.shape(getattr(self, name)) != shape:
                 raise ValueError(f"{name} has the shape {np.shape(getattr(self, name))} instead of {shape}")
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to a file without executable code, which `tdlg.load_model` reads."""
+        """Save the fitted model to a file without executable code. Read it with `tdlg.load_model`."""
         from tdlg.persist.model import save_model
 
         save_model(self, path)
 
 
 def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
-    """How many distinct nodes of these edges a fitted model does not know, and how many nodes they have.
+    """Count the distinct nodes of these edges that a fitted model does not know, and all their distinct nodes.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
 
 
 def mostly_new(n_new: int, n_nodes: int) -> bool:
-    """Whether so many nodes are new that the ids are probably written in another way than in `fit`."""
+    """Whether the share of new nodes is so large that the ids are probably written differently from those in `fit`."""
     return n_nodes >= FEW_NODES and n_new > MOSTLY * n_nodes
 
 
@@ -180,7 +180,7 @@ def _some_ids(edges: TemporalEdges) -> str:
 
 
 def _named_order(names: list[str]) -> list[int]:
-    """Positions of src, dst, time and the features in a dataframe, by their usual names where it has such names."""
+    """Positions of src, dst, time and the features in a dataframe, by common column names or else by position."""
     found = {role: usual_at(names, role) for role in ROLES}
     if not any(found.values()) or len(names) <= ENDS:
         return list(range(len(names)))
@@ -189,7 +189,7 @@ def _named_order(names: list[str]) -> list[int]:
     if unclear and not in_place:
         raise EdgesError(
             f"The columns of X are {names}: by position, {names[0]!r} would be the source, {names[1]!r} the destination and "
-            f"{names[2]!r} the time, but their names say otherwise, and not which column is {' and '.join(unclear)}. "
+            f"{names[2]!r} the time. The names contradict this, but do not show which column is {' and '.join(unclear)}. "
             "Put the columns in the order src, dst, time, features, or use from_frame(X, src=..., dst=..., time=...)."
         )
     first = [0, 1, 2] if unclear else [found[role][0] for role in ROLES]
@@ -197,21 +197,21 @@ def _named_order(names: list[str]) -> list[int]:
 
 
 def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
-    """The labels to learn from, y where given and else the edges' own; the mask of those that are known; and these."""
+    """The labels (y, by default those of the edges), the mask of known labels, and the known labels."""
     if y is not None:
         edges = edges.with_label(y if hasattr(y, "to_list") else column_or_1d(y, warn=True))
     if edges.label is None:
         raise EdgesError(
-            "There are no labels to learn from. Give them as y, or with the edges: TemporalEdges(..., label=...), "
-            "read_edges(..., label=...). Missing ones (NaN, None) mark edges whose label is to be found."
+            "The edges have no labels to learn from. Pass them as y, or with the edges: TemporalEdges(..., label=...), "
+            "read_edges(..., label=...). Use a missing label (NaN, None) for an edge whose label is to be predicted."
         )
     return edges.label, edges.labelled, _plain(edges.label[edges.labelled], y, edges.labelled)
 
 
 def _plain(labels: NDArray[Any], y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
-    """Known labels as what they are: objects as booleans, floats as integers, where only missing ones made them so."""
+    """Known labels in their own type: booleans or integers, if only missing labels turned them into objects or floats."""
     kinds = set(map(type, labels)) if labels.dtype == object else set()
-    if kinds in ({bool}, {int}):  # whole numbers that floats do not hold are objects beside missing ones
+    if kinds in ({bool}, {int}):  # integers beyond 2**53 with missing labels are stored as objects
         return labels.astype(kinds.pop())
     given = y.to_list() if hasattr(y, "to_list") else y
     if labels.dtype.kind != "f" or not isinstance(given, list | np.ndarray) or known.all():
@@ -229,14 +229,14 @@ def check_count(owner: str, name: str, value: Any, least: int) -> None:
 
 
 def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> None:
-    """Refuse a parameter that is not a number above 0, and below what is given."""
+    """Refuse a parameter that is not a number above 0 and less than `below`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < below:
         wanted = "a positive number" if below == np.inf else f"between 0 and {below:g}"
         raise ParameterError(f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead.")
 
 
 def check_choice(owner: str, name: str, value: Any, choices: tuple[str | None, ...]) -> None:
-    """Refuse a parameter that is none of the choices."""
+    """Refuse a parameter that is not one of the choices."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be one of {list(choices)}. Got {value!r} instead."

@@ -1,6 +1,6 @@
-"""The errors and warnings of this package: each names what is wrong, shows the value and gives the way out.
+"""The errors and warnings of this package. Each message says what is wrong, shows the value and says what to do.
 
-All errors are `ValueError`s, so that code which knows nothing of this package still catches them.
+All errors are subclasses of `ValueError`, so that code which does not know this package can catch them.
 """
 
 import sys
@@ -10,27 +10,27 @@ __all__ = ["EdgesError", "ParameterError", "ReadError", "TdlgError", "TdlgWarnin
 
 
 class TdlgError(ValueError):
-    """The root of every error that this package raises on purpose."""
+    """Base class of every error that this package raises deliberately."""
 
 
 class EdgesError(TdlgError):
-    """The values given do not make temporal edges: lengths, ids, times, labels, features.
+    """The values are not valid temporal edges: wrong lengths, ids, times, labels or features.
 
     Attributes
     ----------
     row
-        Position of the row that is wrong, counted from 0; None where it is not one row.
+        Position of the invalid row, counted from 0; None if the error is not about a single row.
     """
 
     row: int | None = None
 
 
 class ReadError(TdlgError):
-    """A file or table cannot be read as temporal edges: missing, damaged, without the columns."""
+    """A file or table cannot be read as temporal edges: it is missing or damaged, or lacks the columns."""
 
 
 class ParameterError(TdlgError):
-    """A parameter has a value that it cannot have."""
+    """A parameter has an invalid value."""
 
 
 class TooLargeError(TdlgError):
@@ -38,11 +38,11 @@ class TooLargeError(TdlgError):
 
 
 class TdlgWarning(UserWarning):
-    """The answer is probably not what the user wants to know."""
+    """The result is probably not what the user wants."""
 
 
 def warn(message: str, category: type[Warning] = TdlgWarning) -> None:
-    """Warn at the line of the user's code that called this package, however deep the call is inside the package."""
+    """Warn with the line of the user's code that called this package, however deep the call is inside the package."""
     package = __name__.partition(".")[0]
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:

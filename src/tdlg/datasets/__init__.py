@@ -1,7 +1,7 @@
-"""Public data sets by name: `load_dataset` for the edges, `DATASETS` for what is known of each.
+"""Public data sets by name: `load_dataset` reads the edges, `DATASETS` describes each data set.
 
-A file is looked for in the folder that the environment variable TDLG_DATA names, then in the user's cache, and
-is downloaded into the cache if it is in neither. Whatever its way, its sha256 must be the known one.
+A file is searched in the folder that the environment variable TDLG_DATA names and then in the user's cache. If it is in
+neither, it is downloaded into the cache. In all cases its sha256 must be the known one.
 """
 
 from tdlg.datasets.files import dataset_file, is_available

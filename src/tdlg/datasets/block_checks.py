@@ -1,4 +1,4 @@
-"""Parameters of the temporal stochastic block model as it keeps them; refuses what makes no sense."""
+"""Checks of the parameters of the temporal stochastic block model, and their stored form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shares = float | tuple[tuple[float, ...], ...]
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number, and no boolean."""
+    """Whether it is a number and not a boolean."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
@@ -28,36 +28,36 @@ def _is_list(value: Any) -> bool:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number of 1 at least."""
+    """A whole number, at least 1."""
     try:
         number = 0 if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
         number = 0
     if number < 1:
-        raise ParameterError(f"The {name!r} parameter must be a whole number, 1 at least. Got {value!r} instead.")
+        raise ParameterError(f"The {name!r} parameter must be a whole number, at least 1. Got {value!r} instead.")
     return number
 
 
 def checked_sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
-    """The sizes of the communities, from their number or as they are given."""
+    """The sizes of the communities, from their number or their sizes."""
     if not _is_list(communities):
         many = whole("communities", communities)
         if many > n_nodes:
             raise ParameterError(
-                f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}, for each has a node. Got {many} instead."
+                f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}: each needs a node. Got {many} instead."
             )
         return tuple(n_nodes // many + (at < n_nodes % many) for at in range(many))
     sizes = tuple(whole("communities", size) for size in communities)
     if sum(sizes) != n_nodes:
         raise ParameterError(
             f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead: "
-            f"give n_nodes={sum(sizes)}, or other sizes."
+            f"pass n_nodes={sum(sizes)}, or other sizes."
         )
     return sizes
 
 
 def one_a_period(name: str, values: Any, n_periods: int) -> tuple[float, ...]:
-    """A finite number for each period."""
+    """One finite number per period."""
     numbers = list(values) if _is_list(values) else []
     if len(numbers) != n_periods or not all(is_number(number) and math.isfinite(number) for number in numbers):
         raise ParameterError(
@@ -68,10 +68,10 @@ def one_a_period(name: str, values: Any, n_periods: int) -> tuple[float, ...]:
 
 
 def checked_intra(intra: Any, n_communities: int) -> tuple[Shares, ...]:
-    """For each period the share of edges within communities, or a matrix of shares."""
+    """For each period, the share of edges within communities, or a matrix of shares."""
     if not _is_list(intra) or len(intra) == 0:
         raise ParameterError(
-            f"The 'intra' parameter must have one entry a period, such as (0.9, 0.1). Got {intra!r} instead."
+            f"The 'intra' parameter must have one entry per period, such as (0.9, 0.1). Got {intra!r} instead."
         )
     wrong = [entry for entry in intra if is_number(entry) and not 0 <= entry <= 1]
     if wrong:
@@ -94,6 +94,6 @@ def _matrix(entry: Any, n_communities: int) -> tuple[tuple[float, ...], ...]:
     if not (mirrored and np.all(shares >= 0) and abs(upper.sum() - 1) < 1e-9):
         raise ParameterError(
             f"A matrix in the 'intra' parameter must have shares of at least 0 that sum to 1 on and above the diagonal, and "
-            f"below it zeros or the same again. Got {entry!r} instead, which sums to {upper.sum():.6g} there."
+            f"zeros or the same values below it. Got {entry!r} instead, which sums to {upper.sum():.6g} there."
         )
     return tuple(tuple(row) for row in shares.tolist())

@@ -1,4 +1,4 @@
-"""Means under the temporal stochastic block model in closed form: of a decay, and of shares of a node's degree."""
+"""Closed-form means under the temporal stochastic block model: of a decay, and of shares of a node's degree."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["mean_decay", "shares_of_degree"]
 
 Floats = NDArray[np.float64]
 
-FAR = 50.0  # exp(-50) is nothing beside 1
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)  # of an integral from -1 to 1
+FAR = 50.0  # exp(-50) is negligible compared with 1
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)  # for an integral from -1 to 1
 
 
 def mean_decay(decay: Decay, difference: Floats, variance: Floats) -> Floats:

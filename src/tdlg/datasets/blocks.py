@@ -1,4 +1,4 @@
-"""The temporal stochastic block model of the paper, and what its line graph and node embeddings are on average."""
+"""The temporal stochastic block model of the paper, and the means of its line graph and node embeddings."""
 
 from __future__ import annotations
 
@@ -36,46 +36,47 @@ def make_tsbm(
     communities: int | Sequence[int] = 2,
     random_state: Any = None,
 ) -> BlockSample:
-    """Draw temporal edges whose communities may show only to those who look at the times.
+    """Make synthetic temporal edges whose communities are visible only if the times are used.
 
-    Each period is a stochastic block model of its own, over the same nodes. With the defaults, those of the paper's
-    demonstration, nine tenths of the early edges stay within a community and nine tenths of the late edges leave it, so
-    that all edges together look as if there were no communities.
+    Each period is a separate stochastic block model over the same nodes. With the defaults, which are those of the paper's
+    demonstration, nine tenths of the early edges are within a community and nine tenths of the late edges are between
+    communities, so that all edges together look as if there were no communities.
 
     Parameters
     ----------
     n_nodes
-        How many nodes. Their ids are 0, 1, ..., those of the first community first.
+        The number of nodes. Their ids are 0, 1, ..., with those of the first community first.
     degree
-        How many edges a node has on average in each period: a period has exactly n_nodes * degree / 2, which must be a
+        The mean number of edges of a node in each period: a period has exactly n_nodes * degree / 2 edges, which must be a
         whole number.
     intra
-        One entry a period: the share of its edges that stay within a community. They are spread evenly over all pairs
-        of nodes in the same community, the others over all pairs in different ones; so a community, or a pair of them,
-        has edges in proportion to its pairs of nodes. For any other pattern give a matrix as the entry: its element
-        (a, b), a <= b, is the share of the edges between community a and community b. These sum to 1; below the
-        diagonal stand zeros, or the same again.
+        One entry per period: the share of its edges within a community. They are spread evenly over all pairs of nodes in
+        the same community, and the other edges over all pairs in different communities; so a community, or a pair of
+        communities, has edges in proportion to its pairs of nodes. For any other pattern pass a matrix as the entry: its
+        element (a, b), a <= b, is the share of the edges between community a and community b. These elements sum to 1;
+        below the diagonal are zeros or the same values.
     time_means, time_stds
-        Mean and standard deviation of the normal distribution of the times, one a period; or one standard deviation for
-        all periods. With 0 all edges of a period have the same time.
+        Mean and standard deviation of the normal distribution of the times, one value per period; or one standard
+        deviation for all periods. With a standard deviation of 0 all edges of a period have the same time.
     communities
-        How many communities, as equal in size as can be (the first ones have a node more where it does not come out
-        even); or their sizes, which sum to `n_nodes`.
+        The number of communities, whose sizes are as equal as possible (the first ones have one more node if necessary);
+        or their sizes, which sum to `n_nodes`.
     random_state
-        A seed or generator.
+        Seed or generator for sampling.
 
     Returns
     -------
     BlockSample
-        The edges, with their kinds and the communities of the nodes; its `model` has the closed forms.
+        The edges, with their kinds (a kind is a block in a period) and the communities of the nodes; its `model` has the
+        closed forms.
 
     Notes
     -----
-    How many edges a block has in a period is no matter of chance: its share of the period's edges, rounded down, and one
-    more for the blocks with the largest remainders until the total is right (for equal remainders, those that come
-    first in `TemporalBlockModel.blocks`). The two ends of an edge are distinct, and each such pair of the block is
-    equally likely, whatever was drawn before, so a pair may come up again. In a block of two communities the source is
-    in the one named first.
+    The number of edges of a block in a period is not random: it is its share of the period's edges, rounded down, plus one
+    for the blocks with the largest remainders until the total is right (for equal remainders, those that come first in
+    `TemporalBlockModel.blocks`). The two ends of an edge are distinct, and each pair of distinct nodes of the block is
+    equally likely, independently of other edges, so a pair may occur again. In a block of two communities the source is in
+    the community named first.
 
     Examples
     --------
@@ -98,12 +99,12 @@ def make_tsbm(
 
 @dataclass(frozen=True)
 class TemporalBlockModel:
-    """A temporal stochastic block model: its blocks, how many edges each has, and what is known of them without drawing.
+    """A temporal stochastic block model: its blocks, their numbers of edges, and closed forms of their means.
 
     Parameters
     ----------
     n_nodes, degree, intra, time_means, time_stds, communities
-        As those of `make_tsbm`.
+        The same as for `make_tsbm`.
 
     Examples
     --------
@@ -114,7 +115,7 @@ class TemporalBlockModel:
     array([[ 900,  900,  200],
            [ 100,  100, 1800]])
 
-    Proposition 1 of the paper, with times that are 2 apart and a bandwidth of 1:
+    Proposition 1 of the paper, with a distance in time of 2 and a bandwidth of 1:
 
     >>> model.expected_line_graph(Gaussian(1.0))
               U x U, 1  V x V, 1  U x V, 1  U x U, 2  V x V, 2  U x V, 2
@@ -152,11 +153,11 @@ class TemporalBlockModel:
             object.__setattr__(self, name, value)
         self._check_pairs()
 
-    # ---- what there is
+    # ---- names and sizes
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many nodes each community has."""
+        """The number of nodes of each community."""
         return self.communities  # type: ignore[return-value]  # __post_init__ has turned a number into sizes
 
     @property
@@ -177,7 +178,7 @@ class TemporalBlockModel:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """How many edges each block has in each period, shape (n_periods, n_blocks)."""
+        """The number of edges of each block in each period, shape (n_periods, n_blocks)."""
         n_edges = self.n_nodes * self.degree // 2
         counts = np.array([_rounded(n_edges * self._shares(entry)) for entry in self.intra])
         counts.flags.writeable = False
@@ -188,10 +189,10 @@ class TemporalBlockModel:
         """Community of each node id, as its position in `names`, shape (n_nodes,)."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    # ---- a draw
+    # ---- sampling
 
     def sample(self, random_state: Any = None) -> BlockSample:
-        """Draw the edges, as `make_tsbm` does."""
+        """Sample the edges, as `make_tsbm` does."""
         rng = as_generator(random_state)
         kind = np.repeat(np.arange(self.counts.size), self.counts.ravel())
         period, block = np.divmod(kind, len(self._blocks))
@@ -199,7 +200,7 @@ class TemporalBlockModel:
         sizes, first = np.array(self.sizes), np.cumsum([0, *self.sizes[:-1]])
         src = rng.integers(sizes[a])
         dst = rng.integers(sizes[b] - (a == b))
-        dst += (a == b) & (dst >= src)  # one of the others in the community
+        dst += (a == b) & (dst >= src)  # a different node of the community
         time = rng.normal(np.array(self.time_means)[period], np.array(self.time_stds)[period])
         edges = TemporalEdges(src + first[a], dst + first[b], time, label=np.array(self.kinds)[kind])
         return BlockSample(edges, self.node_communities[edges.node_ids], kind, self)
@@ -207,20 +208,20 @@ class TemporalBlockModel:
     # ---- closed forms
 
     def expected_line_graph(self, decay: Decay) -> BlockValues:
-        """Give the mean of H_ij for two different edges of each two kinds: the paper's Proposition 1.
+        """Compute the mean of H_ij for two different edges of each pair of kinds: the paper's Proposition 1.
 
-        Exact for any number of nodes, and for times that vary. The diagonal of H is no matter of chance: 2 times k(0).
+        It is exact for any number of nodes, and for times that vary. The diagonal of H is not random: it is 2 times k(0).
 
         Parameters
         ----------
         decay
-            That of the line graph, with a bandwidth that does not depend on drawn times: `Gaussian(0.5)`, not
+            The decay of the line graph, with a bandwidth that does not depend on the sampled times: `Gaussian(0.5)`, not
             `Gaussian(relative=0.1)`.
 
         Returns
         -------
         BlockValues
-            Shape (n_kinds, n_kinds). NaN for a block that has no two nodes.
+            The means, shape (n_kinds, n_kinds). NaN for a block without two distinct nodes.
 
         Notes
         -----
@@ -231,39 +232,38 @@ class TemporalBlockModel:
 
             s / sqrt(s^2 + v1 + v2) * exp(-(m1 - m2)^2 / (2 (s^2 + v1 + v2))).
 
-        The product is the Kronecker product of the paper, with the factors in the other order, for `kinds` are sorted by
-        period first.
+        The product is the Kronecker product of the paper, with the factors in the other order, because `kinds` are sorted
+        by period first.
         """
         ends = np.where(self._pairs[:, None] > 0, self._ends, math.nan)
         shared = (ends / self.sizes) @ ends.T
         return BlockValues(self.kinds, self.kinds, np.kron(self._gamma(decay), shared).astype(np.float64))
 
     def expected_node_embeddings(self, decay: Decay, aggregate: Literal["mean", "sum"] = "mean") -> BlockValues:
-        """Give the mean entry of `node_embeddings(edges, H)` for nodes and edges apart: the paper's Proposition 2.
+        """Compute the mean entry of `node_embeddings(edges, H)`: the paper's Proposition 2.
 
-        Each entry is for a node and an edge that does not end in it, as in the paper's proof. Exact for any number of
+        Each entry is for a node and an edge without that node, as in the paper's proof. It is exact for any number of
         nodes, and for times that vary.
 
         Parameters
         ----------
         decay
-            As in `expected_line_graph`.
+            The same as for `expected_line_graph`.
         aggregate
-            "mean" for the mean of the rows of a node's edges, given that it has any; "sum" for their sum.
+            "mean" for the mean of the rows of a node's edges, provided that it has edges; "sum" for their sum.
 
         Returns
         -------
         BlockValues
-            Shape (n_communities, n_kinds). A kind without edges has the values of an edge that came on top. NaN where
-            no edge of the kind keeps clear of a node of the community, and where the node can have no edge to take the
-            mean of.
+            The means, shape (n_communities, n_kinds). A kind without edges has the values of one additional edge. NaN if
+            every possible edge of the kind contains the node, or if the node can have no edges to average.
 
         Notes
         -----
-        What an edge f from the node to some w adds is the decay if w is an end of the column's edge e, else nothing. The
-        edges of each kind other than e touch the node with a known probability, and w is any node of its community but
-        the one itself: this gives the sum. For the mean, the number of edges that a node has of a kind is divided by the
-        number it has at all, D, a sum of independent binomials; its mean follows from E[1 / (1 + D)] = the integral of
+        An edge f from the node to some node w contributes the decay if w is an end of the column's edge e, else 0. The
+        edges of each kind other than e contain the node with a known probability, and w is any other node of its
+        community: this gives the sum. For the mean, the number of edges of a kind that a node has is divided by its total
+        number of edges, D, a sum of independent binomials; its mean follows from E[1 / (1 + D)] = the integral of
         E[z^D] over z from 0 to 1. As n grows, the means tend to 2 / n times the paper's matrix, and the sums to 2 degree
         times as much.
 
@@ -287,14 +287,14 @@ class TemporalBlockModel:
         return BlockValues(self.names, self.kinds, np.array(values))
 
     def _node_entry(self, community: int, kind: int, gamma: Floats, weigh: Any) -> float:
-        """The mean entry of a node of the community and an edge of the kind that does not end in it."""
+        """The mean entry of a node of the community and an edge of the kind without that node."""
         period, block = divmod(kind, len(self._blocks))
         own = np.arange(len(self.sizes)) == community
-        others = np.array(self.sizes) - own  # of the nodes in each community, the one itself left out
+        others = np.array(self.sizes) - own  # number of nodes in each community without the node itself
         if np.any(self._ends[block] > others):
             return math.nan
         n_edges = np.maximum(self.counts - (np.arange(self.counts.size) == kind).reshape(self.counts.shape), 0)
-        touching = self._ends[:, community] / self.sizes[community]  # how likely an edge of each block has the node
+        touching = self._ends[:, community] / self.sizes[community]  # probability that an edge contains the node
         partner = self._ends - own  # the community of its other end
         adjacent = (partner / np.maximum(others, 1)) @ self._ends[block]  # how likely that is an end of the column's
         usable = (touching > 0) & (self._pairs > 0)
@@ -320,13 +320,13 @@ class TemporalBlockModel:
 
     @cached_property
     def _ends(self) -> Floats:
-        """How many ends an edge of each block has in each community, shape (n_blocks, n_communities)."""
+        """The number of ends that an edge of each block has in each community, shape (n_blocks, n_communities)."""
         one = np.eye(len(self.sizes))
         return one[self._blocks[:, 0]] + one[self._blocks[:, 1]]
 
     @property
     def _pairs(self) -> NDArray[np.int64]:
-        """How many pairs of distinct nodes each block has."""
+        """The number of pairs of distinct nodes of each block."""
         sizes, (a, b) = np.array(self.sizes), self._blocks.T
         return sizes[a] * (sizes[b] - (a == b)) // (1 + (a == b))
 
@@ -341,35 +341,35 @@ class TemporalBlockModel:
         return entry * within + (1 - entry) * between
 
     def _check_pairs(self) -> None:
-        """Refuse edges where there are no two nodes to draw."""
+        """Refuse edges in a block without two distinct nodes."""
         n_edges = self.n_nodes * self.degree // 2
         for period, (entry, counts) in enumerate(zip(self.intra, self.counts, strict=True)):
             if counts[self._pairs > 0].sum() != n_edges:
                 raise ParameterError(
-                    f"The 'intra' parameter asks in period {period + 1} for edges within a community, or between two, that "
-                    f"has no two nodes to draw: the sizes are {self.sizes}. Got {entry!r}. Give that share to others, or "
-                    f"make the communities larger."
+                    f"The 'intra' parameter has edges in period {period + 1} for a block that has no two distinct nodes: "
+                    f"the sizes are {self.sizes}. Got {entry!r}. Move that share to other blocks, or make the "
+                    f"communities larger."
                 )
 
 
 @dataclass(frozen=True, eq=False)
 class BlockSample:
-    """Edges drawn from a `TemporalBlockModel`, and what is known of them.
+    """Edges sampled from a `TemporalBlockModel`, with their kinds and communities.
 
-    The rows are sorted by kind, so by period and then by block, and in random order within a kind. To mix them, take
-    `edges[order]` and `kind[order]`.
+    The rows are sorted by kind, that is by period and then by block, and are in random order within a kind. To mix them,
+    use `edges[order]` and `kind[order]`.
 
     Attributes
     ----------
     edges
         The edges; the label of each is the name of its kind, such as "U x V, 1".
     community
-        Community of each node, shape (edges.n_nodes,), in the order of `edges.node_ids`, which is that of the rows of
-        `node_embeddings`. Nodes that were drawn for no edge are in neither. Numbers from 0: positions in `model.names`.
+        Community of each node as a position in `model.names`, shape (edges.n_nodes,), in the order of `edges.node_ids` and
+        of the rows of `node_embeddings`. Nodes without an edge are left out.
     kind
-        Kind of each edge, shape (n_edges,): positions in `model.kinds`.
+        Kind of each edge as a position in `model.kinds`, shape (n_edges,).
     model
-        What was drawn from.
+        The model that the edges were sampled from.
 
     Examples
     --------
@@ -428,7 +428,7 @@ class BlockValues:
 
 
 def _rounded(wanted: Floats) -> NDArray[np.int64]:
-    """Whole numbers of the same sum: rounded down, and one more where most was cut off, the first ones of equals."""
+    """Whole numbers with the same sum: rounded down, plus one for the largest remainders, the first ones if equal."""
     floor = np.floor(wanted).astype(np.int64)
     missing = round(wanted.sum()) - int(floor.sum())
     floor[np.argsort(-np.round(wanted - floor, 9), kind="stable")[:missing]] += 1

@@ -1,4 +1,4 @@
-"""The file of a data set: found, unpacked or downloaded, and never given out with a wrong sum."""
+"""The file of a data set: found, unpacked or downloaded, with a check of its sha256."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ __all__ = ["dataset_file", "is_available"]
 
 VARIABLE = "TDLG_DATA"
 CHUNK = 1 << 20
-JODIE = b"user_id,item_id,timestamp,"  # how a table of that collection starts
-DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError, ValueError)  # encrypted; no number
+JODIE = b"user_id,item_id,timestamp,"  # the start of a table of the JODIE collection
+# RuntimeError is raised for an encrypted archive, ValueError for a field that is not a number.
+DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError, ValueError)
 
 
 def is_available(name: str) -> bool:
@@ -35,28 +36,28 @@ def is_available(name: str) -> bool:
     Raises
     ------
     ParameterError
-        If there is no such data set.
+        If the data set is unknown.
     ReadError
-        If the environment variable TDLG_DATA names no folder.
+        If the environment variable TDLG_DATA does not name a folder.
     """
     dataset = named(name)
     return _present((*dataset.files, *dataset.packed_files)) is not None
 
 
 def dataset_file(name: str, *, check: bool = True) -> Path:
-    """Give the path of a data set's file, which is unpacked or downloaded into the user's cache where need be.
+    """Return the path of a data set's file, which is unpacked or downloaded into the user's cache if necessary.
 
-    The unpacked file is looked for in the folder that the environment variable TDLG_DATA names, then in the
-    cache; then the packed one in both; then it is downloaded. A file appears in the cache only when it is
-    whole and its sum is right.
+    The unpacked file is searched in the folder that the environment variable TDLG_DATA names, then in the cache; then the
+    packed file in both; then it is downloaded. A file appears in the cache only when it is complete and its sha256 is
+    right.
 
     Parameters
     ----------
     name
         One of `DATASETS`.
     check
-        Whether an unpacked file that is found must have the known sha256. If False it is taken as it is: for
-        another version, got by hand. What is unpacked or downloaded here is always checked.
+        Whether an unpacked file must have the known sha256. If False, it is used as it is, for example another version
+        that you obtained yourself. Files that are unpacked or downloaded here are always checked.
 
     Returns
     -------
@@ -66,9 +67,9 @@ def dataset_file(name: str, *, check: bool = True) -> Path:
     Raises
     ------
     ParameterError
-        If there is no such data set.
+        If the data set is unknown.
     ReadError
-        If the file cannot be had, is damaged or has another sum; the message says what to put where.
+        If the file is not available, is damaged or has another sha256; the message says which file to put where.
     """
     dataset = named(name)
     if found := _present(dataset.files):
@@ -84,7 +85,7 @@ def dataset_file(name: str, *, check: bool = True) -> Path:
 
 
 def _folders() -> Iterator[Path]:
-    """Where files are looked for, in this order."""
+    """The folders in which files are searched, in this order."""
     if given := _given_folder():
         yield given
     yield _cache()
@@ -114,7 +115,7 @@ def _present(names: Iterable[str]) -> Path | None:
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """A folder inside the cache for files that are not whole yet, so that a rename is all that is left to do."""
+    """A folder inside the cache for incomplete files, so that a rename can move a complete one into place."""
     cache = _cache()
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -137,7 +138,7 @@ def _check_sum(path: Path, dataset: Dataset) -> None:
     if found != dataset.sha256:
         raise ReadError(
             f"{path}: this is not the file of the data set {dataset.name!r}, or it is damaged: its sha256 is {found}, "
-            f"and should be {dataset.sha256}. {_removed(dataset)}; or pass check=False to take it as it is."
+            f"and should be {dataset.sha256}. {_removed(dataset)}; or pass check=False to use it as it is."
         )
 
 
@@ -147,7 +148,7 @@ def _removed(dataset: Dataset) -> str:
 
 
 def _sum_of(chunks: Iterable[bytes], copy: IO[bytes] | None = None) -> str:
-    """The sha256 of what the chunks make together, which may be written on the way."""
+    """The sha256 of all chunks together, which can be written to a file at the same time."""
     digest = hashlib.sha256()
     for chunk in chunks:
         digest.update(chunk)
@@ -197,7 +198,7 @@ def _by_hand(dataset: Dataset) -> str:
 
 
 def _installed(packed: Path, dataset: Dataset, origin: str, way_out: str) -> Path:
-    """Unpack into a scratch folder, look at the sum, and only then rename into the cache."""
+    """Unpack into a scratch folder, check the sha256, and only then rename into the cache."""
     target = _cache() / dataset.files[0]
     found = {}
     with _scratch() as scratch:
@@ -226,7 +227,7 @@ def _looks_like_a_page(path: Path) -> str:
 
 
 def _unpacked(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Each file that this one holds, as chunks; told by its content, for servers unpack and browsers rename."""
+    """Each file in this one, as chunks. The format is detected by content: servers unpack files, browsers rename them."""
     with path.open("rb") as file:
         start = file.read(len(JODIE))
     if start[:2] == b"\x1f\x8b":
@@ -245,7 +246,7 @@ def _unpacked(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def _from_jodie(path: Path) -> Iterator[bytes]:
-    """A table of user, page, time and more as lines "user page time", users from 1 and pages from there on."""
+    """Convert a table of user, page, time and more to lines "user page time", with pages numbered after the users."""
     with path.open("rb") as file:
         next(file)
         rows = [line.split(b",", 3)[:3] for line in file]

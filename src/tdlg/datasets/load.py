@@ -29,44 +29,44 @@ def load_dataset(
     random_state: Any = None,
     check: bool = True,
 ) -> TemporalEdges:
-    """Load a public data set by name, as edges in the order of its file, with times in seconds or as datetimes.
+    """Load a public data set by name: edges in the order of its file, with times in seconds or as datetimes.
 
-    The file is looked for in the folder that the environment variable TDLG_DATA names, then in the user's
-    cache; if it is in neither it is downloaded. Its sha256 is checked every time. Times are numbers: unix
-    seconds, or for "wikipedia" seconds from the first edit, so a bandwidth is in seconds too, unless `dates`.
+    The file is searched in the folder that the environment variable TDLG_DATA names, then in the user's cache; if it is in
+    neither, it is downloaded. Its sha256 is checked every time. Times are numbers: seconds since 1970, or for "wikipedia"
+    seconds since the first edit. A bandwidth is then in seconds too, unless `dates` is set.
 
     Parameters
     ----------
     name
-        One of `tdlg.datasets.DATASETS`, which also tells licence, citation and what a label says:
+        One of `tdlg.datasets.DATASETS`, which also has the licence, the citation and the meaning of a label:
         "bitcoinalpha", "bitcoinotc", "escorts", "wikielect" and "epinions" have labels; "collegemsg",
         "fb-forum" and "wikipedia" have none.
     label
-        "positive": 1 where the rating is above 0, else 0; "rating": the rating itself, a whole number. It is
-        never the weight as well, for what uses weights would then see what is to be learnt.
+        "positive": 1 if the rating is above 0, else 0; "rating": the rating itself, a whole number. The rating is never
+        used as the weight too, because models that use weights would then see the label.
     bipartite
-        Whether src and dst are two kinds of nodes. By default as in the published results ("escorts" is not,
-        and equal numbers of a buyer and an escort are one node), and True for "fb-forum" and "wikipedia".
+        Whether src and dst are nodes of two types. By default as in the published results ("escorts" is not bipartite:
+        equal numbers of a buyer and an escort are one node), and True for "fb-forum" and "wikipedia".
     dates
         Whether times are datetimes, in UTC; a bandwidth is then a duration such as "7d". Not for "wikipedia" and
         "epinions-topology", whose dates are not known.
     random_state
-        Seed of the times of "epinions-topology", and only of those: that file has none, and THEY ARE MADE UP,
-        evenly drawn over 943 days. Use it to measure speed; a result about Epinions needs "epinions".
+        Seed for the times of "epinions-topology" only: its file has no times, so they are SYNTHETIC, sampled uniformly
+        over 943 days. Use this data set to measure speed only; for results about Epinions use "epinions".
     check
-        Whether an unpacked file that is found must have the known sha256; see `dataset_file`.
+        Whether an unpacked file must have the known sha256; see `dataset_file`.
 
     Returns
     -------
     TemporalEdges
-        With labels where the data set has ratings.
+        The edges, with labels if the data set has ratings.
 
     Raises
     ------
     ParameterError
-        If there is no such data set, or it has not what is asked of it.
+        If the data set is unknown, or does not support an argument.
     ReadError
-        If the file cannot be had or is not the right one; the message says what to put where.
+        If the file is not available or is not the right one; the message says which file to put where.
 
     Examples
     --------
@@ -101,20 +101,20 @@ def _check_label(dataset: Dataset, label: Any) -> None:
 def _check_random_state(dataset: Dataset, random_state: Any) -> None:
     if "time" in dataset.columns and random_state is not None:
         raise ParameterError(
-            f"The 'random_state' is for times that are made up, and {dataset.name!r} has its own. Got {random_state!r}. "
+            f"The 'random_state' is only for synthetic times, but {dataset.name!r} has real times. Got {random_state!r}. "
             f"Leave it out."
         )
     if "time" not in dataset.columns and random_state is None:
         raise ParameterError(
-            f"The file of {dataset.name!r} has no times: they are made up, for measuring speed only. Pass random_state=, "
-            f"such as random_state=0, to have them drawn."
+            f"The file of {dataset.name!r} has no times: they are synthetic, for measuring speed only. Pass random_state=, "
+            f"such as random_state=0, to sample them."
         )
 
 
 def _check_dates(dataset: Dataset, dates: bool) -> None:
     if dates and not dataset.dated:
         raise ParameterError(
-            f"The times of {dataset.name!r} are no dates: they count from a start. Leave out dates=True."
+            f"The times of {dataset.name!r} are not dates: they count from an unknown start. Leave out dates=True."
         )
 
 
@@ -133,7 +133,7 @@ def _read(path: Path, dataset: Dataset, bipartite: bool, time_unit: str | None) 
 
 def _read_with_times_made_up(path: Path, dataset: Dataset, bipartite: bool, random_state: Any) -> TemporalEdges:
     at = {role: position for position, role in enumerate(dataset.columns)}
-    read = read_edges(path, src=at["src"], dst=at["dst"], time=at["rating"])  # the ratings for times
+    read = read_edges(path, src=at["src"], dst=at["dst"], time=at["rating"])  # reads the ratings as times
     times = np.random.default_rng(random_state).integers(0, 943 * DAY, len(read))
     return TemporalEdges(read.src, read.dst, times, label=read.ticks, bipartite=bipartite)
 

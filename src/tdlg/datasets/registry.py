@@ -1,4 +1,4 @@
-"""What is known of each data set: its file and sha256, where it is public, its columns, terms and figures."""
+"""Description of each data set: its file and sha256, where it is published, its columns, terms and figures."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ REPOSITORY_PAPER = (
 
 @dataclass(frozen=True)
 class Dataset:
-    """One public data set: a file with a known sum, and what is in it.
+    """One public data set: a file with a known sha256, and what is in it.
 
     Parameters
     ----------
     name
-        What `load_dataset` takes.
+        The name for `load_dataset`.
     files
-        Names that the file, unpacked, may have; the first is its own.
+        Names that the unpacked file may have; the first is its original name.
     sha256
-        Sum of the unpacked file.
+        The sha256 of the unpacked file.
     columns
-        The file's columns in order, of "src", "dst", "rating" and "time".
+        The columns of the file in order: "src", "dst", "rating" and "time".
     page
         The web page that describes the data set.
     address
-        What is downloaded: the file, an archive that holds it, or a table that it is made from. None where
-        no address is known to give it directly: it is then got from the page by hand.
+        The address to download: the file, an archive with it, or a table that it is made from. None if no direct address
+        is known: get the file from the page by hand.
     licence, citation
         Terms of use, and what to cite.
     n_nodes, n_edges
-        Counts, in the view that `load_dataset` gives by default.
+        Numbers of nodes and edges, as `load_dataset` counts them by default.
     days
-        From the first edge to the last, to the nearest day; None where the file has no times.
+        Days from the first edge to the last, rounded; None if the file has no times.
     positive
-        Per cent of the ratings that are above 0, to two decimals; None where there are no ratings.
+        Per cent of the ratings that are above 0, to two decimals; None without ratings.
     label
-        What a label of 1 says, where there are labels.
+        The meaning of a label of 1, if there are labels.
     bipartite
-        Whether src and dst are two kinds of nodes in the default view.
+        Whether src and dst are nodes of two types by default.
     dated
-        Whether times are seconds from 1970, so that their dates are known.
+        Whether times are seconds since 1970, so that their dates are known.
     note
         What to know before using it.
     """
@@ -85,7 +85,7 @@ class Dataset:
 
     @property
     def packed_files(self) -> tuple[str, ...]:
-        """Names that the file may have packed: as it is downloaded, or as .gz or .zip."""
+        """Names that the packed file may have: as downloaded, or as .gz or .zip."""
         packed = [] if self.address is None else [PurePosixPath(self.address).name]
         for file in self.files:
             packed += [f"{file}.gz", f"{PurePosixPath(file).stem}.zip"]
@@ -217,7 +217,7 @@ DATASETS: dict[str, Dataset] = {
             days=164,
             bipartite=True,
             note="899 users post to 522 topics, numbered from the same range. With bipartite=False equal numbers are "
-            "one node, 899 in all, as some published results have it.",
+            "one node, 899 in total, as in some published results.",
         ),
         Dataset(
             "wikipedia",
@@ -252,8 +252,8 @@ DATASETS: dict[str, Dataset] = {
             positive=85.30,
             label="the user trusts the other: a sign of 1, of -1 and 1",
             dated=False,
-            note="THE FILE HAS NO TIMES. load_dataset makes them up, evenly drawn over 943 days from random_state: fit for "
-            "measuring speed, never for a result about Epinions.",
+            note="THE FILE HAS NO TIMES. load_dataset makes synthetic times, sampled uniformly over 943 days: use them to "
+            "measure speed, never for a result about Epinions.",
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""The table of data sets that a paper opens with: nodes, edges, days and the share of positive labels."""
+"""The table of data sets in a paper: nodes, edges, days and the share of positive labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICKS_A_DAY = {None: 86400, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6
 
 
 def describe(edges: TemporalEdges) -> dict[str, int | float | None]:
-    """Count nodes, edges and days, and give the per cent of labels above 0.
+    """Count nodes, edges and days, and compute the per cent of labels above 0.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def describe(edges: TemporalEdges) -> dict[str, int | float | None]:
     Returns
     -------
     dict
-        "n_nodes", "n_edges", "days" from the first edge to the last to the nearest day (None without edges),
-        and "positive", the per cent of known labels above 0 to two decimals (None without labels of numbers).
+        "n_nodes"; "n_edges"; "days", from the first edge to the last, rounded (None without edges); and "positive", the
+        per cent of known labels above 0, to two decimals (None without numeric labels).
 
     Examples
     --------
@@ -48,19 +48,19 @@ def _positive(edges: TemporalEdges) -> float | None:
 
 
 def dataset_table(names: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """Recompute the figures of data sets from their files; what is not on this machine stays empty.
+    """Recompute the figures of data sets from their files; data sets that are not on this machine have no figures.
 
     Parameters
     ----------
     names
-        Data sets, all of `DATASETS` if None.
+        The data sets. By default all of `DATASETS`.
 
     Returns
     -------
     list of dict
-        One a data set: "name", what `describe` counts, and "status", "measured" or "not run: data" for one
-        whose file is not here (nothing is downloaded) and whose figures are None. Times that are made up
-        count no days. The published figures are in `DATASETS`.
+        One dict per data set: "name", the figures of `describe`, and "status", which is "measured", or "not run: data" if
+        the file is not on this machine (nothing is downloaded) and the figures are None. Synthetic times have no days. The
+        published figures are in `DATASETS`.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Columns made of the line graph, one way a file; import them from `tdlg`."""
+"""Embeddings and features from the line graph, one method per file; import them from `tdlg`."""

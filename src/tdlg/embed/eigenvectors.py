@@ -23,37 +23,39 @@ _POWERS = {None: 0.0, "sqrt": 0.5, "eigenvalue": 1.0}
 
 
 class EdgeEmbedding(ProductFeatures):
-    """Edges as rows of the top eigenvectors of their line graph, by magnitude of eigenvalue.
+    """Embed edges by the eigenvectors of their line graph with the largest eigenvalues in magnitude.
 
-    The paper's "TDLG (Dense)". New edges are placed by the Nystrom extension H(new, fitted) @ eigenvectors / eigenvalues,
-    which for fitted ones gives their own embedding again; edges that share no node with the fitted ones get zeros.
+    This is the paper's "TDLG (Dense)". New edges are embedded by the Nystrom extension
+    H(new, fitted) @ eigenvectors / eigenvalues, which gives fitted edges their own embedding again. Edges that share no node
+    with the fitted edges get zeros.
 
     Parameters
     ----------
     n_components
-        The number of eigenvectors; 128 is the paper's. Where there are fewer edges, or fewer eigenvalues above `tol` times
-        the largest, all of these are taken and no more.
+        The number of eigenvectors. Default 128, the paper's choice. There are fewer if there are fewer edges, or fewer
+        eigenvalues above `tol` times the largest.
     decay
-        How weights fade with time; the paper's `Gaussian()` when not given. Frozen on the fitted edges' times.
+        How weights fade with time. By default `Gaussian()`, the paper's choice. Its bandwidth is fixed on the times of the
+        fitted edges.
     normalization
-        None, "spectral" or "edge": see `LineGraph.normalized`.
+        None (default), "spectral" or "edge", see `LineGraph.normalized`.
     scaling
-        None: eigenvectors of length 1, as in the paper. "sqrt": times the square root of |eigenvalue|, so that inner
-        products of rows approximate H where it has no negative eigenvalues. "eigenvalue": times |eigenvalue|.
+        None (default): eigenvectors of length 1, as in the paper. "sqrt": times the square root of |eigenvalue|, so that
+        inner products of rows approximate H if it has no negative eigenvalues. "eigenvalue": times |eigenvalue|.
     tol
-        The largest residual |H v - eigenvalue * v|, in units of the largest |eigenvalue|. A fitted edge that is transformed
-        again differs by about `tol` times the largest eigenvalue over that of the column.
+        The largest residual |H v - eigenvalue * v|, relative to the largest |eigenvalue|. If a fitted edge is transformed
+        again, a column differs by about `tol` times the largest eigenvalue divided by that of the column.
     n_threads
-        Threads of a product; every core when not given.
+        Number of threads. By default all cores are used.
     random_state
-        Of the vectors to start from; the answer depends on it only as far as `tol` lets it.
+        Seed for the starting vectors; it changes the result only within `tol`.
 
     Attributes
     ----------
     eigenvalues_
-        By descending magnitude, shape (n_components_,).
+        The eigenvalues by descending magnitude, shape (n_components_,).
     embedding_
-        The fitted edges, shape (n_edges, n_components_). The largest entry of each column is positive.
+        The embedding of the fitted edges, shape (n_edges, n_components_). The largest entry of each column is positive.
     n_components_
         The number of columns.
     edges_, decay_
@@ -61,7 +63,7 @@ class EdgeEmbedding(ProductFeatures):
 
     See Also
     --------
-    LowRankFeatures : cheaper, and as good for many purposes.
+    LowRankFeatures : cheaper, and just as good for many purposes.
 
     Examples
     --------
@@ -100,7 +102,7 @@ class EdgeEmbedding(ProductFeatures):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> EdgeEmbedding:
-        """Find the eigenvectors.
+        """Compute the eigenvectors.
 
         Parameters
         ----------
@@ -114,14 +116,14 @@ class EdgeEmbedding(ProductFeatures):
         H, rng = self._fit_edges(X), as_generator(self.random_state)
         values, vectors, converged = top_eigenpairs(H, min(self.n_components, H.shape[0]), self.tol, rng)
         if not converged:
-            warn(f"The eigenvectors did not reach tol={self.tol}; raise it.", ConvergenceWarning)
+            warn(f"The eigenvectors did not reach tol={self.tol}. Raise tol.", ConvergenceWarning)
         self.n_components_ = n_resolved(values, self.tol)
         self.eigenvalues_ = values[: self.n_components_]
         self.embedding_ = flip_signs(vectors[:, : self.n_components_]) * self._scales()
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
-        """Find the eigenvectors, and give the rows of the fitted edges."""
+        """Compute the eigenvectors and return the embedding of the fitted edges."""
         return self.fit(X).embedding_.copy()
 
     def _weights(self) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""What the transformers share: the line graph of the fitted edges, of which they make columns."""
+"""Common base of the transformers, which make columns from the line graph of the fitted edges."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["EdgeFeatures", "ProductFeatures", "flip_signs", "inverted", "n_resol
 
 
 class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Edges to columns of numbers, made from products with H(edges, fitted edges)."""
+    """A transformer from edges to numeric columns, by products with H(edges, fitted edges)."""
 
     n_components: int
     n_components_: int
 
     def _fit_edges(self, X: Any) -> LineGraph | NormalizedLineGraph:
-        """Keep the edges, and freeze the decay on their times; gives their line graph."""
+        """Store the edges, fix the decay on their times, and return their line graph."""
         check_count(type(self).__name__, "n_components", self.n_components, 1)
         self._check_graph()
         self.edges_ = self._edges(X, reset=True)
@@ -39,23 +39,23 @@ class ProductFeatures(EdgeFeatures, ABC):
     """Columns that are rows of the line graph times weights."""
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Give the columns of edges.
+        """Compute the columns of edges.
 
         Parameters
         ----------
         X
-            Edges, fitted or new.
+            The edges, fitted or new.
         """
         check_is_fitted(self)
         return self._graph(self._edges(X, reset=False)) @ self._weights()
 
     @abstractmethod
     def _weights(self) -> NDArray[np.float64]:
-        """What rows of the line graph are multiplied by."""
+        """The matrix by which the rows of the line graph are multiplied."""
 
 
 def flip_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each column with the sign that makes its largest entry positive, in place; of about equal ones, the first."""
+    """Flip the signs of columns in place, so that the largest entry (the first of about equal ones) is positive."""
     sizes = np.abs(vectors)
     largest = (sizes >= (1 - 1e-6) * sizes.max(axis=0)).argmax(axis=0)
     vectors *= np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
@@ -63,7 +63,7 @@ def flip_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def n_resolved(values: NDArray[np.float64], tol: float) -> int:
-    """How many eigenvalues, the largest in magnitude first, can be told from 0; at least one."""
+    """The number of eigenvalues, largest in magnitude first, that differ from 0 within the error; at least one."""
     sizes = np.abs(values)
     return max(1, int(np.count_nonzero(sizes > tol * sizes[0])))
 

@@ -1,8 +1,8 @@
 """The eigenvectors of a symmetric operator with the largest eigenvalues in magnitude: block Lanczos with thick restarts.
 
-A basis is grown by multiplying its last block by the operator and orthogonalising the result against all of it. When the
-basis is full, its best Ritz vectors and the last block start the next one. Blocks as wide as the lanes of a product make
-products cheap and orthogonalisation a product of matrices.
+The basis grows by multiplying its last block by the operator and orthogonalising the result against the whole basis. When
+the basis is full, its best Ritz vectors and the last block start the next one. Blocks as wide as the lanes of a product
+make products cheap and turn the orthogonalisation into a matrix product.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from scipy.sparse.linalg import LinearOperator
 __all__ = ["Eigenpairs", "orthonormal", "top_eigenpairs"]
 
 Array = NDArray[np.float64]
-BLOCK = 8  # the lanes of a product: fewer columns cost as much
-ROWS = 2048  # of the basis, taken at a time so that they stay in the cache
-ROUNDING = 1e-13  # what is left of a vector after most of it was taken away, and is nothing but rounding
-DRIFT = 1e-12  # how far from orthogonal vectors may be; what is above would grow from step to step
-CONDITION = 0.1  # of vectors that their Gram matrix makes orthonormal at once
+BLOCK = 8  # columns of a block, the lanes of a product: fewer columns cost as much
+ROWS = 2048  # rows of the basis that are processed together, so that they stay in the cache
+ROUNDING = 1e-13  # if less than this share of a vector is left after orthogonalisation, it is only rounding error
+DRIFT = 1e-12  # largest allowed deviation from orthogonality; a larger one would grow from step to step
+CONDITION = 0.1  # condition of vectors that their Gram matrix makes orthonormal in one step
 MOST_BASES, MOST_COPIES = 300, 64
 
 
@@ -35,8 +35,8 @@ class Eigenpairs(NamedTuple):
 def top_eigenpairs(H: LinearOperator, k: int, tol: float, rng: np.random.Generator) -> Eigenpairs:
     """Find eigenpairs with |H v - l v| <= tol * the largest |l|; k is at most the size of H.
 
-    A basis grown from 8 vectors holds 8 copies of a multiple eigenvalue and no more. So what was found must stay the best
-    once as many fresh vectors have joined the last block; if not, once more have, up to 64.
+    A basis grown from 8 vectors finds at most 8 copies of a multiple eigenvalue. So the result is accepted only if it stays
+    the best after as many new random vectors have joined the last block; else more join, up to 64.
     """
     n, n_kept = H.shape[0], k + k // 4 + 2 * BLOCK
     if n <= 2 * _first_room(k):
@@ -69,16 +69,16 @@ def _dense_eigenpairs(H: LinearOperator, k: int) -> Eigenpairs:
 
 
 class _Basis:
-    """Orthonormal vectors. H times the first `filled` lies within all up to `stop`, but for what `rest` tells of the last.
+    """Orthonormal vectors. H times the first `filled` lies in the span of the first `stop`, except for `rest`.
 
     Attributes
     ----------
     vectors
-        Shape (n, room and one more block), the first `stop` columns in use.
+        Shape (n, room and one more block); the first `stop` columns are in use.
     projected
-        vectors.T @ H @ vectors of the first `filled`; its upper triangle.
+        The upper triangle of vectors.T @ H @ vectors for the first `filled` vectors.
     rest
-        The inner products of what H times the last multiplied block had outside all vectors before.
+        The inner products of the part of H times the last multiplied block that is orthogonal to all vectors before.
     """
 
     def __init__(self, H: LinearOperator, room: int, rng: np.random.Generator) -> None:
@@ -95,12 +95,12 @@ class _Basis:
         return self.stop - self.filled
 
     def fill(self) -> None:
-        """Multiply block after block until there is no room for another."""
+        """Multiply block after block until the basis is full."""
         while self.stop <= self.room and self.stop + self.width <= self.vectors.shape[1]:
             self._multiply()
 
     def _multiply(self) -> None:
-        """One step: W = H Q for the last block Q, less what lies within the basis; what is left is the next block."""
+        """One step: W = H Q for the last block Q, minus its part within the basis; the rest is the next block."""
         known = self.vectors[:, : self.stop]
         W = self.H @ known[:, self.filled :]
         size = float(np.linalg.norm(W, axis=0).max())
@@ -120,13 +120,13 @@ class _Basis:
         self._append(W, size=1.0, error=np.inf)
 
     def ritz(self) -> tuple[Array, Array]:
-        """Eigenvalues of H within the basis, largest in magnitude first, and how to turn the basis into their vectors."""
+        """Eigenvalues of H within the basis, largest in magnitude first, and their vectors in terms of the basis."""
         values, turns = np.linalg.eigh(self.projected[: self.filled, : self.filled], UPLO="U")
         order = np.argsort(-np.abs(values), kind="stable")
         return values[order], turns[:, order]
 
     def residuals(self, turns: Array) -> Array:
-        """|H v - l v| of Ritz vectors: only the last block has something outside the basis."""
+        """|H v - l v| of Ritz vectors: only the last block has a part outside the basis."""
         last = turns[-self.rest.shape[0] :]
         squares = np.einsum("ik,ij,jk->k", last, self.rest, last)
         return np.sqrt(np.maximum(squares, 0.0))
@@ -136,7 +136,7 @@ class _Basis:
         return self.vectors[:, : self.filled] @ turns
 
     def restart(self, values: Array, turns: Array, n_kept: int, n_fresh: int) -> None:
-        """Keep the best Ritz vectors and the last block; let fresh random vectors join it, with room for 8 times as many."""
+        """Keep the best Ritz vectors and the last block, which new random vectors join, with room for 8 times as many."""
         old, width = self.vectors, self.width
         self.room += BLOCK * n_fresh
         self.vectors = np.empty((old.shape[0], self.room + BLOCK)) if n_fresh else old
@@ -152,7 +152,7 @@ class _Basis:
 
 
 def _take_away(basis: Array, W: Array) -> tuple[Array, float]:
-    """W -= basis @ basis.T @ W; gives basis.T @ W, and the largest of what rounding has left of it."""
+    """W -= basis @ basis.T @ W; returns basis.T @ W, and the largest inner product that rounding has left."""
     overlaps = basis.T @ W
     left = np.zeros_like(overlaps)
     for first in range(0, W.shape[0], ROWS):
@@ -167,17 +167,17 @@ def orthonormal(
 ) -> Array:
     """An orthonormal basis of the columns of W, orthogonal to `basis`.
 
-    A direction that is nothing but rounding is replaced by a random one. A Gram matrix does where it is well conditioned,
-    so it is taken again until it is.
+    A direction that is only rounding error is replaced by a random one. The Gram matrix works only if it is well
+    conditioned, so the step is repeated until it is.
 
     Parameters
     ----------
     W
         Vectors, as columns.
     rng
-        Of the random directions.
+        Generator for the random directions.
     size
-        The length of the vectors before most of them was taken away.
+        The length of the vectors before orthogonalisation.
     basis
         Orthonormal vectors.
     error

@@ -1,4 +1,4 @@
-"""LandmarkFeatures: the proximities of edges to a drawn subset of the fitted ones."""
+"""LandmarkFeatures: the proximities of edges to a sample of the fitted edges."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ Sampling = Literal["uniform", "degree", "resistance"]
 
 
 class LandmarkFeatures(EdgeFeatures):
-    """Edges as some columns of the line graph: their proximities to landmarks, which are drawn from the fitted edges.
+    """Describe edges by their proximities to landmarks, which are sampled from the fitted edges.
 
-    A row has an entry for every landmark that shares a node with the edge: few, so that rows are sparse. Edges that meet no
-    landmark get zeros.
+    The result is some columns of the line graph. A row has an entry for every landmark that shares a node with the edge,
+    so rows are sparse. Edges that share no node with a landmark get zeros.
 
     Parameters
     ----------
     n_components
-        The number of landmarks; all edges where there are no more.
+        The number of landmarks; all edges if there are fewer.
     sampling
-        How landmarks are drawn, without replacement. "uniform"; "degree": in proportion to their row sums of H, which
-        prefers edges that are close to many; "resistance": in proportion to their effective resistance, which prefers
-        edges that are the only link between parts of the network. Edges of probability 0 come last.
+        How landmarks are sampled, without replacement. "uniform": all edges are equally likely. "degree": in proportion to
+        the row sums of H, which prefers edges that are close to many others. "resistance": in proportion to the effective
+        resistance, which prefers edges that are the only link between parts of the network. Edges of probability 0 come
+        last.
     decay
-        How weights fade with time; the paper's `Gaussian()` when not given. Frozen on the fitted edges' times.
+        How weights fade with time. By default `Gaussian()`, the paper's choice. Its bandwidth is fixed on the times of the
+        fitted edges.
     normalization
-        None, "spectral" or "edge": see `LineGraph.normalized`. Degrees are those among all fitted edges.
+        None (default), "spectral" or "edge", see `LineGraph.normalized`. Degrees are those among all fitted edges.
     dense
-        Give a numpy array instead of a scipy `csr_array`.
+        Whether to return a numpy array instead of a scipy `csr_array`. False by default.
     n_threads
-        Threads of a product; every core when not given.
+        Number of threads. By default all cores are used.
     random_state
-        Of the draw.
+        Seed for sampling.
 
     Attributes
     ----------
@@ -57,7 +59,7 @@ class LandmarkFeatures(EdgeFeatures):
 
     See Also
     --------
-    effective_resistances : what sampling="resistance" draws by.
+    effective_resistances : the probabilities of sampling="resistance".
 
     Examples
     --------
@@ -95,7 +97,7 @@ class LandmarkFeatures(EdgeFeatures):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> LandmarkFeatures:
-        """Draw the landmarks.
+        """Sample the landmarks.
 
         Parameters
         ----------
@@ -112,12 +114,12 @@ class LandmarkFeatures(EdgeFeatures):
         return self
 
     def transform(self, X: Any) -> csr_array | NDArray[np.float64]:
-        """Give the proximities of edges to the landmarks.
+        """Compute the proximities of edges to the landmarks.
 
         Parameters
         ----------
         X
-            Edges, fitted or new.
+            The edges, fitted or new.
         """
         check_is_fitted(self)
         rows = self._edges(X, reset=False)
@@ -127,7 +129,7 @@ class LandmarkFeatures(EdgeFeatures):
         return matrix.toarray() if self.dense else matrix
 
     def _normalized(self, columns: LineGraph, kind: Normalization) -> NormalizedLineGraph:
-        """The landmarks' columns of the normalised line graph, with the degrees of the whole."""
+        """The landmarks' columns of the normalised line graph, with the degrees of the whole line graph."""
         whole = cast(NormalizedLineGraph, self._graph(columns.rows))
         return NormalizedLineGraph(columns, kind, left=whole.left, right=whole.right[self.landmarks_])
 
@@ -135,7 +137,7 @@ class LandmarkFeatures(EdgeFeatures):
         return {"landmarks_": (self.n_components_,)}
 
     def _odds(self, rng: np.random.Generator) -> NDArray[np.float64]:
-        """What the chance of an edge is in proportion to."""
+        """Unnormalised sampling probabilities of the edges."""
         if self.sampling == "degree":
             return LineGraph(self.edges_, decay=self.decay_, n_threads=self.n_threads).row_sums()
         if self.sampling == "resistance":
@@ -144,7 +146,7 @@ class LandmarkFeatures(EdgeFeatures):
 
 
 def _drawn(odds: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A sample without replacement: the first to arrive, where each arrives at the rate of its odds."""
+    """A weighted sample without replacement: the smallest of exponential arrival times with these rates."""
     with np.errstate(divide="ignore"):
         arrivals = rng.exponential(size=odds.size) / np.maximum(odds, 0.0)
     return np.sort(np.argsort(arrivals, kind="stable")[:size])

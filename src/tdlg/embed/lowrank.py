@@ -17,37 +17,40 @@ from tdlg.sampling.index import as_generator
 
 __all__ = ["LowRankFeatures"]
 
-SPARE = 8  # random vectors more than components: the last directions are found badly
-RESOLVED = 1e-7  # eigenvalues below this share of the largest are no more than the error of products
+SPARE = 8  # additional random vectors beyond n_components, because the last directions are inaccurate
+RESOLVED = 1e-7  # eigenvalues below this share of the largest are within the error of products
 
 
 class LowRankFeatures(ProductFeatures):
-    """Edges as rows of a low-rank factor: F @ F.T approximates H.
+    """Describe edges by the rows of a low-rank factor F, where F @ F.T approximates H.
 
     A few products with random vectors give a basis Q of the directions in which H is large (a randomised range finder with
-    power iterations), and F = H Q (Q^T H Q)^-1/2, the Nystrom approximation. It needs n_iter + 2 products a column and
-    no more, where `EdgeEmbedding` goes on until its columns are accurate. Edges that share no node with the fitted ones get
+    power iterations), and F = H Q (Q^T H Q)^-1/2, the Nystrom approximation. It needs only n_iter + 2 products per column,
+    whereas `EdgeEmbedding` continues until its columns are accurate. Edges that share no node with the fitted edges get
     zeros.
 
     Parameters
     ----------
     n_components
-        The number of columns. Where there are fewer edges, or H has a lower rank, fewer columns come out.
+        The number of columns. There are fewer columns if there are fewer edges or H has a lower rank.
     decay
-        How weights fade with time; the paper's `Gaussian()` when not given. Frozen on the fitted edges' times.
+        How weights fade with time. By default `Gaussian()`, the paper's choice. Its bandwidth is fixed on the times of the
+        fitted edges.
     normalization
-        None, "spectral" or "edge": see `LineGraph.normalized`. "edge" may have negative eigenvalues, whose sign is dropped.
+        None (default), "spectral" or "edge", see `LineGraph.normalized`. "edge" may have negative eigenvalues, whose sign
+        is dropped.
     n_iter
-        Power iterations. Each brings the columns closer to the best ones, at one more product a column.
+        The number of power iterations. Each one brings the columns closer to the best ones and costs one more product per
+        column.
     n_threads
-        Threads of a product; every core when not given.
+        Number of threads. By default all cores are used.
     random_state
-        Of the random vectors.
+        Seed for the random vectors.
 
     Attributes
     ----------
     components_
-        Rows of H times these are the features, shape (n_edges, n_components_).
+        The matrix by which rows of H are multiplied to get the features, shape (n_edges, n_components_).
     n_components_
         The number of columns.
     edges_, decay_
@@ -86,7 +89,7 @@ class LowRankFeatures(ProductFeatures):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> LowRankFeatures:
-        """Find the directions.
+        """Compute the directions.
 
         Parameters
         ----------

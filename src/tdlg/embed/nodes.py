@@ -17,9 +17,9 @@ __all__ = ["node_embeddings"]
 def node_embeddings(
     edges: TemporalEdges, Y: Any, aggregate: Literal["mean", "sum"] = "mean"
 ) -> NDArray[np.float64] | csr_array:
-    """Give each node the mean, or the sum, of the rows of its edges.
+    """Compute for each node the mean, or the sum, of the rows of its edges.
 
-    X = B~ Y, where B is the incidence matrix of nodes and edges, 1 where a node is an end of an edge, and B~ is B with each
+    X = B~ Y, where B is the incidence matrix of nodes and edges, 1 if a node is an end of an edge, and B~ is B with each
     row divided by its sum. A self-loop is one edge of its node.
 
     Parameters
@@ -27,15 +27,15 @@ def node_embeddings(
     edges
         The edges.
     Y
-        One row an edge, shape (n_edges, k): a numpy array, or a scipy sparse matrix, for instance the rows of H themselves.
+        One row per edge, shape (n_edges, k): a numpy array or a scipy sparse matrix, for instance the rows of H.
     aggregate
-        "mean", the paper's, or "sum".
+        "mean" (default, the paper's choice) or "sum".
 
     Returns
     -------
     X
-        Shape (n_nodes, k), in the order of `edges.node_ids`; sparse where Y is. Nodes of the table without an edge among
-        the given ones have zeros.
+        One row per node in the order of `edges.node_ids`, shape (n_nodes, k); sparse if Y is sparse. Nodes of the table
+        that have none of these edges get zeros.
 
     Examples
     --------

@@ -19,16 +19,16 @@ from tdlg.sampling.index import as_generator
 __all__ = ["effective_resistances"]
 
 Array = NDArray[np.float64]
-DENSE_NODES = 2000  # up to so many, a dense inverse is exact and takes less than a second
-TOGETHER = 40  # systems solved at a time
+DENSE_NODES = 2000  # up to this number of nodes, a dense inverse is exact and takes less than a second
+TOGETHER = 40  # number of systems that are solved together
 MOST_STEPS = 10_000
 
 
 def effective_resistances(edges: TemporalEdges, *, tol: float = 0.1, random_state: Any = None) -> NDArray[np.float64]:
-    """Give the effective resistance of each edge in the undirected multigraph of the edges, blind to their times.
+    """Compute the effective resistance of each edge in the undirected multigraph of the edges, ignoring their times.
 
-    Every edge is a wire of resistance 1. An edge that alone holds two parts together has 1, one of m parallel edges at most
-    1 / m, a self-loop 0; all together they sum to the number of nodes less the number of components.
+    Every edge is a wire of resistance 1. An edge that is the only link between two parts has resistance 1, one of m parallel
+    edges at most 1 / m, and a self-loop 0. All resistances sum to the number of nodes minus the number of components.
 
     Up to 2000 nodes the values are exact. Above, they come from random projections (Spielman and Srivastava, 2011): with
     the projection P onto what currents can be, resistances are the diagonal of P, and P q for random signs q is one
@@ -40,15 +40,15 @@ def effective_resistances(edges: TemporalEdges, *, tol: float = 0.1, random_stat
     edges
         The edges, n_edges of them.
     tol
-        About the relative standard error of each value; 2 / tol^2 systems are solved. For graphs of at most 2000 nodes it
-        does not matter.
+        The approximate relative standard error of each value; 2 / tol^2 systems are solved. It has no effect for graphs of
+        at most 2000 nodes.
     random_state
-        Of the random signs.
+        Seed for the random signs.
 
     Returns
     -------
     resistances
-        Shape (n_edges,), between 0 and 1.
+        The resistances, between 0 and 1, shape (n_edges,).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def effective_resistances(edges: TemporalEdges, *, tol: float = 0.1, random_stat
 
 
 def _laplacian(src: NDArray[np.intp], dst: NDArray[np.intp], n_nodes: int) -> csr_array:
-    """Degrees on the diagonal, less the number of edges between two nodes; self-loops cancel out."""
+    """Degrees on the diagonal, minus the number of edges between two nodes; self-loops cancel out."""
     ones = np.ones(src.size)
     values = np.concatenate([ones, ones, -ones, -ones])
     at = np.concatenate([src, dst, src, dst]), np.concatenate([src, dst, dst, src])
@@ -78,7 +78,7 @@ def _laplacian(src: NDArray[np.intp], dst: NDArray[np.intp], n_nodes: int) -> cs
 
 
 def _exact(laplacian: csr_array, src: NDArray[np.intp], dst: NDArray[np.intp]) -> Array:
-    """From a dense inverse; adding 1 within components makes it exist, and changes no difference of potentials."""
+    """Exact, from a dense inverse; adding 1 within components makes it invertible and changes no potential difference."""
     component = connected_components(laplacian, directed=False)[1]
     inverse = np.linalg.inv(laplacian.toarray() + (component[:, np.newaxis] == component))
     diagonal = inverse.diagonal()
@@ -100,7 +100,7 @@ def _projected(
 
 
 def _divergence(flows: Array, src: NDArray[np.intp], dst: NDArray[np.intp], n_nodes: int) -> Array:
-    """What flows out of each node less what flows in, for columns of flows along edges."""
+    """Outflow minus inflow of each node, for columns of flows along edges."""
     edge, one = np.arange(src.size), np.ones(src.size)
     incidence = csr_array((np.append(one, -one), (np.append(src, dst), np.append(edge, edge))), (n_nodes, src.size))
     return incidence @ flows
@@ -127,18 +127,20 @@ def _solve(laplacian: csr_array, b: Array, tol: float = 1e-4) -> Array:
         z = inverse * r
         size, before = _dots(r, z), size
         p = z + _ratio(size, before) * p
-    warnings.warn("The Laplacian solver did not converge; resistances are rough.", ConvergenceWarning, stacklevel=4)
+    warnings.warn(
+        "The Laplacian solver did not converge: resistances are inaccurate.", ConvergenceWarning, stacklevel=4
+    )
     return x
 
 
 def _dots(a: Array, b: Array) -> Array:
-    """The inner product of each column with its twin."""
+    """The inner product of each column of one matrix with the same column of the other."""
     dots: Array = np.einsum("ij,ij->j", a, b)
     return dots
 
 
 def _ratio(a: Array, b: Array) -> Array:
-    """A / b, and 0 where a column is solved to the last bit."""
+    """A / b, and 0 for a column that is already solved exactly."""
     return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)
 
 

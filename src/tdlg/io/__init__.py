@@ -1,4 +1,4 @@
-"""Edges from elsewhere and back: files and dataframes, networkx, PyTorch Geometric; one kind a file."""
+"""Reading and converting edges: files and dataframes, networkx, PyTorch Geometric; one format per file."""
 
 from tdlg.io.networkx import from_networkx, to_networkx
 from tdlg.io.pyg import from_pyg, to_pyg

@@ -1,4 +1,4 @@
-"""networkx graphs, both ways: an edge of theirs with a time is an edge of ours."""
+"""Conversion from and to networkx graphs, whose edges have a time as an attribute."""
 
 from __future__ import annotations
 
@@ -32,35 +32,37 @@ def from_networkx(
     features: str | Iterable[str] | None = None,
     bipartite: bool = False,
 ) -> TemporalEdges:
-    """Take temporal edges from a networkx graph: Graph, DiGraph, MultiGraph or MultiDiGraph.
+    """Read temporal edges from a networkx graph: Graph, DiGraph, MultiGraph or MultiDiGraph.
 
     Nodes without edges are left out.
 
     Parameters
     ----------
     graph
-        The graph; its nodes are the ids. An undirected edge is taken once, from the end that was added first.
+        The graph; its nodes are the ids. An undirected edge is read once, with the node that was added first as source.
     time
-        The attribute that has the time of an edge; every edge needs it.
+        The edge attribute with the time; every edge needs it. Default "time".
     label, weight
-        Attributes of the label and the weight; none if not given. An edge without that of the label has none known.
+        The edge attributes with the label and the weight. By default there is neither. The label of an
+        edge without the attribute is unknown.
     features
-        Attributes of the features, or one of them. An edge without it has a missing value.
+        The edge attributes with the features, a list or one name. By default the edges have no features. An edge without the
+        attribute has a missing value.
     bipartite
-        Whether the ids of `src` and of `dst` are of two kinds, see `TemporalEdges`. Nodes such as `to_networkx` makes of
-        them, ("src", 1) and ("dst", 1), become 1 and 1. The edges of an undirected graph then go from the nodes whose
-        attribute "bipartite" is 0 to those where it is 1, as networkx has it.
+        Whether `src` and `dst` are nodes of two types, see `TemporalEdges`. False by default. If True, nodes in the form
+        that `to_networkx` writes, ("src", 1) and ("dst", 1), are read as 1 and 1, and the edges of an undirected graph go
+        from the nodes whose attribute "bipartite" is 0 to those where it is 1, networkx's convention.
 
     Returns
     -------
     TemporalEdges
-        In the order of the graph's edges; if their keys are different integers, as `to_networkx` makes them, in the
+        The edges in the order of the graph; if their keys are distinct integers, as `to_networkx` writes them, in the
         order of the keys.
 
     Raises
     ------
     ReadError
-        If it is no graph, or an edge has no time or no weight; the message names the edge.
+        If it is not a graph, or an edge lacks the time or the weight; the message names the edge.
 
     Examples
     --------
@@ -89,24 +91,24 @@ def from_networkx(
 
 
 def to_networkx(edges: TemporalEdges) -> Any:
-    """Give temporal edges as a networkx MultiDiGraph.
+    """Convert temporal edges to a networkx MultiDiGraph.
 
-    Its nodes are the ids. The key of an edge is its position in `edges`, its attributes are "time", "label", "weight" and
-    the features by their names, as far as there are any: times as numbers or numpy's datetime64, features of strings as
-    these strings, and what is missing as NaN or None.
+    Its nodes are the ids. The key of an edge is its position in `edges`. Its attributes are "time" and, if present,
+    "label", "weight" and the features by their names: times are numbers or numpy datetime64, categorical features are
+    their strings, and missing values are NaN or None.
 
-    If `edges.bipartite`, the user 1 and the item 1 are two nodes, ("src", 1) and ("dst", 1), with the attribute
-    "bipartite" 0 or 1 as in networkx; this is so whether or not ids are on both sides.
+    If `edges.bipartite`, user 1 and item 1 become two nodes, ("src", 1) and ("dst", 1), with the attribute "bipartite" 0
+    or 1 as in networkx, even if no id occurs on both sides.
 
     Parameters
     ----------
     edges
-        The edges. Of a slice, nodes without an edge in it are left out.
+        The edges. For a slice, nodes without an edge in the slice are left out.
 
     Returns
     -------
     networkx.MultiDiGraph
-        `from_networkx` makes the same edges of it.
+        The graph; `from_networkx` converts it back to the same edges.
 
     Examples
     --------
@@ -117,7 +119,7 @@ def to_networkx(edges: TemporalEdges) -> Any:
     try:
         import networkx as nx
     except ImportError:
-        raise ImportError('A graph of networkx needs networkx: pip install "tdlg[networkx]".') from None
+        raise ImportError('to_networkx needs networkx: pip install "tdlg[networkx]".') from None
     graph = nx.MultiDiGraph()
     src, dst = edges.src.tolist(), edges.dst.tolist()
     if edges.bipartite:
@@ -136,7 +138,7 @@ def to_networkx(edges: TemporalEdges) -> Any:
 def _edges_of(graph: Any, bipartite: bool) -> list[_Edge]:
     if not hasattr(graph, "is_multigraph"):
         raise ReadError(
-            f"The 'graph' must be a graph of networkx. Got {type(graph).__name__} instead. "
+            f"The 'graph' must be a networkx graph. Got {type(graph).__name__} instead. "
             f"Use from_frame for a dataframe, TemporalEdges(src, dst, time) for arrays and lists."
         )
     if graph.is_multigraph():
@@ -152,7 +154,7 @@ def _from_side_0(edge: _Edge, graph: Any) -> _Edge:
         return edge._replace(src=edge.dst, dst=edge.src)
     if sides != (0, 1):
         raise ReadError(
-            f"The graph: it has no directions, and {_name(edge)} is between nodes whose attribute 'bipartite' is "
+            f"The graph: it is undirected, and {_name(edge)} is between nodes whose attribute 'bipartite' is "
             f"{sides[0]} and {sides[1]}. Set it to 0 for sources and to 1 for destinations, or pass a directed graph."
         )
     return edge
@@ -177,13 +179,13 @@ def _is_of(side: str, node: Any) -> bool:
 
 
 def _column(edges: list[_Edge], role: str, name: Any, required: bool = False) -> list[Any]:
-    """The attribute of each edge, None where it has none."""
+    """The attribute of each edge; None if an edge lacks it."""
     without = next((edge for edge in edges if name not in edge.attributes), None)
     if without is not None and (required or not any(name in edge.attributes for edge in edges)):
         present = list(dict.fromkeys(found for edge in edges for found in edge.attributes))
         raise ReadError(
             f"The graph: {_name(without)} has no attribute {name!r} for '{role}'. The attributes of edges are {present}. "
-            f"Pass {role}= with one of them, or give every edge this one."
+            f"Pass {role}= with one of them, or add this attribute to every edge."
         )
     return [edge.attributes.get(name) for edge in edges]
 
@@ -204,8 +206,8 @@ def _attributes(edges: TemporalEdges) -> dict[str, list[Any]]:
     taken = sorted(columns.keys() & set(edges.feature_names))
     if taken:
         raise EdgesError(
-            f"The features {taken} have names that an edge of the graph needs for its own {' and '.join(taken)}. "
-            f"Make the edges with other names of features."
+            f"The features {taken} have the same names as the graph's own attributes {' and '.join(taken)}. "
+            f"Rename these features."
         )
     for k, name in enumerate(edges.feature_names):
         columns[name] = _feature(edges, k, name)

@@ -1,4 +1,4 @@
-"""TemporalData of PyTorch Geometric, both ways. Only `to_pyg` loads torch."""
+"""Conversion from and to `TemporalData` of PyTorch Geometric. Only `to_pyg` imports torch."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ def from_pyg(
     bipartite: bool = False,
     time_unit: str | None = None,
 ) -> TemporalEdges:
-    """Take temporal edges from a `TemporalData` of PyTorch Geometric: its src, dst and t, and what else it holds.
+    """Read temporal edges from a `TemporalData` of PyTorch Geometric: src, dst, t and further tensors.
 
     Parameters
     ----------
     data
-        The events, tensors on any device.
+        The events, with tensors on any device.
     label
-        Which of its tensors has the labels; none if it is None, or "y" and there is no "y".
+        Name of the tensor with the labels. By default "y", if there is one; None for no labels.
     weight
-        Which has the weights; none if not given.
+        Name of the tensor with the weights. By default the edges have no weights.
     features
-        Which has the features, a row an event; none if it is None, or "msg" and there is no "msg".
+        Name of the tensor with the features, one row per event. By default "msg", if there is one; None for no features.
     bipartite
-        Whether the ids of `src` and of `dst` are of two kinds, see `TemporalEdges`. PyTorch Geometric's own data sets count
-        the destinations on from the sources, and need it not.
+        Whether `src` and `dst` are nodes of two types, see `TemporalEdges`. False by default: the data sets of PyTorch
+        Geometric number the destinations after the sources and do not need it.
     time_unit
-        Unit of times since 1970 ("s", "ms", "us" or "ns"), to make datetimes of them.
+        Unit of the times since 1970 ("s", "ms", "us" or "ns"), to convert them to datetimes. By default they stay numbers.
 
     Returns
     -------
     TemporalEdges
-        In the order of the events.
+        The edges in the order of the events.
 
     Raises
     ------
     ReadError
-        If it has no src, dst or t, not what is named, or an event is no edge.
+        If src, dst, t or a named tensor is missing, or an event is not a valid edge.
 
     Examples
     --------
@@ -78,17 +78,17 @@ def from_pyg(
 
 
 def to_pyg(edges: TemporalEdges) -> Any:
-    """Give temporal edges as a `TemporalData` of PyTorch Geometric, in the order of time, which its tools rely on.
+    """Convert temporal edges to a `TemporalData` of PyTorch Geometric, sorted by time as its tools expect.
 
-    - `src` and `dst` are positions in `edges.node_ids`, which is the way back to your ids: `edges.node_ids[data.src]`. If
-      `edges.bipartite`, those of `dst` follow those of `src`.
-    - `t` is int64 where times are integers or datetimes, of which it has the `edges.ticks`, counted in `edges.time_unit`
-      from 1970. Times with decimals stay float64, unrounded; what needs integers, such as `TGNMemory`, needs them scaled
-      before.
-    - `msg` has the features as float32, `weight` the weights, where there are any.
-    - `y` has the labels, if any; of strings the positions in `numpy.unique(edges.label[edges.labelled])`. They are int64, or
-      float32 where they are floats or some are unknown, which is NaN.
-    - `row` has the positions in `edges`, for the way back of an answer.
+    - `src` and `dst` are positions in `edges.node_ids`; `edges.node_ids[data.src]` gives your ids back. If
+      `edges.bipartite`, the positions of `dst` follow those of `src`.
+    - `t` is int64 if the times are integers or datetimes; for datetimes it is `edges.ticks`, counted in `edges.time_unit`
+      since 1970. Times with decimals stay float64, unrounded; scale them first for tools that need integers, such as
+      `TGNMemory`.
+    - `msg` has the features as float32 and `weight` the weights, if there are any.
+    - `y` has the labels, if there are any; for strings their positions in `numpy.unique(edges.label[edges.labelled])`. It
+      is int64, or float32 if the labels are floats or some are unknown (NaN).
+    - `row` has the positions in `edges`, to map predictions back.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def to_pyg(edges: TemporalEdges) -> Any:
     Returns
     -------
     torch_geometric.data.TemporalData
-        With tensors of its own memory. It needs PyTorch Geometric: `pip install "tdlg[pyg]"`.
+        The data, whose tensors are copies. It needs PyTorch Geometric: `pip install "tdlg[pyg]"`.
     """
     try:
         import torch
@@ -127,13 +127,13 @@ def _columns(data: Any) -> list[NDArray[Any]]:
     if len(found) < len(held):
         raise ReadError(
             f"The 'data' must be a TemporalData of PyTorch Geometric, with src, dst and t. "
-            f"Got {type(data).__name__} with {_keys(data)} instead. Make one, or use TemporalEdges(src, dst, time)."
+            f"Got {type(data).__name__} with {_keys(data)} instead. Create one, or use TemporalEdges(src, dst, time)."
         )
     return found
 
 
 def _named(data: Any, role: str, name: str | None, usual: str | None = None) -> NDArray[Any] | None:
-    """The tensor that is asked for, None if there is none; only the usual one may be missing."""
+    """The named tensor, or None if there is none; only the tensor of the default name may be missing."""
     array = None if name is None else _tensor(data, name)
     if array is None and name is not None and name != usual:
         raise ReadError(
@@ -143,7 +143,7 @@ def _named(data: Any, role: str, name: str | None, usual: str | None = None) -> 
 
 
 def _tensor(data: Any, name: str) -> NDArray[Any] | None:
-    """The tensor as an array; a matrix of one column, as some data sets have it, as that column."""
+    """The tensor as an array; a matrix of one column, which some data sets have, as that column."""
     values = getattr(data, name, None)
     if values is None:
         return None

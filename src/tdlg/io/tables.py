@@ -26,10 +26,10 @@ __all__ = ["from_frame", "read_edges"]
 Several: TypeAlias = "Which | Iterable[str | int] | NDArray[Any]"
 
 USED_ALREADY = {
-    "label": "and as a feature it would tell the answer",
-    "src": "and no feature: who takes part is used already",
-    "dst": "and no feature: who takes part is used already",
-    "time": "and no feature: the time is used already",
+    "label": "and as a feature it would reveal the label to predict",
+    "src": "which the models use already",
+    "dst": "which the models use already",
+    "time": "which the models use already",
 }
 
 
@@ -51,15 +51,15 @@ def read_edges(
 ) -> TemporalEdges:
     r"""Read temporal edges from a csv file or JSON lines (.jsonl, .ndjson), also gzipped, or a parquet file (.parquet, .pq).
 
-    In a csv file, lines that start with % or # and blank lines are skipped, and blanks around a value are dropped; what is
-    in quotes is otherwise left as it is. A column of whole numbers becomes integers, unless some start with a 0, as codes
-    do; the ids of `src` and `dst` are integers only if both are, or if `bipartite`. A file with a header and no rows gives
-    no edges; one without any line, or with comments only, is an error.
+    In a csv file, lines that start with % or # and blank lines are skipped, and blanks around a value are removed; quoted
+    text is otherwise kept as it is. A column of whole numbers becomes integers, unless some start with a 0, as codes do.
+    The ids of `src` and `dst` become integers only if both columns are integers, or if `bipartite`. A file with a header
+    and no rows gives zero edges; a file without any line, or with comments only, is an error.
 
-    In JSON lines, each line is an object whose keys are the names of the columns; a key that a line does not have is
-    missing there. Values have the types that they are written with, save that ids agree as above, and that a column of
-    several types, or of integers beyond int64, is read as the same text in a csv file is. A column of objects or lists
-    is refused if it is asked for.
+    In JSON lines, each line is an object whose keys are the names of the columns; a key that a line lacks is a missing
+    value. Values keep their JSON types, except that the ids of `src` and `dst` get one type as above, and that a column of
+    several types, or of integers beyond int64, is read like the same text in a csv file. A column of objects or lists
+    cannot be read.
 
     A gzipped file may unpack to 100 times its size or to 200 MB, whichever is more, so that a small file cannot fill the
     memory. The environment variable TDLG_MAX_UNPACKED sets another number of bytes in place of the 200 MB.
@@ -67,43 +67,46 @@ def read_edges(
     Parameters
     ----------
     path
-        The file. What does not end in .jsonl, .ndjson, .json, .parquet or .pq is read as csv.
+        The file. A name that does not end in .jsonl, .ndjson, .json, .parquet or .pq is read as csv.
     src, dst, time
-        Columns, by name or by position from 0. If not given, a usual name is looked for (source, user_id,
-        target, timestamp, ...), in the header or else in a comment above the first row, such as
-        "# FromNodeId ToNodeId"; without either they are the columns 0, 1 and, of three, 2.
+        The columns, by name or 0-based position. By default they are detected by common names (source, user_id, target,
+        timestamp, ...) in the header or in a comment above the first row, such as "# FromNodeId ToNodeId"; without names
+        they are the columns 0, 1 and, if there are three columns, 2.
     label, weight
-        Columns of the label and the weight, by name or position; none if not given.
+        The columns of the label and the weight, by name or position. By default the edges have no labels and no weights.
     features
-        Columns of the features: a list of names or positions, or one of them. Of columns that share a name,
-        each is named with its position. Those of `src`, `dst`, `time` and `label` are refused. Numbers stay numbers and
-        text becomes categories; numbers with a decimal comma or signs for thousands are text, of which a warning tells.
+        The columns of the features: a list of names or positions, or one of them. By default the edges have no features. If
+        several columns share a name, the position is added to it. The columns of `src`, `dst`, `time` and `label` are
+        refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma or thousands separators are
+        read as text, with a warning.
     categories
-        Columns of features that are codes and not amounts, such as merchant category codes: a list of names or positions,
-        or one of them. Their values become categories, as they are written. They need not be among `features` too.
+        The columns of features that are codes and not amounts, such as merchant category codes: a list of names or
+        positions, or one of them. Their values become categories as they are written. They need not be listed in
+        `features` too.
     bipartite
-        Whether the ids of `src` and of `dst` are of two kinds, see `TemporalEdges`.
+        Whether `src` and `dst` are nodes of two types, see `TemporalEdges`. False by default.
     separator
-        Between the columns of a csv file, of one character or more; " " for any run of blanks. Found from
-        the first lines if None.
+        The separator between the columns of a csv file, one or more characters; " " for any run of blanks. By default it
+        is detected from the first lines.
     header
-        Whether the first line of a csv file has the names. If None: whether it has no number or date.
+        Whether the first line of a csv file has the column names. By default it has if it contains no number or date.
     time_format
-        How times are written, as for `datetime.strptime`, if they are text or whole numbers such as
-        20200131. If None, numbers stay numbers and dates are read in their usual forms; 03/04/2020 only if
-        another row tells the day from the month.
+        The format of the times, as in `datetime.strptime`, if they are text or whole numbers such as 20200131. By default
+        numbers stay numbers and dates are read in their common forms; a date such as 03/04/2020 is read only if another
+        row shows which number is the day.
     time_unit
-        Unit of times that are numbers since 1970 ("s", "ms", "us" or "ns"), to make datetimes of them.
+        The unit of numeric times since 1970 ("s", "ms", "us" or "ns"), to convert them to datetimes. By default they stay
+        numbers.
 
     Returns
     -------
     TemporalEdges
-        In the order of the file.
+        The edges in the order of the file.
 
     Raises
     ------
     ReadError
-        If the file is missing, damaged or without such columns; the message shows the row and the way out.
+        If the file is missing or damaged or lacks a column; the message shows the row and says what to do.
 
     Examples
     --------
@@ -132,24 +135,24 @@ def from_frame(
     time_format: str | None = None,
     time_unit: str | None = None,
 ) -> TemporalEdges:
-    """Take temporal edges from a dataframe: pandas, polars (also lazy), pyarrow or any that narwhals knows.
+    """Read temporal edges from a dataframe: pandas, polars (also lazy), pyarrow or any that narwhals supports.
 
     Parameters
     ----------
     frame
-        The dataframe, one row an edge.
+        The dataframe, one row per edge.
     src, dst, time, label, weight, features, categories, bipartite, time_format, time_unit
-        As for `read_edges`.
+        The same as for `read_edges`.
 
     Returns
     -------
     TemporalEdges
-        In the order of the rows.
+        The edges in the order of the rows.
 
     Raises
     ------
     ReadError
-        If it is no dataframe or has no such columns, or a row is no edge.
+        If it is not a dataframe, lacks a column, or has a row that is not a valid edge.
 
     Examples
     --------
@@ -162,7 +165,7 @@ def from_frame(
     return _build(_frame_source(frame), wanted, (features, categories), bipartite, time_format, time_unit)
 
 
-# ---- what both end in
+# ---- shared by both
 
 
 def _build(
@@ -211,7 +214,7 @@ def _warn_of_unread_numbers(edges: TemporalEdges, categories: set[str]) -> None:
 
 
 def _check_no_role(source: Source, at: dict[str, int], features: list[int]) -> None:
-    """Refuse as a feature what is used already, above all the label: it would tell the answer."""
+    """Refuse features that are used already, above all the label, which would reveal what is to be predicted."""
     for role, why in USED_ALREADY.items():
         if role in at and at[role] in features:
             column = source.names[at[role]]
@@ -221,7 +224,7 @@ def _check_no_role(source: Source, at: dict[str, int], features: list[int]) -> N
 
 
 def _unlike(source: Source, positions: list[int]) -> list[str]:
-    """Names of the columns at these positions, with the position where two have the same."""
+    """Names of the columns at these positions, with the position added to a name that occurs twice."""
     names = [source.names[k] for k in dict.fromkeys(positions)]
     return [
         source.names[k] if names.count(source.names[k]) == 1 else f"{source.names[k]} (column {k})" for k in positions
@@ -237,7 +240,7 @@ def _item(column: Any, row: int) -> Any:
     value = column.iloc[row] if hasattr(column, "iloc") else column[row]
     if isinstance(value, np.generic):
         return value.item()
-    plain = getattr(value, "as_py", None) or getattr(value, "to_list", None)  # of pyarrow, of a list in polars
+    plain = getattr(value, "as_py", None) or getattr(value, "to_list", None)  # values of pyarrow; lists in polars
     return value if plain is None else plain()
 
 
@@ -249,13 +252,13 @@ def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
     ticks, unit = as_times(column, time_format=time_format)
     if time_format is not None and isinstance(column, np.ndarray) and len(column):
         raise EdgesError(
-            "The 'time_format' is for text and whole numbers, and these times are datetimes or have a decimal "
-            "point. Leave it out."
+            "The 'time_format' is only for text and whole numbers, but these times are datetimes or have decimals. "
+            "Leave it out."
         )
     if time_unit is None or (time_unit == unit and not len(ticks)):
         return ticks if unit is None else ticks.view(f"datetime64[{unit}]")
     if unit is not None:
-        raise EdgesError(f"The 'time_unit' {time_unit!r} is for numbers, and these times are dates. Leave it out.")
+        raise EdgesError(f"The 'time_unit' {time_unit!r} is only for numbers, but these times are dates. Leave it out.")
     return from_numbers(ticks, time_unit)
 
 

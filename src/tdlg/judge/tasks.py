@@ -1,4 +1,4 @@
-"""What is to be predicted from what: edges and labels, which of them may be seen, and which are asked."""
+"""Evaluation tasks: the edges and labels that a method may see, and the edges that it has to score."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _NEGATIVES: dict[str, Callable[[TemporalEdges, TemporalEdges, Any], TemporalEdge
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One draw of a task: a method sees `edges[columns]` and the labels of `train`, and is asked for the tests.
+    """One random split of a task: a method sees `edges[columns]` and the labels of `train`, and scores the tests.
 
     Attributes
     ----------
     edges
         All edges of the trial, without labels.
     y
-        Their labels, of which a method is shown only those of `train`.
+        Their labels; a method sees only the labels of `train`.
     columns
-        Positions of the edges that may be seen when fitting, the training edges among them.
+        Positions of the edges that the method may see in fit, including the training edges.
     train
-        Positions of the edges whose labels may be seen.
+        Positions of the edges whose labels the method may see.
     tests
-        Positions of the edges asked for, by the name of the setting.
+        Positions of the edges to score, by the name of the setting.
     reveals
-        Whether the labels of edges asked for become known as time goes on, and may be used for strictly later ones.
+        Whether the labels of the edges to score become known over time and may be used for strictly later edges.
     """
 
     edges: TemporalEdges
@@ -55,18 +55,18 @@ class Trial:
     reveals: bool = False
 
     def seen(self) -> TemporalEdges:
-        """The edges that may be seen when fitting; those without a label to learn from have none."""
+        """The edges that the method may see in fit, with the training labels only."""
         return self.labelled(self.train)[self.columns]
 
     def labelled(self, known: Positions) -> TemporalEdges:
-        """All edges, with the labels of these."""
+        """All edges, with the labels of these positions only."""
         missing = None if self.y.dtype.kind in "OUS" else np.nan
         label = np.full(len(self.edges), missing, object if missing is None else np.float64)
         label[known] = self.y[known]
         return self.edges.with_label(label)
 
     def blocks(self, asked: Positions, n_blocks: int) -> list[Trial]:
-        """Cut the edges asked for by time: for each stretch a trial that may learn from all labels before it."""
+        """Split the edges to score by time into one trial per stretch, which may learn from all labels before it."""
         ticks = self.edges.ticks
         cuts = np.unique(ticks[asked][np.argsort(ticks[asked])][np.arange(n_blocks) * len(asked) // n_blocks])
         trials = []
@@ -80,23 +80,23 @@ class Trial:
 
 
 class Task(Protocol):
-    """Edges, and a way to draw trials from them."""
+    """Edges, and a way to make trials from them."""
 
     @property
     def name(self) -> str:
-        """In a few words, such as a table's head would have."""
+        """A short description, for the header of a table."""
         ...
 
     def draw(self, random_state: Any = None) -> Trial:
-        """Give one trial; the same seed gives the same."""
+        """Make one trial; the same seed gives the same trial."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeClassification:
-    """Find the labels of a random part of the edges from those of the others; all edges are seen.
+    """Predict the labels of a random part of the edges from the labels of the others; all edges are visible.
 
-    The paper's edge classification. Edges without a label are seen, but neither trained on nor asked for.
+    This is the paper's edge classification. Edges without a label are visible, but are neither trained on nor scored.
 
     Parameters
     ----------
@@ -128,14 +128,14 @@ class EdgeClassification:
         Parameters
         ----------
         random_state
-            A seed or generator.
+            Seed or generator for the split.
         """
         labelled = as_generator(random_state).permutation(np.flatnonzero(self.edges.labelled))
         cut = round(self.train_share * len(labelled))
         if not 0 < cut < len(labelled):
             raise EdgesError(
-                f"{len(labelled)} labelled edges are too few for train_share={self.train_share}: nothing is left to learn "
-                "from or to ask for. Give more labels, or another share."
+                f"{len(labelled)} labelled edges are too few for train_share={self.train_share}: no edge is left to train "
+                "on or to score. Pass more labels, or another share."
             )
         everything = np.arange(len(self.edges))
         tests = {self.name: np.sort(labelled[cut:])}
@@ -144,17 +144,17 @@ class EdgeClassification:
 
 @dataclass(frozen=True, eq=False)
 class ChronologicalClassification:
-    """Find the labels of the last part of the edges, in the order of time: what those who look for fraud have to do.
+    """Predict the labels of the latest edges from those of the earlier edges, as in fraud detection.
 
     Parameters
     ----------
     edges
         Edges with labels.
     train_share
-        The share of the labelled edges, by time, to learn from; those at the very time of the cut are asked for.
+        The share of the labelled edges, by time, to learn from; edges exactly at the time of the cut are scored.
     prequential
-        Whether each label asked for becomes known once its edge was scored, and counts for later edges; else all stay
-        hidden ("frozen").
+        Whether each label becomes known after its edge was scored and may be used for later edges. If False, all labels of
+        the edges to score stay hidden ("frozen").
 
     Examples
     --------
@@ -176,7 +176,7 @@ class ChronologicalClassification:
 
     @property
     def name(self) -> str:
-        """What it is."""
+        """A short description."""
         return "chronological, " + ("prequential" if self.prequential else "frozen")
 
     def draw(self, random_state: Any = None) -> Trial:
@@ -185,7 +185,7 @@ class ChronologicalClassification:
         Parameters
         ----------
         random_state
-            Not used: there is one such split.
+            Ignored: there is only one split.
         """
         ticks, labelled = self.edges.ticks, np.flatnonzero(self.edges.labelled)
         cut = np.sort(ticks[labelled])[int(self.train_share * len(labelled))]
@@ -201,22 +201,23 @@ class ChronologicalClassification:
 
 @dataclass(frozen=True, eq=False)
 class LinkPrediction:
-    """Tell edges that happened from edges that did not, in the time of the training edges and after it.
+    """Distinguish edges that happened from negative edges, during the time of the training edges and after it.
 
-    The paper's two settings share their training edges, a random part of those in the early intervals: "interpolative"
-    (temporal link outlier detection) asks for the rest of these, "extrapolative" (temporal link prediction) for all in the
-    last interval. Only training edges are seen. There is one negative an edge, labelled 0.
+    The paper's two settings share their training edges, a random part of the edges in the early intervals. "interpolative"
+    (temporal link outlier detection) scores the other early edges, "extrapolative" (temporal link prediction) all edges in
+    the last interval. Only training edges are visible. There is one negative per edge, labelled 0.
 
     Parameters
     ----------
     edges
-        The edges that happened, labelled 1; their own labels do not matter.
+        The edges that happened, which get the label 1; their own labels are not used.
     negatives
-        "shuffled" (the paper's: all three columns), "time-kept" (only the partner), "historical" (pairs of the early
-        intervals at other times) or "inductive" (pairs that only the late interval has, at other times; the early
-        intervals' negatives, having no past, are "time-kept" ones).
+        The type of the negatives: "shuffled" (default, the paper's choice: all three columns are shuffled), "time-kept"
+        (only the destinations are shuffled), "historical" (pairs of the early intervals at other times) or "inductive"
+        (pairs that only the last interval has, at other times; the negatives of the early intervals, which have no past,
+        are "time-kept").
     n_intervals
-        Even intervals that the time span is cut into; the last is late.
+        The number of equal intervals of the time span; the last one is the late interval.
     train_share
         The share of the early edges to learn from.
 
@@ -248,7 +249,7 @@ class LinkPrediction:
 
     @property
     def name(self) -> str:
-        """What it is, with the kind of negatives unless the paper's."""
+        """A short description, with the type of negatives unless it is the paper's."""
         return "link prediction" + (f", {self.negatives} negatives" if self.negatives != "shuffled" else "")
 
     def draw(self, random_state: Any = None) -> Trial:
@@ -257,7 +258,7 @@ class LinkPrediction:
         Parameters
         ----------
         random_state
-            A seed or generator.
+            Seed or generator for the split.
         """
         rng = as_generator(random_state)
         negatives = self._negatives(rng)
@@ -280,7 +281,7 @@ class LinkPrediction:
 
 
 def _is_late(edges: TemporalEdges, whole: TemporalEdges, n_intervals: int) -> NDArray[np.bool_]:
-    """Which edges lie in the last of the even intervals of the whole's time span."""
+    """Mask of the edges in the last of the equal intervals of the time span."""
     first, last = (float(end) for end in (whole.ticks.min(), whole.ticks.max()))
     if first == last:
         raise EdgesError("All edges happened at one time, so there is no later part to predict.")
@@ -290,7 +291,7 @@ def _is_late(edges: TemporalEdges, whole: TemporalEdges, n_intervals: int) -> ND
 def _labels(edges: TemporalEdges) -> NDArray[Any]:
     label = edges.label
     if label is None:
-        raise EdgesError("The edges have no labels.")
+        raise EdgesError("The edges have no labels. Pass them with the edges: TemporalEdges(..., label=...).")
     return label
 
 
@@ -298,7 +299,7 @@ def _check_labelled(edges: TemporalEdges, task: str) -> None:
     known = np.unique(_labels(edges)[edges.labelled].astype(str)) if edges.label is not None else np.empty(0)
     if len(known) < 2:
         raise EdgesError(
-            f"{task} needs labels of at least two kinds. Got {len(known)} instead. Give them with the edges: "
+            f"{task} needs at least two different labels. Got {len(known)} instead. Pass them with the edges: "
             f"TemporalEdges(..., label=...), read_edges(..., label=...)."
         )
 

@@ -1,1 +1,1 @@
-"""The line graph as an operator: decays, sorted events, products."""
+"""The line graph as an operator: decays, sorted events and products."""

@@ -17,16 +17,18 @@ Floats = NDArray[Any]  # float64 or float32
 
 
 class Copies:
-    """Edges that a selection holds more than once, such as a bootstrap's: laid out once, and told apart again here.
+    """Edges that a selection contains more than once, for example in a bootstrap sample.
+
+    Only the distinct edges have events; this class maps between them and the copies.
 
     Attributes
     ----------
     distinct
         Each edge once.
     at
-        For each edge of the selection its place among the distinct ones.
+        For each edge of the selection, its position in `distinct`.
     none
-        Whether there are no copies.
+        Whether all edges are distinct.
     """
 
     def __init__(self, edges: TemporalEdges) -> None:
@@ -40,7 +42,7 @@ class Copies:
         return np.bincount(self.at, minlength=len(self.distinct))
 
     def add(self, x: Floats) -> Floats:
-        """Add up what the copies of an edge bring."""
+        """Sum the rows of the copies of each edge."""
         if self.none:
             return x
         total = np.zeros((len(self.distinct), x.shape[1]), x.dtype)
@@ -48,21 +50,21 @@ class Copies:
         return total
 
     def repeat(self, y: Any) -> Any:
-        """Give every copy its edge's row of an array or sparse matrix."""
+        """Repeat the rows of an array or sparse matrix for every copy of an edge."""
         return y if self.none else y[self.at]
 
     def repeat_columns(self, matrix: csr_array) -> csr_array:
-        """Give every copy its edge's column."""
+        """Repeat the columns for every copy of an edge."""
         return matrix if self.none else csr_array(matrix[:, self.at])
 
 
 def _find_copies(edges: TemporalEdges) -> tuple[NDArray[np.int64], TemporalEdges | None]:
-    """Where each edge is among the distinct ones; and these, or None where all are distinct.
+    """The position of each edge among the distinct edges, and the distinct edges, or None if all are distinct.
 
-    It is kept beside the edges, so it must not refer to them: they would live until the garbage collector comes.
+    The result is cached with the edges, so it must not refer to them: a reference cycle would delay freeing them.
     """
     rows = edges.rows
-    if not np.all(rows[1:] > rows[:-1]):  # else surely distinct, and in order: the usual case
+    if not np.all(rows[1:] > rows[:-1]):  # ascending rows, the usual case, are distinct
         found, first, at = np.unique(rows, return_index=True, return_inverse=True)
         if found.size < rows.size:
             return at, edges[first]

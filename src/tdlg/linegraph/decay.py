@@ -1,8 +1,8 @@
-"""How much two interactions at a shared node count, by their distance in time.
+"""Decays: the weight of two interactions at a shared node as a function of their distance in time.
 
-A decay is a small frozen description: `Gaussian`, `Laplace`, `Mixture` or `NoDecay`. What the line graph needs of it
-comes from two methods: `freeze` turns widths such as "0.1 standard deviations" or "7d" into numbers on the clock of given
-edges, and `parts` flattens the result into the integer codes and floats that the kernels take.
+A decay is a small immutable description: `Gaussian`, `Laplace`, `Mixture` or `NoDecay`. The line graph uses two methods
+of it: `freeze` turns bandwidths such as "0.1 standard deviations" into numbers in the time unit of given edges, and `parts`
+flattens the result into the integer codes and floats that the kernels need.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay"]
 
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
-SMALLEST_TOL = 1e-10  # below it, rounding in long sums outweighs the approximation
+SMALLEST_TOL = 1e-10  # below this, rounding errors of long sums exceed the error of the approximation
 
-_UNITS = {  # seconds of a unit and its names; not "m", which may be a minute or a month
+_UNITS = {  # seconds per unit, and the names of the unit; not "m", which may be a minute or a month
     1e-9: "ns nanosecond nanoseconds",
     1e-6: "us microsecond microseconds",
     1e-3: "ms millisecond milliseconds",
@@ -46,7 +46,7 @@ Bandwidth = float | str | timedelta | np.timedelta64
 
 
 class Part(NamedTuple):
-    """One summand of a decay on a given clock: weight * k(|d| / bandwidth)."""
+    """One summand of a decay, weight * k(|d| / bandwidth), with the bandwidth in ticks."""
 
     code: int
     bandwidth: float
@@ -54,16 +54,16 @@ class Part(NamedTuple):
 
 
 class ExponentialSum(NamedTuple):
-    """k(d) = Re sum of coefs * exp(-rates * |d|), for d in the unit of the clock."""
+    """k(d) = Re sum of coefs * exp(-rates * |d|), for d in ticks."""
 
     rates: NDArray[np.complex128]
     coefs: NDArray[np.complex128]
 
 
 class Decay:
-    """What every decay can do; see `Gaussian`, `Laplace`, `Mixture` and `NoDecay`.
+    """Base class of all decays; see `Gaussian`, `Laplace`, `Mixture` and `NoDecay`.
 
-    A decay is symmetric in time, and 1 (or the sum of a mixture's weights) at distance 0.
+    A decay is symmetric in time. At distance 0 it is 1, or the sum of the weights for a mixture.
     """
 
     @property
@@ -72,17 +72,17 @@ class Decay:
         return True
 
     def freeze(self, edges: TemporalEdges) -> Decay:
-        """Fix every relative bandwidth on these edges' times, so that later edges are judged by the same width."""
+        """Fix every relative bandwidth on the times of these edges, so that later edges get the same bandwidth."""
         return self
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
-        """Flatten into summands with bandwidths in ticks of a clock; the decay must be frozen."""
+        """Flatten into summands with bandwidths in ticks of `time_unit`; the decay must be frozen."""
         raise TypeError(f"{type(self).__name__} does not say what its parts are")
 
 
 @dataclass(frozen=True)
 class NoDecay(Decay):
-    """The plain line graph: any two edges at a shared node count 1, whenever they happened.
+    """No decay, the plain line graph: the weight is 1 for any distance in time.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class NoDecay(Decay):
 
 @dataclass(frozen=True)
 class _Bell(Decay):
-    """A decay of one bandwidth, absolute or relative to the spread of the times."""
+    """A decay with one bandwidth, absolute or relative to the standard deviation of the times."""
 
     bandwidth: Bandwidth | None = None
     relative: float | None = None
@@ -125,7 +125,7 @@ class _Bell(Decay):
         return f"{type(self).__name__}({given})"
 
     def freeze(self, edges: TemporalEdges) -> Decay:
-        """Turn `relative` into a bandwidth: a number in the times' own unit, or seconds where they are datetimes."""
+        """Turn `relative` into a bandwidth: a number in the unit of the times, or seconds if they are datetimes."""
         if self.relative is None:
             return self
         spread = _spread(edges) * self.relative
@@ -143,9 +143,9 @@ class _Bell(Decay):
         return type(self)(bandwidth=f"{spread * _SECONDS[edges.time_unit]!r}s")
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
-        """One summand, its bandwidth in ticks of the clock."""
+        """One summand, with its bandwidth in ticks."""
         if self.bandwidth is None:
-            raise ParameterError(f"{self!r} is relative to the times of edges: freeze(edges) it first.")
+            raise ParameterError(f"{self!r} is relative to the times of edges. Call freeze(edges) first.")
         return (Part(self._code, _in_ticks(self, time_unit), 1.0),)
 
     @property
@@ -159,11 +159,11 @@ class Gaussian(_Bell):
     Parameters
     ----------
     bandwidth
-        The standard deviation of the bell, in the unit of the times; where the times are datetimes a string such as
-        "7d", "12h" or "90s", or a timedelta.
+        The standard deviation of the Gaussian, a number in the unit of the times. If the times are datetimes, a string
+        such as "7d", "12h" or "90s", or a timedelta.
     relative
-        Instead of a bandwidth: this many standard deviations of the times of the (fitted) edges. 0.1, the paper's choice,
-        when neither is given.
+        Instead of `bandwidth`: the bandwidth in standard deviations of the times of the (fitted) edges. By default 0.1,
+        the paper's choice, if neither is set.
 
     Examples
     --------
@@ -179,15 +179,16 @@ class Gaussian(_Bell):
 
 
 class Laplace(_Bell):
-    """k(d) = exp(-|d| / bandwidth): memory that fades at a constant rate; its products are exact and the fastest.
+    """k(d) = exp(-|d| / bandwidth): a constant rate of decay. Its products are exact and the fastest.
 
     Parameters
     ----------
     bandwidth
-        The time in which the weight falls to 1/e, in the unit of the times; where the times are datetimes a string such
-        as "7d", or a timedelta.
+        The time in which the weight falls to 1/e, a number in the unit of the times. If the times are datetimes, a string
+        such as "7d", or a timedelta.
     relative
-        Instead of a bandwidth: this many standard deviations of the times of the (fitted) edges. 0.1 when neither is given.
+        Instead of `bandwidth`: the bandwidth in standard deviations of the times of the (fitted) edges. By default 0.1, if
+        neither is set.
 
     Examples
     --------
@@ -202,14 +203,14 @@ class Laplace(_Bell):
 
 @dataclass(frozen=True)
 class Mixture(Decay):
-    """A weighted sum of decays, such as a short and a long memory at once.
+    """A weighted sum of decays, for example a short and a long memory.
 
     Parameters
     ----------
     decays
         The summands; mixtures may be nested.
     weights
-        One number a decay; equal weights that sum to 1 when not given.
+        One number per decay. By default equal weights that sum to 1.
 
     Examples
     --------
@@ -237,7 +238,8 @@ class Mixture(Decay):
             ) from error
         if len(weights) != len(decays):
             raise ParameterError(
-                f"The 'weights' parameter of Mixture must have one number a decay: {len(decays)}. Got {len(weights)}."
+                f"The 'weights' parameter of Mixture must have one number per decay, {len(decays)}. "
+                f"Got {len(weights)} instead."
             )
         if not all(math.isfinite(w) for w in weights):
             raise ParameterError(f"The 'weights' parameter of Mixture must be finite numbers. Got {weights} instead.")
@@ -265,7 +267,7 @@ class Mixture(Decay):
 def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray[np.float64]:
     """k(distance) from the formula, for distances in ticks."""
     total = np.zeros(distance.shape)
-    with np.errstate(over="ignore"):  # an infinite distance counts 0, as it should
+    with np.errstate(over="ignore"):  # an infinite distance gives 0, as it should
         for code, bandwidth, weight in parts:
             d = np.abs(distance.astype(np.float64)) / bandwidth
             total += weight * (np.ones_like(d) if code == CONSTANT else np.exp(-d if code == LAPLACE else -0.5 * d * d))
@@ -276,7 +278,7 @@ def reach(parts: Sequence[Part], cutoff: float) -> float:
     """The distance in ticks beyond which |k(d)| is at most `cutoff` of k(0)."""
     if not (isinstance(cutoff, (int, float)) and 0 <= cutoff < 1):
         raise ParameterError(f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.")
-    heights = [part._replace(weight=abs(part.weight)) for part in parts]  # fades steadily, whatever the signs
+    heights = [part._replace(weight=abs(part.weight)) for part in parts]  # decreases monotonically
     least = cutoff * abs(sum(part.weight for part in parts))
     if sum(part.weight for part in heights if part.code == CONSTANT) >= least:
         return math.inf
@@ -290,7 +292,7 @@ def reach(parts: Sequence[Part], cutoff: float) -> float:
 def exponential_sum(parts: Sequence[Part], tol: float) -> ExponentialSum:
     """Write a decay as a sum of exponentials: exact for Laplace and constant parts, within `tol` for Gaussian ones.
 
-    "Within tol" is meant for products: |error of H @ x| <= tol * max|x| * (largest row sum of H), see `product_error`.
+    "Within tol" refers to products: |error of H @ x| <= tol * max|x| * (largest row sum of H), see `product_error`.
     """
     n_gaussian = max(1, sum(part.code == GAUSSIAN for part in parts))
     rates, coefs = [], []
@@ -309,11 +311,11 @@ def gaussian_exponentials(tol: float) -> ExponentialSum:
     """exp(-x^2 / 2) on x >= 0 as the real part of the fewest complex exponentials that keep products within tol."""
     for n_terms in range(2, 9):
         terms = _fit_exponentials(n_terms)
-        if product_error(terms) <= 0.9 * tol:  # the rest is for looking factors up, and for what threads leave out
+        if product_error(terms) <= 0.9 * tol:  # the rest is for the errors of the lookup table and of the threads
             return terms
     raise ParameterError(
-        f"The 'tol' parameter must be at least {SMALLEST_TOL:g} a Gaussian part: sums in float64 do not come closer. "
-        f"Got {tol:g} a part."
+        f"The 'tol' parameter must be at least {SMALLEST_TOL:g} per Gaussian part: sums in float64 are not more accurate. "
+        f"Got {tol:g} per part instead."
     )
 
 
@@ -382,7 +384,7 @@ def _seconds(bandwidth: Bandwidth) -> float:
         found = _DURATION.fullmatch(bandwidth)
         seconds = float(found[1]) * _SECONDS.get(found[2], math.nan) if found else math.nan
     elif isinstance(bandwidth, np.timedelta64):
-        is_month = np.datetime_data(bandwidth.dtype)[0] in ("Y", "M", "generic")  # of no fixed length
+        is_month = np.datetime_data(bandwidth.dtype)[0] in ("Y", "M", "generic")  # units without a fixed length
         seconds = math.nan if is_month else float(bandwidth / np.timedelta64(1, "ns")) * 1e-9
     elif isinstance(bandwidth, timedelta):
         seconds = bandwidth.total_seconds()
@@ -397,7 +399,7 @@ def _seconds(bandwidth: Bandwidth) -> float:
 
 
 def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
-    """A bandwidth on a clock that ticks in `time_unit`, or in the numbers' own unit where that is None."""
+    """A bandwidth in ticks of `time_unit`, or in the unit of the numbers if that is None."""
     bandwidth = decay.bandwidth
     if _is_duration(bandwidth):
         if time_unit is None:
@@ -418,7 +420,7 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
 
 
 def _spread(edges: TemporalEdges) -> float:
-    """The standard deviation of the times in ticks; 1 where there are no edges, since then no width matters."""
+    """The standard deviation of the times in ticks; 1 for zero edges, since the bandwidth then has no effect."""
     if edges.n_edges == 0:
         return 1.0
     ticks = edges.ticks

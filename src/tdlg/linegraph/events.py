@@ -1,4 +1,4 @@
-"""The events of a line graph: the ends of its edges, sorted by key and time, built once for a set of edges and shared."""
+"""The events of a line graph: the ends of its edges, sorted by key and time. They are built once per set of edges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MATCHES", "Layout", "build_layout", "common_clock"]
 
-# Which ends of a row edge and of a column edge must be the same node, as (row key, column key). "any": either end of either.
+# Which ends of a row edge and a column edge must be the same node, as (row key, column key). "any": any end of both.
 MATCHES = {
     "any": ("ends", "ends"),
     "src": ("src", "src"),
@@ -34,7 +34,7 @@ _MOST_EVENTS = np.iinfo(np.int32).max - 1
 
 
 class _Spare(list[NDArray[Any]]):
-    """Work space between two products; not worth pickling."""
+    """Work space that is kept between products and is not pickled."""
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return _Spare, ()
@@ -42,20 +42,22 @@ class _Spare(list[NDArray[Any]]):
 
 @dataclass(frozen=True)
 class Layout:
-    """Events sorted by (key, time), and where to find those of a row and of a column.
+    """Events sorted by (key, time), and the positions of the events of each row and column.
 
     Attributes
     ----------
     source, target
-        The column and the row of an event; their number stands for none. One array where rows and columns are the same.
+        The column and the row of each event; n_cols and n_rows mean that it has none. If rows and columns are the same,
+        both are the same array.
     gap
-        Ticks since the event before; infinite at the first event of a key, and once more after the last.
+        Ticks since the previous event; infinite at the first event of a key, and at an additional last entry.
     row_slots, col_slots
-        (n_rows, ends) and (n_cols, ends): the events of a row and of a column; the number of events stands for none.
+        The events of each row and of each column, shapes (n_rows, ends) and (n_cols, ends); the number of events means
+        that there is none.
     row_ticks, col_ticks
-        The times, on a clock that both share.
+        The times in ticks of a common unit.
     time_unit
-        That clock's tick, or None for numbers.
+        The common unit, or None for numbers.
     """
 
     source: NDArray[np.int32]
@@ -75,20 +77,20 @@ class Layout:
 
     @property
     def is_square(self) -> bool:
-        """Whether every event is both a row's and a column's."""
+        """Whether every event belongs to a row and to a column."""
         return self.source is self.target
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays but the edges' own times."""
+        """Bytes of all arrays except the times of the edges."""
         arrays: list[NDArray[Any]] = [self.source, self.target, self.gap, self.row_slots, self.col_slots, *self._spare]
         return sum({id(array): array.nbytes for array in arrays}.values())
 
     @contextmanager
     def one_value_an_event(self, dtype: Any) -> Iterator[NDArray[Any]]:
-        """Work space, kept for the next product: fresh memory costs as much again as writing to it. Its last entry is 0."""
+        """Work space that the next product reuses, because new memory doubles the cost of writing. Its last entry is 0."""
         try:
-            space = self._spare.pop()  # products that run at the same time take one each
+            space = self._spare.pop()  # simultaneous products use one each
         except IndexError:
             space = None
         if space is None or space.dtype != dtype:
@@ -113,9 +115,9 @@ class Layout:
 
 
 def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout:
-    """Lay out the events of rows and columns; no row and no column may occur twice.
+    """Sort the events of rows and columns; no row and no column may occur twice.
 
-    The layout is kept with the rows for as long as both live.
+    The layout is cached with the rows for as long as both sets of edges exist.
     """
     row_key, col_key = MATCHES[match]
     _check_number(rows, cols, match)
@@ -154,7 +156,7 @@ def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_ki
 
 
 def own_columns(rows: TemporalEdges, cols: TemporalEdges) -> NDArray[np.int64]:
-    """For each row the column that is the same edge of the same table, or -1."""
+    """For each row, the column that is the same edge of the same table, or -1."""
     if rows is cols:
         return np.arange(rows.n_edges)
     if not rows.same_table(cols) or cols.n_edges == 0:
@@ -166,17 +168,17 @@ def own_columns(rows: TemporalEdges, cols: TemporalEdges) -> NDArray[np.int64]:
 
 
 def _time_order(edges: TemporalEdges, ticks: NDArray[Any]) -> NDArray[np.int32]:
-    """The edges by time, those at one time in their own order."""
+    """Positions of the edges sorted by time; edges at the same time keep their order."""
     from tdlg._kernels.layout import stable_argsort
 
-    # Converting to a shared clock keeps the order, so one order serves whatever clock.
+    # Converting to a common unit keeps the order, so one order is valid for all units.
     return edges.cached(("time_order",), lambda: stable_argsort(ticks))
 
 
 def _keys(
     rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """The keys of rows and of columns, (edges, ends) each, -1 where an end meets nothing; and the number of keys."""
+    """The keys of rows and of columns, (edges, ends) each, -1 for an end without a match; and the number of keys."""
     codes = {"cols": (cols.src_code, cols.dst_code)}
     codes["rows"] = codes["cols"] if rows is cols else cols.codes_of(rows)
     if col_kind == "pair":
@@ -198,7 +200,7 @@ def _pair_keys(
     n_nodes: int,
     backwards: bool,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """Number the ordered pairs of nodes; rows may read theirs backwards."""
+    """Number the ordered pairs of nodes; the pairs of rows may be reversed."""
     from tdlg._kernels.layout import dense_codes, stable_argsort
 
     same = row_codes is col_codes and not backwards
@@ -218,12 +220,12 @@ def _pair(src: NDArray[np.int32], dst: NDArray[np.int32], n_nodes: int) -> NDArr
 
 
 def common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any], NDArray[Any], str | None]:
-    """Times of rows and columns on one clock: the finer of two datetime units; float64 where one side has fractions."""
+    """Times of rows and columns in one unit: the finer of two datetime units; float64 if one side has decimals."""
     if (rows.time_unit is None) != (cols.time_unit is None):
         numbers, dates = ("rows", "cols") if rows.time_unit is None else ("cols", "rows")
         raise EdgesError(
             f"The times of {dates!r} are datetimes and those of {numbers!r} are numbers, so their distances have no "
-            f"meaning. Give both as datetimes or both as numbers."
+            f"meaning. Pass both as datetimes or both as numbers."
         )
     if rows.time_unit is None or cols.time_unit is None:
         if rows.ticks.dtype == cols.ticks.dtype:
@@ -234,12 +236,12 @@ def common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any]
 
 
 def _as_fractions(edges: TemporalEdges) -> NDArray[np.float64]:
-    """Times as float64, where the other side has fractions."""
+    """Times as float64, because the other side has decimals."""
     fractions = edges.ticks.astype(np.float64)
     if edges.n_edges and np.abs(fractions).max() > 2.0**53 and edges.ticks.dtype == np.int64:
         raise EdgesError(
             f"Whole times up to {edges.ticks.max()} cannot be compared with the fractional times of the other edges without "
-            "losing digits. Give both as integers, or count both from a later start."
+            "losing digits. Pass both as integers, or count both from a later start."
         )
     return fractions
 
@@ -251,13 +253,13 @@ def _in_unit(edges: TemporalEdges, unit: str) -> NDArray[np.int64]:
     if edges.n_edges and max(-int(edges.ticks.min()), int(edges.ticks.max())) > np.iinfo(np.int64).max // factor:
         raise EdgesError(
             f"Times from {edges.time.min()} to {edges.time.max()} cannot be counted in {unit}, the unit of the other "
-            "edges, within 64 bits. Give both in the coarser unit, for instance with .astype('datetime64[s]')."
+            "edges, within 64 bits. Pass both in the coarser unit, for instance with .astype('datetime64[s]')."
         )
     return edges.ticks * factor
 
 
 def _check_span(*ticks: NDArray[Any]) -> None:
-    """Distances in time must be representable too."""
+    """Refuse times whose differences overflow."""
     some = [column for column in ticks if column.size]
     if not some:
         return
@@ -265,15 +267,15 @@ def _check_span(*ticks: NDArray[Any]) -> None:
     largest = np.finfo(np.float64).max if isinstance(low, float) else np.iinfo(np.int64).max
     if not high - low <= largest:
         raise EdgesError(
-            f"Times from {low} to {high} lie too far apart: their difference overflows. Count them in a coarser unit."
+            f"Times from {low} to {high} are too far apart: their difference overflows. Count them in a coarser unit."
         )
 
 
 def _check_number(rows: TemporalEdges, cols: TemporalEdges, match: str) -> None:
-    once = rows is cols and MATCHES[match][0] == MATCHES[match][1]  # an event is a row's and a column's at once
+    once = rows is cols and MATCHES[match][0] == MATCHES[match][1]  # one event for both row and column
     n_events = (2 if match == "any" else 1) * (cols.n_edges + (0 if once else rows.n_edges))
     if n_events > _MOST_EVENTS:
         raise TooLargeError(
-            f"{n_events:,} ends of edges are more than one line graph holds ({_MOST_EVENTS:,}). "
+            f"{n_events:,} ends of edges are more than a line graph can hold ({_MOST_EVENTS:,}). "
             "Multiply by blocks of rows or columns: LineGraph(edges[:k], edges) and so on."
         )

@@ -1,4 +1,4 @@
-"""The time-decayed line graph as something you multiply by."""
+"""The time-decayed line graph as a linear operator."""
 
 from __future__ import annotations
 
@@ -29,49 +29,51 @@ Normalization = Literal["spectral", "edge"]
 Floats = NDArray[Any]  # float64 or float32
 
 TRANSPOSED: dict[Match, Match] = {"src-dst": "dst-src", "dst-src": "src-dst"}  # the other matches stay
-LARGEST_VALUE = 1e290  # that the fast walks take
+LARGEST_VALUE = 1e290  # larger values of x use the slow walks
 
 
 class LineGraph(LinearOperator):
-    """The time-decayed line graph of temporal edges, unformed: a scipy `LinearOperator`.
+    """The time-decayed line graph of temporal edges as a scipy `LinearOperator`, without its matrix.
 
     Rows and columns are edges. The entry of row i and column j is
 
         H_ij = (number of shared endpoints of i and j) * k(t_i - t_j),
 
-    equation 1 of the paper when k is the Gaussian. A product costs O(edges), whatever the degrees; the matrix would have
-    as many entries as the sum of squared degrees.
+    which is equation 1 of the paper if k is the Gaussian. A product costs O(edges), whatever the degrees; the matrix would
+    have as many entries as the sum of squared degrees.
 
     Parameters
     ----------
     rows
         The edges that are the rows.
     cols
-        The edges that are the columns; those of `rows` when not given, which makes the line graph square. Endpoints that
-        no column has give zeros.
+        The edges that are the columns. By default `rows`, which makes the line graph square. A row whose nodes occur in no
+        column has zeros.
     decay
-        How weights fade with time: `Gaussian` (0.1 standard deviations of the columns' times when not given, the paper's
-        choice), `Laplace`, `Mixture` or `NoDecay`.
+        How weights fade with time: `Gaussian`, `Laplace`, `Mixture` or `NoDecay`. By default a Gaussian with a bandwidth of
+        0.1 standard deviations of the columns' times, the paper's choice.
     match
-        Which endpoints count as shared. "any", the paper's: the distinct nodes that the two edges have in common, so an
-        edge has 2 with itself and a self-loop 1. "src", "dst", "src-dst", "dst-src": the row edge's end (first) is the
-        column edge's end (second, or the same). "pair": same source and same destination; "reversed": the one's source is
-        the other's destination and the other way round. All but "any" count 0 or 1.
+        Which endpoints count as shared. "any", the default and the paper's choice, counts the distinct nodes that two edges
+        have in common, so an edge shares 2 with itself and a self-loop 1. "src" and "dst" compare the sources or the
+        destinations of both edges; "src-dst" compares the row's source with the column's destination, and "dst-src" the
+        row's destination with the column's source. "pair": same source and same destination. "reversed": the source of each
+        edge is the destination of the other. All but "any" count 0 or 1.
     past_only
-        Keep only columns strictly earlier than the row. Edges at the same time see nothing of each other.
+        Whether to keep only columns strictly earlier than the row, so that edges at the same time do not see each other.
+        False by default.
     include_self
-        Whether a row keeps the entry of its own column. Which column is a row's own is known from the table that both
-        were cut from, so it works for rectangular line graphs too; two equal rows of a table are two edges.
+        Whether a row keeps the entry of its own column. A row's own column is the same row of the same table, so this also
+        works for rectangular line graphs; two equal rows of a table are two different edges.
     tol
         The largest error of a product: |error of H @ x| <= tol * max|x| * R. R is the largest row sum of the square line
         graph of the columns, with self entries and both directions, matched by the columns' own ends ("dst" for "src-dst");
-        where a mixture has negative weights, of their absolute values. Rounding is included for nodes with up to ten
-        million edges within a bandwidth. (Only on processors other than x86-64 and ARM64, and for x with infinite or huge
-        values, it comes on top: up to 1e-15 for each edge that a node has within a bandwidth.) Laplace and NoDecay are exact
-        but for rounding: at most 4e-16 for each such edge.
+        for a mixture with negative weights, of their absolute values. The bound includes rounding for nodes with up to ten
+        million edges within a bandwidth. (On processors other than x86-64 and ARM64, and for x with infinite or huge
+        values, rounding is not included: it adds up to 1e-15 per edge that a node has within a bandwidth.) Laplace and
+        NoDecay are exact except for rounding, at most 4e-16 per edge that a node has within a bandwidth.
     n_threads
-        Threads of a product; every core when not given (the environment variable TDLG_NUM_THREADS sets another number).
-        The same call gives the same bits; another number of threads may change the last ones.
+        Number of threads of a product. By default all cores, or the number in the environment variable TDLG_NUM_THREADS.
+        The same call gives the same bits; another number of threads may change the last bits.
 
     See Also
     --------
@@ -138,7 +140,7 @@ class LineGraph(LinearOperator):
         return self.T._matmat(X)
 
     def _transpose(self) -> LineGraph:
-        """H.T: rows and columns swapped, the past become the future; it shares this layout."""
+        """H.T: rows and columns are swapped, and past and future too. It shares the layout of H."""
         twin = object.__new__(LineGraph)
         twin.__dict__.update(
             rows=self.cols,
@@ -159,7 +161,7 @@ class LineGraph(LinearOperator):
 
     _adjoint = _transpose
 
-    # -- may: what can be had without a product ----------------------------------------------------------------------
+    # -- may: what needs no product ----------------------------------------------------------------------------------
 
     @property
     def past_only(self) -> bool:
@@ -168,7 +170,7 @@ class LineGraph(LinearOperator):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held for products, besides the edges."""
+        """Bytes of memory used for products, without the edges."""
         return self._layout.nbytes
 
     @property
@@ -178,7 +180,7 @@ class LineGraph(LinearOperator):
 
     @property
     def is_psd(self) -> bool:
-        """Whether H has no negative eigenvalue by construction (but for `tol`)."""
+        """Whether H has no negative eigenvalue by construction (except for errors within `tol`)."""
         return self.is_symmetric and self.match != "reversed" and self.include_self and self.decay.is_psd
 
     def diagonal(self) -> NDArray[np.float64]:
@@ -193,7 +195,7 @@ class LineGraph(LinearOperator):
         return values
 
     def row(self, i: int) -> csr_array:
-        """Row i, from the formula itself, as a sparse matrix of one row."""
+        """Row i, computed from the formula, as a sparse matrix of one row."""
         if not -self.shape[0] <= operator.index(i) < self.shape[0]:
             raise IndexError(f"Row {i} is out of range: this line graph has {self.shape[0]} rows.")
         row, layout = self._row_copies.at[i], self._layout
@@ -203,14 +205,14 @@ class LineGraph(LinearOperator):
         return self._finished(csr_array((data, cols, [0, cols.size]), shape=(1, layout.col_ticks.size)))
 
     def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
-        """The explicit matrix, from the formula itself. For small data and for checks: products do not need it.
+        """The explicit matrix, computed from the formula. It is for small data and checks; products do not need it.
 
         Parameters
         ----------
         cutoff
-            Leave out entries where k(d) / k(0) is at most this.
+            Entries where k(d) / k(0) is at most this value are left out.
         max_bytes
-            Refuse to build a larger matrix; when not given, one that would take more than the memory that is free.
+            The largest size of the matrix in bytes; a larger one is refused. By default the free memory.
         """
         from tdlg._kernels.csr import fill_entries, windows
 
@@ -238,7 +240,7 @@ class LineGraph(LinearOperator):
         return sums
 
     def normalized(self, kind: Normalization) -> NormalizedLineGraph:
-        """D^-1/2 H D^-1/2 ("spectral") or (D^-1 H + H D^-1) / 2 ("edge"), unformed."""
+        """D^-1/2 H D^-1/2 ("spectral") or (D^-1 H + H D^-1) / 2 ("edge") as an operator, without its matrix."""
         return NormalizedLineGraph(self, kind)
 
     def __repr__(self) -> str:
@@ -252,7 +254,7 @@ class LineGraph(LinearOperator):
         return walks_of(self._parts, self.tol)
 
     def _walks_for(self, x: Floats) -> list[Walk]:
-        """The fast walks end a key by a product with 0, so nothing in them may overflow, be infinite or not a number."""
+        """Whether x allows the fast walks: they reset a key by multiplying with 0, so no value may be infinite or NaN."""
         tame = x.size == 0 or (float(x.min()) > -LARGEST_VALUE and float(x.max()) < LARGEST_VALUE)  # false with NaN
         return self._walks if tame else walks_of(self._parts, self.tol, use_vectors=False)
 
@@ -270,7 +272,7 @@ class LineGraph(LinearOperator):
     def _count_entries(
         self, low: NDArray[np.int64], high: NDArray[np.int64], copies: NDArray[np.int64] | int | None = None
     ) -> NDArray[np.int64]:
-        """How many entries each distinct row has, a column met at both ends twice; each column as often as it has copies."""
+        """Entries per distinct row; a column that shares both nodes counts twice, and every copy of a column counts."""
         layout = self._layout
         weight = np.append(
             np.broadcast_to(self._col_copies.count if copies is None else copies, layout.col_ticks.size), 0
@@ -289,7 +291,7 @@ class LineGraph(LinearOperator):
         return self._col_copies.repeat_columns(matrix)
 
     def _check_fits(self, n_entries: int, cutoff: float, max_bytes: int | None) -> None:
-        """Refuse a matrix that would not fit."""
+        """Refuse a matrix that does not fit in memory."""
         needed = n_entries * (8 + (4 if n_entries < 2**31 else 8)) + self.shape[0] * 8
         limit = free_bytes() if max_bytes is None else max_bytes
         if needed > limit:
@@ -303,10 +305,10 @@ class LineGraph(LinearOperator):
 
 
 class NormalizedLineGraph(LinearOperator):
-    """A line graph divided by its degrees, unformed; made by `LineGraph.normalized`.
+    """A line graph divided by its degrees, as an operator without its matrix. `LineGraph.normalized` returns it.
 
     The degree of a row is its own sum; the degree of a column is its sum in the square line graph of the columns, so that
-    rows never seen before are scaled like those fitted. Degrees too small to tell from 0 count as 0, and 0 / 0 = 0.
+    new rows are scaled like fitted ones. Degrees within the error of a product count as 0, and 0 / 0 = 0.
 
     Parameters
     ----------
@@ -316,13 +318,13 @@ class NormalizedLineGraph(LinearOperator):
         "spectral": D^-1/2 H D^-1/2, whose eigenvalues lie in [-1, 1]. "edge": (D^-1 H + H D^-1) / 2, which gives every edge
         about the same total weight: rows sum to at least 1/2, and all entries to the number of edges.
     left, right
-        What rows and columns are multiplied by, if not by the powers of the degrees above: degrees ** -0.5 ("spectral") or
-        degrees ** -1 ("edge") of another line graph, shape (n_rows,) and (n_cols,).
+        Factors of the rows and of the columns, shapes (n_rows,) and (n_cols,). By default degrees ** -0.5 ("spectral") or
+        degrees ** -1 ("edge") of this line graph; pass those of another line graph to use its degrees.
 
     Attributes
     ----------
     left, right
-        What rows and columns are multiplied by.
+        Factors of the rows and of the columns.
 
     Examples
     --------
@@ -401,7 +403,7 @@ class NormalizedLineGraph(LinearOperator):
         return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
     def _scale(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What an entry of H is multiplied by."""
+        """The factor of an entry of H."""
         return left * right if self.kind == "spectral" else 0.5 * (left + right)
 
     def __repr__(self) -> str:
@@ -428,7 +430,7 @@ def _square_of_columns(graph: LineGraph) -> LineGraph:
     """The line graph of the columns alone."""
     if graph.rows is graph.cols:
         return graph
-    is_future = graph._view == FUTURE  # then it is the transpose of one that sees the past
+    is_future = graph._view == FUTURE  # the transpose of a line graph with past_only
     square = LineGraph(
         graph.cols,
         decay=graph.decay,
@@ -442,7 +444,7 @@ def _square_of_columns(graph: LineGraph) -> LineGraph:
 
 
 def _degrees(graph: LineGraph) -> NDArray[np.float64]:
-    """Row sums; what the error of a product cannot tell from 0 is 0, but never less than an edge's own entry."""
+    """Row sums; sums within the error of a product are 0, but no sum is less than an edge's own entry."""
     sums = graph.row_sums()
     exact = all(part.code != GAUSSIAN for part in graph._parts)
     noise = (1e-14 if exact else graph.tol) * sums.max(initial=0.0)
@@ -457,12 +459,14 @@ def _power(degrees: NDArray[np.float64], exponent: float) -> NDArray[np.float64]
 
 
 def _as_floats(x: ArrayLike) -> Floats:
-    """float32 stays, everything else becomes float64; rows contiguous."""
+    """Convert x to float64 unless it is float32, with contiguous rows."""
     x = np.asarray(x)
     if x.dtype.kind == "c":
-        raise ParameterError("A line graph multiplies real vectors. Multiply the real and the imaginary part apart.")
+        raise ParameterError(
+            "A line graph multiplies real vectors only. Multiply its real and imaginary parts separately."
+        )
     x = np.ascontiguousarray(x, np.float32 if x.dtype == np.float32 else np.float64)
-    return x if x.flags.writeable else x.copy()  # numba would compile all kernels anew for read-only arrays
+    return x if x.flags.writeable else x.copy()  # numba would recompile all kernels for read-only arrays
 
 
 def _check_arguments(

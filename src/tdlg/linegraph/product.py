@@ -1,8 +1,8 @@
 """y = H x over a layout, on one thread or many.
 
-The events are cut into stretches of equal length, one a thread, wherever that falls: a hub is cut in time. What a stretch
-must know of those before and behind it is the state of the walk at the cut, which short walks without output bring along
-first.
+The events are cut into stretches of equal length, one per thread, wherever the cuts fall: also within the events of a hub.
+A stretch needs the state of the walk at its cuts, which depends on the stretches before and behind it; short walks without
+output compute it first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tdlg.linegraph.walks import LANES, Stretch, Walk, empty_aligned
 
 __all__ = ["default_threads", "multiply"]
 
-EVENTS_A_THREAD = 20_000  # fewer are not worth waking a thread
+EVENTS_A_THREAD = 20_000  # fewer events do not make up for the cost of a thread
 
 Floats = NDArray[Any]  # float64 or float32
 
@@ -33,7 +33,7 @@ Floats = NDArray[Any]  # float64 or float32
 def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: float, n_threads: int) -> Floats:
     """H @ x for x of shape (n_cols, columns), in x's own precision; the walks' states are float64.
 
-    own : what the entry of an event with itself counts.
+    own : the weight of the entry of an event with itself.
     """
     n_threads = max(1, min(n_threads, layout.n_events // EVENTS_A_THREAD))
     y = np.empty((layout.row_slots.shape[0], x.shape[1]), x.dtype)
@@ -62,7 +62,7 @@ def _take_lanes(x: Floats, column: int, lanes: Floats, first: int, stop: int) ->
 def _event_sums(
     layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: float, n_threads: int, out: Floats
 ) -> None:
-    """For each event the decayed sum of the others of its key that it sees, and its own value times `own`."""
+    """For each event, the decayed sum over the other events of its key that it sees, plus its own value times `own`."""
     cuts = _cuts(layout.gap, n_threads)
     step = -1 if view == FUTURE else 1
     whole = Stretch(
@@ -83,14 +83,14 @@ def _states_at_cuts(
 ) -> list[list[NDArray[Any]]]:
     """The states in which a walk enters each stretch, for each step: from before it (1) or from behind it (-1).
 
-    At every cut, a walk without output goes over what the stretch before it has of the cut key; whatever lies still
-    further back follows from that stretch's own state.
+    At every cut, a walk without output covers the events of the cut key in the neighbouring stretch; events further away
+    are included through the state of that stretch.
     """
     n_parts = len(cuts) - 1
     states = [[walk.no_state(out.size // out.shape[0]) for _ in range(n_parts)] for _ in steps]
     if n_parts == 1:
         return states
-    distances = np.full((len(steps), n_parts), np.nan)  # to the state of the stretch before, where it matters
+    distances = np.full((len(steps), n_parts), np.nan)  # ticks to the state of the neighbouring stretch, if it counts
     quiet = replace(whole, emit=False)
 
     def enter(row: int, part: int) -> None:
@@ -107,9 +107,9 @@ def _states_at_cuts(
 
 
 def _span(walk: Walk, gap: NDArray[np.float64], cuts: Sequence[int], part: int, step: int) -> tuple[int, int, float]:
-    """The events low <= e < high of the stretch before (or behind) that a stretch must know of.
+    """The events low <= e < high of the stretch before (or behind) that a stretch depends on.
 
-    Where they fill it, also the distance to what lies still further back; else NaN.
+    If they are the whole stretch, also the distance to the events further away; else NaN.
     """
     from tdlg._kernels.recurrence import span_before, span_behind
 
@@ -121,7 +121,7 @@ def _span(walk: Walk, gap: NDArray[np.float64], cuts: Sequence[int], part: int, 
 
 
 def _edge_sums(layout: Layout, per_event: Floats, column: int, n_threads: int, y: Floats) -> None:
-    """For each row the sum over its events, into y from `column` on."""
+    """Write for each row the sum over its events into y, from `column` on."""
     from tdlg._kernels.recurrence import edge_sums, edge_sums_one
 
     def share(first: int, stop: int) -> None:
@@ -134,7 +134,7 @@ def _edge_sums(layout: Layout, per_event: Floats, column: int, n_threads: int, y
 
 
 def _cuts(gap: NDArray[np.float64], n_parts: int) -> list[int]:
-    """Cut the events into stretches of about the same length, but never between two at the same time."""
+    """Cut the events into stretches of about the same length, but never between two events at the same time."""
     n_events = gap.size - 1
     cuts = [0]
     for part in range(1, n_parts):
@@ -152,7 +152,7 @@ def _in_shares(n_threads: int, size: int, work: Callable[[int, int], None]) -> N
 
 
 def _each(work: Callable[..., None], *arguments: Sequence[Any]) -> None:
-    """map(work, *arguments), each call on a thread of its own: kernels release the interpreter's lock."""
+    """map(work, *arguments), with one thread per call: kernels release the interpreter's lock."""
     calls = list(zip(*arguments, strict=True))
     others = [_pool().submit(work, *call) for call in calls[1:]]
     try:
@@ -178,6 +178,8 @@ def default_threads() -> int:
     wish = os.environ.get("TDLG_NUM_THREADS")
     if wish:
         if not (wish.isdecimal() and int(wish) > 0):
-            raise ParameterError(f"The environment variable TDLG_NUM_THREADS must be a positive number. Got {wish!r}.")
+            raise ParameterError(
+                f"The environment variable TDLG_NUM_THREADS must be a positive number. Got {wish!r} instead."
+            )
         return int(wish)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

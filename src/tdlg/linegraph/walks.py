@@ -1,7 +1,7 @@
-"""Walks: how the decayed sums of a decay are brought along sorted events.
+"""Walks: passes over sorted events that compute decayed sums.
 
-A decay becomes a list of walks whose sums add up: one `Fading` for all its Laplace and constant parts, one `Wave` for each
-Gaussian part. `Plain` does all parts at once in a plain loop, for processors that are not known to like the other two.
+A decay becomes a list of walks whose sums are added: one `Fading` for all its Laplace and constant parts, and one `Wave`
+per Gaussian part. `Plain` computes all parts in a plain loop, for processors on which the other two may be slow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tdlg.linegraph.events import Layout
 
 __all__ = ["LANES", "Walk", "walks_of"]
 
-LANES = 8  # columns walked at once
+LANES = 8  # columns per walk
 USE_VECTORS = platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
 
 Floats = NDArray[Any]  # float64 or float32
@@ -39,11 +39,11 @@ class Stretch:
     first, stop, step
         The events first, first + step, ... before stop.
     strict
-        Whether events at the same time see nothing of each other.
+        Whether events at the same time do not see each other.
     emit
-        Whether to write sums, or only to bring the state along.
+        Whether to write sums, or only to update the state.
     own, fresh
-        What an event's own value counts; whether the output starts here or is added to.
+        The weight of an event's own value; whether to overwrite the output or to add to it.
     """
 
     layout: Layout
@@ -63,7 +63,7 @@ class Stretch:
 
 
 class Walk:
-    """What a walk can do. Beyond its `reach`, in ticks, what was passed no longer matters."""
+    """Base class of walks. Events further away than `reach`, in ticks, have no influence."""
 
     reach: float
 
@@ -72,29 +72,29 @@ class Walk:
         raise TypeError(f"{type(self).__name__} does not say what its state is")
 
     def faded(self, state: NDArray[Any], distance: float) -> NDArray[Any]:
-        """The state after so many ticks in which nothing happened."""
+        """The state after `distance` ticks without events."""
         raise TypeError(f"{type(self).__name__} does not say how its state fades")
 
     def run(self, stretch: Stretch, state: NDArray[Any], out: Floats) -> None:
-        """Walk, leaving the state at `stop` in `state` and the sums in `out`."""
+        """Walk, and leave the state at `stop` in `state` and the sums in `out`."""
         raise TypeError(f"{type(self).__name__} does not walk")
 
     def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
-        """Walk both ways, given the states at either end; they are used up."""
+        """Walk in both directions from the states at the two ends, which are overwritten."""
         self.run(stretch, before, out)
         self.run(replace(stretch.part(stretch.first, stretch.stop, -1), fresh=False), behind, out)
 
 
 @dataclass(frozen=True, eq=False)
 class Fading(Walk):
-    """Real rates: exact but for rounding."""
+    """Exponentials with real rates: exact except for rounding."""
 
     rates: NDArray[np.float64]
     weights: NDArray[np.float64]
 
     @cached_property
     def reach(self) -> float:  # type: ignore[override]
-        """Beyond it, even the slowest rate leaves nothing that float64 could hold beside 1."""
+        """The distance at which even the slowest rate has faded below the precision of float64."""
         return math.inf if (self.rates == 0).any() else float(37.0 / self.rates.min())
 
     def no_state(self, lanes: int) -> NDArray[np.float64]:
@@ -129,7 +129,7 @@ class Fading(Walk):
 
 @dataclass(frozen=True, eq=False)
 class Wave(Walk):
-    """One Gaussian, as a sum of complex exponentials with a lane each."""
+    """One Gaussian, as a sum of complex exponentials with one lane each."""
 
     bandwidth: float
     weight: float
@@ -137,12 +137,12 @@ class Wave(Walk):
 
     @property
     def reach(self) -> float:  # type: ignore[override]
-        """Beyond it, the Gaussian is a hundredth of the error allowed."""
+        """The distance at which the Gaussian is a hundredth of the allowed error."""
         return self.bandwidth * math.sqrt(2 * math.log(100 / self.tol))
 
     @cached_property
     def _terms(self) -> ExponentialSum:
-        """The terms for a bandwidth of 1, with as many zeros behind them as lanes need."""
+        """The terms for a bandwidth of 1, padded with zeros to the number of lanes."""
         terms = gaussian_exponentials(self.tol)
         lanes = 4 if terms.rates.size <= 4 else 8
         spare = np.zeros(lanes - terms.rates.size, complex)
@@ -195,7 +195,7 @@ class Wave(Walk):
 
 @dataclass(frozen=True, eq=False)
 class Plain(Walk):
-    """All parts at once, in the plain loop."""
+    """All parts in one plain loop."""
 
     rates: NDArray[np.complex128]
     coefs: NDArray[np.complex128]
@@ -217,7 +217,7 @@ class Plain(Walk):
 
 
 def walks_of(parts: Sequence[Part], tol: float, use_vectors: bool | None = None) -> list[Walk]:
-    """The walks whose sums make a decay."""
+    """The walks whose sums add up to a decay."""
     gaussian = [part for part in parts if part.code == GAUSSIAN]
     real = [part for part in parts if part.code != GAUSSIAN]
     waves = [Wave(part.bandwidth, part.weight, tol / len(gaussian)) for part in gaussian]
@@ -231,10 +231,10 @@ def walks_of(parts: Sequence[Part], tol: float, use_vectors: bool | None = None)
 
 @lru_cache
 def _wave_table(tol: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """The table and the polynomial by which `_kernels.waves` finds exp(-rates * gap): cell width in bandwidths, table, poly.
+    """Cell width in bandwidths, table and polynomial, with which `_kernels.waves` computes exp(-rates * gap).
 
-    The cells are as wide as the error allows: a gap of z costs the factor a relative error of z times that of the
-    polynomial, and no sum is carried further than the reach of the decay before it fades.
+    The cells are as wide as the error allows: a gap of z causes a relative error of z times that of the polynomial, and
+    a sum fades within the reach of the decay.
     """
     terms = Wave(1.0, 1.0, tol)._terms
     scale = np.abs(terms.coefs).max() * 10.0
@@ -251,14 +251,14 @@ def _wave_table(tol: float) -> tuple[float, NDArray[np.float64], NDArray[np.floa
 
 
 def _aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A copy that begins at a cache line, so that no vector in it lies across two."""
+    """A copy that starts at a cache line, so that no vector in it crosses two cache lines."""
     copy = empty_aligned(array.shape, array.dtype)
     copy[:] = array
     return copy
 
 
 def empty_aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """An array that begins at a cache line."""
+    """An array that starts at a cache line."""
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     flat = np.empty(n_bytes + 64, np.uint8)
     skip = -flat.ctypes.data % 64

@@ -1,1 +1,1 @@
-"""Everything that can be judged: our methods and the references."""
+"""All methods that can be evaluated: the methods of this package and the reference methods."""

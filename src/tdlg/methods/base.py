@@ -1,4 +1,4 @@
-"""Method: what everything that is judged has in common."""
+"""Method: the base class of everything that can be evaluated."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ __all__ = ["Method", "scores_of"]
 
 
 class Method(BaseEstimator, ABC):
-    """Something that scores edges after having seen others; see `tdlg.judge.evaluate`.
+    """A method that learns from some edges and scores others; see `tdlg.judge.evaluate`.
 
-    Three steps, so that each can be timed: `embed`, `fit`, `score`. A method's parameters are those of its constructor, as
-    in scikit-learn, and a fresh copy is made for each trial.
+    It has three steps, so that each can be timed: `embed`, `fit` and `score`. Its parameters are those of its constructor,
+    as in scikit-learn, and each trial uses a new copy.
     """
 
     name: ClassVar[str]
 
     @property
     def settings(self) -> str:
-        """The parameters that differ from their defaults, by name, such as "bandwidth=5"; empty where none does.
+        """The parameters that differ from their defaults, by name, such as "bandwidth=5"; empty if none does.
 
-        Rows of results are found again by it, so it is the same in every process for equal parameters.
+        It identifies rows of results, so it is the same in every process for equal parameters.
         """
         return _changed_parameters(self)
 
     def embed(self, edges: TemporalEdges) -> None:
-        """Make what does not need the labels, such as vectors of nodes.
+        """Compute everything that does not need the labels, such as node vectors.
 
         Parameters
         ----------
         edges
-            The edges that may be seen. Those whose label is missing are not trained on.
+            The edges that the method may see. Edges with a missing label are not trained on.
         """
 
     @abstractmethod
@@ -49,23 +49,23 @@ class Method(BaseEstimator, ABC):
         Parameters
         ----------
         edges
-            The same edges that were embedded.
+            The edges that were passed to `embed`.
         """
 
     @abstractmethod
     def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
-        """Score edges: (n_edges,) for two classes, high for the second in sorted order; else (n_edges, n_classes).
+        """Score edges: shape (n_edges,) for two classes, high for the second in sorted order; else (n_edges, n_classes).
 
         Parameters
         ----------
         edges
-            Any edges; among those that were seen, they are rows of the same table.
+            The edges to score; edges that were passed to `embed` are rows of the same table.
         """
 
     def streaming(self) -> Method | None:
-        """The same method, for labels that become known as time goes on; None where it has to be fitted anew for them.
+        """The same method for labels that become known over time, or None if it must be fitted again for new labels.
 
-        Such a method is asked to `score` edges with labels, and may use each only for strictly later edges.
+        Its `score` gets edges with labels, and may use each label only for strictly later edges.
         """
         return None
 
@@ -80,7 +80,7 @@ def _changed_parameters(estimator: BaseEstimator) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A parameter as text: all of its value, and nothing of where it is in memory."""
+    """A parameter as text that depends only on its value, not on its memory address."""
     if isinstance(value, BaseEstimator):
         return f"{type(value).__name__}({_changed_parameters(value)})"
     if isinstance(value, np.random.Generator):
@@ -104,7 +104,7 @@ def _digest(data: bytes) -> str:
 
 
 def scores_of(model: Any, X: Any) -> NDArray[np.float64]:
-    """Scores by any scikit-learn classifier: its decision function, or its probabilities (of the second of two classes)."""
+    """Scores of any scikit-learn classifier: its decision function or its probabilities (of the second of two classes)."""
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(X))
     probability: NDArray[np.float64] = model.predict_proba(X)

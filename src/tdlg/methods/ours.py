@@ -1,4 +1,4 @@
-"""Every method that can be judged, by name: the paper's two, and what they are compared with."""
+"""Every method that can be evaluated, by name: the paper's two methods, and those that they are compared with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tdlg.sampling.index import as_generator
 __all__ = ["METHODS", "TDLG", "Propagation", "PropagationLinks", "TDLGDense", "make_method"]
 
 Protocol = Literal["paper", "notebook"]
-TINY_TOL = 1e-8  # entries of eigenvectors are so small that the usual 1e-4 is met before the first step
+TINY_TOL = 1e-8  # entries of eigenvectors are so small that the default of 1e-4 is reached before the first step
 NOTEBOOK_DECAY = Gaussian(relative=0.1 * 2**0.5)  # its formula has 4 s^2 where the paper has 2 s^2
 
 
@@ -35,13 +35,14 @@ class TDLG(Method):
     Parameters
     ----------
     decay
-        How proximity fades with time; the protocol's when not given.
+        How proximity fades with time. By default the decay of the protocol.
     normalization
-        None, "spectral" or "edge".
+        None (default), "spectral" or "edge".
     class_weight
-        "balanced", as the paper has it for edge classification, or None, as for link prediction.
+        "balanced", which the paper uses for edge classification, or None, which it uses for link prediction.
     protocol
-        "paper" for the decay of its text, or "notebook" for that of the authors' notebook, wider by the square root of 2.
+        "paper" for the decay in the paper's text, or "notebook" for the decay in the authors' notebook, whose bandwidth is
+        larger by the square root of 2.
     """
 
     name: ClassVar[str] = "TDLG"
@@ -60,12 +61,12 @@ class TDLG(Method):
         self.protocol = protocol
 
     def embed(self, edges: TemporalEdges) -> None:
-        """Sort the events of the line graph, of which no more is ever formed."""
+        """Sort the events of the line graph; its matrix is never built."""
         if len(edges):
             LineGraph(edges, decay=self._decay()).row_sums()
 
     def fit(self, edges: TemporalEdges) -> None:
-        """Learn a weight for each edge seen."""
+        """Learn one weight per edge."""
         self.model_ = LineGraphClassifier(
             self._decay(), normalization=self.normalization, class_weight=self.class_weight
         ).fit(edges)
@@ -84,13 +85,13 @@ class TDLGDense(Method):
     Parameters
     ----------
     n_components
-        How many.
+        The number of eigenvectors.
     decay, class_weight, protocol
-        As those of `TDLG`.
+        The same as for `TDLG`.
     scaling
-        None as in the paper, "sqrt" or "eigenvalue".
+        None, as in the paper, "sqrt" or "eigenvalue"; see `EdgeEmbedding`.
     random_state
-        Of the vectors that the eigenvectors are found from.
+        Seed for the starting vectors of the eigenvectors.
     """
 
     name: ClassVar[str] = "TDLG (Dense)"
@@ -113,7 +114,7 @@ class TDLGDense(Method):
         self.random_state = random_state
 
     def embed(self, edges: TemporalEdges) -> None:
-        """Find the eigenvectors."""
+        """Compute the eigenvectors."""
         self.embedding_ = EdgeEmbedding(
             self.n_components,
             decay=_decay(self.decay, self.protocol, self),
@@ -122,7 +123,7 @@ class TDLGDense(Method):
         ).fit(edges)
 
     def fit(self, edges: TemporalEdges) -> None:
-        """Learn a weight for each eigenvector."""
+        """Learn one weight per eigenvector."""
         from sklearn.linear_model import LogisticRegression
 
         known = edges.labelled
@@ -131,7 +132,7 @@ class TDLGDense(Method):
         self.model_.fit(self._vectors(edges)[known], np.unique(label, return_inverse=True)[1])
 
     def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
-        """Score edges by their vectors; those that were not embedded are placed by the Nystrom extension."""
+        """Score edges by their vectors; new edges are embedded by the Nystrom extension."""
         return scores_of(self.model_, self._vectors(edges))
 
     def _vectors(self, edges: TemporalEdges) -> NDArray[np.float64]:
@@ -146,14 +147,14 @@ class TDLGDense(Method):
 
 
 class Propagation(Method):
-    """Ours: boosting on what is known of the edges around each edge; see `PropagationClassifier`.
+    """Boosted trees on the labels and counts of the edges around each edge; see `PropagationClassifier`.
 
     Parameters
     ----------
     setting
-        What is known when an edge is judged: "auto", "interpolate", "forecast" or "stream".
+        What is known when an edge is scored: "auto", "interpolate", "forecast" or "stream".
     random_state
-        For boosting.
+        Seed for the boosted trees.
     """
 
     name: ClassVar[str] = "propagation"
@@ -176,12 +177,12 @@ class Propagation(Method):
 
 
 class PropagationLinks(Method):
-    """Ours for links: the columns of `LinkPredictor`, with the real and shuffled edges that the task gives.
+    """Link prediction with the columns of `LinkPredictor`, from the real and shuffled edges of the task.
 
     Parameters
     ----------
     random_state
-        For boosting.
+        Seed for the boosted trees.
     """
 
     name: ClassVar[str] = "propagation (links)"
@@ -190,13 +191,13 @@ class PropagationLinks(Method):
         self.random_state = random_state
 
     def fit(self, edges: TemporalEdges) -> None:
-        """Learn what tells edges labelled 1 from those labelled 0, in their time and after it."""
+        """Learn to distinguish edges labelled 1 from edges labelled 0, for the time of these edges and after it."""
         known = edges[edges.labelled]
         is_real = np.asarray(known.label).astype(np.int64)
         self.model_ = LinkModel.learnt(known, is_real, as_generator(self.random_state))
 
     def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
-        """Score edges by what is around them."""
+        """Score edges by the edges around them."""
         return self.model_.scores(edges)
 
 
@@ -221,14 +222,14 @@ METHODS: dict[str, Callable[..., Method]] = {
 
 
 def make_method(name: str, **settings: Any) -> Method:
-    """Make a method by its name in `METHODS`.
+    """Create a method by its name in `METHODS`.
 
     Parameters
     ----------
     name
-        Such as "tdlg" or "label-rates".
+        The name, for example "tdlg" or "label-rates".
     settings
-        Its parameters.
+        The parameters of the method.
 
     Examples
     --------

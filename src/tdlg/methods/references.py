@@ -1,4 +1,4 @@
-"""What every practitioner tries first: rates of labels by node, and whether the pair was seen before."""
+"""Simple reference methods: label rates of nodes, and whether the pair was seen before."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ __all__ = ["EdgeBank", "LabelRates"]
 Columns = NDArray[np.float64]
 
 FOLDS = 10
-MATCHES = ("src", "src-dst", "dst-src", "dst")  # the source as a source, as a destination; the destination
-FOREVER = 1e6  # spreads of the times: no decay
+MATCHES = ("src", "src-dst", "dst-src", "dst")  # the source as source and as destination; the destination likewise
+FOREVER = 1e6  # bandwidth in standard deviations of the times: practically no decay
 
 
 class LabelRates(Method):
-    """Each node's rates of labels as source and as destination, given to a classifier; blind to time.
+    """A classifier on the label rates of the two nodes of an edge, ignoring time.
 
-    Four rates of each class an edge, with the logs of the counts behind them: its source's as a source and as a
-    destination, and its destination's. The rates of a training edge come from the other nine tenths of the training edges:
-    were only its own label left out, the rate of a busy node would give it away.
+    There are four rates per edge and class, with the logs of their counts: the source's rate as a source and as a
+    destination, and the destination's likewise. The rates of a training edge come from the other nine tenths of the
+    training edges: if only its own label were left out, the rate of an active node would reveal it.
 
     Parameters
     ----------
     classifier
-        "boosting" or "logistic".
+        "boosting" for boosted trees, or "logistic" for logistic regression.
     smoothing
-        How many edges of average rate each node is given beforehand.
+        Strength of smoothing: the number of pseudo-edges with the average rate that are added to each node.
     stream
-        Whether rates are those of strictly earlier edges only, labels that come with the edges asked for among them.
+        Whether rates use strictly earlier edges only, including labels of the edges to score.
     random_state
-        For the tenths, and for boosting.
+        Seed for the tenths and the boosted trees.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class LabelRates(Method):
         classifier = self._classifier()
         self.edges_ = edges[edges.labelled]
         if self.edges_.label is None or not len(self.edges_):
-            raise EdgesError("There are no labels to take rates of. Give the label of some edges.")
+            raise EdgesError("The edges have no labels to compute rates from. Pass the labels of some edges.")
         classes, code = np.unique(self.edges_.label, return_inverse=True)
         if len(classes) < 2:
             raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: label rates need at least two.")
@@ -110,7 +110,7 @@ class LabelRates(Method):
         return np.hstack(rates + counts)
 
     def _by_node(self, node: NDArray[np.int32], targets: Columns) -> NDArray[np.float64]:
-        """Number of edges and sums of targets by fold and node, those of all folds last; one node more for the unknown."""
+        """Number of edges and sums of targets by fold and node; all folds together come last, and an unknown node too."""
         values = np.column_stack([np.ones(len(node)), targets])
         sums = np.zeros((FOLDS + 1, self.edges_.n_nodes + 1, values.shape[1]))
         np.add.at(sums, (self.fold_, node), values)
@@ -118,7 +118,7 @@ class LabelRates(Method):
         return sums
 
     def _fold_of(self, edges: TemporalEdges) -> NDArray[np.int64]:
-        """The fold of each edge that was learnt from; FOLDS for the others."""
+        """The fold of each training edge; FOLDS for other edges."""
         at = own_columns(edges, self.edges_)
         return np.where(at >= 0, self.fold_[at], FOLDS)
 
@@ -139,12 +139,12 @@ class LabelRates(Method):
 
 
 class EdgeBank(Method):
-    """Remember which pairs were seen: an edge between such a pair is expected again, any other is not.
+    """Predict an edge between a pair of nodes if the pair was seen before.
 
     Parameters
     ----------
     window
-        Remember only the last share of the time span that was seen; all of it when not given.
+        The share of the training time span, at its end, whose pairs are remembered. By default the whole time span.
 
     Examples
     --------
@@ -161,13 +161,15 @@ class EdgeBank(Method):
         self.window = window
 
     def fit(self, edges: TemporalEdges) -> None:
-        """Remember the pairs of the edges with the higher label."""
+        """Store the pairs of the edges with the higher label."""
         if self.window is not None and not 0 < self.window <= 1:
             raise ParameterError(
                 f"The 'window' parameter of EdgeBank must be None, or above 0 and at most 1. Got {self.window!r} instead."
             )
         if edges.label is None or not edges.labelled.any():
-            raise EdgesError("There are no labels: EdgeBank needs to know which edges happened (1) and which not (0).")
+            raise EdgesError(
+                "The edges have no labels. EdgeBank needs labels: 1 for edges that happened, 0 for others."
+            )
         seen = edges[edges.labelled]
         seen = seen[np.asarray(seen.label == np.max(np.asarray(seen.label)))]
         if self.window is not None:

@@ -1,1 +1,1 @@
-"""Estimators on the line graph, one a file; import them from `tdlg`."""
+"""Estimators on the line graph, one per file; import them from `tdlg`."""

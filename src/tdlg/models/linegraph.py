@@ -28,58 +28,59 @@ if TYPE_CHECKING:
 
 __all__ = ["LineGraphClassifier"]
 
-RELATIVE_BANDWIDTHS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)  # tried under bandwidth="auto"
+RELATIVE_BANDWIDTHS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)  # candidates for bandwidth="auto"
 
 
 class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
     """Classify interactions by logistic regression on the rows of the line graph, which is never built.
 
-    An edge's features are its proximities to all edges given to `fit`, with known label or not: the paper's transductive
-    setting. Edges whose label is missing (NaN, None) are part of the graph but not trained on; `predict_proba(edges)`
-    fills them in. New edges get rows against the fitted ones. The objective is that of scikit-learn's
-    `LogisticRegression` on `LineGraph(edges).to_csr()`.
+    The features of an edge are its proximities to all edges given to `fit`, labelled and unlabelled: the paper's
+    transductive setting. Edges whose label is missing (NaN, None) are part of the graph but are not trained on;
+    `predict_proba(edges)` predicts their labels. The features of a new edge are its proximities to the fitted edges. The
+    objective is that of scikit-learn's `LogisticRegression` on `LineGraph(edges).to_csr()`.
 
     Parameters
     ----------
     decay
-        How proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice.
+        How proximity fades with time. By default `Gaussian(relative=0.1)`, the paper's choice.
     bandwidth
-        Another width for the decay: a number or duration, or "auto" to choose among 0.001 to 10 standard deviations of
-        the times by cross-validation on the labelled edges: area under the curve for two classes, else the log loss.
+        Replaces the bandwidth of the decay: a number in the unit of the times, a duration such as "7d", or "auto". "auto"
+        chooses among 0.001 to 10 standard deviations of the times by cross-validation on the labelled edges, by the area
+        under the ROC curve for two classes and else by the log loss. By default the decay keeps its own bandwidth.
     normalization
-        None (the paper's choice), "spectral" or "edge"; see `LineGraph.normalized`.
+        None (default, the paper's choice), "spectral" or "edge"; see `LineGraph.normalized`.
     C
-        Inverse strength of the penalty.
+        Inverse strength of the penalty. Default 1.
     class_weight
-        None, "balanced" (by the sums of sample weights) or a dict, as in scikit-learn.
+        None (default), "balanced" (by the sums of sample weights) or a dict, as in scikit-learn.
     max_iter
-        The most Newton steps.
+        Maximum number of Newton steps.
     tol
-        Stop when no entry of the gradient exceeds tol * C * (sum of weights), as scikit-learn does, and the last step
-        neither lowered the objective by more than a share 10 * tol nor promised to.
+        Tolerance of the solver. It stops when no entry of the gradient exceeds tol * C * (sum of weights), as in
+        scikit-learn, and the last step neither lowered the objective by more than a share of 10 * tol nor was expected to.
     warm_start
-        Start a further fit to the same edges from the last solution.
+        Whether to start another fit to the same edges from the last solution. False by default.
     n_threads
-        Threads of a product; every core when not given.
+        Number of threads. By default all cores are used.
     random_state
-        For the folds of `bandwidth="auto"`.
+        Seed for the cross-validation folds of `bandwidth="auto"`.
 
     Attributes
     ----------
     classes_
-        The labels seen.
+        The distinct labels, sorted.
     coef_, intercept_
-        Weights of the fitted edges, (1 or n_classes, n_edges), and intercepts.
+        Coefficients of the fitted edges, shape (1 or n_classes, n_edges), and intercepts, shape (1 or n_classes,).
     edges_, labels_
-        The edges given to `fit`, which are the columns, and their labels.
+        The edges given to `fit`, which are the columns of the line graph, and their labels.
     decay_
         The decay with its bandwidth fixed.
     n_iter_, n_products_, objective_
-        Newton steps, products with the line graph, and the objective reached.
+        The number of Newton steps, the number of products with the line graph, and the final value of the objective.
 
     Examples
     --------
-    Two customers; one of them is rated badly whoever rates. The label of the last edge is to be found.
+    One of two sellers is rated badly by everyone. The label of the last edge is predicted.
 
     >>> from tdlg import LineGraphClassifier, TemporalEdges
     >>> edges = TemporalEdges(
@@ -130,13 +131,13 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X
-            Edges, labelled and not.
+            The edges, labelled and unlabelled.
         y
-            Labels, one an edge; those of the edges when not given. Missing ones are not trained on.
+            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are not trained on.
         sample_weight
-            How much each edge counts.
+            Weight of each edge in the objective. By default all edges have weight 1.
         callback
-            Called with (step, objective) after each Newton step; stops when it returns True.
+            Function that is called with (step, objective) after each Newton step; the solver stops if it returns True.
         """
         if y is None and not isinstance(X, TemporalEdges):
             raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
@@ -162,7 +163,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         )
         if solution.n_iter == self.max_iter and not solution.converged:
             warn(
-                f"The solver stopped after max_iter={self.max_iter} steps, short of tol={self.tol}: raise one of them.",
+                f"The solver stopped after max_iter={self.max_iter} steps before reaching tol={self.tol}. Raise one.",
                 ConvergenceWarning,
             )
         self.coef_, self.intercept_ = solution.coef.T, solution.intercept
@@ -170,23 +171,23 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any, *, label_time: None = None) -> NDArray[np.float64]:
-        """Scores: (n_edges,) for two classes, above 0 for the second; else (n_edges, n_classes).
+        """Scores: shape (n_edges,) for two classes, positive for the second class; else (n_edges, n_classes).
 
         Parameters
         ----------
         X
-            Edges, fitted or new.
+            The edges to score, fitted or new.
         label_time
-            Only None: this model learns from labels at `fit` alone.
+            Must be None: this model uses only the labels given to `fit`.
         """
         check_is_fitted(self)
         if label_time is not None:
-            raise ParameterError("A LineGraphClassifier learns from labels at fit only. Leave out 'label_time'.")
+            raise ParameterError("A LineGraphClassifier uses only the labels given to fit. Leave out 'label_time'.")
         scores = self._graph(self._edges(X, reset=False)) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, X: Any, *, label_time: None = None) -> NDArray[np.float64]:
-        """Probabilities of the classes, (n_edges, n_classes); see `decision_function`."""
+        """Probabilities of the classes, shape (n_edges, n_classes); see `decision_function`."""
         scores = self.decision_function(X, label_time=label_time)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
@@ -199,16 +200,16 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of edges of known label that are predicted right.
+        """Accuracy: the share of labelled edges that are predicted correctly.
 
         Parameters
         ----------
         X
-            Edges.
+            The edges.
         y
-            Labels, one an edge; those of the edges when not given. Edges whose label is missing are left out.
+            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
         sample_weight
-            How much each edge counts.
+            Weight of each edge. By default all edges have weight 1.
         """
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
@@ -226,13 +227,13 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
     def _node_reasons(
         self, edges: TemporalEdges, riskiest: NDArray[np.int64], sampled: Any, code: int, label_time: Any
     ) -> list[str | None]:
-        """The reason of each node: the fitted interaction that speaks most for its riskiest edge."""
+        """The reason for each node: the fitted interaction that raises the score of its riskiest edge most."""
         from tdlg.explain.rows import main_interactions
 
         return main_interactions(self, edges[riskiest], code)
 
     def _targets(self, known: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[np.float64]:
-        """0 and 1, by class: (n_edges,) for two classes, else (n_edges, n_classes); sets `classes_`."""
+        """Set `classes_`; return 0/1 targets, shape (n_edges,) for two classes, else (n_edges, n_classes)."""
         check_classification_targets(values)
         self.classes_, codes = np.unique(values, return_inverse=True)
         if len(self.classes_) < 2:
@@ -244,7 +245,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         return target[:, 1] if len(self.classes_) == 2 else target
 
     def _class_weights(self, values: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the weight of each labelled edge is multiplied by; if balanced, so that classes weigh the same."""
+        """Factor of the weight of each labelled edge; if balanced, all classes have the same total weight."""
         if self.class_weight != "balanced":
             factors: NDArray[np.float64] = compute_sample_weight(self.class_weight, values)
             return factors
@@ -264,21 +265,21 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         return {"coef_": (n_outputs, len(self.edges_)), "intercept_": (n_outputs,)}
 
     def _warm_point(self, edges: TemporalEdges, target: NDArray[np.float64]) -> Point | None:
-        """The last solution, where there is one of the right shape."""
+        """The last solution, if there is one of the right shape."""
         n_outputs = 1 if target.ndim == 1 else target.shape[1]
         if not self.warm_start or getattr(self, "coef_", np.empty((0, 0))).shape != (n_outputs, len(edges)):
             return None
         return Point(self.coef_.T.copy(), self.intercept_.copy())
 
     def _choose_decay(self, edges: TemporalEdges, labels: NDArray[Any], weight: NDArray[np.float64]) -> Decay:
-        """The decay asked for; under bandwidth="auto" the one that predicts held-out labels best."""
+        """The decay to use; with bandwidth="auto" the one that predicts held-out labels best."""
         if self.bandwidth is None:
             return Gaussian() if self.decay is None else self.decay
         kind = Gaussian if self.decay is None else type(self.decay)
         if kind not in (Gaussian, Laplace):
             raise ParameterError(
-                f"The 'bandwidth' parameter of {type(self).__name__} goes with a Gaussian or Laplace decay. "
-                f"Got bandwidth={self.bandwidth!r} with decay={self.decay!r}: give the widths in the decay."
+                f"The 'bandwidth' parameter of {type(self).__name__} requires a Gaussian or Laplace decay. "
+                f"Got bandwidth={self.bandwidth!r} with decay={self.decay!r}. Set the bandwidths in the decay instead."
             )
         if not (isinstance(self.bandwidth, str) and self.bandwidth == "auto"):
             return kind(self.bandwidth)
@@ -289,13 +290,13 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         return candidates[int(np.argmax(scores))]
 
     def _folds(self, labels: NDArray[Any], weight: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-        """The positions to hold out, in at most three parts with edges of every class each."""
+        """The positions to hold out, in at most three folds, each with edges of every class."""
         rows = np.flatnonzero(weight)
         classes, codes, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
         if counts.min() < 2:
             raise EdgesError(
-                f"With bandwidth='auto' some edges of each class are held out, and {classes[counts.argmin()]!s} has only "
-                "one that counts. Give more labels, or a bandwidth."
+                f"With bandwidth='auto' each class needs at least two labelled edges with a positive weight, and the class "
+                f"{classes[counts.argmin()]!s} has only one. Pass more labels, or set a bandwidth."
             )
         seed = int(as_generator(self.random_state).integers(2**31))
         folds = StratifiedKFold(min(3, int(counts.min())), shuffle=True, random_state=seed)
@@ -309,7 +310,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         weight: NDArray[np.float64],
         folds: list[NDArray[np.int64]],
     ) -> float:
-        """Mean over the folds: area under the curve for two classes, else minus the log loss."""
+        """Mean over the folds: area under the ROC curve for two classes, else minus the log loss."""
         scores = []
         for test in folds:
             model = clone(self).set_params(decay=decay, bandwidth=None, warm_start=False)
@@ -326,7 +327,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
 
 
 def _known(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
-    """All labels, the mask of the known ones, and these; labels keep their kind beside missing ones."""
+    """All labels, the mask of known labels, and the known labels; missing labels do not change the type of the others."""
     labels, known, values = known_labels(edges, y)
     if not known.any():
         raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")

@@ -1,4 +1,4 @@
-"""Which edges are real, by what real and shuffled edges are around them: propagated columns for links."""
+"""Propagated columns for links: the real and synthetic edges around each edge, and models that tell real edges apart."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["LinkModel", "link_columns", "link_decays"]
 Floats = NDArray[np.float64]
 
 SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times
-WINDOW = 1 / 19  # of the time span, at its end: what a model of the future learns from
-FOLDS = 5  # an edge is learnt from by those of the other folds
-LEAST_ROWS = 200  # in that window, or a third of all where these are few
+WINDOW = 1 / 19  # share of the time span, at its end, that the model of the future is trained on
+FOLDS = 5  # the columns of an edge are made from the edges of the other folds
+LEAST_ROWS = 200  # least number of edges in that window; a third of all edges if they are few
 
 
 def link_decays(edges: TemporalEdges) -> list[Decay]:
-    """The decays of the columns, fixed on these edges' times; none where all happened at one time."""
+    """The decays of the columns, fixed on the times of these edges; none if all edges have the same time."""
     if float(np.ptp(edges.ticks)) == 0.0:
         return []
     return [Laplace(relative=scale).freeze(edges) for scale in SCALES]
@@ -42,25 +42,25 @@ def link_columns(
     past_only: bool,
     known: NDArray[np.bool_] | None = None,
 ) -> Floats:
-    """For each match and scale how real the edges around are, and the log of how many there are.
+    """For each match and scale, the share of real edges among the edges around, and the log of their count.
 
     Parameters
     ----------
     rows
-        The edges asked for; those among `edges` do not see themselves.
+        The edges to score; an edge that is also among `edges` does not see itself.
     edges, is_real
         Real (1) and shuffled (0) edges.
     decays
-        As `link_decays` gives them.
+        The decays from `link_decays`.
     past_only
         Whether only strictly earlier edges count.
     known
-        Which of the edges count at all; all when not given.
+        Mask of the edges that count. By default all edges count.
     """
     weight = np.ones(len(edges)) if known is None else known.astype(np.float64)
     values = np.column_stack([weight, weight * (np.asarray(is_real) - 0.5)])
     unit = rows.time_unit
-    if edges.time_unit is not None and unit != edges.time_unit:  # the finer one is the clock of both
+    if edges.time_unit is not None and unit != edges.time_unit:  # both are counted in the finer unit
         unit = max(edges.time_unit, unit or "s", key=["s", "ms", "us", "ns"].index)
     widths = [decay.parts(unit)[0].bandwidth for decay in decays] or [np.inf]
     columns = []
@@ -71,10 +71,10 @@ def link_columns(
 
 
 def drawn_edges(edges: TemporalEdges, rng: np.random.Generator, time: NDArray[Any] | None = None) -> TemporalEdges:
-    """As many edges that did not happen: sources, destinations and times drawn with replacement, or with these times.
+    """Synthetic edges, one per edge: sources, destinations and times sampled with replacement, or with the given times.
 
-    Not shuffled: then every node would have as many real as shuffled edges, and what is left when an edge is held out would
-    tell which it is.
+    They are not shuffled: every node would then have as many shuffled as real edges, and the counts without a held-out edge
+    would show whether that edge is real.
     """
     n = len(edges) if time is None else len(time)
     src, dst, when = rng.integers(len(edges), size=(3, n))
@@ -83,7 +83,7 @@ def drawn_edges(edges: TemporalEdges, rng: np.random.Generator, time: NDArray[An
 
 
 def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay], rng: np.random.Generator) -> Any:
-    """Boosted trees that tell real from other edges by those before and after, none of the same fold."""
+    """Boosted trees that separate real from synthetic edges by the edges before and after, none from the same fold."""
     n_folds = min(FOLDS, len(edges))
     fold = rng.permutation(np.arange(len(edges)) % n_folds)
     blocks, rows = [], []
@@ -95,7 +95,7 @@ def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay
 
 
 def cut_of(edges: TemporalEdges) -> float:
-    """When the window begins that a model of the future learns from, in ticks."""
+    """Start of the window that the model of the future is trained on, in ticks."""
     ticks = edges.ticks.astype(np.float64)
     cut = ticks.max() - WINDOW * np.ptp(ticks)
     return float(min(cut, np.sort(ticks)[-max(1, min(LEAST_ROWS, len(ticks) // 3))]))
@@ -104,13 +104,16 @@ def cut_of(edges: TemporalEdges) -> float:
 def future_model(
     rows: TemporalEdges, rows_real: NDArray[Any], past: TemporalEdges, past_real: NDArray[Any], decays: list[Decay]
 ) -> Any:
-    """Logistic regression that tells real from other edges of the window by those before it: as it will be after all."""
+    """Logistic regression that separates real from synthetic edges of the window by the edges before it.
+
+    Edges after the last fitted edge are scored in the same situation.
+    """
     columns = link_columns(rows, past, past_real, decays, past_only=True)
     return linear_member(LogisticRegression(C=0.1, max_iter=1000)).fit(columns, rows_real)
 
 
 class LinkModel(NamedTuple):
-    """What was learnt of real edges (1) and others (0): for the time of these edges, and for after."""
+    """Models of real (1) and synthetic (0) edges: one for the time of the fitted edges, one for later times."""
 
     edges: TemporalEdges
     is_real: NDArray[Any]
@@ -120,7 +123,7 @@ class LinkModel(NamedTuple):
 
     @classmethod
     def learnt(cls, edges: TemporalEdges, is_real: NDArray[Any] | None, rng: np.random.Generator) -> Self:
-        """Learn from edges some of which did not happen; where all did, others are drawn."""
+        """Learn from real and synthetic edges; if all edges are real, synthetic ones are sampled."""
         decays, cut = link_decays(edges), cut_of(edges)
         late = edges.ticks >= cut
         if is_real is None:
@@ -136,18 +139,18 @@ class LinkModel(NamedTuple):
         return cls(edges, is_real, decays, inside_model(edges, is_real, decays, rng), future)
 
     def scores(self, rows: TemporalEdges) -> Floats:
-        """The log of the odds that edges are real: by the model of the future from the last edge on, else the other."""
+        """Log-odds that edges are real: from the last fitted edge on by the model of the future, else by the other one."""
         scores = np.empty(len(rows))
-        comparable = (rows.time_unit is None) == (self.edges.time_unit is None)  # if not, the columns say so
+        comparable = (rows.time_unit is None) == (self.edges.time_unit is None)  # if not, `link_columns` raises
         later = rows.time >= self.edges.time.max() if comparable else np.zeros(len(rows), bool)
         at = edge_index(self.edges).find_each(rows) if comparable else np.full(len(rows), -1)
         for model, part in ((self.inside, ~later), (self.future, later)):
-            for asked, known in ((np.flatnonzero(part & (at >= 0)), True), (np.flatnonzero(part & (at < 0)), False)):
-                if asked.size:
-                    these = self.edges[at[asked]] if known else rows[asked]  # known edges do not see themselves
+            for some, known in ((np.flatnonzero(part & (at >= 0)), True), (np.flatnonzero(part & (at < 0)), False)):
+                if some.size:
+                    these = self.edges[at[some]] if known else rows[some]  # known edges do not see themselves
                     past_only = model is self.future
                     columns = link_columns(these, self.edges, self.is_real, self.decays, past_only=past_only)
-                    scores[asked] = model.decision_function(columns)
+                    scores[some] = model.decision_function(columns)
         return scores
 
 

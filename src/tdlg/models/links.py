@@ -1,4 +1,4 @@
-"""Link prediction: how likely an edge is at a time, and which come next."""
+"""Link prediction: how likely an edge is at a given time, and which edges come next."""
 
 from __future__ import annotations
 
@@ -33,45 +33,47 @@ METHODS = ("propagation", "rows")
 
 
 class LinkPredictor(EdgesEstimator, BaseEstimator):
-    """Score edges that may happen, at a time: temporal link prediction.
+    """Score how likely candidate edges are at a given time: temporal link prediction.
 
-    The edges given to `fit` are told from edges that did not happen, whose sources, destinations and times are shuffled or
-    drawn independently. A probability is meant against such edges, one an edge: it orders candidates, and is not how often
-    an edge happens.
+    The model learns to distinguish the edges given to `fit` from synthetic edges, whose sources, destinations and times
+    are shuffled or sampled independently. A probability compares a real edge with one synthetic edge. Use it to rank
+    candidates, not as the frequency of an edge.
 
     Parameters
     ----------
     method
-        "propagation": columns that tell how many real and shuffled edges are around a candidate, for each way to match
-        and five time scales. Before the last fitted edge, boosted trees on those before and after; from then on, logistic
-        regression on those before, learnt at the end of the fitted edges as if they ended earlier.
-        "rows": the paper's, logistic regression on a candidate's proximities to the fitted and shuffled edges. Such a row
-        is the sum of what both ends did around that time, and so is the score: it says whether both are active, not whether
-        two active nodes belong together, nor in which direction.
+        The features and the model. "propagation", the default: columns that count the real and synthetic edges around a
+        candidate, for each match and five time scales. Candidates earlier than the last fitted edge are scored by boosted
+        trees on the edges before and after them; later candidates by logistic regression on the edges before them, which
+        is trained on the last part of the fitted edges.
+        "rows", the paper's method: logistic regression on a candidate's proximities to the fitted and shuffled edges. Its
+        score is a sum over the two nodes: it shows whether both nodes are active at that time, but not whether two active
+        nodes belong together, nor in which direction.
     decay
-        For "rows", how proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice.
+        For "rows", how proximity fades with time. By default `Gaussian(relative=0.1)`, the paper's choice.
     C
-        For "rows", the inverse strength of the penalty.
+        For "rows", the inverse strength of the penalty. Default 1.
     n_threads
-        Threads of a product; every core when not given.
+        Number of threads. By default all cores are used.
     random_state
-        For the shuffled edges, and for boosting.
+        Seed for the synthetic edges and the boosted trees.
 
     Attributes
     ----------
     edges_
         The edges given to `fit`.
     decay_, model_
-        For "rows", the decay with its bandwidth fixed and the fitted `LineGraphClassifier`; its edges are those given and
-        the shuffled ones.
+        For "rows", the decay with its bandwidth fixed, and the `LineGraphClassifier` fitted on the real and the shuffled
+        edges.
     link_model_
-        For "propagation", the edges given and drawn, which of them are real, the decays, and the two fitted estimators.
+        For "propagation", the real and the sampled edges, which of them are real, the decays, and the two fitted
+        estimators.
     classes_
         0 (shuffled) and 1 (real): the columns of `predict_proba`.
 
     See Also
     --------
-    EdgeOutlierDetector : which of the edges that happened are odd.
+    EdgeOutlierDetector : find outliers among the edges that happened.
 
     Examples
     --------
@@ -105,14 +107,14 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what tells these edges from shuffled ones.
+        """Learn to distinguish these edges from synthetic ones.
 
         Parameters
         ----------
         X
             The edges that happened, at least two.
         y
-            Not used: what is learnt is whether an edge is real.
+            Ignored: the model learns whether an edge is real.
         """
         edges = self._edges(X, reset=True)
         check_parameters(self)
@@ -131,7 +133,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """The log of the odds that each edge is real and not shuffled, (n_edges,)."""
+        """Log-odds that each edge is real and not synthetic, shape (n_edges,)."""
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
         if self.method == "rows":
@@ -139,37 +141,37 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         return self.link_model_.scores(edges)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities that each edge is shuffled, and that it is real, (n_edges, 2)."""
+        """Probabilities that each edge is synthetic, and that it is real, shape (n_edges, 2)."""
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)])
 
     def top(self, k: int = 20, at: Any = None, candidates: Any = None) -> pl.DataFrame:
-        """Find the most likely edges at a time.
+        """Find the most likely edges at a given time.
 
         Parameters
         ----------
         k
-            How many; all where there are fewer candidates.
+            The number of edges to return; all candidates if there are fewer.
         at
-            The time, a number or a datetime as the fitted edges have; that of the last one when not given. Nothing later
-            makes a pair a candidate or seen.
+            The time to predict for, a number or a datetime like the times of the fitted edges. By default the time of the
+            last fitted edge. Fitted edges after this time are not used for `candidates` and `seen`.
         candidates
             The edges to choose from: pairs, as a 2-D array, a list or a dataframe with the columns src and dst, or
-            `TemporalEdges`, which have times of their own. When not given, for each of the 1,000 sources that acted last at
-            most 120 destinations: met before (the 50 latest), heard from and not answered (20), two steps away (the 30
-            latest) and popular now (20); see `tdlg.sampling.candidates.candidate_pairs`.
+            `TemporalEdges`, which have their own times. By default at most 120 destinations for each of the 1,000 sources
+            that were active last: the 50 latest that it met, 20 that it has not answered yet, the 30 latest that are two
+            steps away and the 20 most popular; see `tdlg.sampling.candidates.candidate_pairs`.
 
         Returns
         -------
         polars.DataFrame
-            Columns src, dst, time, score (the probability to be real, see `predict_proba`) and seen (whether this pair was
-            there at that time or before), the most likely first; of those as likely, such as a pair and its reverse, the
-            seen before the others, and else in the order of the candidates.
+            Columns src, dst, time, score (the probability of being real, see `predict_proba`) and seen (whether this pair
+            occurred at that time or before), the most likely first. Among equal scores, such as those of a pair and its
+            reverse, seen pairs come first; the rest is in the order of the candidates.
 
         Raises
         ------
         ParameterError
-            If no candidate is near enough in time to any fitted edge of its nodes to tell one from another.
+            If all candidates get the same score because no fitted edge of their nodes is near enough in time.
         """
         check_is_fitted(self)
         check_count("top", "k", k, 1)
@@ -182,9 +184,9 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         return _as_frame(edges[best], score=expit(scores[best]), seen=seen[best])
 
     def _distinct_rows(self, edges: TemporalEdges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The first edge of each row of the line graph, and the row of each edge: an edge has that of its reverse.
+        """The first edge of each distinct row of the line graph, and the row of each edge; an edge and its reverse share it.
 
-        One score a row, so that rounding does not choose among edges that are as likely.
+        There is one score per row, so that rounding does not order equally likely edges.
         """
         if self.method == "propagation":
             return np.arange(len(edges)), np.arange(len(edges))
@@ -195,11 +197,11 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         return first, row
 
     def _candidates(self, at: Any, candidates: Any) -> TemporalEdges:
-        """The candidates as edges with a time each."""
+        """The candidates as temporal edges."""
         if isinstance(candidates, TemporalEdges):
             if at is not None:
                 raise ParameterError(
-                    f"The 'candidates' have times of their own, and 'at' is {at!r}. Leave out 'at', or give the candidates "
+                    f"The 'candidates' have their own times, but 'at' is {at!r}. Leave out 'at', or pass the candidates "
                     "as an array with the columns src and dst."
                 )
             return _checked_number(candidates.with_ids_of(self.edges_))
@@ -210,19 +212,19 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         return _checked_number(pairs.with_ids_of(fitted))
 
     def _check_told_apart(self, edges: TemporalEdges, scores: NDArray[np.float64]) -> None:
-        """Refuse to order several candidates that have nothing around them, within the precision of a product."""
+        """Refuse to rank candidates whose scores are equal within the precision of a product."""
         if len(edges) == 1 or (self._have_something_near(edges) if self.method == "rows" else np.ptp(scores) > 0):
             return
         codes = np.concatenate(self.edges_.codes_of(edges))
         if (codes < 0).all():
             raise ParameterError(
-                f"All {len(edges):,} candidates score the same: none of their nodes is among the fitted edges. Give "
-                "candidates between nodes that were seen."
+                f"All {len(edges):,} candidates score the same: none of their nodes is among the fitted edges. Pass "
+                "candidates between nodes of the fitted edges."
             )
         raise ParameterError(
             f"All {len(edges):,} candidates score the same at {_shown(edges.time)}: that is too many bandwidths away from "
-            f"what their nodes did. The last fitted edge is at {self.edges_.time.max()}. Ask for a time nearer to it "
-            f"(at=...){self._wider()}."
+            f"the fitted edges of their nodes. The last fitted edge is at {self.edges_.time.max()}. Choose a time nearer to "
+            f"it (at=...){self._wider()}."
         )
 
     def _wider(self) -> str:
@@ -237,11 +239,11 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         return bool(rows.row_sums().max() > rows.tol * largest)
 
 
-# ---- what the outlier detector checks too
+# ---- checks that the outlier detector uses too
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse a method, decay, C or number of threads that there is not."""
+    """Refuse an invalid method, decay, C or number of threads."""
     owner = type(estimator).__name__
     check_choice(owner, "method", estimator.method, METHODS)
     check_number(owner, "C", estimator.C)
@@ -253,15 +255,15 @@ def check_enough(estimator: Any, edges: TemporalEdges) -> None:
     if len(edges) < 2:
         raise EdgesError(
             f"{type(estimator).__name__} was given one edge (n_samples=1), which shuffling cannot change. "
-            "Give at least two, better hundreds."
+            "Pass at least two edges, better hundreds."
         )
 
 
-# ---- what `top` is asked
+# ---- arguments of `top`
 
 
 def _as_time(at: Any, fitted: TemporalEdges) -> NDArray[Any]:
-    """The time asked for, as an array of one, of the kind that the fitted edges have."""
+    """The time `at` as an array of one element, of the same type as the times of the fitted edges."""
     wanted = "a number" if fitted.time_unit is None else "a datetime"
     try:
         ticks, unit = as_times([at], "at")
@@ -279,14 +281,14 @@ def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[An
     if len(past) == 0:
         raise ParameterError(
             f"The 'at' parameter of top is {time[0]}, before the first of the fitted edges, {fitted.time.min()}: there are "
-            "no candidates yet. Ask for a later time, or give candidates."
+            "no candidates yet. Choose a later time, or pass candidates."
         )
     src, dst = candidate_pairs(past)
     return fitted.node_ids[src], fitted.node_ids[dst]
 
 
 def _given_pairs(candidates: Any) -> tuple[Any, Any]:
-    """The two columns of a frame, by name where it has the names, or of an array; else the two values of each pair."""
+    """Sources and destinations of a dataframe (by column name if it has the names), an array, or a list of pairs."""
     if hasattr(type(candidates), "columns"):
         frame = eager_frame(candidates, "candidates")
         names = ["src", "dst"] if {"src", "dst"} <= set(frame.columns) else frame.columns
@@ -301,7 +303,7 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
     if len(columns) != 2:
         raise ParameterError(
             f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got {found} instead. "
-            "For candidates with times of their own, make TemporalEdges(src, dst, time)."
+            "For candidates with their own times, make TemporalEdges(src, dst, time)."
         )
     return columns[0], columns[1]
 
@@ -309,12 +311,12 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
 def _checked_number(edges: TemporalEdges) -> TemporalEdges:
     if len(edges) == 0:
         raise ParameterError(
-            "There are no candidates to choose from. Give at least one, or none at all: candidates=None."
+            "There are no candidates to choose from. Pass at least one, or none at all: candidates=None."
         )
     return edges
 
 
-# ---- what it answers
+# ---- the result of `top`
 
 
 def _as_frame(edges: TemporalEdges, **columns: Any) -> pl.DataFrame:
@@ -322,7 +324,7 @@ def _as_frame(edges: TemporalEdges, **columns: Any) -> pl.DataFrame:
 
     time = edges.time
     if edges.time_unit == "s":
-        time = time.astype("datetime64[ms]")  # the coarsest that polars has
+        time = time.astype("datetime64[ms]")  # the coarsest unit that polars has
     return pl.DataFrame({"src": as_series(edges.src), "dst": as_series(edges.dst), "time": time, **columns})
 
 

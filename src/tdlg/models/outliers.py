@@ -1,4 +1,4 @@
-"""Outlier detection: which of the edges that happened look as if drawn at random."""
+"""Outlier detection: find edges that look like synthetic ones."""
 
 from __future__ import annotations
 
@@ -24,50 +24,51 @@ Scores = NDArray[np.float64]
 
 
 class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
-    """Find the odd ones among edges: the paper's temporal link outlier detection, without labels.
+    """Find outliers among edges without labels: the paper's temporal link outlier detection.
 
-    Real edges are told from edges whose sources, destinations and times were shuffled or drawn independently
-    (`LinkPredictor`). An edge is odd where the model takes it for one of those: its nodes do little else around its time,
-    or do not belong together. (With "rows" the score is a sum over both ends, which does not say the latter.) No edge is
-    scored by a model that has seen it: the edges are cut into folds, and those of a fold are scored by a model of the other
-    folds. Edges with the same source, destination and time are in one fold, so that none vouches for its copy.
+    A `LinkPredictor` learns to distinguish real edges from synthetic ones, whose sources, destinations and times are
+    shuffled or sampled independently. An edge is an outlier if the model takes it for synthetic: its nodes do little else
+    around its time, or do not belong together. (With "rows" the score is a sum over the two nodes and cannot show the
+    latter.) No edge is scored by a model that was trained on it: the edges are split into folds, and each fold is scored by
+    a model of the other folds. Edges with the same source, destination and time are in the same fold, so that no edge is
+    scored by a model that has seen a copy of it.
 
     Parameters
     ----------
     method
-        "propagation", or "rows", the paper's: see `LinkPredictor`.
+        "propagation" (default), or "rows", the paper's method; see `LinkPredictor`.
     decay
-        For "rows", how proximity fades with time; `Gaussian(relative=0.1)` when not given, the paper's choice. A relative
-        bandwidth is fixed once, on all edges, so that the scores of all folds compare.
+        For "rows", how proximity fades with time. By default `Gaussian(relative=0.1)`, the paper's choice. A relative
+        bandwidth is fixed once, on all edges, so that the scores of all folds can be compared.
     C
-        For "rows", the inverse strength of the penalty.
+        For "rows", the inverse strength of the penalty. Default 1.
     cv
-        The number of folds; fewer where there are fewer edges.
+        The number of folds. There are fewer folds if there are fewer distinct edges.
     contamination
-        The share of the fitted edges to call odd, above 0 and at most 0.5. "auto": those that are more likely shuffled than
-        real, that is, whose score is below 0.
+        The share of the fitted edges to mark as outliers, above 0 and at most 0.5. "auto", the default, marks the edges
+        that are more likely synthetic than real, that is, whose score is below 0.
     n_threads
-        Threads of a product; every core when not given.
+        Number of threads. By default all cores are used.
     random_state
-        For the folds and the shuffled edges.
+        Seed for the folds, the synthetic edges and the boosted trees.
 
     Attributes
     ----------
     scores_
-        The scores of the fitted edges, (n_edges,), each by a model that has not seen it.
+        The scores of the fitted edges, shape (n_edges,), each from a model that was not trained on that edge.
     offset_
-        The score below which an edge is odd.
+        The score below which an edge is an outlier.
     auc_
-        How well real edges are told from shuffled ones that were not trained on either: the area under the curve, 0.5 where
-        nothing was learnt. Look at it first: the scores mean no more than it says.
+        How well the model separates held-out real edges from held-out synthetic ones: the area under the ROC curve.
+        Check it first: at 0.5 nothing was learnt and the scores are meaningless.
     model_
-        The `LinkPredictor` of all edges, for new ones.
+        The `LinkPredictor` fitted on all edges, which scores new edges.
     edges_, decay_
         The edges given to `fit`, and the decay with its bandwidth fixed.
 
     Examples
     --------
-    Ann and Bob are busy early, Cat and Dan late; the last edge is out of its time.
+    Ann and Bob are active early, Cat and Dan late; the last edge is at an unusual time.
 
     >>> from tdlg import EdgeOutlierDetector, TemporalEdges
     >>> src, dst = ["ann", "bob"] * 20 + ["cat", "dan"] * 20, ["bob", "ann"] * 20 + ["dan", "cat"] * 20
@@ -105,7 +106,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         X
             The edges that happened, at least two.
         y
-            Not used.
+            Ignored.
         """
         edges = self._edges(X, reset=True)
         self._check(edges)
@@ -120,10 +121,10 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         return self
 
     def score_samples(self, X: Any) -> Scores:
-        """The log of the odds that each edge is real and not shuffled, (n_edges,); low is odd.
+        """Log-odds that each edge is real and not synthetic, shape (n_edges,); outliers have low scores.
 
-        Edges that were fitted, found by their source, destination and time in whatever table, have the score from `scores_`;
-        others that of the model of all edges.
+        Fitted edges, which are recognised by source, destination and time in any table, have their score from `scores_`;
+        other edges are scored by the model of all edges.
         """
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
@@ -135,16 +136,16 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         return scores
 
     def decision_function(self, X: Any) -> Scores:
-        """`score_samples` less `offset_`: below 0 is odd."""
+        """`score_samples` minus `offset_`: negative for outliers."""
         check_is_fitted(self)
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """-1 for odd edges, 1 for the others."""
+        """-1 for outliers, 1 for other edges."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _cross_fitted(self, edges: TemporalEdges, rng: np.random.Generator) -> tuple[Scores, float]:
-        """The scores of edges held out, and how well these are told from shuffled ones."""
+        """The scores of held-out edges, and the AUC of held-out real against synthetic edges."""
         folds = edge_folds(edges, self.cv, rng)
         shuffled = shuffled_edges(edges, rng)
         scores, of_shuffled = np.empty((2, len(edges)))
@@ -173,5 +174,5 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         if edge_index(edges).at.max() == 0:
             raise EdgesError(
                 f"All {len(edges)} edges have the same source, destination and time: none can be scored by a model of the "
-                "others. Give at least two that differ."
+                "others. Pass at least two edges that differ."
             )

@@ -1,4 +1,4 @@
-"""Classify and predict by what happened around each edge: propagated columns, and boosting on them."""
+"""Classification and regression of edges by what happened around them: boosted trees on propagated columns."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Setting = Literal["auto", "interpolate", "forecast", "stream"]
 
-CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # of the labelled edges by time: where "forecast" pretends that labels end
-HORIZONS = (0.1, 0.5)  # the shortest and longest stretch of rows after a cut, as a share of the labelled edges
-COLD = 1 / 7  # of the labelled edges by time, which "stream" does not learn from: little happened before them
+CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
+HORIZONS = (0.1, 0.5)  # least and most rows to train on after a cut, as shares of the labelled edges
+COLD = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
 LAST_TICK = np.iinfo(np.int64).max
-FEW_CLASSES = 5  # with more, each class has trees of its own
-SEVERAL = 20  # fewer edges than this may well be before all labels
-SURE = 1e-6  # probabilities are averaged by their logs, none nearer to 0 than this
+FEW_CLASSES = 5  # with more classes, each class has its own trees
+SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
+SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 
 
 class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
-    """What the classifier and the regressor share: which rows to learn from, and what may be known of them."""
+    """Common base of classifier and regressor: which rows to train on, and what is known when they are scored."""
 
     _target: Literal["classes", "number"]
 
@@ -72,30 +72,30 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         Parameters
         ----------
         X
-            Edges, labelled and not.
+            The edges, labelled and unlabelled.
         y
-            Labels, one an edge; those of the edges when not given. Missing ones are to be found.
+            Labels, one value per edge. By default the labels of the edges. Missing labels are the ones to predict.
         sample_weight
-            How much each edge counts when the columns are learnt from, 0 or more. Its label counts in the columns of other
-            edges whatever its weight: to leave a label out, make it missing.
+            Weight of each edge when the trees are trained, 0 or more. By default all edges have weight 1. The label of an
+            edge counts in the columns of other edges whatever its weight: to leave a label out, make it missing.
         label_time
-            When each label became known: numbers or datetimes, as the times of the edges are; at the edge's own time by
-            default. Missing ones (NaN, NaT, None) are allowed where the label is missing. A time after all edges, such as
-            the year 9999, means that nobody knew the label yet.
+            Times at which the labels became known, one value per edge: numbers or datetimes, like the times of the edges.
+            By default each label is known at the time of its edge. A missing value (NaN, NaT, None) is allowed if the
+            label is missing. A time after all edges, such as the year 9999, means that the label is not known yet.
 
         Notes
         -----
-        The same edges, labels and `random_state` give the same model. In another order of the rows, equally good splits
-        of the trees may be chosen differently.
+        The same edges, labels and `random_state` give the same model. If the rows are in another order, the trees may
+        choose differently among equally good splits.
         """
         if y is None and not isinstance(X, TemporalEdges):
             raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         edges = self._edges(X, reset=True)
         labels, known, values = known_labels(edges, y)
         if not known.any():
-            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
+            raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
         self._check_labels(values)
-        target = np.empty(len(edges), values.dtype)  # labels that are missing among others make objects of all
+        target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
         target[known] = values
         self.setting_ = self._choose_setting(edges, known, label_time)
         self.label_ticks_ = None if label_time is None else _ticks_of(label_time, edges.with_label(labels))
@@ -124,7 +124,7 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         check_choice(type(self).__name__, "setting", self.setting, get_args(Setting))
         if label_time is not None and self.setting == "interpolate":
             raise ParameterError(
-                "The 'label_time' says when labels became known, which setting='interpolate' does not look at. Use "
+                "The 'label_time' says when labels became known, which setting='interpolate' does not use. Use "
                 "setting='stream' or 'forecast', or leave it out."
             )
         if self.setting != "auto":
@@ -134,11 +134,11 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         if known.all():
             return "forecast"
         first, last = edges.ticks[known].min(), edges.ticks[known].max()
-        # labels may end in the middle of a day: edges at the time of the last label are no reason to interpolate
+        # labels may end in the middle of a day: unlabelled edges at the time of the last label do not mean "interpolate"
         return "forecast" if edges.ticks[~known].min() >= last and first < last else "interpolate"
 
     def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions]:
-        """Columns of labelled edges, made to look like those of the edges that will be asked for."""
+        """Columns of labelled edges, made with the same knowledge as those of the edges to score."""
         known = np.flatnonzero(evidence.labelled)
         if self.setting_ == "interpolate":
             return self._training_columns(evidence, known), known
@@ -153,7 +153,7 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         return self.features_.columns(Query(evidence, at, evidence.own[at], evidence.categories[at]))
 
     def _rows_after_cuts(self, evidence: Evidence, by_time: Positions) -> tuple[Floats, Positions]:
-        """For each of several cuts, the edges after it with only the labels before it: as after the last label."""
+        """For each of several cuts in time, the edges after the cut, with only the labels before it."""
         ticks, n_known = evidence.edges.ticks, len(by_time)
         known_at = ticks if evidence.label_ticks is None else np.maximum(evidence.label_ticks, ticks)
         horizon = np.clip((len(ticks) - n_known) / n_known or HORIZONS[1], *HORIZONS)
@@ -165,20 +165,20 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
             before = evidence._replace(labelled=evidence.labelled & (known_at < cut), label_ticks=None)
             blocks.append(self._training_columns(before, window))
             rows.append(window)
-        if not self._has_all(np.concatenate(rows)):  # few labels, or a class that is gone: better all than none
+        if not self._has_all(np.concatenate(rows)):  # few labels, or a class is missing: add all labelled edges
             blocks.append(self._training_columns(evidence, by_time))
             rows.append(by_time)
         return np.vstack(blocks), np.concatenate(rows)
 
     def _columns(self, X: Any, label_time: Any) -> Floats:
-        """Columns of the edges asked for."""
+        """Columns of the edges to score."""
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
         self._check_asked(edges, label_time)
         return self.features_.columns(self._evidence(edges, label_time))
 
     def _evidence(self, edges: TemporalEdges, label_time: Any) -> Query:
-        """What may be known of the edges to score, their places in it, and their own features."""
+        """What is known when these edges are scored, their positions in it, and their own features."""
         labels = edges.label if self.setting_ == "stream" else None
         query = self.features_.evidence(edges, labels)
         if self.label_ticks_ is not None or label_time is not None:
@@ -187,7 +187,7 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         return query
 
     def _label_ticks(self, evidence: Evidence, edges: TemporalEdges, at: Positions, label_time: Any) -> NDArray[Any]:
-        """When each label of the evidence became known: as told, and else at the edge's own time."""
+        """When each label of the evidence became known: its `label_time`, by default the time of its edge."""
         fitted, context = self.edges_, evidence.edges
         ticks = context.ticks.copy()
         if self.label_ticks_ is not None:
@@ -195,23 +195,24 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         new = (at >= len(fitted)) | ~self.features_.labelled_[np.minimum(at, len(fitted) - 1)]
         if label_time is None and (new & edges.labelled).any():
             warn(
-                "The model was fitted with 'label_time', and the edges to score have labels without it: each is taken as "
-                "known at once. Pass label_time= for these edges too."
+                "The model was fitted with 'label_time', but the edges to score have labels without it: each label is taken "
+                "as known at the time of its edge. Pass label_time= for these edges too."
             )
-        if label_time is not None:  # those of labels given to fit stay
+        if label_time is not None:  # the times of labels given to fit stay
             ticks[at[new]] = _on_clock(_ticks_of(label_time, edges), edges.time_unit, context)[new]
         return ticks
 
     def _check_asked(self, edges: TemporalEdges, label_time: Any) -> None:
         if label_time is not None and self.setting_ != "stream":
             raise ParameterError(
-                f"The 'label_time' of edges asked for matters only with setting='stream'. This is {self.setting_!r}."
+                "The 'label_time' of edges to score is used only with setting='stream'. This model has the setting "
+                f"{self.setting_!r}. Leave it out, or fit with setting='stream'."
             )
         comparable = len(edges) > 0 and (edges.time_unit is None) == (self.edges_.time_unit is None)
         if self.setting_ == "interpolate" and comparable and edges.time.min() > self.edges_.time.max():
             warn(
                 "All edges to score are later than the fitted ones, but the model learnt from labels before and after "
-                "(setting='interpolate'). Fit with setting='forecast', or 'stream' where labels arrive later."
+                "(setting='interpolate'). Fit with setting='forecast', or with 'stream' if labels arrive later."
             )
         several = comparable and len(edges) >= SEVERAL
         if self.setting_ != "interpolate" and several and edges.time.max() <= self._first_label_time():
@@ -227,73 +228,74 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
     def _node_reasons(
         self, edges: TemporalEdges, riskiest: Positions, sampled: Positions, code: int | None, label_time: Any
     ) -> list[str | None]:
-        """The reason of each node: the one that most of its sampled edges share."""
+        """The reason for each node: the reason that most of its sampled edges share."""
         from tdlg.explain.propagation import node_reasons
 
         return node_reasons(self, edges, sampled, code, label_time)
 
-    # ---- to be said by each
+    # ---- to be defined by each subclass
 
     @abstractmethod
     def _check_labels(self, values: NDArray[Any]) -> None:
-        """Refuse known labels that cannot be learnt from."""
+        """Refuse labels that this estimator cannot learn from."""
 
     @abstractmethod
     def _has_all(self, rows: Positions) -> bool:
-        """Whether these edges suffice to learn from."""
+        """Whether these edges are enough to learn from."""
 
     @abstractmethod
     def _members(self, n_rows: int) -> list[Any]:
-        """The estimators whose answers are averaged."""
+        """The estimators whose predictions are averaged."""
 
     @abstractmethod
     def _answer(self, columns: Floats) -> Floats:
-        """Their averaged answer: logs of probabilities, (n_rows, n_classes), or numbers, (n_rows,)."""
+        """Their averaged prediction: log-probabilities, (n_rows, n_classes), or numbers, (n_rows,)."""
 
 
 class PropagationClassifier(ClassifierMixin, _PropagationModel):
-    """Classify interactions by what is known of those around them: labels, counts, times, amounts.
+    """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
-    The columns of `PropagationFeatures`, given to boosted trees; where the future is to be forecast, and may differ from
-    the past, the trees' answer is averaged with that of logistic regression, two to one. Give `fit` all edges, with labels
-    missing where they are to be found, and ask `predict_proba(edges)` for them; new edges can be asked for too, and see
-    each other without labels. A training edge never sees its own label, however it is passed.
+    Boosted trees are trained on the columns of `PropagationFeatures`. For forecasts, where the future may differ from the
+    past, their log-probabilities are averaged with those of logistic regression, with weights 2 and 1. Pass all edges to
+    `fit`, with missing labels where they are to be predicted, and then call `predict_proba(edges)`. New edges can be scored
+    too; they count as unlabelled neighbours of each other. A training edge never sees its own label, however it is passed.
 
     Parameters
     ----------
     estimator
-        Another classifier to give the columns to.
+        A scikit-learn classifier to train on the columns. By default boosted trees, for forecasts together with logistic
+        regression.
     setting
-        What is known when an edge is judged. "interpolate": the labels of others, before and after it, as in the paper.
-        "forecast": labels up to a time, and edges without labels since; learnt at earlier such times. "stream": the labels
-        of all strictly earlier edges, or those that have become known by `label_time`; labels that come with the edges
-        to score count for later ones. "auto": "stream" where `label_time` is given; "forecast" where no unlabelled edge is
-        earlier than a labelled one, or there is none; else "interpolate".
+        What is known when an edge is scored. "interpolate": the labels of other edges before and after it, as in the paper.
+        "forecast": all labels up to some time, and only unlabelled edges after it; the model is trained at earlier cuts in
+        time. "stream": the labels of all strictly earlier edges, or those known by then according to `label_time`; labels
+        of the edges to score count for later edges. "auto", the default: "stream" if `label_time` is passed; "forecast" if
+        every unlabelled edge is after the labelled edges, or all edges are labelled; else "interpolate".
     matches, scales, smoothing
-        Of the columns: see `PropagationFeatures`.
+        Parameters of the columns, see `PropagationFeatures`.
     n_threads
-        Threads that make columns; every core when not given.
+        Number of threads that make the columns. By default all cores are used.
     random_state
-        For boosting.
+        Seed for the boosted trees.
 
     Attributes
     ----------
     classes_
-        The labels seen.
+        The distinct labels, sorted.
     setting_
-        The setting chosen.
+        The setting that was used: "interpolate", "forecast" or "stream".
     features_
         The fitted `PropagationFeatures`.
     estimators_
-        What was fitted on its columns.
+        The estimators that were fitted on its columns.
     typical_
-        The median of each column over the rows learnt from, which `explain` compares with.
+        The median of each column over the training rows, with which `explain` compares an edge.
     edges_, labels_
         The edges given to `fit`, and their labels.
 
     Examples
     --------
-    Whoever rates, one of two sellers is rated badly. The label of the last edge is to be found.
+    One of two sellers is rated badly by everyone. The label of the last edge is predicted.
 
     >>> from tdlg import PropagationClassifier, TemporalEdges
     >>> edges = TemporalEdges(
@@ -307,19 +309,19 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     _target = "classes"
 
     def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
-        """Scores: (n_edges,) for two classes, the log of the odds of the second; else logs of probabilities."""
+        """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities."""
         logs = self._logs(X, label_time)
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     def predict_proba(self, X: Any, *, label_time: Any = None) -> Floats:
-        """Probabilities of the classes, (n_edges, n_classes).
+        """Probabilities of the classes, shape (n_edges, n_classes).
 
         Parameters
         ----------
         X
-            Edges, fitted or new. Under setting="stream" their labels count for later edges.
+            The edges to score, fitted or new. With setting="stream" their labels count for later edges.
         label_time
-            Under setting="stream", when those labels become known.
+            With setting="stream", the times at which the labels of X become known. By default the times of the edges.
         """
         return softmax(self._logs(X, label_time), axis=1)
 
@@ -342,7 +344,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         return self._answer(self._columns(X, label_time))
 
     def _answer(self, columns: Floats) -> Floats:
-        """Weighted means of the members' logs of probabilities."""
+        """Weighted means of the members' log-probabilities."""
         if not len(columns):
             return np.zeros((0, len(self.classes_)))
         if not self._is_one_against_rest:
@@ -356,7 +358,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
 
     @property
     def _is_one_against_rest(self) -> bool:
-        """Whether each class has members of its own: else the time would grow with the square of their number."""
+        """Whether each class has its own members; else the time would grow with the square of the number of classes."""
         return self.estimator is None and len(self.classes_) > FEW_CLASSES
 
     def _fitted_members(self, columns: Floats, target: NDArray[Any], weight: Floats | None) -> list[Any]:
@@ -388,19 +390,22 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
 
 
 class PropagationRegressor(RegressorMixin, _PropagationModel):
-    """Predict a number of each interaction, such as a rating, by those around it; see `PropagationClassifier`.
+    """Predict a number for each interaction, such as a rating, from the interactions around it.
+
+    It works like `PropagationClassifier`.
 
     Parameters
     ----------
     estimator
-        Another regressor to give the columns to.
+        A scikit-learn regressor to train on the columns. By default boosted trees, for forecasts together with a linear
+        model.
     setting, matches, scales, smoothing, n_threads, random_state
-        As those of `PropagationClassifier`.
+        The same as for `PropagationClassifier`.
 
     Attributes
     ----------
     setting_, features_, estimators_, typical_, edges_, labels_
-        As those of `PropagationClassifier`.
+        The same as for `PropagationClassifier`.
 
     Examples
     --------
@@ -413,7 +418,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     _target = "number"
 
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
-        """The number of each edge, (n_edges,)."""
+        """The predicted number of each edge, shape (n_edges,)."""
         return self._answer(self._columns(X, label_time))
 
     def explain(self, X: Any, top: int = 3, *, rows: Any = None, label_time: Any = None) -> pl.DataFrame:
@@ -431,7 +436,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
 
     def _check_labels(self, values: NDArray[Any]) -> None:
         if values.dtype.kind not in "fiub":
-            raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r}.")
+            raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r} instead.")
 
     def _has_all(self, rows: Positions) -> bool:
         return len(rows) > 0
@@ -444,26 +449,26 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
 
 
 def linear_member(estimator: Any) -> Any:
-    """A linear model on scaled columns, each kept within what was learnt from.
+    """A linear model on scaled columns, each clipped to its range in training.
 
-    A column that was about constant then could else outweigh all others.
+    Without clipping, a column that was nearly constant in training could outweigh all others.
     """
     return make_pipeline(MinMaxScaler(clip=True), StandardScaler(), estimator)
 
 
 def _mean_logs(members: list[Any], columns: Floats) -> Floats:
-    """Weighted means of the logs of the probabilities that classifiers give."""
+    """Weighted means of the log-probabilities of several classifiers."""
     logs = [np.log(np.clip(member.predict_proba(columns), SURE, 1.0)) for member in members]
     return np.average(logs, axis=0, weights=_shares(members))
 
 
 def _shares(members: list[Any]) -> list[float]:
-    """How much each member's answer counts: of the two by default, boosting twice as much."""
+    """Weight of each member: of the two default members, boosting has twice the weight."""
     return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]
 
 
 def boosting_settings(n_rows: int) -> dict[str, Any]:
-    """Settings that suit a few dozen noisy columns; leaves of a twentieth where rows are few."""
+    """Settings that suit a few dozen noisy columns; with few rows, a leaf has at least a twentieth of them."""
     return {
         "max_iter": 200,
         "learning_rate": 0.05,
@@ -476,43 +481,43 @@ def boosting_settings(n_rows: int) -> dict[str, Any]:
 
 
 def _seed(random_state: Any) -> Any:
-    """A random state as scikit-learn takes it, which knows no numpy Generator."""
+    """A random state for scikit-learn, which does not accept a numpy Generator."""
     return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state
 
 
 def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:
-    """Sample weights as the member takes them."""
+    """Sample weights as keyword arguments for the member's `fit`."""
     if weight is None:
         return {}
     name, last = member.steps[-1] if hasattr(member, "steps") else ("", member)
     if not has_fit_parameter(last, "sample_weight"):
         raise ParameterError(
-            f"The estimator {type(last).__name__} takes no 'sample_weight'. Leave it out, or use another."
+            f"The estimator {type(last).__name__} does not support 'sample_weight'. Leave it out, or use another estimator."
         )
     return {f"{name}__sample_weight" if name else "sample_weight": weight}
 
 
 def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
-    """One weight for each edge, none below 0."""
+    """One weight per edge, none below 0."""
     weight = _check_sample_weight(sample_weight, edges.rows)
     if (weight < 0).any():
         row = int(np.argmax(weight < 0))
         raise ParameterError(
             f"The 'sample_weight' must not be negative. Got {weight[row]} in row {row} (counted from 0). Use 0 for an edge "
-            "that is not to be learnt from."
+            "to ignore in training."
         )
     return weight
 
 
 def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
-    """Times at which labels became known, on the clock of the edges; a missing label needs none."""
+    """Times at which labels became known, in ticks of the edges; a missing label needs no time."""
     ticks, unit, missing = as_times_or_missing(label_time, "label_time")
     if len(ticks) != len(edges):
         raise EdgesError(f"The 'label_time' must have one value per edge: {len(edges):,}. Got {len(ticks):,} instead.")
     without = missing & edges.labelled
     if without.any():
         raise EdgesError(
-            f"The 'label_time' is missing in row {int(np.argmax(without))} (counted from 0), whose label is known. Give the "
+            f"The 'label_time' is missing in row {int(np.argmax(without))} (counted from 0), whose label is known. Pass the "
             "time when it became known, or make the label missing too."
         )
     if missing.all():
@@ -521,13 +526,13 @@ def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
 
 
 def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> NDArray[Any]:
-    """Ticks of one clock as those of the edges' clock, rounded up: a label is not known any earlier.
+    """Convert ticks of a unit to ticks of the edges, rounded up, so that no label is known too early.
 
-    Times beyond what that clock can show stay at its end.
+    Times beyond the range of the edges' unit become its first or last tick.
     """
     if (unit is None) != (edges.time_unit is None):
         kind = "numbers" if edges.time_unit is None else "datetimes"
-        raise EdgesError(f"The 'label_time' must be given as the times of the edges are: as {kind}.")
+        raise EdgesError(f"The 'label_time' must be {kind}, like the times of the edges. Convert one of the two.")
     if unit is None:
         return _like_ticks(ticks, edges.ticks.dtype)
     finer = UNITS.index(unit) - UNITS.index(edges.time_unit or unit)
@@ -538,7 +543,7 @@ def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> ND
 
 
 def _like_ticks(numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Numbers of the type of the edges' times, rounded up."""
+    """Numbers in the dtype of the edges' times, rounded up."""
     if dtype.kind == "f" or numbers.dtype.kind == "i":
         return numbers.astype(dtype)
     inside = np.clip(np.ceil(numbers), -(2.0**62), 2.0**62).astype(dtype)  # int64 cannot hold all floats

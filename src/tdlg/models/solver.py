@@ -1,11 +1,11 @@
-"""Logistic regression by truncated Newton: the matrix is only ever multiplied by.
+"""Logistic regression by truncated Newton, which uses the matrix only in products.
 
 The objective is scikit-learn's,
 
     1/2 |w|^2 + C * sum over rows i of weight_i * loss(y_i, (H w)_i + b),        loss the (multinomial) logistic one.
 
-Long vectors are touched only by products with H, sums, and `dot`: whatever has these, held by one process or by many, can
-be solved with.
+Long vectors are used only in products with H, sums and `dot`, so the solver works with any operator that has these, also
+if it is distributed over several processes.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from numpy.typing import NDArray
 __all__ = ["Solution", "logistic_regression"]
 
 Array = NDArray[np.float64]
-ENOUGH = 0.4  # the inner solver stops where a step gains less than this share of the mean step so far
-MOST_INNER_STEPS, MOST_LENGTHS = 500, 50  # of the inner solver, tried by the line search
-FLAT = 0.1  # share of the slope at the start that the line search may leave
+ENOUGH = 0.4  # the inner solver stops at a step that gains less than this share of the mean gain so far
+MOST_INNER_STEPS = 500  # maximum number of steps of the inner solver
+MOST_LENGTHS = 50  # maximum number of lengths that the line search tries
+FLAT = 0.1  # the line search stops when the slope is at most this share of the slope at the start
 
 
 class Solution(NamedTuple):
-    """What was found.
+    """The solution of a logistic regression.
 
     Attributes
     ----------
     coef, intercept
-        (columns, outputs) and (outputs,); one output for two classes, else one a class.
+        Shapes (columns, outputs) and (outputs,); there is one output for two classes, else one output per class.
     objective
-        The value reached.
+        The final value of the objective.
     n_iter, n_products
-        Newton steps, and products with H or its transpose.
+        The number of Newton steps, and of products with H or its transpose.
     converged
-        Whether the rule of `tol` was met, or no digit was left to gain; not where `max_iter` or `callback` ended it.
+        Whether `tol` was reached, or rounding allowed no further progress; False if `max_iter` or `callback` stopped it.
     """
 
     coef: Array
@@ -88,21 +89,21 @@ def logistic_regression(
     H
         Anything with `shape`, `@` and `.T`, of shape (rows, columns).
     target
-        (rows,) of 0 and 1 for two classes, or (rows, classes) of 0 and 1.
+        Zeros and ones, shape (rows,) for two classes, else (rows, classes).
     weight
-        (rows,), at least 0. A row of weight 0 does not count.
+        Weight of each row, at least 0, shape (rows,). A row of weight 0 does not count.
     C
-        How much the loss weighs against the penalty.
+        Weight of the loss relative to the penalty.
     tol
-        Stop when no entry of the gradient exceeds tol * C * (sum of weights), scikit-learn's rule, and the last step neither
-        lowered the objective by more than a share 10 * tol nor promised to: with strong hubs, or with many edges of few
-        neighbours, the first rule alone stops far from the minimum.
+        The solver stops when no entry of the gradient exceeds tol * C * (sum of weights), scikit-learn's rule, and the last
+        step neither lowered the objective by more than a share of 10 * tol nor was expected to. With strong hubs, or with
+        many edges of few neighbours, the first rule alone stops far from the minimum.
     max_iter
-        The most Newton steps.
+        Maximum number of Newton steps.
     start
-        Where to begin; at 0 when not given.
+        The starting point. By default 0.
     callback
-        Called with (step, objective) after each step; stops the solver when it returns True.
+        Function that is called with (step, objective) after each step; the solver stops if it returns True.
     """
     problem = _Problem(H, target, weight, C)
     at = start or Point(np.zeros((H.shape[1], problem.n_outputs)), np.zeros(problem.n_outputs))
@@ -118,10 +119,10 @@ def logistic_regression(
         direction, change = problem.newton_direction(gradient, probability)
         slope = gradient.dot(direction)
         step = problem.line_search(at, scores, objective, direction, change, slope)
-        if step is None:  # no digit left to gain
+        if step is None:  # rounding allows no further progress
             converged = True
             break
-        promised = -0.5 * slope  # by the quadratic that touches here
+        promised = -0.5 * slope  # the decrease that the quadratic model predicts
         gained = max(objective - step[2], promised) / step[2] if step[2] > 0 else 0.0
         at, scores, objective = step
     return Solution(at.coef, at.intercept, objective, n_iter, problem.n_products, converged)
@@ -145,7 +146,7 @@ class _Problem:
 
     @staticmethod
     def _times(H: Any, x: Array) -> Array:
-        """H @ x, a single column by the faster product of a vector."""
+        """H @ x; a single column uses the faster product with a vector."""
         return (H @ x[:, 0])[:, np.newaxis] if x.shape[1] == 1 else H @ x
 
     def objective(self, at: Point, scores: Array) -> float:
@@ -157,18 +158,18 @@ class _Problem:
         return 0.5 * float(np.vdot(at.coef, at.coef)) + float(np.vdot(self.weight, losses))
 
     def _pull(self, scores: Array) -> tuple[Array, Array]:
-        """The derivative of the weighted loss by the scores, and the probabilities that it is made of."""
+        """The derivative of the weighted loss with respect to the scores, and the probabilities."""
         probability = _sigmoid(scores) if self.two_classes else np.exp(scores - _log_sum_exp(scores))
         return self.weight * (probability - self.target), probability
 
     def gradient(self, at: Point, scores: Array) -> tuple[Point, Array]:
-        """The gradient, and the probabilities that the Hessian is made of."""
+        """The gradient, and the probabilities, which the Hessian needs."""
         pull, probability = self._pull(scores)
         self.n_products += 1
         return Point(at.coef + self._times(self.H_T, pull), pull.sum(axis=0)), probability
 
     def _bend(self, probability: Array) -> Callable[[Array], Array]:
-        """The second derivative of the loss by the scores, as what it makes of a change of scores."""
+        """The second derivative of the loss with respect to the scores, as a function of a change of scores."""
         curvature = self.weight * probability
         if self.two_classes:
             curvature = curvature * (1.0 - probability)
@@ -176,10 +177,10 @@ class _Problem:
         return lambda change: curvature * (change - (probability * change).sum(axis=1, keepdims=True))
 
     def _scale(self, probability: Array) -> Point:
-        """About the diagonal of the Hessian, from one product.
+        """An approximation of the diagonal of the Hessian, from one product.
 
-        It is 1 + the sum over i of curvature_i * H_ij^2. H_ij stands for its square: entries of H differ far less than the
-        sums, which are large at hubs.
+        The diagonal is 1 + the sum over i of curvature_i * H_ij^2. H_ij replaces its square: the entries of H differ far
+        less than the sums, which are large at hubs.
         """
         curvature = self.weight * probability * (1.0 - probability)
         self.n_products += 1
@@ -189,11 +190,11 @@ class _Problem:
     def newton_direction(self, gradient: Point, probability: Array) -> tuple[Point, Array]:
         """Solve Hessian * d = -gradient roughly, by conjugate gradients preconditioned by the diagonal.
 
-        It stops where a step gains much less than the mean step so far, as measured by the quadratic that is minimised:
-        the residual says little of that where some edges have a thousand times the neighbours of others.
+        It stops at a step that gains much less than the mean step so far, measured by the quadratic that is minimised. The
+        residual is a poor measure of the gain if some edges have a thousand times the neighbours of others.
 
-        Returns the direction and the change of scores that it brings, which costs no product: it is the same combination
-        of the scores of the search directions.
+        Returns the direction and the change of scores that it causes. The change needs no further product: it is the same
+        linear combination of the scores of the search directions.
         """
         bend, scale = self._bend(probability), self._scale(probability)
         residual = Point(-gradient.coef, -gradient.intercept)
@@ -224,9 +225,9 @@ class _Problem:
     def line_search(
         self, at: Point, scores: Array, objective: float, direction: Point, change: Array, slope: float
     ) -> tuple[Point, Array, float] | None:
-        """Go to about where the objective is least along the direction, by Newton's method; it costs no product.
+        """Minimise the objective approximately along the direction, by Newton's method. It needs no product.
 
-        None where the objective does not fall.
+        Returns None if the objective does not fall.
         """
         tilt, bulge = (float(np.vdot(part, direction.coef)) for part in (at.coef, direction.coef))  # of the penalty
         least, most, length = 0.0, np.inf, 1.0
@@ -236,12 +237,12 @@ class _Problem:
             here = tilt + length * bulge + float(np.vdot(pull, change))
             if abs(here) <= FLAT * abs(slope):
                 value = self.objective(there, there_scores)
-                below = max(here * (length - least), 0.0)  # how much lower the least value is, at most, if passed
+                below = max(here * (length - least), 0.0)  # bound of what is left to gain if the minimum was passed
                 if value < objective and below <= objective - value:
                     return there, there_scores, value
             least, most = (length, most) if here < 0 else (least, length)
             bend = bulge + float(np.vdot(self._bend(probability)(change), change))
-            # Newton's guess may run to and fro: a tenth of what is left goes in every turn
+            # Newton's guess may oscillate, so each turn shortens the interval by at least a tenth
             margin = 0.1 * (most - least) if most < np.inf else 0.0
             guess = length - here / max(bend, 1e-300)
             length = float(np.clip(guess, least + margin, min(most - margin, 10 * length)))

@@ -1,7 +1,7 @@
-"""The file of a saved model: a zip of arrays, text and bytes, written whole or not at all, that knows its own checksum.
+"""The file of a saved model: a zip of arrays, text and bytes with a checksum, written completely or not at all.
 
-Members are stored, not packed: what they declare cannot exceed the file, so no small file unfolds into a large one. The
-zip's comment, which ends the file, holds the sha256 of every byte before it.
+Members are stored without compression, so their sizes cannot exceed the file and a small file cannot fill the memory. The
+comment of the zip, at the end of the file, is the sha256 of every byte before it.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ MEMBER = re.compile(r"[0-9]{6,9}\.(npy|json|skops)")
 MARK = b"tdlg model, sha256 "
 DIGITS = 64  # of a sha256 in hexadecimal
 CHUNK = 1 << 20
-KINDS = "biufcmMUS"  # of arrays whose bytes say it all
+KINDS = "biufcmMUS"  # numpy kinds of arrays that are fully described by their bytes
 WRITE_AGAIN = "Copy or download it again, or save the model again."
 
 
 class ArchiveWriter:
-    """Adds members to a new archive; each `add` gives the name by which the manifest refers to the member."""
+    """Adds members to a new archive; each `add` method returns the name of the member for the manifest."""
 
     def __init__(self, file: ZipFile) -> None:
         self._file = file
         self._n_members = 0
 
     def add_array(self, array: NDArray[Any]) -> str:
-        """Add an array of numbers, truth values, strings or times as .npy, its order in memory kept."""
+        """Add an array of numbers, booleans, strings or times as .npy, in the same memory order."""
         with self._open(name := self._next("npy")) as member:
             npy.write_array(member, array, version=(1, 0), allow_pickle=False)
         return name
 
     def add_json(self, value: Any) -> str:
-        """Add what json can hold."""
+        """Add a value as json."""
         return self.add_bytes(_json(value), "json")
 
     def add_bytes(self, data: bytes, suffix: str) -> str:
@@ -59,7 +59,7 @@ class ArchiveWriter:
         return name
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
-        """Add the member that all reading starts from."""
+        """Add the member that is read first."""
         with self._open(MANIFEST) as member:
             member.write(_json(manifest))
 
@@ -68,24 +68,24 @@ class ArchiveWriter:
         return f"{self._n_members:06}.{suffix}"
 
     def _open(self, name: str) -> IO[bytes]:
-        return self._file.open(ZipInfo(name), "w", force_zip64=True)  # ZipInfo has no clock: same model, same bytes
+        return self._file.open(ZipInfo(name), "w", force_zip64=True)  # without the current time: same model, same bytes
 
 
 class ArchiveReader:
-    """Gives the members of an archive whose checksum is right."""
+    """Reads the members of an archive whose checksum is right."""
 
     def __init__(self, file: ZipFile) -> None:
         self._file = file
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest; nothing else has been looked at before."""
+        """The manifest, which is read first."""
         manifest = json.loads(self._file.read(MANIFEST))
         if not isinstance(manifest, dict):
-            raise ValueError("the manifest is no table")
+            raise ValueError("the manifest is not a table")
         return manifest
 
     def check_members(self) -> None:
-        """Refuse names that `ArchiveWriter` does not give, and sizes that are not those of stored members."""
+        """Refuse names that `ArchiveWriter` does not use, and sizes that do not match uncompressed members."""
         names = self._file.namelist()
         odd = [name for name in names if name != MANIFEST and not MEMBER.fullmatch(name)]
         if odd or len(set(names)) < len(names):
@@ -97,7 +97,7 @@ class ArchiveReader:
         return json.loads(self.data(name, "json"))
 
     def array(self, name: str) -> NDArray[Any]:
-        """A member written by `add_array`; what its header declares is what there is."""
+        """A member written by `add_array`; its header must match its size."""
         data = self.data(name, "npy")
         stream = io.BytesIO(data)
         if npy.read_magic(stream) != (1, 0):
@@ -105,32 +105,32 @@ class ArchiveReader:
         shape, _, dtype = npy.read_array_header_1_0(stream)
         size = math.prod(shape) * dtype.itemsize
         if dtype.kind not in KINDS or not dtype.itemsize or size != len(data) - stream.tell():
-            raise ValueError(f"{name} declares {shape} of {dtype}, and holds something else")
+            raise ValueError(f"{name} declares {shape} of {dtype}, but has other content")
         stream.seek(0)
         return npy.read_array(stream, allow_pickle=False)
 
     def data(self, name: str, suffix: str) -> bytes:
         """A member written by `add_bytes`."""
         if not MEMBER.fullmatch(name) or not name.endswith(f".{suffix}"):
-            raise ValueError(f"{name!r} is no member of kind {suffix}")
+            raise ValueError(f"{name!r} is not a member of type {suffix}")
         return self._file.read(name)
 
 
 def check_stored(file: ZipFile) -> None:
-    """Refuse a zip that packs its members or declares more bytes than it has."""
+    """Refuse a zip that compresses its members or declares more bytes than it has."""
     members, size = file.infolist(), _size_of(file)
     packed = [m.filename for m in members if m.compress_type != ZIP_STORED or m.file_size != m.compress_size]
     if packed or sum(member.file_size for member in members) > size:
-        raise ValueError(f"its members declare more than the file holds: {packed[:3]}")
+        raise ValueError(f"its members declare more bytes than the file has: {packed[:3]}")
 
 
 @contextmanager
 def new_archive(path: Any) -> Iterator[ArchiveWriter]:
-    """Write an archive to a path; what was there stays until all is written, and where writing fails."""
+    """Write an archive to a path. An existing file is replaced only when the new one is complete."""
     target = target_of(path)
     if is_special(target):
         raise ParameterError(
-            f"The 'path' of a model must be that of a file. {str(target)!r} is a device or pipe: give the name of a file."
+            f"The 'path' of a model must be a file. {str(target)!r} is a device or pipe: pass the name of a file."
         )
     with new_file(target) as file:
         with ZipFile(file, "w", ZIP_STORED) as zipped:
@@ -144,10 +144,10 @@ def new_archive(path: Any) -> Iterator[ArchiveWriter]:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[ArchiveReader]:
-    """Open the archive at a path after a look at its checksum."""
+    """Open the archive at a path after a check of its checksum."""
     if not path.is_file():
-        what = "this is no file, but a folder or device" if path.exists() else "there is no such file"
-        raise ReadError(f"{path}: {what}. Give the path of a model written by model.save(path).")
+        what = "this is a folder or device, not a file" if path.exists() else "there is no such file"
+        raise ReadError(f"{path}: {what}. Pass the path of a model written by model.save(path).")
     with open(path, "rb") as file:
         _check_ours(file, path)
         try:
@@ -168,7 +168,7 @@ def _size_of(file: ZipFile) -> int:
 
 
 def _digest(file: BinaryIO) -> bytes:
-    """The sha256 of all but the last bytes, which hold it."""
+    """The sha256 of all bytes except the last ones, which contain it."""
     left = file.seek(0, os.SEEK_END) - DIGITS
     file.seek(0)
     digest = hashlib.sha256()
@@ -189,7 +189,7 @@ def _check_ours(file: BinaryIO, path: Path) -> None:
     if end.startswith(MARK) and len(end) == len(MARK) + DIGITS:
         if _digest(file) == end[-DIGITS:]:
             return
-        raise ReadError(f"{path}: the file is damaged: its checksum does not fit. {WRITE_AGAIN}")
+        raise ReadError(f"{path}: the file is damaged: its checksum does not match. {WRITE_AGAIN}")
     if start.startswith(b"PK") and not is_zipfile(file):
         raise ReadError(f"{path}: the file is truncated or damaged: its end is missing. {WRITE_AGAIN}")
-    raise ReadError(f"{path}: this is no model of tdlg. Give the path of a file written by model.save(path).")
+    raise ReadError(f"{path}: this is not a tdlg model. Pass the path of a file written by model.save(path).")

@@ -1,7 +1,7 @@
-"""What a saved model is made of: values as json with a kind each, and the members of an archive that they refer to.
+"""The content of a saved model: values as json, each with a kind, and the members of an archive that they refer to.
 
-Plain values stand for themselves; all else is {"kind": ..., ...}. Nothing is looked up by a name from the file, except in
-the fixed tables below and among the public estimators of this package.
+Plain values are written as they are; all others are {"kind": ..., ...}. Names from the file are looked up only in the fixed
+tables below and among the public estimators of this package.
 """
 
 from __future__ import annotations
@@ -34,39 +34,42 @@ DECAYS: dict[str, type[Decay]] = {kind.__name__: kind for kind in (Gaussian, Lap
 RECORDS = {
     "LinkModel": "tdlg.models.link_columns",
     "OwnColumn": "tdlg.propagate.own_features",
-}  # NamedTuples, with their modules
-RECORDS_AT = {"link_model_": "LinkModel", "own_": "OwnColumn"}  # fitted attributes that version 1 held as plain tuples
-SHARED = ("edges", "table", "part", "estimator")  # these alone, none of which is hashed by what it holds
+}  # NamedTuples and their modules
+RECORDS_AT = {
+    "link_model_": "LinkModel",
+    "own_": "OwnColumn",
+}  # fitted attributes that version 1 stored as plain tuples
+SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content
 JSON_INTEGERS = range(-(2**63), 2**63)
 
 
 def is_estimator(kind: type) -> bool:
-    """Whether this is a public estimator of this package itself, not a class made from it."""
+    """Whether this is a public estimator of this package itself, not a subclass of one."""
     return _estimator_named(kind.__name__) is kind
 
 
 def _estimator_named(name: str) -> Any:
-    package = import_module("tdlg")  # its list of public names is the only one that a file may choose from
+    package = import_module("tdlg")  # a file may only name its public classes
     found = getattr(package, name) if name in package.__all__ else None
     return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None
 
 
 def _record_named(name: str) -> Any:
-    """A NamedTuple that models hold; its module, which is above this one, is loaded only when it is needed."""
+    """A NamedTuple in fitted models; its module, which depends on this one, is imported only when it is needed."""
     return getattr(import_module(RECORDS[name]), name) if name in RECORDS else None
 
 
 class Encoder:
-    """Turns values into json, and arrays into members of an archive. `shared` holds what is referred to by number.
+    """Converts values to json, and arrays to members of an archive. `shared` has the objects referred to by number.
 
-    Each rule takes a value and where it stands, for the error, and gives the fields of its kind.
+    Each rule takes a value and its place in the model, for error messages, and returns the fields of its kind.
     """
 
     def __init__(self, archive: ArchiveWriter) -> None:
         self.shared: list[Any] = []
         self._archive = archive
         self._places: dict[Hashable, Any] = {}
-        self._kept: list[Any] = []  # what places are known of must stay, lest another gets its address
+        self._kept: list[Any] = []  # keeps shared objects alive, so that no other object gets the same id
         self._rules: dict[type, tuple[str, Callable[[Any, str], Any]]] = {
             tuple: ("tuple", self._tuple),
             dict: ("dict", self._dict),
@@ -77,7 +80,7 @@ class Encoder:
         }
 
     def encode(self, value: Any, where: str) -> Any:
-        """Give the json of a value; `where` names it in the error if it is of no kind that can be saved."""
+        """Return the json of a value; `where` names it in the error if its type cannot be saved."""
         kind = type(value)
         if kind in PLAIN or (kind is int and value in JSON_INTEGERS) or (kind is float and math.isfinite(value)):
             return value
@@ -108,7 +111,7 @@ class Encoder:
         raise _unsupported(value, where)
 
     def _share(self, value: Any, encode: Callable[[], Any]) -> Any:
-        """A reference, so that one object that is met twice stays one."""
+        """A reference, so that an object that occurs twice stays one object."""
         if id(value) not in self._places:
             self._kept.append(value)
             encoded = encode()  # which may share more
@@ -158,7 +161,7 @@ class Encoder:
             encoded = self.encode(value.ravel().tolist(), where)
             return {"kind": "objects", "shape": value.shape, "member": self._archive.add_json(encoded)}
         if value.dtype.kind not in KINDS or not value.dtype.itemsize:
-            raise ParameterError(f"{where} is an array of {value.dtype}, which cannot be saved. Give it another dtype.")
+            raise ParameterError(f"{where} is an array of {value.dtype}, which cannot be saved. Use another dtype.")
         return {"kind": "array", "member": self._archive.add_array(np.asarray(value))}
 
     def _edges(self, edges: TemporalEdges, where: str) -> Any:
@@ -168,14 +171,14 @@ class Encoder:
 
     def _estimator(self, model: Any, where: str) -> Any:
         params = model.get_params(deep=False)
-        left_out = {*params, "_metadata_request"}  # what scikit-learn routes is asked for anew
+        left_out = {*params, "_metadata_request"}  # scikit-learn recomputes its metadata routing
         fitted = {name: value for name, value in model.__getstate__().items() if name not in left_out}
         encoded = [self._named(values, where) for values in (params, fitted)]
         return {"kind": "estimator", "class": type(model).__name__, "params": encoded[0], "fitted": encoded[1]}
 
 
 class Decoder:
-    """Turns what `Encoder` made into values again; raises a ValueError or the like where it cannot have made it."""
+    """Converts the result of `Encoder` back to values; raises a ValueError or similar if it is not such a result."""
 
     def __init__(self, archive: ArchiveReader, shared: list[Any]) -> None:
         self._archive = archive
@@ -203,7 +206,7 @@ class Decoder:
         }
 
     def decode(self, node: Any) -> Any:
-        """Give the value of what `Encoder.encode` gave."""
+        """Return the value of a result of `Encoder.encode`."""
         if isinstance(node, list):
             return [self.decode(item) for item in node]
         return self._rules[node["kind"]](node) if isinstance(node, dict) else node
@@ -214,7 +217,7 @@ class Decoder:
         return self._found[place]
 
     def _shared_value(self, node: dict[str, Any]) -> Any:
-        """What may be referred to more than once; tuples of shared tuples would take for ever to hash as keys of a dict."""
+        """An object that may be referred to repeatedly; nested shared tuples could take forever to hash as dict keys."""
         if node["kind"] not in SHARED:
             raise ValueError(f"a {node['kind']} is never shared")
         return self.decode(node)
@@ -231,7 +234,7 @@ class Decoder:
     def _scalar(self, node: dict[str, Any]) -> Any:
         dtype = np.dtype(node["dtype"])
         if dtype.kind not in "biufcmM":
-            raise ValueError(f"{dtype} is no dtype of a number or time")
+            raise ValueError(f"{dtype} is not a dtype of numbers or times")
         return np.frombuffer(bytes.fromhex(node["value"]), dtype, 1)[0]
 
     def _array(self, node: dict[str, Any]) -> Any:
@@ -256,7 +259,7 @@ class Decoder:
     def _estimator(self, node: dict[str, Any]) -> Any:
         kind = _estimator_named(node["class"])
         if kind is None:
-            raise ValueError(f"there is no estimator {node['class']!r} in this version")
+            raise ValueError(f"this version has no estimator {node['class']!r}")
         model = kind(**self._named(node["params"]))
         fitted = self._named(node["fitted"])
         model.__setstate__({name: _with_records(name, value) for name, value in fitted.items()})
@@ -265,7 +268,7 @@ class Decoder:
 
 
 def _with_records(name: str, value: Any) -> Any:
-    """A fitted attribute, its plain tuples made the records that they stand for in files of version 1."""
+    """A fitted attribute; plain tuples in files of version 1 become the records that they stand for."""
     kind = _record_named(RECORDS_AT.get(name, ""))
     if kind is None:
         return value
@@ -277,9 +280,9 @@ def _with_records(name: str, value: Any) -> Any:
 def _unsupported(value: Any, where: str) -> ParameterError:
     kind = type(value)
     if kind in (np.random.RandomState, np.random.Generator):
-        way_out = "Give a whole number instead, such as model.set_params(random_state=0): it needs no new fit."
+        way_out = "Use a whole number instead, such as model.set_params(random_state=0); no new fit is needed."
     elif isinstance(value, BaseEstimator):
-        way_out = "Use an estimator of tdlg or scikit-learn itself, not a class made from one."
+        way_out = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
     else:
-        way_out = "Give numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
+        way_out = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
     return ParameterError(f"{where} is a {kind.__module__}.{kind.__qualname__}, which cannot be saved. {way_out}")

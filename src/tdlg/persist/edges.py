@@ -1,7 +1,7 @@
-"""Temporal edges taken apart for saving, and put together again after a look at every array.
+"""Temporal edges split into arrays for saving, and rebuilt after a check of every array.
 
-The table of a slice is kept whole, with the mark by which slices of one table know each other: a loaded model knows the
-edges it was fitted to as the model itself does. Kernels trust codes and rows, so that those of a file are checked here.
+The table of a slice is saved as a whole, with the token that identifies it: a loaded model recognises the edges that it was
+fitted to as the model itself does. Kernels trust codes and rows, so those from a file are checked here.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ UNITS = (None, "s", "ms", "us", "ns")
 
 
 def edges_state(edges: TemporalEdges) -> tuple[_Table, dict[str, Any]]:
-    """Give the table, and which rows of it these edges are, with their labels."""
+    """Return the table, the rows of these edges in it, and their labels."""
     table, rows, label = edges.__getstate__()
     return table, {"rows": rows, "label": label}
 
 
 def edges_from(table: _Table, rows: Any, label: Any) -> TemporalEdges:
-    """Give the edges that had this state."""
+    """Return the edges with this state."""
     n_rows = len(table.ticks)
     if not isinstance(rows, range):
-        _check(_is_column(rows, "i") and rows.dtype == np.int64, "rows are no positions")
+        _check(_is_column(rows, "i") and rows.dtype == np.int64, "rows that are not positions")
         rows = read_only(rows)
     ends = (rows[0], rows[-1]) if isinstance(rows, range) and rows else ()
     if not isinstance(rows, range) and len(rows):
@@ -42,7 +42,7 @@ def edges_from(table: _Table, rows: Any, label: Any) -> TemporalEdges:
 
 
 def table_state(table: _Table) -> dict[str, Any]:
-    """Give the columns of a table; nodes only where they do not follow from integer ids."""
+    """Return the columns of a table; nodes only if they do not follow from integer ids."""
     state = {name: getattr(table, name) for name in ("token", "src", "dst", "ticks", "unit", "weight", "bipartite")}
     is_plain = table.src is not None and table.dst is not None
     spaces = None if is_plain else [list(space) for space in table.spaces]
@@ -51,10 +51,12 @@ def table_state(table: _Table) -> dict[str, Any]:
 
 
 def table_from(state: dict[str, Any]) -> _Table:
-    """Give the table that had this state."""
+    """Return the table with this state."""
     ticks = state["ticks"]
-    _check(_is_column(ticks, "if") and ticks.itemsize == 8 and bool(np.isfinite(ticks).all()), "times are no numbers")
-    _check(state["unit"] in UNITS and (state["unit"] is None or ticks.dtype.kind == "i"), "times of no known unit")
+    _check(
+        _is_column(ticks, "if") and ticks.itemsize == 8 and bool(np.isfinite(ticks).all()), "times that are not numbers"
+    )
+    _check(state["unit"] in UNITS and (state["unit"] is None or ticks.dtype.kind == "i"), "times of an unknown unit")
     _check(isinstance(state["bipartite"], bool) and isinstance(state["token"], str), "no table")
     spaces = _checked_spaces(state["spaces"], state["bipartite"], len(ticks))
     _check(spaces is not None or not any(state[end] is None for end in ("src", "dst")), "ends without ids")
@@ -71,13 +73,13 @@ def table_from(state: dict[str, Any]) -> _Table:
 
 
 def _checked_spaces(spaces: Any, bipartite: bool, n_edges: int) -> list[Any] | None:
-    """Ids and codes of each kind of node: every code must be the place of an id."""
+    """Ids and codes of each type of node: every code must be the position of an id."""
     if spaces is None:
         return None
-    _check(len(spaces) == 1 + bipartite, "ids of the wrong number of kinds")
+    _check(len(spaces) == 1 + bipartite, "ids of the wrong number of node types")
     start = 0
     for side, (ids, *codes) in enumerate(spaces):
-        _check(_is_column(ids, "ifO"), "ids of no known kind")
+        _check(_is_column(ids, "ifO"), "ids of an unknown type")
         lengths = [0, 0] if bipartite else [n_edges, n_edges]
         lengths[side] = n_edges
         for code, length in zip(codes, lengths, strict=True):
@@ -91,7 +93,7 @@ def _checked_features(features: Any, n_edges: int) -> Features | None:
     if features is None:
         return None
     matrix, names, categories = features["matrix"], features["names"], features["categories"]
-    _check(isinstance(matrix, np.ndarray) and matrix.dtype in (np.float32, np.float64), "features are no numbers")
+    _check(isinstance(matrix, np.ndarray) and matrix.dtype in (np.float32, np.float64), "features that are not numbers")
     _check(matrix.shape == (n_edges, len(names)) and isinstance(names, tuple), "features of other edges")
     _check(isinstance(categories, dict) and set(categories) <= set(names), "categories of other features")
     return Features(read_only(matrix), names, categories)

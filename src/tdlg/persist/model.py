@@ -1,4 +1,4 @@
-"""Fitted models as files: no executable code, written whole or not at all, and read back to the same bits."""
+"""Fitted models as files: no executable code, written completely or not at all, with bit-identical predictions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tdlg.persist.codec import Decoder, Encoder, is_estimator
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 2  # raised when an older tdlg could not read what is written; every older version stays readable
-NOT_A_MODEL = (  # what reading raises where the checksum is right and the content is not what was ever written
+FORMAT_VERSION = 2  # increased when older versions of tdlg cannot read new files; all older formats stay readable
+NOT_A_MODEL = (  # errors while reading a file with the right checksum but invalid content
     ArithmeticError,
     AttributeError,
     BadZipFile,
@@ -38,40 +38,40 @@ NOT_A_MODEL = (  # what reading raises where the checksum is right and the conte
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file that `load_model` reads; estimators call it in `save`.
+    """Save a fitted model to a file that `load_model` reads; the `save` method of estimators calls it.
 
-    The file is a zip of a manifest in json and of arrays in npy; parts that are scikit-learn's own are in the format of
-    skops. What was at the path stays as it was until the new file is whole, and where writing fails.
+    The file is a zip of a manifest in json and arrays in npy; scikit-learn estimators inside the model are in the skops
+    format. An existing file is replaced only when the new one is complete.
 
     Parameters
     ----------
     model
         A fitted estimator of this package.
     path
-        Where to; the folder must exist.
+        The path of the file; its folder must exist.
 
     Raises
     ------
     ParameterError
-        If the model holds what cannot be saved, which is named, or the path cannot be written to.
+        If the model contains something that cannot be saved, which the message names, or the path cannot be written to.
     NotFittedError
         If the model is not fitted.
 
     Notes
     -----
-    Edges that are a slice are saved with the whole of their table, so that the loaded model tells the edges it knows
-    from others exactly as the model does. To leave the other rows out, fit to edges made of the slice's own columns.
+    A slice of edges is saved with its whole table, so that the loaded model recognises the edges that it was fitted to. To
+    leave the other rows out, fit to new edges that are made from the columns of the slice.
     """
     if not is_estimator(type(model)):
         raise ParameterError(
             f"The 'model' must be an estimator of tdlg. Got {type(model).__module__}.{type(model).__qualname__} instead. "
-            f"Save a model of scikit-learn with skops.io.dump."
+            f"Save a scikit-learn model with skops.io.dump."
         )
     try:
         check_is_fitted(model)
     except NotFittedError:
         raise NotFittedError(
-            f"This {type(model).__name__} is not fitted, so that there is nothing to save. Call fit first."
+            f"This {type(model).__name__} is not fitted, so there is nothing to save. Call fit first."
         ) from None
     with new_archive(path) as archive:
         encoder = Encoder(archive)
@@ -80,10 +80,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a model that was written by its `save`; it predicts the same bits.
+    """Load a model that was written by its `save` method; its predictions are bit-identical.
 
-    Nothing in the file is run: it names no code but this package's public estimators, and scikit-learn's parts are
-    limited to a fixed list of types.
+    Nothing in the file is executed: it can only name public estimators of this package, and scikit-learn objects of a fixed
+    list of types.
 
     Parameters
     ----------
@@ -93,14 +93,14 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     estimator
-        Fitted, of the class that was saved.
+        The fitted estimator, of the class that was saved.
 
     Raises
     ------
     ReadError
-        If the file is missing, truncated, damaged, no model, or of a newer version than this one reads.
+        If the file is missing, truncated, damaged, not a model, or of a newer format than this version reads.
     ParameterError
-        If the path is none.
+        If the path is not a path.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         except NOT_A_MODEL as error:
             raise _unreadable(path, manifest, error) from error
     if not is_estimator(type(model)):
-        raise _unreadable(path, manifest, f"it holds a {type(model).__name__}, which is no model")
+        raise _unreadable(path, manifest, f"it holds a {type(model).__name__}, which is not a model")
     return model
 
 
@@ -135,15 +135,15 @@ def _origin() -> dict[str, Any]:
 
 
 def _manifest(archive: ArchiveReader, path: Path) -> dict[str, Any]:
-    """The manifest of a version that is known here."""
+    """The manifest, if its version is known."""
     try:
         manifest = archive.manifest()
         version, made_with = manifest["format_version"], manifest["made_with"]["tdlg"]
         is_ours = manifest["format"] == FORMAT and type(version) is int and version >= 1
     except NOT_A_MODEL as error:
-        raise ReadError(f"{path}: this is no model of tdlg ({error}). Give the path of one.") from error
+        raise ReadError(f"{path}: this is not a tdlg model ({error}). Pass the path of one.") from error
     if not is_ours:
-        raise ReadError(f"{path}: this is no model of tdlg. Give the path of a file written by model.save(path).")
+        raise ReadError(f"{path}: this is not a tdlg model. Pass the path of a file written by model.save(path).")
     if version > FORMAT_VERSION:
         raise ReadError(
             f"{path}: the model has version {version} of the format, written by tdlg {made_with}; this is tdlg "
@@ -156,6 +156,6 @@ def _manifest(archive: ArchiveReader, path: Path) -> dict[str, Any]:
 def _unreadable(path: Path, manifest: dict[str, Any], error: object) -> ReadError:
     made_with = ", ".join(f"{name} {version}" for name, version in dict(manifest["made_with"]).items())
     return ReadError(
-        f"{path}: the model cannot be put together: {error}. It was written with {made_with}; this is tdlg "
+        f"{path}: the model cannot be rebuilt: {error}. It was written with {made_with}; this is tdlg "
         f"{__version__}. Load it with the versions it was written with, or fit and save it again."
     )

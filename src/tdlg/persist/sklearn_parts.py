@@ -1,4 +1,4 @@
-"""The parts of a model that are scikit-learn's own estimators: as bytes of skops, with a fixed list of trusted types."""
+"""scikit-learn estimators inside a model: saved in the skops format, with a fixed list of trusted types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOSS, _LINK, _TREES = "sklearn._loss.loss.", "sklearn._loss.link.", "sklearn.en
 
 SCHEMA = "schema.json"  # of skops
 
-# What skops trusts of itself (scikit-learn's estimators, numpy) and this, never more; what a file says has no say.
+# Trusted types: those of skops itself (scikit-learn's estimators, numpy) and these. The file has no influence on the list.
 TRUSTED = (
     *(_LOSS + name for name in ("HalfBinomialLoss", "HalfMultinomialLoss", "HalfSquaredError")),
     *(_LINK + name for name in ("IdentityLink", "Interval", "LogitLink", "MultinomialLogit")),
@@ -37,7 +37,7 @@ def is_part(value: Any) -> bool:
 
 
 def part_to_bytes(estimator: Any, where: str) -> bytes:
-    """Write an estimator; one that could not be read again is refused."""
+    """Write an estimator; refuse one that could not be read again."""
     from skops.io import dumps, get_untrusted_types
 
     try:
@@ -54,21 +54,21 @@ def part_to_bytes(estimator: Any, where: str) -> bytes:
 
 
 def part_from_bytes(data: bytes) -> Any:
-    """Read an estimator; types beyond the list, and trees whose nodes lead astray, are refused."""
+    """Read an estimator; refuse types that are not trusted, and trees with invalid nodes."""
     from skops.io import loads
 
     with ZipFile(io.BytesIO(data)) as file:
         check_stored(file)
     estimator = loads(data, trusted=list(TRUSTED))
     if not is_part(estimator):
-        raise ValueError(f"{type(estimator).__name__} is no estimator of scikit-learn")
+        raise ValueError(f"{type(estimator).__name__} is not a scikit-learn estimator")
     for part in _objects(estimator):
         _check_trees(part)
     return estimator
 
 
 def _without_addresses(data: bytes) -> bytes:
-    """Number the objects and members, which skops names by their address or at random: same model, same bytes."""
+    """Number the objects and members, which skops names by memory address or at random: same model, same bytes."""
     with ZipFile(io.BytesIO(data)) as file:
         members = {name: file.read(name) for name in file.namelist()}
     schema = json.loads(members.pop(SCHEMA))
@@ -108,7 +108,7 @@ def _objects(value: Any) -> Iterator[Any]:
 
 
 def _check_trees(part: Any) -> None:
-    """Refuse boosted trees that would read outside their arrays or run in circles: scikit-learn does not look."""
+    """Refuse boosted trees that read outside their arrays or have cycles: scikit-learn does not check this."""
     if not type(part).__name__.startswith("HistGradientBoosting") or not hasattr(part, "_predictors"):
         return
     categorical = np.asarray(part._bin_mapper.is_categorical_, bool)

@@ -1,1 +1,1 @@
-"""What is known of the edges, multiplied with the line graph: decayed rates, counts and means over neighbours."""
+"""Columns from products with the line graph: decayed label rates, counts and means over neighbouring edges."""

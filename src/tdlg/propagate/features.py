@@ -1,4 +1,4 @@
-"""PropagationFeatures: columns that tell what happened around each edge."""
+"""PropagationFeatures: columns that describe what happened around each edge."""
 
 from __future__ import annotations
 
@@ -37,30 +37,31 @@ Floats = NDArray[np.float64]
 
 MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
 SCALES = (0.001, 0.03, 1.0)
-OWN_MATCHES = ("src", "dst", "pair")  # whose neighbours an edge's own features are compared with
+OWN_MATCHES = ("src", "dst", "pair")  # matches whose neighbours an edge's own features are compared with
 ANY_CLASS = -1
-DUST = 1e-9  # smaller sums are 0: what is left of edges long ago would be noise to a scaler
-COUNT_UNIT = 0.01  # counts are told apart from here on
-GAP_UNIT, NO_GAP = 1e-6, 100.0  # in spreads of the times: gaps are told apart from the one on; none is like the other
+DUST = 1e-9  # smaller decayed sums are set to 0: remnants of edges long ago would be noise to a scaler
+COUNT_UNIT = 0.01  # smallest decayed count that is distinguished from 0: the column is log(1 + count / COUNT_UNIT)
+GAP_UNIT = 1e-6  # smallest gap that is distinguished from 0, in standard deviations of the times
+NO_GAP = 100.0  # gap for an edge without a previous or next one, and upper limit, in the same unit
 
 
 class Evidence(NamedTuple):
-    """What may be used to make columns.
+    """The edges and labels from which columns are made.
 
     Attributes
     ----------
     edges
-        All edges seen, of one table.
+        All edges that count, in one table.
     own
         Their features as numbers, (n_edges, n_own).
     targets
-        Their labels less the prior, (n_edges, n_targets); where not labelled, they do not matter.
+        Their labels minus the prior, (n_edges, n_targets); values of unlabelled edges are not used.
     labelled
-        Which labels are known, (n_edges,).
+        Mask of the known labels, (n_edges,).
     categories
-        The category of each feature that has many of them, as a whole number, (n_edges, n_features with many).
+        Integer codes of the features with many categories, (n_edges, n_features with many categories).
     label_ticks
-        When they became known, on the clock of the edges; None for at once.
+        Times at which the labels became known, in ticks of the edges; None if each is known at the time of its edge.
     """
 
     edges: TemporalEdges
@@ -77,12 +78,12 @@ class Query(NamedTuple):
     Attributes
     ----------
     evidence
-        What may be used to make their columns.
+        The edges and labels from which their columns are made.
     at
-        Their places in the evidence, (n_edges,).
+        Their positions in the evidence, (n_edges,).
     own, categories
-        Their own features and categories as given, which for a fitted edge from another table may differ from those of the
-        evidence: (n_edges, n_own) and (n_edges, n_features with many categories).
+        Their features and categories as passed, (n_edges, n_own) and (n_edges, n_features with many categories). For a
+        fitted edge from another table they may differ from those in the evidence.
     """
 
     evidence: Evidence
@@ -100,42 +101,46 @@ _Around: TypeAlias = tuple[str, TemporalEdges, Floats, TemporalEdges, Floats, _L
 
 
 class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
-    """Columns that tell what happened around each edge: rates of labels, counts, times to the nearest event.
+    """Columns that describe what happened around each edge: label rates, counts, times to the nearest edge.
 
-    For each way that two edges can match and each time scale: the smoothed rate of each class (or mean of a numeric
-    target) among the labelled edges around, less the rate of all, and the log of the decayed count of all edges; for each
-    match also the log of the time to the previous and to the next edge. With features or weights also the edge's own,
-    their decayed mean over the edges around with the same source, destination or both, and its deviation from that mean;
-    for categories the share of the edge's own. A feature with more than 16 categories has indicators for the 16 commonest
-    ones, and the rates, counts and times above also over the edges of the same category. An edge never sees its own label.
+    - For each match and time scale: the smoothed rate of each class (or mean of a numeric target) among the labelled edges
+      around, minus the overall rate, and the log of the decayed count of all edges.
+    - For each match: the log of the time to the previous and to the next edge.
+    - With features or weights: the edge's own values, their decayed mean over the edges around with the same source,
+      destination or both, and the deviation of the edge from that mean; for a categorical feature the share of the edge's
+      own category.
+    - A feature with more than 16 categories has indicators for the 16 most common ones, and the rates, counts and times
+      above also over the edges of the same category.
 
-    Under `past_only`, medians, spreads and commonest categories are taken from the labelled edges, so that edges to score
-    change nothing.
+    An edge never sees its own label. With `past_only`, medians, spreads and the most common categories are computed from
+    the labelled edges alone, so that the edges to score do not influence them.
 
     Parameters
     ----------
     matches
-        Which ends must be the same node, of "src", "dst", "src-dst", "dst-src", "pair" and "reversed".
+        Which nodes of two edges must be the same: some of "src", "dst", "src-dst", "dst-src", "pair" and "reversed", see
+        `LineGraph`. All six by default.
     scales
-        Widths of the Laplace decays: numbers in standard deviations of the fitted edges' times, or durations such as "7d".
+        Bandwidths of the Laplace decays: numbers in standard deviations of the fitted edges' times, or durations such as
+        "7d".
     past_only
-        Whether an edge sees only strictly earlier ones, and there is no time to the next.
+        Whether only strictly earlier edges count; there is then no column for the time to the next edge. False by default.
     target
-        "classes", "number", or "auto": a number where labels are fractions, else classes.
+        "classes", "number", or "auto" (default): a number if the labels have decimals, else classes.
     smoothing
-        How many edges of average label each edge is given beforehand.
+        Strength of smoothing: the number of pseudo-edges with the average label that are added to each rate.
     n_threads
-        Threads; every core when not given.
+        Number of threads. By default all cores are used.
 
     Attributes
     ----------
     edges_, labels_
-        The edges given to `fit`, and their labels; None where there are none.
+        The edges given to `fit`, and their labels; None without labels.
     classes_
-        The classes seen, if the target is classes.
+        The distinct labels, sorted, if the target is classes.
     prior_
-        What rates are taken to be where nothing is known: the share of each class that has a rate, or the mean of the
-        number. It is the same for all edges. So an edge's own label moves the edge's columns only as it moves those of all
+        The value of a rate where nothing is known: the share of each class that has a rate, or the mean of the numbers.
+        It is the same for all edges, so an edge's own label changes the edge's columns only as it changes those of all
         edges, by at most 1 / number of labels.
 
     Examples
@@ -170,14 +175,14 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Keep the edges and what is known of them.
+        """Store the edges and their labels.
 
         Parameters
         ----------
         X
-            Edges, labelled and not.
+            The edges, labelled and unlabelled.
         y
-            Labels, one an edge; those of the edges when not given, if they have any. Missing ones are unknown.
+            Labels, one value per edge. By default the labels of the edges, if they have any. Missing labels are unknown.
         """
         self._check()
         edges = self._edges(X, reset=True)
@@ -191,13 +196,13 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Make the columns of edges, fitted or new. New ones are seen by all that are asked for, without a label.
+        """Make the columns of fitted or new edges. New edges also count as unlabelled neighbours of each other.
 
         Parameters
         ----------
         X
-            Edges. One from another table is taken for a fitted one with the same source, destination and time: it does not
-            see the label of that one. Its features are its own.
+            The edges. An edge of another table with the same source, destination and time as a fitted edge is treated as
+            that edge, so it does not see that edge's label; its features are its own.
         """
         check_is_fitted(self)
         return self.columns(self.evidence(self._edges(X, reset=False)))
@@ -210,14 +215,14 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     # ---- evidence
 
     def evidence(self, edges: TemporalEdges, labels: NDArray[Any] | None = None) -> Query:
-        """What is known when these edges are scored, and their places in it: the fitted edges first, then new ones.
+        """What is known when these edges are scored, and their positions in it: fitted edges first, then new ones.
 
         Parameters
         ----------
         edges
-            The edges asked for.
+            The edges to score.
         labels
-            Their labels, where they become known in time and are to be used then; those given to `fit` stay.
+            Their labels, if they become known over time and are to be used from then on; labels given to `fit` stay.
         """
         at = self._find(edges)
         new = np.flatnonzero(at < 0)
@@ -226,13 +231,13 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         known = self.labelled_
         context, targets = self.edges_, self._targets_of(self.labels_, known)
         own, categories = self._own(context), self._categories(context)
-        asked = (own[at], categories[at]) if edges.same_table(context) and not new.size else self._own_of(edges)
+        values = (own[at], categories[at]) if edges.same_table(context) and not new.size else self._own_of(edges)
         if new.size:
             added, copies = edges[new], Copies(context)
             places = np.append(copies.at, len(copies.distinct) + np.arange(new.size))
             context = concatenate_edges(copies.distinct, added)[places]  # copies of an edge stay one edge
             own, categories = (
-                np.vstack([mine, theirs[new]]) for mine, theirs in zip((own, categories), asked, strict=True)
+                np.vstack([mine, theirs[new]]) for mine, theirs in zip((own, categories), values, strict=True)
             )
             targets = np.vstack([targets, np.zeros((new.size, targets.shape[1]))])
             known = np.append(known, np.zeros(new.size, bool))
@@ -242,29 +247,29 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             targets[at[is_known]] = self._targets_of(labels, is_known)[is_known]
             known = known.copy()
             known[at[is_known]] = True
-        return Query(Evidence(context, own, targets, known, categories), at, *asked)
+        return Query(Evidence(context, own, targets, known, categories), at, *values)
 
     def _check_classes(self, edges: TemporalEdges) -> None:
-        """Refuse labels that become known and are none of those fitted."""
+        """Refuse labels that are not among the fitted ones."""
         if self.classes_ is None or edges.label is None:
             return
         found = edges.label[edges.labelled]
         strange = found[~np.isin(found, self.classes_)]
         if len(strange):
             raise EdgesError(
-                f"The edges have the label {strange[0]!r}, which is none of those learnt from: {self.classes_.tolist()}. "
-                "Give labels of the same kind as to fit, or none."
+                f"The edges have the label {strange[0]!r}, which is not one of those in fit(): {self.classes_.tolist()}. "
+                "Pass the same labels as in fit(), or no labels."
             )
 
     def _find(self, edges: TemporalEdges) -> NDArray[np.int64]:
-        """Where each edge is among the fitted ones; -1 for new ones."""
+        """Position of each edge among the fitted edges; -1 for new edges."""
         if not edges.same_table(self.edges_):
             return edge_index(self.edges_).find_each(edges)
         return own_columns(edges, self.edges_)
 
     @property
     def _with_many(self) -> list[str]:
-        """Names of the features whose categories are too many for an indicator each."""
+        """Names of the features that have too many categories for one indicator per category."""
         return [column.name for column in self.own_ if column.has_more]
 
     def _own(self, edges: TemporalEdges) -> Floats:
@@ -294,7 +299,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self.prior_ = np.array([(labels == label).mean() for label in self.classes_[int(n_classes == 2) :]])
 
     def _targets_of(self, labels: NDArray[Any] | None, known: NDArray[np.bool_]) -> Floats:
-        """Labels as numbers less their prior, (n_edges, n_targets); 0 where unknown."""
+        """Labels as numbers minus their prior, (n_edges, n_targets); 0 where unknown."""
         targets = np.zeros((len(known), len(self.prior_)))
         if labels is None or not len(self.prior_):
             return targets
@@ -306,9 +311,9 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return targets
 
     def _fit_clock(self) -> None:
-        """Fix the widths of the decays on the times of the fitted edges; without differences in time, none fades."""
+        """Fix the bandwidths of the decays on the times of the fitted edges; if all times are equal, nothing decays."""
         edges = self.edges_
-        if self.past_only and self.labelled_.any():  # so that what comes later changes nothing
+        if self.past_only and self.labelled_.any():  # so that later edges have no influence
             labelled = edges[self.labelled_]
             edges = labelled if float(np.ptp(labelled.ticks)) > 0.0 else edges
         if float(np.ptp(edges.ticks)) == 0.0:
@@ -319,7 +324,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self.scale_names_ = [scale if isinstance(scale, str) else f"{float(scale):g}" for scale in self.scales]
 
     def _widths(self, time_unit: str | None) -> tuple[Floats, float]:
-        """Widths of the decays, and the spread of the times, in ticks."""
+        """Bandwidths of the decays, and the standard deviation of the times, in ticks."""
         if not self.decays_:
             return np.array([np.inf]), 1.0
         *widths, spread = (decay.parts(time_unit)[0].bandwidth for decay in self.decays_)
@@ -331,11 +336,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return [name for name, _ in self._described()]
 
     def columns_of_class(self, code: int) -> NDArray[np.int64]:
-        """Positions of the columns that are not about another class than this one."""
+        """Positions of the columns that are about this class or about no class."""
         return np.array([k for k, (_, of) in enumerate(self._described()) if of in (code, ANY_CLASS)])
 
     def _described(self) -> list[tuple[str, int]]:
-        """The name of each column, and which of several classes it is about; in the order of `columns`."""
+        """The name of each column, and the class that it is about, in the order of `columns`."""
         rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
         rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
         around, own = [], []
@@ -375,12 +380,12 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return columns
 
     def _around_category(self, query: Query, k: int, values: Floats) -> _Around:
-        """What `_fill` needs to make the columns of the k-th feature with many categories: a category is a source there."""
-        evidence, at, own, asked = query
-        changed = np.flatnonzero(evidence.categories[at, k] != asked[:, k])  # a fitted edge with another category
+        """Arguments of `_fill` for the k-th feature with many categories, with the categories as source nodes."""
+        evidence, at, own, categories = query
+        changed = np.flatnonzero(evidence.categories[at, k] != categories[:, k])  # fitted edges with another category
         copies = Copies(evidence.edges)
         first = np.unique(copies.at, return_index=True)[1]
-        code = np.concatenate([evidence.categories[first, k], asked[changed, k]])
+        code = np.concatenate([evidence.categories[first, k], categories[changed, k]])
         time = np.concatenate([copies.distinct.time, evidence.edges[at[changed]].time])
         table = TemporalEdges(code, np.zeros(len(code), np.int64), time, bipartite=True)
         places = copies.at[at]
@@ -399,7 +404,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         late_labels: _LateLabels | None,
         out: Floats,
     ) -> None:  # out: out
-        """The columns of one match. values : 1, then for the label and for each feature whether it is known, and it."""
+        """Write the columns of one match.
+
+        The columns of `values` are: 1; whether the label is known, and the targets; whether each feature is known, and the
+        features.
+        """
         from tdlg._kernels.scales import log_gaps, rates_and_counts
 
         widths, spread = self._widths(edges.time_unit)
@@ -419,7 +428,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             log_gaps(gap, spread, NO_GAP, GAP_UNIT, out[:, width * widths.size + k])
 
     def _beside(self, own: Floats, mean: Floats) -> list[Floats]:
-        """The edge's own features beside the means around it: mean and deviation of a number, share of a category."""
+        """Compare an edge's own features with those around it: mean and deviation of a number, share of a category."""
         columns, start = [], 0
         for column in self.own_ if own.shape[1] else ():
             stop = start + column.width
@@ -433,11 +442,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return columns
 
     def _late_labels(self, evidence: Evidence) -> _LateLabels | None:
-        """The labelled edges at the times when their labels became known, their values, and how old they were then."""
+        """The labelled edges with the times when their labels became known, their values, and their ages at that time."""
         if evidence.label_ticks is None:
             return None
         known_at = np.maximum(evidence.label_ticks, evidence.edges.ticks)
-        # labels that no edge is late enough to see are left out: their times may be far beyond all others
+        # labels that become known after all edges are left out: their times may be far beyond all others
         known = np.flatnonzero(evidence.labelled & (known_at < evidence.edges.ticks.max()))
         edges, ticks = evidence.edges[known], known_at[known]
         time = ticks if edges.time_unit is None else ticks.view(f"datetime64[{edges.time_unit}]")
@@ -446,7 +455,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return TemporalEdges(edges.src, edges.dst, time, bipartite=edges.bipartite), values, age
 
     def _check(self) -> None:
-        """Refuse parameters that make no sense."""
+        """Refuse invalid parameters."""
         name = type(self).__name__
         known = all(match in MATCHES for match in self.matches)
         if not len(self.matches) or not known or len(set(self.matches)) < len(self.matches):
@@ -456,18 +465,18 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             )
         if not len(self.scales):
             raise ParameterError(
-                f"The 'scales' parameter of {name} must have at least one. Got {self.scales!r} instead."
+                f"The 'scales' parameter of {name} must have at least one value. Got {self.scales!r} instead."
             )
         check_choice(name, "target", self.target, ("auto", "classes", "number"))
         check_number(name, "smoothing", self.smoothing)
 
 
 def category_match(feature: str) -> str:
-    """How the columns over the edges of the same category of a feature are named."""
+    """The name of the match of edges that have the same category of a feature."""
     return f"category[{feature}]"
 
 
 def without_dust(sums: Floats) -> Floats:
-    """What is left of edges long ago would be noise to a scaler."""
+    """Set tiny sums to 0, in place: remnants of edges long ago would be noise to a scaler."""
     sums[np.abs(sums) < DUST] = 0.0
     return sums

@@ -1,4 +1,4 @@
-"""An edge's own features and weight as numbers that can be averaged: amounts tamed, categories as indicators."""
+"""An edge's own features and weight as numbers that can be averaged: scaled amounts, and indicators of categories."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ __all__ = ["OwnColumn", "category_codes", "fit_own", "own_values", "scaled"]
 
 Floats = NDArray[np.float64]
 
-MOST_CATEGORIES = 16  # of a column that have an indicator
-LARGEST = 1e300  # so that amounts of any size stay finite
+MOST_CATEGORIES = 16  # maximum number of indicators per column
+LARGEST = 1e300  # larger amounts are clipped, so that all results are finite
 WEIGHT = "weight"
 
 
 class OwnColumn(NamedTuple):
-    """How a column becomes numbers: arsinh((x - centre) / spread), or an indicator for each of its commonest categories."""
+    """How a column becomes numbers: arsinh((x - centre) / spread), or indicators of its most common categories."""
 
     name: str
-    categories: tuple[Hashable, ...]  # none for a number
+    categories: tuple[Hashable, ...]  # empty for a number
     centre: float = 0.0
     spread: float = 1.0
-    has_more: bool = False  # whether there are other categories than those
+    has_more: bool = False  # whether there are further categories
 
     @property
     def width(self) -> int:
-        """How many columns it becomes."""
+        """The number of columns that it becomes."""
         return len(self.categories) or 1
 
 
 def fit_own(edges: TemporalEdges) -> list[OwnColumn]:
-    """Look at the features and weights of edges."""
+    """Determine centres, spreads and categories from the features and weights of edges."""
     return [_fit_column(edges, name) for name in _names(edges)]
 
 
@@ -45,16 +45,16 @@ def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
     missing = [column.name for column in columns if column.name not in _names(edges)]
     if missing:
         raise EdgesError(
-            f"The edges lack {', '.join(map(repr, missing))}, which the fitted edges had. "
+            f"The edges lack {', '.join(map(repr, missing))}, which the edges in fit() had. "
             f"Give the same features: TemporalEdges(..., features=...), read_edges(..., features=[...])."
         )
     return np.hstack([np.empty((len(edges), 0)), *(_values(edges, column) for column in columns)])
 
 
 def category_codes(edges: TemporalEdges, fitted: TemporalEdges, names: list[str]) -> NDArray[np.int64]:
-    """Categories of features as whole numbers, (n_edges, n_names), the same for fitted and other edges; -1 for missing.
+    """Integer codes of categorical features, (n_edges, n_names), the same for fitted and other edges; -1 for missing.
 
-    A category that the fitted edges do not have gets a number of its own.
+    A category that the fitted edges do not have gets a new code.
     """
     codes = np.full((len(edges), len(names)), -1, np.int64)
     for k, name in enumerate(names):
@@ -67,7 +67,7 @@ def category_codes(edges: TemporalEdges, fitted: TemporalEdges, names: list[str]
 
 
 def scaled(x: NDArray[Any], column: OwnColumn) -> Floats:
-    """Amounts as the model sees them: arsinh((x - centre) / spread), finite for all finite x."""
+    """Scale amounts for the model: arsinh((x - centre) / spread), finite for all finite x."""
     with np.errstate(over="ignore"):
         return np.arcsinh(np.clip(x / column.spread - column.centre / column.spread, -LARGEST, LARGEST))
 

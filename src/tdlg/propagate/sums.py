@@ -1,4 +1,4 @@
-"""Sums over the edges around each edge, for several widths of the decay in one walk."""
+"""Decayed sums over the edges around each edge, for several bandwidths in one pass."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Floats = NDArray[np.float64]
 
 
 class Sums(NamedTuple):
-    """What edges have around them.
+    """Sums over the edges around each edge, and the gaps to the nearest ones.
 
     Attributes
     ----------
     values
-        (n_rows, n_widths, n_values): the decayed sums over other edges.
+        The decayed sums over other edges, shape (n_rows, n_widths, n_values).
     before, after
-        (n_rows,): ticks to the nearest edge before, and after; infinite where there is none. Both are 0 where another edge
-        is at the same time. Under `past_only` those before are strictly earlier, and `after` is infinite.
+        Ticks to the previous and to the next edge, shape (n_rows,); infinite if it does not exist. Both are 0 if
+        another edge has the same time. With `past_only` the previous edge is strictly earlier, and `after` is infinite.
     """
 
     values: Floats
@@ -45,24 +45,24 @@ def decayed_sums(
     past_only: bool = False,
     age: Floats | None = None,
 ) -> Sums:
-    """Sum values over the other edges that match, for several widths of a Laplace decay.
+    """Sum values over the other edges that match, for several bandwidths of a Laplace decay.
 
-    For each width it is `LineGraph(rows, cols, decay=Laplace(width), match=match, include_self=False) @ values`.
+    The result for a width is `LineGraph(rows, cols, decay=Laplace(width), match=match, include_self=False) @ values`.
 
     Parameters
     ----------
     rows, cols
-        Whose sums, and over which edges. An edge that is in both does not see itself.
+        The edges to compute sums for, and the edges to sum over. An edge that is in both does not see itself.
     values
-        (n_cols, n_values).
+        The values to sum, shape (n_cols, n_values).
     match
-        Which ends must be the same node; see `LineGraph`. Not "any".
+        Which nodes must be the same, see `LineGraph`. "any" is not supported.
     widths
-        In ticks of the clock that rows and columns share; infinite for no decay.
+        Bandwidths in ticks of the common time unit of rows and columns; infinite for no decay.
     past_only
         Whether only strictly earlier edges count.
     age
-        (n_cols,): how many ticks before its time in `cols` each edge happened, for what became known late.
+        How many ticks before its time in `cols` each edge happened, shape (n_cols,), for labels that became known late.
 
     Examples
     --------

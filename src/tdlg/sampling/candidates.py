@@ -1,4 +1,4 @@
-"""Pairs that may come next: seen before, to be answered, two steps away, or currently popular."""
+"""Candidate pairs for the next edges: met before, not answered yet, two steps away, or currently popular."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["candidate_pairs"]
 
 Codes: TypeAlias = NDArray[np.int64]
 
-MOST_SOURCES = 1000  # the most sources that candidates are made for, those that acted last
-SEEN, HEARD, TWO_STEPS, POPULAR = 50, 20, 30, 20  # the most candidates of each kind a source: 120 together
-STEP = 10  # how many of a node's latest partners a step goes to
-RECENT = 1000  # popular is who was met most in so many last edges
+MOST_SOURCES = 1000  # maximum number of sources to make candidates for: those that were active last
+SEEN, HEARD, TWO_STEPS, POPULAR = 50, 20, 30, 20  # maximum number of candidates of each type per source: 120 in total
+STEP = 10  # number of a node's latest partners that a step leads to
+RECENT = 1000  # number of latest edges that decide which destinations are popular
 
 
 class _Met(NamedTuple):
-    """Who met whom last and when; times are ranks, the larger the later."""
+    """Pairs of nodes and when they met; times are ranks, the larger the later."""
 
     node: Codes
     other: Codes
@@ -28,23 +28,26 @@ class _Met(NamedTuple):
 
 
 def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
-    """Pairs that may come next, never all: for each of the 1,000 sources that acted last, at most 120 destinations.
+    """Candidate pairs for the next edges: at most 120 destinations for each of the 1,000 sources that were active last.
 
-    These are, each once: the 50 destinations that it met last; the 20 latest sources of which it was the destination,
-    whom it has not answered yet; the 30 latest two steps away, partners of its partners (its 10 latest, and their 10
-    latest) that have been a destination; and the 20 destinations met most in the last 1,000 edges. Where no source is
-    ever a destination, as in bipartite networks, a partner's partner is a source, and one more step leads to what those
-    similar to it met. A path is as late as the oldest meeting in it.
+    The candidates of a source are, each once:
+
+    - the 50 destinations that it met last;
+    - the 20 latest sources that contacted it and that it has not answered yet;
+    - the 30 latest nodes two steps away: of its 10 latest partners, the 10 latest partners each, if they have been a
+      destination. If no source is ever a destination, as in bipartite networks, a partner's partner is a source, and one
+      more step leads to the destinations of similar sources. The time of a path is that of its oldest edge;
+    - the 20 most frequent destinations of the last 1,000 edges.
 
     Parameters
     ----------
     edges
-        What has happened so far.
+        The edges so far.
 
     Returns
     -------
     src, dst
-        Positions in `edges.node_ids`; sources that acted last first. The same edges give the same pairs.
+        Positions in `edges.node_ids`; the sources that were active last come first. The same edges give the same pairs.
 
     Examples
     --------
@@ -91,7 +94,7 @@ def _of(met: _Met, nodes: Codes, n_nodes: int) -> _Met:
 
 
 def _new(met: _Met, seen: _Met, n_nodes: int) -> _Met:
-    """Of these, the pairs of two nodes that are not in `seen`."""
+    """The pairs of two different nodes that are not in `seen`."""
     known = np.isin(met.node * n_nodes + met.other, seen.node * n_nodes + seen.other)
     keep = (met.other != met.node) & ~known
     return _Met(*(column[keep] for column in met))
@@ -119,14 +122,14 @@ def _step(reached: _Met, partners: _Met, n_nodes: int) -> _Met:
 
 
 def _popular(met: _Met) -> Codes:
-    """The destinations met most in the last edges; the latest first among those met as often."""
+    """The most frequent destinations of the latest edges; among equally frequent ones, the latest first."""
     recent = met.other[np.argsort(-met.when, kind="stable")[:RECENT]]
     nodes, first, count = np.unique(recent, return_index=True, return_counts=True)
     return nodes[np.lexsort((first, -count))][:POPULAR]
 
 
 def _by_source(src: Codes, dst: Codes, sources: Codes, n_nodes: int) -> tuple[Codes, Codes]:
-    """Each pair once, in the order of the sources and else as given."""
+    """Each pair once, ordered by source; the pairs of a source keep their order."""
     first = np.sort(np.unique(src * n_nodes + dst, return_index=True)[1])
     place = np.empty(n_nodes, np.int64)
     place[sources] = np.arange(len(sources))

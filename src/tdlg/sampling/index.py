@@ -1,4 +1,4 @@
-"""Edges found by their source, destination and time; folds that keep equal edges together."""
+"""Lookup of edges by source, destination and time, and folds that keep equal edges together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Codes: TypeAlias = NDArray[np.int64]
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """Give a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState."""
+    """Return a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     try:
@@ -31,9 +31,9 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 
 def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
-    """Put the sources, destinations and times of several sets of edges into one new table, in the order given.
+    """Put the sources, destinations and times of several sets of edges into one new table, in this order.
 
-    Labels, weights and features are left behind.
+    Labels, weights and features are dropped.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
     """
     _check_alike(parts)
     for part in parts[1:]:
-        common_clock(parts[0], part)  # refuses times that would lose digits or overflow beside the others
+        common_clock(parts[0], part)  # refuses times that would lose digits or overflow in a common unit
     src, dst = (concatenate_ids([getattr(part, end) for part in parts]) for end in ("src", "dst"))
     return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=parts[0].bipartite)
 
@@ -56,12 +56,12 @@ def _check_alike(parts: tuple[TemporalEdges, ...]) -> None:
         found = [of(part) for part in parts]
         if len(set(found)) > 1:
             raise EdgesError(
-                f"Edges that belong together must all be {what}, or none of them. Got {found} instead: make them alike."
+                f"Either all or none of these sets of edges must be {what}. Got {found} instead. Make them the same."
             )
 
 
 class EdgeIndex:
-    """Finds edges by their source, destination and time, whatever table they are from.
+    """Find edges by source, destination and time, from any table.
 
     Parameters
     ----------
@@ -71,8 +71,7 @@ class EdgeIndex:
     Attributes
     ----------
     at
-        A number for each edge, from 0 in order of appearance; the same for edges with the same source, destination and
-        time.
+        One number per edge, from 0 in order of appearance; edges with the same source, destination and time share it.
 
     Examples
     --------
@@ -82,7 +81,7 @@ class EdgeIndex:
     """
 
     def __init__(self, edges: TemporalEdges) -> None:
-        self._nodes = edges[:0]  # knows the ids; not the edges, which keep this index and would never be freed
+        self._nodes = edges[:0]  # the ids without the edges: these cache this index and would never be freed
         self._time = edges.time
         self._pairs, pair = np.unique(_pair(edges, edges), return_inverse=True)
         self._times, time = np.unique(edges.time, return_inverse=True)
@@ -92,18 +91,18 @@ class EdgeIndex:
         self.at, self._pair_at = np.argsort(np.argsort(self._first))[at], pair
 
     def find(self, other: TemporalEdges) -> Codes:
-        """Position of the first edge like each of the others; -1 where there is none."""
+        """Position of the first edge that equals each of the other edges; -1 if there is none."""
         _check_alike((self._nodes, other))
         pair, time = self._find_pairs(other), _positions(self._times, other.time)
         triple = _positions(self._triples, np.where((pair >= 0) & (time >= 0), pair * len(self._times) + time, -1))
         return np.where(triple >= 0, self._first[triple], -1)
 
     def find_each(self, other: TemporalEdges) -> Codes:
-        """Like `find`, but of edges that are there several times each is given once, and the first for further copies."""
+        """Like `find`, but several copies of an edge are matched one by one; surplus copies get the first one."""
         first = self.find(other)
         alike = np.where(first >= 0, self.at[first], -1)
         order = np.argsort(alike, kind="stable")
-        copy = np.empty(len(order), np.int64)  # the how-manieth of its kind among the others
+        copy = np.empty(len(order), np.int64)  # number of earlier copies among the other edges
         copy[order] = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
         mine = np.argsort(self.at, kind="stable")
         start = np.searchsorted(self.at[mine], np.arange(len(self._first) + 1))
@@ -111,7 +110,7 @@ class EdgeIndex:
         return np.where(there, mine[np.where(there, start[alike] + copy, 0)], first)
 
     def seen_by(self, other: TemporalEdges) -> NDArray[np.bool_]:
-        """Whether the pair of each of the others, in this direction, was there at its time or before."""
+        """Whether the pair of each other edge, in this direction, occurred at its time or before."""
         pair = self._find_pairs(other)
         newest_first = np.argsort(self._time, kind="stable")[::-1]
         start = np.empty(len(self._pairs), self._time.dtype)
@@ -119,7 +118,7 @@ class EdgeIndex:
         return (pair >= 0) & (start[pair] <= other.time)
 
     def has_pair(self, other: TemporalEdges) -> NDArray[np.bool_]:
-        """Whether the pair of each of the others is there, in this direction, whenever."""
+        """Whether the pair of each other edge, in this direction, occurs at any time."""
         return self._find_pairs(other) >= 0
 
     def _find_pairs(self, other: TemporalEdges) -> Codes:
@@ -127,33 +126,34 @@ class EdgeIndex:
 
 
 def _pair(edges: TemporalEdges, other: TemporalEdges) -> Codes:
-    """One number for the ordered pair of each of the others; -1 where `edges` do not know a node."""
+    """One number per ordered pair of nodes of the other edges; -1 if `edges` lack one of the nodes."""
     src, dst = edges.codes_of(other)
     return np.where((src >= 0) & (dst >= 0), src.astype(np.int64) * edges.n_nodes + dst, -1)
 
 
 def _positions(values: NDArray[Any], wanted: NDArray[Any]) -> Codes:
-    """Position of each wanted one in ascending values; -1 where it is not there."""
+    """Position of each wanted value in ascending values; -1 if it is not there."""
     at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     return np.where(values[at] == wanted, at, -1)
 
 
 def edge_folds(edges: TemporalEdges, n_folds: int, random_state: Any = None) -> Codes:
-    """Draw a fold for each edge; those with the same source, destination and time are in one.
+    """Assign a random fold to each edge; edges with the same source, destination and time share a fold.
 
     Parameters
     ----------
     edges
         The edges.
     n_folds
-        How many folds; fewer where there are fewer distinct edges.
+        The number of folds. There are fewer if there are fewer distinct edges.
     random_state
-        A seed or generator.
+        Seed or generator for the assignment.
 
     Returns
     -------
     numpy.ndarray
-        (n_edges,), from 0 to n_folds - 1. The folds have the same number of distinct edges, but for 1.
+        Fold of each edge, from 0 to n_folds - 1, shape (n_edges,). The numbers of distinct edges per fold differ by at most
+        1.
 
     Examples
     --------
@@ -166,5 +166,5 @@ def edge_folds(edges: TemporalEdges, n_folds: int, random_state: Any = None) -> 
 
 
 def edge_index(edges: TemporalEdges) -> EdgeIndex:
-    """The index of these edges, kept beside them."""
+    """The index of these edges, which is cached with them."""
     return edges.cached("edge index", lambda: EdgeIndex(edges))

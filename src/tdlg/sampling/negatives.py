@@ -1,4 +1,4 @@
-"""Edges that did not happen, to be told from those that did: the paper's shuffled columns, and what the field uses."""
+"""Negative edges, which did not happen: the paper's shuffled columns, and the negatives common in the field."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from tdlg.sampling.index import EdgeIndex, as_generator
 
 __all__ = ["historical_edges", "inductive_edges", "shuffled_edges", "time_kept_edges"]
 
-ATTEMPTS = 10  # how often a pair is drawn anew that did happen at that very time
+ATTEMPTS = 10  # how often a pair that did meet at that time is sampled again
 
 
 def shuffled_edges(edges: TemporalEdges, random_state: Any = None) -> TemporalEdges:
-    """Make edges that did not happen: sources, destinations and times, each column shuffled on its own.
+    """Make negative edges by shuffling sources, destinations and times independently.
 
-    These are the paper's negatives, one an edge. Each column keeps its distribution, so that only what belongs together is
-    lost. As in the paper, a shuffled edge may happen to be a real one, or a self-loop.
+    These are the paper's negatives, one per edge. Each column keeps its distribution; only the relation between the columns
+    is lost. As in the paper, a shuffled edge may by chance be a real edge or a self-loop.
 
     Parameters
     ----------
     edges
-        The edges that happened. Their labels, weights and features are left behind.
+        The edges that happened. Their labels, weights and features are not used.
     random_state
-        A seed or generator.
+        Seed or generator for sampling.
 
     Returns
     -------
     TemporalEdges
-        A new table of as many edges, bipartite where `edges` are.
+        A new table with one negative per edge, bipartite if `edges` are.
 
     Examples
     --------
@@ -47,22 +47,22 @@ def shuffled_edges(edges: TemporalEdges, random_state: Any = None) -> TemporalEd
 
 
 def time_kept_edges(edges: TemporalEdges, random_state: Any = None) -> TemporalEdges:
-    """Make edges that did not happen by shuffling the destinations alone.
+    """Make negative edges by shuffling the destinations only.
 
-    Who acts, and when, stays as it was, so that "is this node active now" tells nothing of the sources: harder to tell
-    from real edges than `shuffled_edges`, row i being the negative of edge i.
+    Sources and times stay, so that the activity of the source at that time gives no hint: these negatives are harder to
+    distinguish from real edges than `shuffled_edges`. Row i is the negative of edge i.
 
     Parameters
     ----------
     edges
-        The edges that happened. Their labels, weights and features are left behind.
+        The edges that happened. Their labels, weights and features are not used.
     random_state
-        A seed or generator.
+        Seed or generator for sampling.
 
     Returns
     -------
     TemporalEdges
-        A new table of as many edges, bipartite where `edges` are.
+        A new table with one negative per edge, bipartite if `edges` are.
 
     Examples
     --------
@@ -78,22 +78,22 @@ def time_kept_edges(edges: TemporalEdges, random_state: Any = None) -> TemporalE
 def historical_edges(edges: TemporalEdges, past: TemporalEdges, random_state: Any = None) -> TemporalEdges:
     """Make edges between pairs that have met in the past, but not at this time.
 
-    A method that only remembers which pairs have met cannot tell these from real ones.
+    A method that only remembers which pairs have met cannot distinguish these from real edges.
 
     Parameters
     ----------
     edges
         The edges that happened; each gives the time of one negative.
     past
-        The edges whose pairs are drawn from, such as those trained on; each distinct pair is as likely as any other.
+        The edges whose pairs are sampled, for example the training edges; all distinct pairs are equally likely.
     random_state
-        A seed or generator.
+        Seed or generator for sampling.
 
     Returns
     -------
     TemporalEdges
-        A new table of as many edges, bipartite where `edges` are. A pair that did meet at that time is drawn anew up to ten
-        times, and kept where nothing else is found.
+        A new table with one negative per edge, bipartite if `edges` are. A pair that did meet at that time is sampled again
+        up to ten times, and kept if no other is found.
 
     Examples
     --------
@@ -103,30 +103,30 @@ def historical_edges(edges: TemporalEdges, past: TemporalEdges, random_state: An
     [('bob', 'y', 3), ('bob', 'y', 4)]
     """
     if not len(past):
-        raise EdgesError("The 'past' edges are none, so no pair has met before. Give the edges that were trained on.")
+        raise EdgesError("The 'past' is empty, so no pair has met before. Pass the training edges.")
     return _pairs_at_times(_distinct_pairs(past), edges, as_generator(random_state))
 
 
 def inductive_edges(edges: TemporalEdges, past: TemporalEdges, random_state: Any = None) -> TemporalEdges:
     """Make edges between pairs that meet for the first time among these edges, but not at this time.
 
-    A method that only remembers training pairs scores all of these low, and so does it all new real ones.
+    A method that only remembers training pairs gives low scores to all of these, and to all new real edges.
 
     Parameters
     ----------
     edges
-        The edges that happened; each gives the time of one negative, and those pairs are drawn from that never met in the
-        past.
+        The edges that happened; each gives the time of one negative, and their pairs that never met in the past are
+        sampled.
     past
-        The edges whose pairs are old, such as those trained on.
+        The edges whose pairs are not new, for example the training edges.
     random_state
-        A seed or generator.
+        Seed or generator for sampling.
 
     Returns
     -------
     TemporalEdges
-        A new table of as many edges, bipartite where `edges` are. A pair that did meet at that time is drawn anew up to ten
-        times, and kept where nothing else is found.
+        A new table with one negative per edge, bipartite if `edges` are. A pair that did meet at that time is sampled again
+        up to ten times, and kept if no other is found.
 
     Raises
     ------
@@ -145,8 +145,8 @@ def inductive_edges(edges: TemporalEdges, past: TemporalEdges, random_state: Any
     pairs = pairs[~EdgeIndex(past).has_pair(pairs)] if len(past) else pairs
     if len(edges) and not len(pairs):
         raise EdgesError(
-            "No pair among the edges is new: all have met in the 'past', so there is nothing to draw inductive "
-            "negatives from. Use historical_edges, or time_kept_edges."
+            "No pair among the edges is new: all have met in the 'past', so there are no inductive negatives to sample. "
+            "Use historical_edges or time_kept_edges."
         )
     return _pairs_at_times(pairs, edges, as_generator(random_state))
 
@@ -158,7 +158,7 @@ def _distinct_pairs(edges: TemporalEdges) -> TemporalEdges:
 
 
 def _pairs_at_times(pairs: TemporalEdges, edges: TemporalEdges, rng: np.random.Generator) -> TemporalEdges:
-    """Pairs drawn at random, with the times of the edges; drawn anew where they are one of the edges."""
+    """Random pairs with the times of the edges; a pair that makes a real edge is sampled again."""
     real = EdgeIndex(edges)
     chosen = rng.integers(len(pairs), size=len(edges))
     for _ in range(ATTEMPTS):

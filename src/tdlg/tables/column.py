@@ -1,4 +1,4 @@
-"""Any one-dimensional column to one of two plain forms: a numpy array, or a polars series of strings."""
+"""Conversion of any one-dimensional column to one of two plain forms: a numpy array, or a polars series of strings."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ __all__ = [
     "sealed",
 ]
 
-EXACT = 2**53  # floats tell whole numbers up to here from their neighbours
-SHOWN = 60  # characters of a value
+EXACT = 2**53  # float64 represents all whole numbers up to here exactly
+SHOWN = 60  # maximum number of characters of a value in a message
 
 Column: TypeAlias = "NDArray[Any] | pl.Series"
 
 
 def bad_row(message: str, row: int) -> EdgesError:
-    """Make the error of one wrong row, named where the message has `{row}`; `io` puts its own name there."""
+    """Make the error for one invalid row, whose name replaces `{row}` in the message; `io` inserts its own name."""
     error = EdgesError(message.replace("{row}", row_name(row)))
     error.row = row
     return error
 
 
 def row_name(row: int) -> str:
-    """How errors name a row."""
+    """The name of a row in error messages."""
     return f"row {row} (counted from 0)"
 
 
 def short(value: Any, shown: Callable[[Any], str] = repr) -> str:
-    """The value for a message: its first characters where it is long."""
+    """The value for a message; only its first characters if it is long."""
     try:
         text = shown(value)
-    except ValueError:  # python writes no integer of more than 4,300 digits
+    except ValueError:  # Python refuses to print integers of more than 4,300 digits
         return "an integer of very many digits"
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
 def as_column(values: Any, name: str) -> Column:
-    """Take a list, numpy array, or pandas, polars or pyarrow column as one of the two plain forms.
+    """Convert a list, numpy array, or pandas, polars or pyarrow column to one of the two plain forms.
 
-    Missing values become NaN among numbers, NaT among datetimes and None (null) among all else, also among whole numbers
-    beyond 2**53, of which floats would take two for one. Datetimes
-    with a time zone are moved to UTC. What is not the caller's own memory comes read-only, see `frozen`.
+    Missing values become NaN in numbers, NaT in datetimes and None (null) in all other columns, also in whole numbers
+    beyond 2**53, which floats cannot represent exactly. Datetimes with a time zone are converted to UTC. Arrays that do not
+    share memory with the caller's are read-only, see `frozen`.
 
     Parameters
     ----------
     values
         The column.
     name
-        The argument it came from, for the error.
+        The name of the argument, for error messages.
 
     Examples
     --------
@@ -111,23 +111,23 @@ def first_null(column: Column) -> int | None:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Give a view that cannot be written through; the caller's own array stays as it was."""
+    """Return a read-only view; the caller's own array stays writable."""
     return sealed(array.view())
 
 
 def sealed(array: NDArray[Any]) -> NDArray[Any]:
-    """Mark an array of our own making as read-only, so that `frozen` need not copy it."""
+    """Mark an array that was created here as read-only, so that `frozen` need not copy it."""
     array.flags.writeable = False
     return array
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Give an array that its maker cannot change: a copy, unless it is read-only already or memory-mapped."""
+    """Return an array that the caller cannot change: a copy, unless it is read-only already or memory-mapped."""
     return _private(array) if array.flags.writeable else array
 
 
 def converted(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Give the array itself if it has the dtype, else a sealed copy."""
+    """Return the array itself if it has the dtype, else a read-only copy."""
     return array if array.dtype == dtype else sealed(array.astype(dtype))
 
 
@@ -145,7 +145,7 @@ def _not_a_column(values: Any, name: str) -> EdgesError:
     if isinstance(values, Mapping | Set):
         way_out = f"Pass {name}=list(...), in the order of the rows."
     else:
-        way_out = "Pass a list, an array or a dataframe's column, one value a row."
+        way_out = "Pass a list, an array or a dataframe's column, one value per row."
     return EdgesError(f"The '{name}' must be a column. Got {kind} {short(values)} instead. {way_out}")
 
 
@@ -182,7 +182,7 @@ def _from_polars(series: Any, name: str) -> Column:
         series = series.cast(pl.Float64)
     elif isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    if str(dtype) in ("Int128", "UInt128"):  # numpy has none
+    if str(dtype) in ("Int128", "UInt128"):  # numpy has no such types
         return _from_objects(series.to_list(), name)
     if dtype.is_integer() and series.null_count() and max(-(series.min() or 0), series.max() or 0) > EXACT:
         return _objects(series.to_list())
@@ -197,8 +197,8 @@ def _check_single(values: list[Any], name: str) -> None:
     for row, value in enumerate(values):
         if isinstance(value, dict | list):
             raise bad_row(
-                f"The '{name}' must hold one value a row. Got {short(value)} in {{row}}. "
-                f"Give the part of it that is meant a column of its own.",
+                f"The '{name}' must have one value per row. Got {short(value)} in {{row}}. "
+                f"Put the value that you need into a column of its own.",
                 row,
             )
 
@@ -213,24 +213,24 @@ def _from_pandas(values: Any, name: str) -> Column:
     if np.ndim(values) != 1:
         raise _not_a_column(values, name)
     if getattr(values.dtype, "tz", None) is not None:
-        # numpy's datetime64 of a zoned pandas column is its UTC
+        # to_numpy converts pandas datetimes with a time zone to UTC
         return _private(values.to_numpy(dtype=f"datetime64[{values.dtype.unit}]"))
     is_nullable = not isinstance(values.dtype, np.dtype) and getattr(values.dtype, "kind", "") in "iu"
-    # as objects, whole numbers beside missing ones keep all their digits
+    # as objects, whole numbers keep all their digits if some values are missing
     array = np.asarray(values.to_numpy(dtype=object) if is_nullable and values.isna().any() else values.to_numpy())
-    # a read-only array of pandas too changes with its column
+    # even a read-only pandas array changes with its column
     return _from_numpy(array if array.dtype.kind == "O" else _private(array), name)
 
 
 def _is_null(value: Any) -> bool:
-    """None, NaN, NaT and pandas' NA, which is not comparable with itself."""
+    """Whether it is None, NaN, NaT or pandas NA, which cannot be compared with itself."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating | np.datetime64 | Decimal) and bool(value != value)
 
 
 def _from_objects(values: list[Any], name: str) -> Column:
-    """Find the plain form of python objects: numbers stay numbers, strings become a polars series."""
+    """Convert Python objects to a plain form: numbers stay numbers, strings become a polars series."""
     types = set(map(type, values))
     if not types:
         return np.empty(0, np.int64)
@@ -278,7 +278,7 @@ def _from_strings(values: list[Any], name: str) -> Column:
 
 
 def check_unicode(values: Iterable[Any], name: str) -> None:
-    """Refuse text with half of a character: no file can hold it."""
+    """Refuse text with half of a character, which cannot be written to a file."""
     for row, value in enumerate(values):
         if isinstance(value, str) and not value.isascii():
             try:

@@ -1,4 +1,4 @@
-"""Files as tables whose columns are read when wanted: csv text of any separator, with or without header."""
+"""csv files as tables whose columns are read on demand: any separator, with or without header."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 __all__ = ["Source", "agreed", "csv_source", "typed"]
 
 SEPARATORS = ("\t", ";", "|", ",", "::", " ")
-SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal point, a blank may be inside a name or a date
-STAND_IN = "\x1f"  # for a separator of several characters: polars and csv take one
-CODE = r"^[+-]?0\d"  # 007 is no number
+SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal comma, a blank may be part of a name or a date
+STAND_IN = "\x1f"  # replaces a separator of several characters: polars and csv support only one
+CODE = r"^[+-]?0\d"  # 007 is not a number
 NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
 COMMENT_OR_QUOTED = re.compile(rb'("[^"]*")|(?<=[\r\n])([#%][^\r\n]*)(?:\r\n?|\n|\Z)')
-BLANKS = " \t\u00a0"  # around a value; a line break in quotes belongs to it
+BLANKS = " \t\u00a0"  # removed around a value; a line break in quotes is part of the value
 SAMPLE_LINES = 50
-NOT_CLOSED = "A quote in it is not closed: close or drop it."
+NOT_CLOSED = "A quote in it is not closed: close or remove it."
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table whose columns are read only when it is known which are wanted.
+    """A table whose columns are read on demand.
 
-    `read` takes the positions that are wanted and, for files that have no types of their own, those whose
-    types must agree and those to be left as they are written. `comments` are lines above the table that may be names.
+    `read` takes the positions to read and, for files without types, the positions whose types must agree and those to keep
+    as text. `comments` are lines above the table that may contain the column names.
     """
 
     origin: str
@@ -54,9 +54,9 @@ class Source:
 def csv_source(
     path: Path, separator: str | None, header: bool | None, time_format: str | None, least: int = 3
 ) -> Source:
-    """Look at the first lines of a csv file for its separator and names; see `tdlg.io.read_edges`.
+    """Detect the separator and the names of a csv file from its first lines; see `tdlg.io.read_edges`.
 
-    A separator that makes at least so many columns is looked for first.
+    Separators that give at least the needed number of columns are tried first.
     """
     text, comments, skipped = _text(path)
     rows = _first_rows(text)
@@ -81,15 +81,15 @@ def csv_source(
 
 
 def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:
-    """The file's bytes without comments and blank lines, lines ended by a newline; the comments above the table, and in it.
+    r"""The bytes of the file without comments and blank lines, with \n as line end; comments above the table, and in it.
 
-    What is in quotes is left as it is: there, a line break and a # belong to the value.
+    Quoted text is kept as it is: in it, a line break and a # are part of the value.
     """
     text = text_bytes(path)
     start = re.match(rb"(?:[#%][^\r\n]*(?:\r\n?|\n|$)|[ \t]*(?:\r\n?|\n))*", text).end()  # type: ignore[union-attr]
     comments, text = text[:start].decode(errors="replace").splitlines(), text[start:]
     skipped: list[bytes] = []
-    if any(sign in text for sign in (b"\n#", b"\n%", b"\r#", b"\r%")):  # looking is faster than replacing
+    if any(sign in text for sign in (b"\n#", b"\n%", b"\r#", b"\r%")):  # searching is faster than replacing
         skipped = [found[2] for found in COMMENT_OR_QUOTED.finditer(text) if found[2]]
         text = COMMENT_OR_QUOTED.sub(rb"\1", text)
     text = _outside_quotes(text, _plain_lines) if _has_line_end_in_quotes(text) else _plain_lines(text)
@@ -100,17 +100,17 @@ def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:
 
 
 def _warn_of_skipped_rows(skipped: list[bytes], separator: str, n_columns: int, path: Path) -> None:
-    """Say so where comments in the table look like rows whose first value starts with a # or %."""
+    """Warn if comments in the table look like rows whose first value starts with a # or %."""
     n_rows = 0 if separator == " " else sum(line.count(separator.encode()) == n_columns - 1 for line in skipped)
     if n_rows:
         warn(
-            f"{path}: {n_rows:,} of the lines that start with # or % have {n_columns} values, as the rows have. They are "
+            f"{path}: {n_rows:,} of the lines that start with # or % have {n_columns} values, like the rows. They are "
             f"skipped as comments. If they are rows, write their first values in quotes."
         )
 
 
 def _has_line_end_in_quotes(text: bytes) -> bool:
-    """Whether some value has several lines. Few tables have such values, and to look is ten times as fast as to split."""
+    """Whether some value has several lines. Most tables have none, and this check is ten times as fast as splitting."""
     if b'"' not in text:
         return False
     signs = np.frombuffer(text, np.uint8)
@@ -119,7 +119,7 @@ def _has_line_end_in_quotes(text: bytes) -> bool:
 
 
 def _outside_quotes(text: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    """Change what is not in quotes, all at once; the change must leave quotes alone."""
+    """Change all text outside quotes in one call; the change must not touch quotes."""
     if b'"' not in text:
         return change(text)
     parts = text.split(b'"')
@@ -136,7 +136,7 @@ def _plain_lines(text: bytes) -> bytes:
 
 
 def _first_rows(text: bytes) -> list[bytes]:
-    """The first rows of a table; a line break in quotes ends none."""
+    """The first rows of a table; a line break in quotes does not end a row."""
     found = re.finditer(rb'(?:[^"\n]+|"[^"]*"|")+', text)
     return [row[0] for row in islice(found, SAMPLE_LINES)]
 
@@ -179,13 +179,13 @@ def _fields(line: str, separator: str) -> list[str]:
     line = line.replace(separator, sign)
     try:
         fields = next(csv.reader([line], delimiter=sign), [])
-    except csv.Error:  # longer than the reader allows
+    except csv.Error:  # a field that is longer than the reader allows
         fields = line.split(sign)
     return [value.strip() for value in fields]
 
 
 def _possible_names(comments: list[str], separator: str, n_columns: int) -> list[list[str]]:
-    """Comments with as many words as the table has columns, split as it is or otherwise, at blanks last."""
+    """Comments with as many words as the table has columns, split by its separator, by others, or at blanks."""
     signs = SEPARATORS if separator == " " else (separator, *SEPARATORS)
     found = []
     for line in comments[-SAMPLE_LINES:]:
@@ -195,7 +195,7 @@ def _possible_names(comments: list[str], separator: str, n_columns: int) -> list
 
 
 def _found_separator(lines: list[str], path: Path, least: int) -> str:
-    """The first that splits all sample lines into as many fields, at least so many; else most lines, at least 2."""
+    """The first separator that splits all sample lines into the same number of fields; else most lines, at least 2."""
     counts = {separator: [len(_fields(line, separator)) for line in lines] for separator in SEPARATORS}
     even = {separator: found[0] for separator, found in counts.items() if min(found) == max(found)}
     for separator, n_fields in even.items():
@@ -212,7 +212,7 @@ def _found_separator(lines: list[str], path: Path, least: int) -> str:
 
 
 def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
-    """Whether no field is a number, a date or a word for a missing one; pandas leaves a name empty."""
+    """Whether no field is a number, a date or a word for a missing value; pandas leaves a name empty."""
 
     def is_value(text: str) -> bool:
         return bool(NUMBER_OR_DATE.match(text)) or text.lower() in MISSING_WORDS or reads_as_time(text, time_format)
@@ -221,7 +221,7 @@ def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
 
 
 def _single_blanks(text: bytes) -> bytes:
-    """Runs of blanks and tabs to one blank, none at either end of a line; most files need no change."""
+    """Replace runs of blanks and tabs by one blank, and remove them at line ends; most files need no change."""
     if b"\t" in text or b"  " in text:
         text = re.sub(rb"[ \t]+", b" ", text)
     if text[:1] == b" " or b"\n " in text or b" \n" in text:
@@ -232,7 +232,7 @@ def _single_blanks(text: bytes) -> bytes:
 def _read_columns(
     body: bytes, separator: str, n_columns: int, positions: list[int], path: Path
 ) -> dict[int, pl.Series]:
-    """The wanted columns as text, blanks around it dropped and nothing as null."""
+    """The requested columns as text, without blanks around it; empty text is null."""
     import polars as pl
 
     sign = _sign(separator)
@@ -252,7 +252,7 @@ def _read_columns(
         )
     except pl.exceptions.PolarsError as error:
         raise _bad_line(body, separator, n_columns, path, error) from None
-    if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is no empty field
+    if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is not an empty field
         raise _bad_line(body, separator, n_columns, path, None)
     columns = {position: frame[names[position]].str.strip_chars(BLANKS) for position in positions}
     if sign != separator:
@@ -261,7 +261,7 @@ def _read_columns(
 
 
 def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Exception | None) -> ReadError:
-    """Look for the line that has too many or too few fields, to show it."""
+    """Find the line that has too many or too few fields, to show it."""
     try:
         lines = body.decode().rstrip("\n").split("\n")
     except UnicodeDecodeError as not_utf8:
@@ -278,13 +278,13 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
 
 
 def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], Any]) -> dict[int, Any]:
-    """Give those alike as text if they are not of one kind, so that no 2 is also a "2"."""
+    """Read the columns that must agree as text if their types differ, so that 2 and "2" stay the same id."""
     kinds = {"number" if columns[k].dtype.is_numeric() else str(columns[k].dtype) for k in alike}
     return {**columns, **{k: as_text(k) for k in alike}} if len(kinds) > 1 else columns
 
 
 def typed(text: pl.Series) -> pl.Series:
-    """Give text as integers, floats or booleans where all of it is, else as it is."""
+    """Convert text to integers, floats or booleans if all of it can be converted, else keep it."""
     import polars as pl
 
     if not len(text):

@@ -1,4 +1,4 @@
-"""Which column of a table is which: named or counted by the caller, else found by its usual name."""
+"""Roles of the columns of a table: chosen by the caller by name or position, else detected by usual names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Which", "named_by_comment", "position_of", "roles", "usual_at"]
 
 Which: TypeAlias = "str | int | None"
 
-# Compared in lower case, without signs between words and, for src and dst, without "id" at the end.
+# Names are compared in lower case, without punctuation between words and, for src and dst, without "id" at the end.
 USUAL_NAMES = {
     "src": "src source from from_node from_address u user sender payer rater reviewer follower buyer customer head node1 i",
     "dst": "dst dest destination target tgt to to_node to_address v item receiver recipient payee ratee reviewee followee "
     "seller product tail node2 j",
     "time": "time timestamp ts t date datetime unix_time epoch created created_at",
 }
-LESS_USUAL_NAMES = {  # looked for where there is none of the above
+LESS_USUAL_NAMES = {  # tried if none of the names above is found
     "src": "client account from_account account_from source_account sender_account debtor originator orig name_orig card "
     "cardholder cc_num caller author employee host src_ip source_ip ip_src",
     "dst": "merchant shop store terminal beneficiary creditor vendor supplier counterparty to_account account_to "
@@ -37,7 +37,7 @@ LESS_USUAL_NAMES = {  # looked for where there is none of the above
 
 
 def named_by_comment(source: Source, wanted: list[Any]) -> Source:
-    """Give the table with the names of the last comment that has all that are asked for, or else src and dst."""
+    """The table with the names from the last comment that contains all requested columns, or else src and dst."""
     asked = {which for which in wanted if isinstance(which, str)}
     for names in [] if source.has_names else reversed(source.comments):
         if asked <= set(names) if asked else usual_at(names, "src") and usual_at(names, "dst"):
@@ -46,7 +46,7 @@ def named_by_comment(source: Source, wanted: list[Any]) -> Source:
 
 
 def roles(source: Source, wanted: dict[str, Which]) -> dict[str, int]:
-    """Position of each column that is given, and of src, dst and time by their usual names or places."""
+    """Position of each requested column, and of src, dst and time by their usual names or positions."""
     at = {role: position_of(source, role, which) for role, which in wanted.items() if which is not None}
     at = _by_usual_names(source, at) if source.has_names else {**_by_position(source, at), **at}
     _check_distinct(source, {role: at[role] for role in ("src", "dst", "time")})
@@ -54,7 +54,7 @@ def roles(source: Source, wanted: dict[str, Which]) -> dict[str, int]:
 
 
 def position_of(source: Source, role: str, which: Any) -> int:
-    """Position of the column that the caller means, by its name or its position."""
+    """Position of the column that the caller chose by name or position."""
     n_columns = len(source.names)
     if isinstance(which, str) and source.has_names:
         named = [k for k, name in enumerate(source.names) if name == which]
@@ -72,7 +72,7 @@ def position_of(source: Source, role: str, which: Any) -> int:
 
 
 def usual_at(names: list[str], role: str) -> list[int]:
-    """Positions of the names that are usual for `src`, `dst` or `time`, however they are written.
+    """Positions of the names that are usual for `src`, `dst` or `time`, in any spelling.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def usual_at(names: list[str], role: str) -> list[int]:
 
 
 def _plain(name: str, role: str) -> str:
-    """The name in lower case, without signs between words, and without a closing "id" unless it would be one letter then."""
+    """The name in lower case, without punctuation, and without "id" at the end unless only one letter would be left."""
     plain = re.sub(r"[\W_]+", "", name.lower())
     return plain if role == "time" else re.sub(r"(?<=..)id$", "", plain)
 
 
 def _by_usual_names(source: Source, at: dict[str, int]) -> dict[str, int]:
-    """Add those of src, dst and time that are not given; what is not found is told in one error."""
+    """Add the positions of src, dst and time that the caller did not choose; one error reports all that are missing."""
     at, unnamed, problems = dict(at), [], []
     for role in ("src", "dst", "time"):
         if role in at:
@@ -117,9 +117,9 @@ def _by_usual_names(source: Source, at: dict[str, int]) -> dict[str, int]:
         else:
             unnamed.append(role)
     if unnamed:
-        asked, options = _and([repr(role) for role in unnamed]), _and([f"{role}=" for role in unnamed])
+        roles, options = _and([repr(role) for role in unnamed]), _and([f"{role}=" for role in unnamed])
         way_out = f"Pass {options} with {'a name' if len(unnamed) == 1 else 'names'}."
-        problems.append(f"No column has a usual name for {asked}. {way_out}")
+        problems.append(f"No column has a usual name for {roles}. {way_out}")
     if problems:
         _fail(source, " ".join([*problems, _present(source)]))
     return at

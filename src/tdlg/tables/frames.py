@@ -1,4 +1,4 @@
-"""Dataframes of any library and parquet files as tables whose columns are read when wanted."""
+"""Dataframes of any library and parquet files as tables whose columns are read on demand."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["eager_frame", "frame_source", "parquet_source"]
 
 
 def eager_frame(frame: Any, name: str) -> nw.DataFrame[Any]:
-    """Take any dataframe that narwhals knows, a lazy one collected; the names of its columns must differ."""
+    """Convert any dataframe that narwhals supports; lazy frames are collected, and column names must differ."""
     import narwhals as nw
 
     try:
         table = nw.from_native(frame)
         eager = table.collect() if isinstance(table, nw.LazyFrame) else table
-        _ = eager.columns  # some find equal names only here
+        _ = eager.columns  # some libraries detect equal names only here
     except TypeError:
         raise EdgesError(
             f"The '{name}' must be a dataframe (pandas, polars, pyarrow, ...). Got {type(frame).__name__} instead. "
@@ -38,7 +38,7 @@ def eager_frame(frame: Any, name: str) -> nw.DataFrame[Any]:
 
 
 def frame_source(frame: Any) -> Source:
-    """Look at a dataframe; see `tdlg.io.from_frame`."""
+    """A dataframe as a table; see `tdlg.io.from_frame`."""
     eager = eager_frame(frame, "frame")
     keys = eager.columns
 
@@ -49,7 +49,7 @@ def frame_source(frame: Any) -> Source:
 
 
 def parquet_source(path: Path) -> Source:
-    """Look at the names of a parquet file; see `tdlg.io.read_edges`."""
+    """A parquet file as a table; see `tdlg.io.read_edges`."""
     import polars as pl
 
     try:

@@ -1,4 +1,4 @@
-"""Node ids: which are distinct, in which order, and the code of each endpoint."""
+"""Node ids: the distinct ids, their order, and the code of each endpoint."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,30}(\.0+)?\s*")
 
 
 def as_ids(values: Any, name: str) -> Column:
-    """Check a column of ids: none missing; whole floats become integers, as a 2-D float array needs.
+    """Check that no id in a column is missing; convert whole floats to integers, which a 2-D float array needs.
 
-    Integers come frozen; all else is soon turned into codes.
+    Integers are frozen; all other ids are converted to codes later.
 
     Examples
     --------
@@ -54,12 +54,12 @@ def as_ids(values: Any, name: str) -> Column:
 
 
 def is_integers(column: Column) -> bool:
-    """Whether the ids are integers that the kernels take as they are."""
+    """Whether the ids are integers that the kernels can use directly."""
     return isinstance(column, np.ndarray) and column.dtype.kind == "i"
 
 
 def factorise(src: Column, dst: Column) -> Factors:
-    """Give the distinct ids of both columns, ascending where they can be, and the codes of both.
+    """Find the distinct ids of both columns, ascending if they can be ordered, and the codes of both.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def factorise(src: Column, dst: Column) -> Factors:
 
 
 def positions(index: Mapping[Hashable, int], ids: NDArray[Any]) -> Codes:
-    """Code of each id in an index, -1 where it has none."""
+    """Code of each id in an index, -1 for an id that is not in it."""
     return np.fromiter((index.get(value, -1) for value in ids.tolist()), np.int32, len(ids))
 
 
@@ -87,12 +87,12 @@ def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
 
 
 def written_alike(ids: NDArray[Any], like: NDArray[Any]) -> NDArray[Any] | None:
-    """Give ids as others are written, a whole number for its text or the other way round; None if nothing changes.
+    """Convert ids to the form of other ids, a whole number to text or text to a number; None if nothing changes.
 
     Parameters
     ----------
     ids, like
-        Distinct ids each.
+        Arrays of distinct ids.
 
     Examples
     --------
@@ -123,19 +123,19 @@ def _as_number(value: Any) -> Any:
 
 
 def _only(by_number: dict[int, list[Any]], value: Any) -> Any:
-    """The one id of the same number, or the value itself where there is none or more than one."""
+    """The only id with the same number, or the value itself if there is none or more than one."""
     number = _as_number(value)
     alike = [] if number is None else by_number.get(number, [])
     return alike[0] if len(alike) == 1 else value
 
 
 def _whole(column: NDArray[Any], name: str) -> NDArray[Any]:
-    """Whole floats as integers; those so large that floats cannot tell neighbours apart are refused."""
+    """Whole floats as integers; floats too large to be exact are refused."""
     large = np.abs(column) >= 2.0 ** (np.finfo(column.dtype).nmant + 1)
     if large.any():
         row = int(np.argmax(large))
         raise bad_row(
-            f"The '{name}' has the id {column[row]!s} in {{row}}, beyond what {column.dtype} holds exactly: distinct ids "
+            f"The '{name}' has the id {column[row]!s} in {{row}}, which {column.dtype} cannot hold exactly: distinct ids "
             f"may have become one. Pass ids as integers or strings.",
             row,
         )
@@ -143,7 +143,7 @@ def _whole(column: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def _signed(column: NDArray[Any]) -> NDArray[Any]:
-    """Unsigned as int64; ids beyond it are kept as python integers."""
+    """Unsigned integers as int64; larger ids are kept as Python integers."""
     if column.dtype.itemsize < 8 or not len(column) or column.max() <= np.iinfo(np.int64).max:
         return converted(column, np.int64)
     return column.astype(object)
@@ -153,7 +153,7 @@ def _factorise_integers(src: NDArray[Any], dst: NDArray[Any]) -> Factors:
     from tdlg._kernels.ids import factorise_integers
 
     shared = np.int32 if src.dtype == dst.dtype == np.int32 else np.int64
-    # one layout, read-only and contiguous, so that each kernel is compiled once for each dtype
+    # one memory layout, read-only and contiguous, so that each kernel is compiled once per dtype
     columns = [read_only(np.ascontiguousarray(column, shared)) for column in (src, dst)]
     return cast(Factors, factorise_integers(*columns))
 
@@ -177,7 +177,7 @@ def _listed(column: Column) -> list[Any]:
 
 def _factorise_hashables(src: list[Any], dst: list[Any]) -> Factors:
     index = _first_appearances(src, dst)
-    with suppress(TypeError):  # ids of kinds that have no common order stay as they appear
+    with suppress(TypeError):  # ids of types without a common order stay in order of appearance
         index = {value: code for code, value in enumerate(sorted(index))}  # type: ignore[type-var]
     ids = np.empty(len(index), object)
     for value, code in index.items():

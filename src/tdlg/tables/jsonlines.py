@@ -1,7 +1,7 @@
-"""JSON lines as tables: an object a line, whose keys are the names of the columns.
+"""JSON lines as tables: one object per line, whose keys are the names of the columns.
 
-Python's own parser reads them. That of polars takes the types from some of the lines, how many depends on its version, and
-may then drop keys that first come later and cut decimals off; it refuses NaN, and true beside 1.
+They are read with Python's own parser. The parser of polars infers the types from some of the lines, how many depends on
+its version, and may then drop later keys and cut off decimals; it refuses NaN, and true in a column with 1.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["jsonl_source"]
 
-CHUNK = 5000  # lines that are parsed in one go, which is faster than one by one
-CONSTANTS = {"NaN": None, "Infinity": inf, "-Infinity": -inf}  # no JSON, but Python writes them
-SHOWN = 80  # characters of a line
+CHUNK = 5000  # lines that are parsed together, which is faster than one by one
+CONSTANTS = {"NaN": None, "Infinity": inf, "-Infinity": -inf}  # not valid JSON, but Python writes them
+SHOWN = 80  # maximum number of characters of a line in a message
 
 
 def jsonl_source(path: Path) -> Source:
-    """Read the objects of a file, and their columns by kind when wanted; see `tdlg.io.read_edges`."""
+    """Read the objects of a file, and their columns on demand; see `tdlg.io.read_edges`."""
     table = _table(text_bytes(path), path)
     columns = list(table.values())
 
@@ -43,7 +43,7 @@ def jsonl_source(path: Path) -> Source:
 
 
 def _table(text: bytes, path: Path) -> dict[str, list[Any]]:
-    """The values of each key in the order of the lines, None where a line does not have it."""
+    """The values of each key in the order of the lines, None if a line lacks the key."""
     table: dict[str, list[Any]] = {}
     n_rows = 0
     for rows in _chunks(text.split(b"\n"), path):
@@ -62,7 +62,7 @@ def _chunks(lines: list[bytes], path: Path) -> Iterator[list[dict[str, Any]]]:
         chunk = lines[start : start + CHUNK]
         written = [line for line in chunk if line.strip()]
         held = _parsed(b"[[" + b"],[".join(written) + b"]]")
-        is_whole = isinstance(held, list) and len(held) == max(len(written), 1)  # no line that itself has "],["
+        is_whole = isinstance(held, list) and len(held) == max(len(written), 1)  # False if a line contains "],["
         if is_whole and all(len(row) == 1 and isinstance(row[0], dict) for row in held):
             yield [row[0] for row in held]
         else:
@@ -78,13 +78,13 @@ def _row(line: bytes, number: int, path: Path) -> dict[str, Any]:
     why = f" ({getattr(row, 'msg', row)})" if isinstance(row, Exception) else ""
     array = " An array of objects must be split into such lines first." if shown.startswith("[") else ""
     raise ReadError(
-        f"{path}: line {number} is no JSON object: {shown!r}{why}. Write one object a line, in UTF-8 and without commas "
-        f"between them.{array}"
+        f"{path}: line {number} is not a JSON object: {shown!r}{why}. Write one object per line, in UTF-8 and without "
+        f"commas between them.{array}"
     )
 
 
 def _parsed(text: bytes) -> Any:
-    """The value, or why there is none."""
+    """The value, or the error."""
     try:
         return json.loads(text, parse_constant=CONSTANTS.__getitem__)
     except (ValueError, RecursionError) as error:
@@ -99,7 +99,7 @@ def _kinds(values: list[Any]) -> set[type]:
 
 
 def _as_written(values: list[Any]) -> pl.Series:
-    """The values as a column of their kind; those of several, and integers beyond int64, as objects."""
+    """The values as a column of their type; several types, and integers beyond int64, as objects."""
     import polars as pl
 
     kinds = _kinds(values)
@@ -113,7 +113,7 @@ def _as_written(values: list[Any]) -> pl.Series:
 
 
 def _typed(values: list[Any]) -> pl.Series:
-    """The values as what edges are made of: several kinds as text, which is read as that of a csv file."""
+    """The values as a column for edges: several types become text, which is read like a csv file."""
     import polars as pl
 
     column = _as_written(values)
@@ -133,6 +133,6 @@ def _strings(values: list[Any]) -> pl.Series:
 
     try:
         return pl.Series(values, dtype=pl.String)
-    except UnicodeEncodeError:  # half a character, as where a text was cut
+    except UnicodeEncodeError:  # half of a character, for example in truncated text
         whole = [value if value is None else value.encode(errors="replace").decode() for value in values]
         return pl.Series(whole, dtype=pl.String)

@@ -1,4 +1,4 @@
-"""The bytes of a file of text: unpacked within limits, and refused where they are of another kind of file."""
+"""The bytes of a text file: unpacked within limits, and refused if it is another type of file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tdlg.exceptions import ReadError
 __all__ = ["text_bytes"]
 
 GZIP = b"\x1f\x8b"
-CHUNK = 1 << 20  # bytes that are unpacked in one go
-MOST_TIMES = 100  # the size of the packed file; tables usually unpack to 3 to 20 times of it
-MOST_BYTES = 200_000_000  # that any file may unpack to
-LIMIT = "TDLG_MAX_UNPACKED"  # environment variable in place of MOST_BYTES
+CHUNK = 1 << 20  # bytes that are unpacked at a time
+MOST_TIMES = 100  # largest ratio of unpacked to packed size; tables usually have 3 to 20
+MOST_BYTES = 200_000_000  # any file may unpack to this size
+LIMIT = "TDLG_MAX_UNPACKED"  # environment variable that replaces MOST_BYTES
 
 WORKBOOK = "this is an Excel workbook. Export its sheet as csv (in Excel: Save As, CSV UTF-8), or save it as parquet."
 OLD_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -30,12 +30,12 @@ OTHER_KINDS = {
     b"%PDF-": "this is a PDF document. Save the table as csv.",
 }
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16, which is text
-START = 1000  # bytes that tell text from other data
+START = 1000  # bytes at the start of a file that are checked for binary data
 CONTROL = bytes(set(range(32)) - set(b"\t\n\r\x0b\x0c\x1a\x1b\x1f"))
 
 
 def text_bytes(path: Path) -> bytes:
-    """Give the bytes of a file of text, unpacked if it is gzipped, whatever its name, and without byte order mark."""
+    """Read the bytes of a text file, unpacked if it is gzipped, whatever its name, without byte order mark."""
     with path.open("rb") as file:
         is_packed = file.read(len(GZIP)) == GZIP
     data = _unpacked(path) if is_packed else path.read_bytes()
@@ -44,7 +44,7 @@ def text_bytes(path: Path) -> bytes:
 
 
 def _unpacked(path: Path) -> bytes:
-    """What a gzipped file holds. It is unpacked in pieces, so that one that is too large never is in memory."""
+    """The content of a gzipped file. It is unpacked in pieces, so that a file that is too large never fills the memory."""
     limit = max(_limit(), MOST_TIMES * path.stat().st_size)
     pieces: list[bytes] = []
     size = 0

@@ -1,4 +1,4 @@
-"""A path as a table, whatever kind of file it names."""
+"""A path as a table, for all supported types of files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file_source(
     time_format: str | None = None,
     least: int = 3,
 ) -> Source:
-    """Look at a file of a kind that its name tells, csv if none; see `csv_source` for the others."""
+    """Open a file by the type that its name shows, csv by default; see `csv_source` for the other parameters."""
     _check_path(path)
     if is_csv(path):
         return csv_source(path, separator, header, time_format, least)
@@ -40,7 +40,7 @@ def is_csv(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """How the name ends; only text is also gzipped."""
+    """The suffix of the name; only text files may be gzipped."""
     suffix = path.suffix.lower()
     inner = Path(path.stem).suffix.lower()
     return inner if suffix == ".gz" and inner in JSON_LINES else suffix

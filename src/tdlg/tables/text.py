@@ -1,4 +1,4 @@
-"""Text that may be something else: the words for a missing value, and numbers."""
+"""Text that has another meaning: words for a missing value, and numbers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["MISSING_WORDS", "numbers", "unread_number"]
 MISSING_WORDS = ("", "na", "nan", "nat", "null", "none", "n/a")
 NUMBER_WITH_SIGNS = re.compile(r"[+-]?(\d{1,3}([,.' ]\d{3})+([,.]\d+)?|\d+,\d+)")  # 1,234.50 and 3,20
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
-NEARLY_ALL = 0.9  # of the words
+NEARLY_ALL = 0.9  # share of the words
 BEYOND_INT64 = r"^[+-]?(\d{19}$|\d{20})"
 
 
 def numbers(text: pl.Series) -> pl.Series | None:
-    """Give integers, or else floats, if all of the text is numbers or words for a missing one; else None.
+    """Convert text to integers, or else floats, if all of it is numbers or words for a missing value; else None.
 
-    Integers beyond int64 are none: floats would take two of them for one.
+    Integers beyond int64 give None: floats cannot represent them exactly.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def numbers(text: pl.Series) -> pl.Series | None:
 
     first = text.drop_nulls().head(1)
     if first.cast(pl.Float64, strict=False).null_count() and not first.str.to_lowercase().is_in(MISSING_WORDS).all():
-        return None  # looking is faster than trying
+        return None  # this check is faster than trying to convert
     for dtype in (pl.Int64, pl.Float64):
         read = text.cast(dtype, strict=False)
         failed = text.filter(read.is_null() & text.is_not_null())
@@ -47,7 +47,7 @@ def numbers(text: pl.Series) -> pl.Series | None:
 
 
 def unread_number(words: Iterable[Any]) -> str | None:
-    """Give one of the words that is a number with signs for thousands or a decimal comma, if nearly all are numbers.
+    """Find a word that is a number with thousands separators or a decimal comma, if nearly all words are numbers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Times: numbers stay numbers, everything that is a date becomes datetime64 in s, ms, us or ns, in UTC."""
+"""Times: numbers stay numbers, dates and datetimes become datetime64 in s, ms, us or ns, in UTC."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Fields: TypeAlias = dict[str, NDArray[np.int64]]
 
 
 def as_times(values: Any, name: str = "time", time_format: str | None = None) -> Ticks:
-    """Check a column of times and give its ticks (int64 or float64) and their unit, None for plain numbers.
+    """Check a column of times and return its ticks (int64 or float64) and their unit, None for plain numbers.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def as_times(values: Any, name: str = "time", time_format: str | None = None) ->
     name
         The argument it came from, for the error.
     time_format
-        How text is to be read, as for `datetime.strptime`; found from the text if None.
+        The format of text, as in `datetime.strptime`. By default it is detected.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def as_times(values: Any, name: str = "time", time_format: str | None = None) ->
 
 
 def as_times_or_missing(values: Any, name: str) -> tuple[NDArray[Any], str | None, NDArray[np.bool_]]:
-    """Read a column of times in which some may be missing: None, NaN, NaT, pandas' NA, or a word such as "" or "NaT".
+    """Read a column of times that may have missing values: None, NaN, NaT, pandas NA, or text such as "" or "NaT".
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ def as_times_or_missing(values: Any, name: str) -> tuple[NDArray[Any], str | Non
     ticks
         Shape (n_rows,), int64 or float64; 0 where the time is missing.
     unit
-        Unit of the ticks ("s", "ms", "us" or "ns"), None for plain numbers. It is None as well where all times are
-        missing and the column has no datetime type that tells their unit.
+        Unit of the ticks ("s", "ms", "us" or "ns"), None for plain numbers. It is also None if all times are missing and
+        the column does not have a datetime type.
     missing
         Mask of the missing times, shape (n_rows,).
 
@@ -107,7 +107,7 @@ def as_times_or_missing(values: Any, name: str) -> tuple[NDArray[Any], str | Non
 
 
 def reads_as_time(text: str, time_format: str | None) -> bool:
-    """Whether this one text is a time: a number, a date in a form of `as_times` or of the format."""
+    """Whether this text is a time: a number, a date in a form that `as_times` reads, or in the format."""
     for written in (None, time_format):
         with suppress(EdgesError):
             as_times([text], time_format=written)
@@ -116,7 +116,7 @@ def reads_as_time(text: str, time_format: str | None) -> bool:
 
 
 def from_numbers(ticks: NDArray[Any], unit: str, name: str = "time") -> NDArray[Any]:
-    """Make datetimes of numbers of a unit since 1970; parts of a unit are kept, in a finer one."""
+    """Convert numbers in a unit since 1970 to datetimes; fractions are kept, in a finer unit."""
     if ticks.dtype.kind == "f":
         if unit != "ns" and (ticks != np.floor(ticks)).any():
             finer, factor = {"s": ("us", 1e6), "ms": ("us", 1e3), "us": ("ns", 1e3)}[unit]
@@ -124,7 +124,7 @@ def from_numbers(ticks: NDArray[Any], unit: str, name: str = "time") -> NDArray[
         beyond = np.abs(ticks) >= 2.0**63
         if beyond.any():
             raise bad_row(
-                f"The '{name}' in {{row}} is beyond what datetime64[{unit}] holds. "
+                f"The '{name}' in {{row}} is beyond the range of datetime64[{unit}]. "
                 f"Check the time_unit: it may be a finer one, such as 'ms'. Or leave it out.",
                 int(np.argmax(beyond)),
             )
@@ -183,7 +183,7 @@ def _floats(column: NDArray[Any], name: str) -> NDArray[np.float64]:
 
 
 def _datetimes(column: NDArray[Any], name: str) -> Ticks:
-    """Ticks in the column's own unit where it is one of ours, else in s, or ns below ns."""
+    """Ticks in the unit of the column if it is supported, else in s, or in ns for units below ns."""
     own, step = np.datetime_data(column.dtype)
     unit = own if own in UNITS else "ns" if own in ("ps", "fs", "as") else "s"
     if (own, step) == (unit, 1):
@@ -216,7 +216,7 @@ def _from_datetime_objects(column: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def _in_one_unit(times: list[np.datetime64], name: str) -> NDArray[Any]:
-    """The datetimes in the finest unit among them; numpy would let those beyond its range overflow."""
+    """The datetimes in the finest unit among them; numpy itself would overflow silently."""
     column = np.array(times, "datetime64")
     if np.datetime_data(column.dtype)[0] != "ns":
         return sealed(column)
@@ -231,7 +231,7 @@ def _in_one_unit(times: list[np.datetime64], name: str) -> NDArray[Any]:
 def _in_utc(value: Any) -> tuple[bool, np.datetime64]:
     """Whether the datetime has a zone, and the datetime in UTC if so."""
     zoned = getattr(value, "tzinfo", None) is not None
-    if hasattr(value, "to_datetime64"):  # pandas' Timestamp has nanoseconds, and numpy's form of it is UTC
+    if hasattr(value, "to_datetime64"):  # a pandas Timestamp has nanoseconds, and its datetime64 is in UTC
         return zoned, value.to_datetime64()
     if zoned:  # astimezone() fails at the ends of the calendar, such as on 9999-12-31 west of Greenwich
         naive = np.datetime64(value.replace(tzinfo=None))
@@ -245,7 +245,7 @@ def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
         has, had = ("no", "have one") if zoned[0] else ("a", "have none")
         raise bad_row(
             f"The '{name}' in {{row}} has {has} time zone, and the rows before it {had}. "
-            f"Give all times a zone, or none.",
+            f"Pass all times with a zone, or none.",
             row,
         )
 
@@ -281,7 +281,7 @@ def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> EdgesError
 
 
 def _by_format(text: pl.Series, name: str, time_format: str) -> Ticks:
-    """Read by polars, which is fast; what it cannot read is left to `datetime.strptime`, whose word is final."""
+    """Read text with polars, which is fast; what it cannot read is left to `datetime.strptime`, which decides."""
     read = _by_polars(text, name, time_format)
     if read is None or read.null_count():
         return _by_strptime(text, name, time_format, read)
@@ -325,14 +325,14 @@ def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series 
             raise _unreadable(text, name, row, f"of time_format={time_format!r}") from None
 
     if values:
-        read(unread)  # if this one is wrong, the others need no reading
+        read(unread)  # if this row is invalid, the other rows need not be read
     return _coarsest(as_times([read(row) for row in range(len(values))], name))
 
 
 def _with_a_year(time_format: str) -> tuple[str, str]:
-    """What to put before each text and the format: strptime's own year, 1900, where a day has none.
+    """The prefix for each text, and the format: if there is a day but no year, the year 1900, the default of strptime.
 
-    From Python 3.13 on, strptime warns where it has to choose the year itself, and will choose another one later.
+    Since Python 3.13, strptime warns if it has to choose the year itself, and a later version will choose another one.
     """
     plain = time_format.replace("%%", "")
     has_year = any(directive in plain for directive in ("%Y", "%y", "%G"))
@@ -340,7 +340,7 @@ def _with_a_year(time_format: str) -> tuple[str, str]:
 
 
 def _coarsest(times: Ticks) -> Ticks:
-    """The same times in the coarsest unit that loses nothing."""
+    """The same times in the coarsest unit that is exact."""
     ticks, unit = times
     while unit not in ("s", None) and not (ticks % 1000).any():
         ticks, unit = ticks // 1000, UNITS[UNITS.index(str(unit)) - 1]
@@ -353,11 +353,11 @@ def _by_pattern(text: pl.Series, name: str) -> Ticks:
     for pattern in (YEAR_FIRST, YEAR_LAST, NAMED_MONTH, MONTH_FIRST):
         if text.head(1).str.contains(pattern)[0]:
             return _assemble(_extract(text, pattern, name), text, name)
-    raise _unreadable(text, name, 0, "a number or a date we know")
+    raise _unreadable(text, name, 0, "a number or a date in a known format")
 
 
 def _extract(text: pl.Series, pattern: str, name: str) -> pl.DataFrame:
-    """The parts of each date as columns of text, the day and month named as such."""
+    """The parts of each date as columns of text, with day and month by name."""
     import polars as pl
 
     found = text.alias("text").to_frame().lazy().select(pl.col("text").str.extract_groups(pattern))
@@ -374,7 +374,7 @@ def _extract(text: pl.Series, pattern: str, name: str) -> pl.DataFrame:
 
 
 def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict[str, str]:
-    """Which of the two leading numbers is the day: decided by some row above 12, never guessed."""
+    """Which of the two leading numbers is the day: decided by a row with a number above 12, never guessed."""
     first, second = (_number(parts, column) for column in ("first", "other"))
     day_first, month_first = (first > 12).any(), (second > 12).any()
     if day_first and month_first:
@@ -392,7 +392,7 @@ def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict
 
 
 def _format_of(text: str, order: str) -> str:
-    """How a date with the year last is written, such as %d.%m.%Y %H:%M, given what its two leading numbers are."""
+    """The format of a date with the year last, such as %d.%m.%Y %H:%M, given the order of day and month."""
     found = re.match(YEAR_LAST, text)
     start = len(text) if found is None or found["zone"] is None else found.start("zone")
     has_half = found is not None and found["half"] is not None
@@ -419,7 +419,7 @@ def _assemble(parts: pl.DataFrame, text: pl.Series, name: str) -> Ticks:
 
 
 def _set_hours(fields: Fields, parts: pl.DataFrame) -> NDArray[np.bool_]:
-    """Count the hours of AM and PM from 0 to 23; and whether each was from 1 to 12."""
+    """Convert the hours of AM and PM to 0 to 23, and check that each was from 1 to 12."""
     half, hour = parts["half"].str.to_lowercase(), fields["hour"]
     has_half, is_pm = half.is_not_null().to_numpy(), half.eq_missing("p").to_numpy()
     fields["hour"] = np.where(has_half, hour % 12 + 12 * is_pm, hour)
@@ -427,7 +427,7 @@ def _set_hours(fields: Fields, parts: pl.DataFrame) -> NDArray[np.bool_]:
 
 
 def _seconds(fields: Fields) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Seconds since 1970 of the fields, and whether they are a date and a time of day."""
+    """Seconds since 1970, and whether the fields are a valid date and time of day."""
     months = (fields["year"] - 1970) * 12 + fields["month"] - 1
     days = months.astype("datetime64[M]").astype("datetime64[D]") + (fields["day"] - 1)
     valid = (fields["month"] >= 1) & (fields["month"] <= 12) & (fields["day"] >= 1)

@@ -1,4 +1,4 @@
-"""What an edge carries beside its ends and its time: a label, a weight, features."""
+"""Labels, weights and features of edges."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tdlg.tables.frames import eager_frame
 
 __all__ = ["Features", "as_categories", "as_features", "as_labels", "as_weights", "known"]
 
-CHUNK = 1 << 16  # rows of a feature matrix looked at in one go, so that a memmap never is in memory whole
+CHUNK = 1 << 16  # rows of a feature matrix that are checked at a time, so that a memmap is never loaded as a whole
 
 
 class Features(NamedTuple):
-    """A matrix of features, the names of its columns, and the categories of those that hold codes."""
+    """A matrix of features, the names of its columns, and the categories of columns with codes."""
 
     matrix: NDArray[np.floating[Any]]
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
     """Check a column of weights: finite numbers, as float64."""
     column = _numbers(as_column(values, name))
     if not isinstance(column, np.ndarray) or column.dtype.kind not in "iufb":
-        raise EdgesError(f"The '{name}' must hold numbers. Got {_first(column)} instead. Pass one number an edge.")
+        raise EdgesError(f"The '{name}' must hold numbers. Got {_first(column)} instead. Pass one number per edge.")
     finite = np.isfinite(column)
     if not finite.all():
         row = int(np.argmin(finite))
@@ -79,10 +79,10 @@ def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
 
 
 def as_features(values: Any, name: str = "features") -> Features | None:
-    """Take a 2-D array, a mapping of columns, a dataframe or one column as a matrix of features.
+    """Convert a 2-D array, a mapping of columns, a dataframe or one column to a matrix of features.
 
-    Columns of strings and pandas' categories become codes, positions in their sorted categories; NaN is a
-    missing value. A mapping or a dataframe without columns has no features: None.
+    Columns of strings and pandas categories become codes, which are positions in the sorted categories; NaN is a missing
+    value. A mapping or a dataframe without columns gives None.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def as_features(values: Any, name: str = "features") -> Features | None:
             f"The '{name}' must be dense. Got {type(values).__name__} of shape {values.shape} instead. "
             f"Pass {name}.toarray()."
         )
-    if hasattr(type(values), "columns"):  # asked of the class: a lazy frame would find them out
+    if hasattr(type(values), "columns"):  # of the class: on a lazy frame the property would compute them
         return _from_columns(_columns_of(values, name), name)
     array = _as_matrix(values, name)
     if array is None:
@@ -109,7 +109,7 @@ def as_features(values: Any, name: str = "features") -> Features | None:
 
 
 def as_categories(values: Any, name: str) -> Any:
-    """Take a column of codes as text, so that it becomes categories; whole numbers are written without decimal point.
+    """Convert a column of codes to text, so that it becomes categories; whole numbers have no decimal point.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def as_categories(values: Any, name: str) -> Any:
 
 
 def _numbers(column: Column) -> Column:
-    """Objects that are whole numbers, booleans or missing as floats; any other column as it is."""
+    """Objects that are whole numbers, booleans or missing as floats; any other column is unchanged."""
     if not isinstance(column, np.ndarray) or column.dtype.kind != "O":
         return column
     kinds = {type(value) for value in column if value is not None}
@@ -164,7 +164,7 @@ def _check_one_kind(column: NDArray[Any], name: str) -> None:
 
 
 def _check_not_too_long(column: NDArray[Any], name: str) -> None:
-    """Refuse whole numbers that int64 does not hold: models could not learn them as numbers."""
+    """Refuse whole numbers beyond int64: models could not learn them as numbers."""
     for row, value in enumerate(column):
         if type(value) is int and not -(2**63) <= value < 2**63:
             raise bad_row(
@@ -243,11 +243,11 @@ def _from_columns(columns: dict[Any, Any], name: str) -> Features | None:
 def _check_lengths(names: tuple[str, ...], parts: list[NDArray[Any]], name: str) -> None:
     lengths = {column: len(part) for column, part in zip(names, parts, strict=True)}
     if len(set(lengths.values())) > 1:
-        raise EdgesError(f"The columns of '{name}' differ in length: {lengths}. Pass one value an edge in each.")
+        raise EdgesError(f"The columns of '{name}' differ in length: {lengths}. Pass one value per edge in each.")
 
 
 def _feature(values: Any, column_name: str, name: str) -> tuple[NDArray[Any], tuple[Hashable, ...] | None]:
-    """The column as floats, and its categories if it holds strings or is said to have some."""
+    """The column as floats, and its categories if it has strings or a categorical type."""
     if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
         return _codes_of_categories(values)
     column = _numbers(as_column(values, column_name))
@@ -262,13 +262,13 @@ def _feature(values: Any, column_name: str, name: str) -> tuple[NDArray[Any], tu
 
 
 def _codes_of_categories(values: Any) -> tuple[NDArray[np.float64], tuple[Hashable, ...]]:
-    """Those of a pandas column, of whatever type the categories are."""
+    """The categories of a pandas column, of any type."""
     held = getattr(values, "cat", values)
     own_codes, own = np.asarray(held.codes), held.categories.tolist()
     used = sorted(set(own_codes.tolist()) - {-1})
-    with suppress(TypeError):  # categories of kinds that have no common order stay in that of pandas
+    with suppress(TypeError):  # categories of types without a common order keep the order of pandas
         used.sort(key=lambda code: own[code])
-    code_of = np.full(len(own) + 1, np.nan)  # a missing value has -1, the last place
+    code_of = np.full(len(own) + 1, np.nan)  # a missing value has the code -1, the last entry
     code_of[used] = np.arange(len(used))
     return code_of[own_codes], tuple(own[code] for code in used)
 
