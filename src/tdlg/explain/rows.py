@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import check_count
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import check_count
 from tdlg.exceptions import ParameterError
 from tdlg.explain.sentences import label_in_words, node_in_words, time_in_words
 from tdlg.linegraph.events import own_columns

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN, LAPLACE
+from tdlg.checks import is_number
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -114,9 +115,9 @@ class _Bell(Decay):
         if bandwidth is None and relative is None:
             relative = DEFAULT_RELATIVE
         if bandwidth is not None:
-            _seconds(bandwidth) if _is_duration(bandwidth) else _check_positive(name, "bandwidth", bandwidth)
+            _seconds(bandwidth) if _is_duration(bandwidth) else _check_width(name, "bandwidth", bandwidth)
         if relative is not None:
-            _check_positive(name, "relative", relative)
+            _check_width(name, "relative", relative)
         object.__setattr__(self, "bandwidth", bandwidth)
         object.__setattr__(self, "relative", relative)
 
@@ -274,7 +275,7 @@ def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray
 
 def reach(parts: Sequence[Part], cutoff: float) -> float:
     """The distance in ticks beyond which |k(d)| is at most `cutoff` of k(0)."""
-    if not (isinstance(cutoff, (int, float)) and 0 <= cutoff < 1):
+    if not (is_number(cutoff) and 0 <= cutoff < 1):
         raise ParameterError(f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.")
     heights = [part._replace(weight=abs(part.weight)) for part in parts]  # fades steadily, whatever the signs
     least = cutoff * abs(sum(part.weight for part in parts))
@@ -359,15 +360,12 @@ def product_error(terms: ExponentialSum) -> float:
     return 2 * min(bounds)
 
 
-def _check_positive(owner: str, name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+def _check_width(owner: str, name: str, value: object) -> None:
+    """Refuse a width that is not a positive number, or so extreme that the ratio of a gap to it overflows."""
+    if not is_number(value) or not 1e-280 < float(value) < 1e280:  # type: ignore[arg-type]
+        or_duration = ", or a duration such as '7d'" if name == "bandwidth" else ""
         raise ParameterError(
-            f"The {name!r} parameter of {owner} must be a positive number"
-            f"{', or a duration such as 7d' if name == 'bandwidth' else ''}. Got {value!r} instead."
-        )
-    if not 1e-280 < float(value) < 1e280:  # so that no ratio of a gap to it overflows
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be positive and finite. Got {value!r} instead. "
+            f"The {name!r} parameter of {owner} must be a positive and finite number{or_duration}. Got {value!r} instead. "
             "For weights that do not fade use NoDecay()."
         )
 
@@ -407,7 +405,7 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
                 "time_unit='s')."
             )
         ticks = _seconds(bandwidth) / _SECONDS[time_unit]  # type: ignore[arg-type]
-        _check_positive(type(decay).__name__, "bandwidth", ticks)
+        _check_width(type(decay).__name__, "bandwidth", ticks)
         return ticks
     if time_unit is not None:
         raise ParameterError(

@@ -10,8 +10,9 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import as_generator, check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, check_count, check_number
+from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.rows import as_series
 from tdlg.linegraph.decay import Decay, Gaussian
@@ -19,7 +20,7 @@ from tdlg.linegraph.operator import LineGraph
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
 from tdlg.sampling.candidates import candidate_pairs
-from tdlg.sampling.index import as_generator, concatenate_edges, edge_index
+from tdlg.sampling.index import concatenate_edges, edge_index
 from tdlg.sampling.negatives import shuffled_edges
 from tdlg.tables.frames import eager_frame
 from tdlg.tables.times import as_times

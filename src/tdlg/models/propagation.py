@@ -17,8 +17,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
+from tdlg.checks import as_seed, check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, known_labels
+from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures, Query
 from tdlg.tables.times import UNITS, as_times_or_missing
@@ -382,7 +383,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     def _members(self, n_rows: int) -> list[Any]:
         if self.estimator is not None:
             return [clone(self.estimator)]
-        boosting = HistGradientBoostingClassifier(**boosting_settings(n_rows), random_state=_seed(self.random_state))
+        boosting = HistGradientBoostingClassifier(**boosting_settings(n_rows), random_state=as_seed(self.random_state))
         linear = linear_member(LogisticRegression(C=0.1, max_iter=1000))
         return [boosting, linear] if self.setting_ == "forecast" else [boosting]
 
@@ -439,7 +440,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     def _members(self, n_rows: int) -> list[Any]:
         if self.estimator is not None:
             return [clone(self.estimator)]
-        boosting = HistGradientBoostingRegressor(**boosting_settings(n_rows), random_state=_seed(self.random_state))
+        boosting = HistGradientBoostingRegressor(**boosting_settings(n_rows), random_state=as_seed(self.random_state))
         return [boosting, linear_member(Ridge(10.0))] if self.setting_ == "forecast" else [boosting]
 
 
@@ -473,11 +474,6 @@ def boosting_settings(n_rows: int) -> dict[str, Any]:
         "max_features": 0.3,
         "early_stopping": False,
     }
-
-
-def _seed(random_state: Any) -> Any:
-    """A random state as scikit-learn takes it, which knows no numpy Generator."""
-    return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state
 
 
 def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import check_choice, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, check_number, known_labels
+from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.copies import Copies
 from tdlg.linegraph.decay import Laplace

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import set_missing_seed
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.linegraph import LineGraphClassifier
@@ -176,8 +177,7 @@ def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -
                 f"first, or give edges=."
             ) from None
         model = clone(model)
-        if "random_state" in model.get_params() and model.get_params()["random_state"] is None:
-            model.set_params(random_state=seed)
+        set_missing_seed(model, seed)
         model.fit(edges, y)
     return model
 

@@ -7,27 +7,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import as_generator
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError
 from tdlg.linegraph.events import common_clock
 from tdlg.tables.ids import concatenate_ids
 
-__all__ = ["EdgeIndex", "as_generator", "concatenate_edges", "edge_folds", "edge_index"]
+__all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index"]
 
 Codes: TypeAlias = NDArray[np.int64]
-
-
-def as_generator(random_state: Any) -> np.random.Generator:
-    """Give a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"The 'random_state' parameter must be None, a whole number at least 0, or a numpy Generator or RandomState. "
-            f"Got {random_state!r} instead."
-        ) from None
 
 
 def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
