@@ -8,10 +8,8 @@ edges, and `parts` flattens the result into the integer codes and floats that th
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN, LAPLACE
 from tdlg.checks import is_number
+from tdlg.clock import Duration, as_seconds, is_duration, seconds_per_tick
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -30,20 +29,7 @@ __all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay"]
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
 SMALLEST_TOL = 1e-10  # below it, rounding in long sums outweighs the approximation
 
-_UNITS = {  # seconds of a unit and its names; not "m", which may be a minute or a month
-    1e-9: "ns nanosecond nanoseconds",
-    1e-6: "us microsecond microseconds",
-    1e-3: "ms millisecond milliseconds",
-    1.0: "s sec second seconds",
-    60.0: "min minute minutes",
-    3600.0: "h hour hours",
-    86400.0: "d D day days",
-    604800.0: "w W week weeks",
-}
-_SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names.split()}
-_DURATION = re.compile(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-zA-Z]+)\s*")
-
-Bandwidth = float | str | timedelta | np.timedelta64
+Bandwidth = float | Duration
 
 
 class Part(NamedTuple):
@@ -115,7 +101,7 @@ class _Bell(Decay):
         if bandwidth is None and relative is None:
             relative = DEFAULT_RELATIVE
         if bandwidth is not None:
-            _seconds(bandwidth) if _is_duration(bandwidth) else _check_width(name, "bandwidth", bandwidth)
+            as_seconds(bandwidth) if is_duration(bandwidth) else _check_width(name, "bandwidth", bandwidth)
         if relative is not None:
             _check_width(name, "relative", relative)
         object.__setattr__(self, "bandwidth", bandwidth)
@@ -141,7 +127,7 @@ class _Bell(Decay):
             )
         if edges.time_unit is None:
             return type(self)(bandwidth=spread)  # a Python float: its repr can be pasted back
-        return type(self)(bandwidth=f"{spread * _SECONDS[edges.time_unit]!r}s")
+        return type(self)(bandwidth=f"{spread * seconds_per_tick(edges.time_unit)!r}s")
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
         """One summand, its bandwidth in ticks of the clock."""
@@ -370,41 +356,17 @@ def _check_width(owner: str, name: str, value: object) -> None:
         )
 
 
-def _is_duration(bandwidth: object) -> bool:
-    return isinstance(bandwidth, (str, timedelta, np.timedelta64))
-
-
-def _seconds(bandwidth: Bandwidth) -> float:
-    """A duration in seconds."""
-    if isinstance(bandwidth, str):
-        found = _DURATION.fullmatch(bandwidth)
-        seconds = float(found[1]) * _SECONDS.get(found[2], math.nan) if found else math.nan
-    elif isinstance(bandwidth, np.timedelta64):
-        is_month = np.datetime_data(bandwidth.dtype)[0] in ("Y", "M", "generic")  # of no fixed length
-        seconds = math.nan if is_month else float(bandwidth / np.timedelta64(1, "ns")) * 1e-9
-    elif isinstance(bandwidth, timedelta):
-        seconds = bandwidth.total_seconds()
-    else:
-        seconds = math.nan
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise ParameterError(
-            f"A bandwidth given as a duration must be positive and look like '7d', '12h', '30min', '90s' or '250ms'. "
-            f"Got {bandwidth!r} instead."
-        )
-    return seconds
-
-
 def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
     """A bandwidth on a clock that ticks in `time_unit`, or in the numbers' own unit where that is None."""
     bandwidth = decay.bandwidth
-    if _is_duration(bandwidth):
+    if is_duration(bandwidth):
         if time_unit is None:
             raise ParameterError(
                 f"{decay!r} has a bandwidth with a unit, but the times of these edges are plain numbers. Give the "
                 "bandwidth as a number in the same unit, or the times as datetimes (read_edges and from_frame: "
                 "time_unit='s')."
             )
-        ticks = _seconds(bandwidth) / _SECONDS[time_unit]  # type: ignore[arg-type]
+        ticks = as_seconds(bandwidth) / seconds_per_tick(time_unit)
         _check_width(type(decay).__name__, "bandwidth", ticks)
         return ticks
     if time_unit is not None:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import as_generator, check_choice, check_count, check_number
+from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, ParameterError
@@ -272,7 +273,7 @@ def _as_time(at: Any, fitted: TemporalEdges) -> NDArray[Any]:
         raise ParameterError(
             f"The 'at' parameter of top must be {wanted}, as the times of the fitted edges are. Got {at!r} instead."
         )
-    return ticks if unit is None else ticks.view(f"datetime64[{unit}]")
+    return times_of(ticks, unit)
 
 
 def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

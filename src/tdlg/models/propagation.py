@@ -18,11 +18,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
 from tdlg.checks import as_seed, check_choice
+from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures, Query
-from tdlg.tables.times import UNITS, as_times_or_missing
+from tdlg.tables.times import as_times_or_missing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +37,6 @@ Setting = Literal["auto", "interpolate", "forecast", "stream"]
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # of the labelled edges by time: where "forecast" pretends that labels end
 HORIZONS = (0.1, 0.5)  # the shortest and longest stretch of rows after a cut, as a share of the labelled edges
 COLD = 1 / 7  # of the labelled edges by time, which "stream" does not learn from: little happened before them
-LAST_TICK = np.iinfo(np.int64).max
 FEW_CLASSES = 5  # with more, each class has trees of its own
 SEVERAL = 20  # fewer edges than this may well be before all labels
 SURE = 1e-6  # probabilities are averaged by their logs, none nearer to 0 than this
@@ -517,25 +517,8 @@ def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
 
 
 def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> NDArray[Any]:
-    """Ticks of one clock as those of the edges' clock, rounded up: a label is not known any earlier.
-
-    Times beyond what that clock can show stay at its end.
-    """
+    """Ticks on the clock of the edges, rounded up: a label is not known any earlier."""
     if (unit is None) != (edges.time_unit is None):
         kind = "numbers" if edges.time_unit is None else "datetimes"
         raise EdgesError(f"The 'label_time' must be given as the times of the edges are: as {kind}.")
-    if unit is None:
-        return _like_ticks(ticks, edges.ticks.dtype)
-    finer = UNITS.index(unit) - UNITS.index(edges.time_unit or unit)
-    if finer >= 0:
-        return -(-ticks // 1000**finer)
-    most = LAST_TICK // 1000**-finer
-    return np.where(np.abs(ticks) > most, np.sign(ticks) * LAST_TICK, np.clip(ticks, -most, most) * 1000**-finer)
-
-
-def _like_ticks(numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Numbers of the type of the edges' times, rounded up."""
-    if dtype.kind == "f" or numbers.dtype.kind == "i":
-        return numbers.astype(dtype)
-    inside = np.clip(np.ceil(numbers), -(2.0**62), 2.0**62).astype(dtype)  # int64 cannot hold all floats
-    return np.where(np.abs(numbers) > 2.0**62, np.sign(numbers).astype(dtype) * LAST_TICK, inside)
+    return rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_choice, check_number
+from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
@@ -441,7 +442,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         # labels that no edge is late enough to see are left out: their times may be far beyond all others
         known = np.flatnonzero(evidence.labelled & (known_at < evidence.edges.ticks.max()))
         edges, ticks = evidence.edges[known], known_at[known]
-        time = ticks if edges.time_unit is None else ticks.view(f"datetime64[{edges.time_unit}]")
+        time = times_of(ticks, edges.time_unit)
         values = np.hstack([np.ones((len(known), 1)), evidence.targets[known]])
         age = (ticks - edges.ticks).astype(np.float64)
         return TemporalEdges(edges.src, edges.dst, time, bipartite=edges.bipartite), values, age

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import as_generator
+from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
-from tdlg.linegraph.events import common_clock
 from tdlg.tables.ids import concatenate_ids
 
 __all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index"]
@@ -30,10 +30,11 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
     TemporalEdges(2 edges, 3 nodes, time 0 to 1)
     """
     _check_alike(parts)
-    for part in parts[1:]:
-        common_clock(parts[0], part)  # refuses times that would lose digits or overflow beside the others
+    first = parts[0]
+    for part in parts[1:]:  # times that would lose digits or overflow beside the others are refused
+        common_clock(first.ticks, first.time_unit, part.ticks, part.time_unit)
     src, dst = (concatenate_ids([getattr(part, end) for part in parts]) for end in ("src", "dst"))
-    return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=parts[0].bipartite)
+    return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=first.bipartite)
 
 
 def _check_alike(parts: tuple[TemporalEdges, ...]) -> None:
