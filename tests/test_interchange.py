@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ReadError
+from tdlg.exceptions import EdgesError, ParameterError, ReadError
 from tdlg.io import from_networkx, from_pyg, to_networkx, to_pyg
 
 
@@ -236,7 +236,6 @@ def test_times_of_events_may_be_of_a_unit():
         ),
         (data_of(**EVENTS), {"weight": "w"}, r"no 'w' for 'weight'.*or weight=None"),
         (data_of(**EVENTS), {"features": "x"}, r"no 'x' for 'features'"),
-        (data_of(**EVENTS), {"time_unit": "d"}, r"'time_unit' must be one of"),
         (data_of(src=[0], dst=[1], t=[np.nan]), {"time_unit": "s"}, r"The data: The 'time' must be finite. Got nan"),
         (data_of(src=[0], dst=[1], t=[np.nan]), {}, r"The data: The 'time' must be finite. Got nan in row 0"),
         (data_of(**EVENTS, y=[0]), {}, r"The data: The columns differ in length: .*label has 1"),
@@ -245,6 +244,11 @@ def test_times_of_events_may_be_of_a_unit():
 def test_data_that_cannot_be_taken(data, options, message):
     with pytest.raises(ReadError, match=message):
         from_pyg(data, **options)
+
+
+def test_a_wrong_time_unit():
+    with pytest.raises(ParameterError, match=r"'time_unit' parameter of from_pyg must be one of .* Got 'd'"):
+        from_pyg(data_of(**EVENTS), time_unit="d")
 
 
 def test_torch_geometric_loads_when_it_is_needed(monkeypatch):

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tdlg.exceptions import ReadError
+from tdlg.exceptions import ParameterError, ReadError
 from tdlg.io import from_frame, read_edges
 
 
@@ -472,7 +472,11 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
             {},
             r"'dst' must have one value per row. Got \{'id': 2\} in data row 1.*of its own",
         ),
-        (EDGE.replace("3", '3,"y":[1]'), {"label": "y"}, r"'label' must have one value per row. Got \[1\] in data row 1"),
+        (
+            EDGE.replace("3", '3,"y":[1]'),
+            {"label": "y"},
+            r"'label' must have one value per row. Got \[1\] in data row 1",
+        ),
         (
             EDGE + EDGE.replace("3", '3,"y":{"z":1}'),
             {"features": "y"},
@@ -606,7 +610,6 @@ def test_numbers_as_dates_in_a_frame():
         ),
         ("a,b,1.5\nc,d,1e18\n", {"time_unit": "s"}, r"'time' in data row 2.*beyond.*datetime64\[us\]"),
         ("a,b,99999999999999999999\n", {}, r"'time' in data row 1.*is 99999999999999999999, beyond int64"),
-        ("a,b,1\n", {"time_unit": "h"}, r"'time_unit' must be one of \('s', 'ms', 'us', 'ns'\). Got 'h'"),
         ("a,b,1,x\nc,d,2,y\n", {"time": 2, "weight": 3}, r"'weight' must hold numbers. Got 'x'"),
     ],
 )
@@ -615,6 +618,13 @@ def test_a_broken_file_says_what_to_do(write, content, options, message):
     with pytest.raises(ReadError, match=message) as error:
         read_edges(path, **options)
     assert error.value.__suppress_context__ or error.value.__context__ is None
+
+
+def test_a_wrong_time_unit(write):
+    with pytest.raises(
+        ParameterError, match=r"'time_unit' parameter .* must be one of \['s', 'ms', 'us', 'ns'\]. Got 'h'"
+    ):
+        read_edges(write("a,b,1\n"), time_unit="h")
 
 
 def test_a_missing_file_shows_those_with_close_names(write):
@@ -965,7 +975,10 @@ def test_categories_of_frames(codes):
     ("options", "message"),
     [
         ({"categories": "mmc"}, r"No column 'mmc' for 'categories'. Did you mean 'mcc'\?"),
-        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would reveal the label to predict"),
+        (
+            {"label": "mcc", "categories": "mcc"},
+            r"'mcc' is the 'label', and as a feature it would reveal the label to predict",
+        ),
     ],
 )
 def test_categories_are_columns_that_are_not_used_already(write, options, message):

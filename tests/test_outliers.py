@@ -149,7 +149,8 @@ class TestCrossFitting:
 
 
 def folds_of(detector, edges):
-    from tdlg.sampling.index import as_generator, edge_folds
+    from tdlg.checks import as_generator
+    from tdlg.sampling.index import edge_folds
 
     return edge_folds(edges, detector.cv, as_generator(detector.random_state))
 

@@ -18,8 +18,9 @@ from tdlg import (
     load_model,
     node_scores,
 )
+from tdlg.clock import time_in_words
 from tdlg.explain import nodes, propagation
-from tdlg.explain.sentences import label_in_words, node_in_words, time_in_words
+from tdlg.explain.sentences import label_in_words, node_in_words
 
 MATCHES = {  # (ends of the edge explained, ends of the other that must be the same), and the words for it
     "src": ((0,), (0,), "from {0}"),
@@ -711,31 +712,6 @@ class TestTable:
         with pytest.warns(UserWarning, match="setting='forecast'") as found:
             model.explain(TemporalEdges(["ann"], ["bob"], [50]))
         assert found[0].filename == __file__
-
-
-@pytest.mark.parametrize(
-    ("ticks", "unit", "words"),
-    [
-        (-7200, "s", "2 hours before"),
-        (5400, "s", "1.5 hours after"),
-        (-1, "s", "1 second before"),
-        (0, "s", "at the same time"),
-        (-86_400, "s", "1 day before"),
-        (-86_399, "s", "24 hours before"),
-        (-90 * 86_400_000, "ms", "90 days before"),
-        (3 * 31_557_600, "s", "3 years after"),
-        (-250, "ms", "250 milliseconds before"),
-        (60_000_000, "us", "1 minute after"),
-        (-1500, "ns", "1.5 microseconds before"),
-        (-3, "ns", "3 nanoseconds before"),
-        (-1, None, "1 time unit before"),
-        (-120.5, None, "120.5 time units before"),
-        (3_628_800, None, "3,629,000 time units after"),
-        (-2.5e-7, None, "2.5e-07 time units before"),
-    ],
-)
-def test_times_in_words(ticks, unit, words):
-    assert time_in_words(ticks, unit) == words
 
 
 def test_single_words():

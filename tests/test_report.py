@@ -697,7 +697,11 @@ def test_no_file_on_a_wrong_parameter(tmp_path):
         ({"evaluate": "future"}, ParameterError, "'evaluate' .* Got 'future'"),
         ({"seed": -1}, ParameterError, "'seed' .* Got -1"),
         ({"ids": ["a"]}, ParameterError, "'ids' must have one value per edge: 360. Got 1"),
-        ({"time_unit": "h"}, ParameterError, "'time_unit' must be one of 's', 'ms', 'us', 'ns'. Got 'h'"),
+        (
+            {"time_unit": "h"},
+            ParameterError,
+            r"'time_unit' parameter of write_report must be one of \['s', 'ms', 'us', 'ns'\]. Got 'h'",
+        ),
     ],
 )
 def test_errors_name_the_way_out(given, error, words):

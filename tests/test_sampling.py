@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from tdlg import EdgesError, ParameterError, TemporalEdges, shuffled_edges
+from tdlg import EdgesError, TemporalEdges, shuffled_edges
 from tdlg.sampling import candidates
 from tdlg.sampling.candidates import candidate_pairs
-from tdlg.sampling.index import EdgeIndex, as_generator, concatenate_edges, edge_folds
+from tdlg.sampling.index import EdgeIndex, concatenate_edges, edge_folds
 from tdlg.sampling.negatives import historical_edges, inductive_edges, time_kept_edges
 
 
@@ -62,10 +62,6 @@ class TestShuffledEdges:
         first, again, other = (triples(shuffled_edges(network(), make(seed))) for seed in (7, 7, 8))
         assert first == again
         assert first != other
-
-    def test_a_wrong_seed(self):
-        with pytest.raises(ParameterError, match=r"'random_state'.*Got 'x' instead"):
-            as_generator("x")
 
 
 class TestConcatenateEdges:

@@ -181,7 +181,7 @@ def test_models_are_equal_by_value():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(n_nodes=0), r"'n_nodes' parameter must be a whole number, at least 1. Got 0"),
+        (dict(n_nodes=0), r"'n_nodes' parameter of TemporalBlockModel must be a whole number, at least 1. Got 0"),
         (dict(n_nodes=10.5), r"'n_nodes' parameter .* Got 10.5"),
         (dict(n_nodes=True), r"'n_nodes' parameter .* Got True"),
         (dict(degree=-2), r"'degree' parameter .* Got -2"),
@@ -479,7 +479,7 @@ def test_large_degrees_keep_their_precision():
 
 
 def test_bad_aggregate():
-    with pytest.raises(ParameterError, match=r"'aggregate' parameter must be 'mean' or 'sum'. Got 'max'"):
+    with pytest.raises(ParameterError, match=r"'aggregate' parameter .* must be one of \['mean', 'sum'\]. Got 'max'"):
         TemporalBlockModel().expected_node_embeddings(NoDecay(), "max")
 
 

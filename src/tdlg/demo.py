@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import as_generator
 from tdlg.datasets.blocks import BlockSample, make_tsbm
 from tdlg.edges import TemporalEdges
 from tdlg.embed.eigenvectors import EdgeEmbedding
@@ -20,7 +21,6 @@ from tdlg.methods.references import LabelRates
 from tdlg.models.outliers import EdgeOutlierDetector
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.report import write_report
-from tdlg.sampling.index import as_generator
 
 __all__ = ["fill_in_labels", "find_communities", "find_outliers", "labels_that_turn", "run_demo"]
 

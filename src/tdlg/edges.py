@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import times_of
 from tdlg.exceptions import EdgesError
 from tdlg.tables.column import Column, read_only
 from tdlg.tables.ids import Factors, as_ids, concatenate_ids, factorise, is_integers, positions, written_alike
@@ -131,7 +132,7 @@ class TemporalEdges:
     @property
     def time(self) -> NDArray[Any]:
         """Times as int64, float64 or datetime64 in UTC, shape (n_edges,)."""
-        return self.ticks if self.time_unit is None else self.ticks.view(f"datetime64[{self.time_unit}]")
+        return times_of(self.ticks, self.time_unit)
 
     @property
     def ticks(self) -> NDArray[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.decay import Decay
@@ -21,9 +22,6 @@ from tdlg.tables.frames import eager_frame
 __all__ = [
     "EdgesEstimator",
     "all_or_nothing",
-    "check_choice",
-    "check_count",
-    "check_number",
     "known_labels",
     "mostly_new",
     "new_nodes",
@@ -218,26 +216,3 @@ def _plain(labels: NDArray[Any], y: Any, known: NDArray[np.bool_]) -> NDArray[An
         return labels
     found = [value for value, keep in zip(given, known, strict=True) if keep]
     return np.array(found) if all(isinstance(value, Integral) for value in found) else labels
-
-
-def check_count(owner: str, name: str, value: Any, least: int) -> None:
-    """Refuse a parameter that is not a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be a whole number, at least {least}. Got {value!r} instead."
-        )
-
-
-def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> None:
-    """Refuse a parameter that is not a number above 0 and less than `below`."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < below:
-        wanted = "a positive number" if below == np.inf else f"between 0 and {below:g}"
-        raise ParameterError(f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead.")
-
-
-def check_choice(owner: str, name: str, value: Any, choices: tuple[str | None, ...]) -> None:
-    """Refuse a parameter that is not one of the choices."""
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be one of {list(choices)}. Got {value!r} instead."
-        )

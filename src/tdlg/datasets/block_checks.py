@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tdlg.checks import check_count, is_number
 from tdlg.exceptions import ParameterError
 
-__all__ = ["Shares", "checked_intra", "checked_sizes", "is_number", "one_a_period", "whole"]
+__all__ = ["OWNER", "Shares", "checked_intra", "checked_sizes", "one_a_period"]
+
+OWNER = "TemporalBlockModel"  # in the messages of checks
 
 Shares = float | tuple[tuple[float, ...], ...]
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a number and not a boolean."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _is_list(value: Any) -> bool:
@@ -27,27 +24,19 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def whole(name: str, value: Any) -> int:
-    """A whole number, at least 1."""
-    try:
-        number = 0 if isinstance(value, bool | np.bool_) else operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise ParameterError(f"The {name!r} parameter must be a whole number, at least 1. Got {value!r} instead.")
-    return number
-
-
 def checked_sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
     """The sizes of the communities, from their number or their sizes."""
     if not _is_list(communities):
-        many = whole("communities", communities)
+        check_count(OWNER, "communities", communities, 1)
+        many = int(communities)
         if many > n_nodes:
             raise ParameterError(
                 f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}: each needs a node. Got {many} instead."
             )
         return tuple(n_nodes // many + (at < n_nodes % many) for at in range(many))
-    sizes = tuple(whole("communities", size) for size in communities)
+    for size in communities:
+        check_count(OWNER, "communities", size, 1)
+    sizes = tuple(map(int, communities))
     if sum(sizes) != n_nodes:
         raise ParameterError(
             f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead: "

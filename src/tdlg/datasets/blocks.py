@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tdlg.datasets.block_checks import checked_intra, checked_sizes, is_number, one_a_period, whole
+from tdlg.checks import as_generator, check_choice, check_count, is_number
+from tdlg.datasets.block_checks import OWNER, checked_intra, checked_sizes, one_a_period
 from tdlg.datasets.block_means import mean_decay, shares_of_degree
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Decay
-from tdlg.sampling.index import as_generator
 
 __all__ = ["BlockSample", "BlockValues", "TemporalBlockModel", "make_tsbm"]
 
@@ -135,7 +135,9 @@ class TemporalBlockModel:
     communities: int | Sequence[int] = 2
 
     def __post_init__(self) -> None:
-        n_nodes, degree = whole("n_nodes", self.n_nodes), whole("degree", self.degree)
+        check_count(OWNER, "n_nodes", self.n_nodes, 1)
+        check_count(OWNER, "degree", self.degree, 1)
+        n_nodes, degree = int(self.n_nodes), int(self.degree)
         if n_nodes * degree % 2:
             raise ParameterError(
                 f"The 'degree' parameter times 'n_nodes' must be even, as each edge has two ends. "
@@ -276,8 +278,7 @@ class TemporalBlockModel:
         U   0.01863  0.004435   0.01154  0.004509   0.01827    0.0114
         V  0.004435   0.01863   0.01154   0.01827  0.004509    0.0114
         """
-        if aggregate not in ("mean", "sum"):
-            raise ParameterError(f"The 'aggregate' parameter must be 'mean' or 'sum'. Got {aggregate!r} instead.")
+        check_choice("expected_node_embeddings", "aggregate", aggregate, ("mean", "sum"))
         gamma = self._gamma(decay)
         weigh = shares_of_degree if aggregate == "mean" else np.multiply
         values = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdlg.clock import ticks_per_second
 from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.datasets.registry import DATASETS, named
@@ -14,7 +15,7 @@ from tdlg.edges import TemporalEdges
 
 __all__ = ["dataset_table", "describe"]
 
-TICKS_A_DAY = {None: 86400, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
+DAY = 86400  # seconds
 
 
 def describe(edges: TemporalEdges) -> dict[str, int | float | None]:
@@ -37,7 +38,7 @@ def describe(edges: TemporalEdges) -> dict[str, int | float | None]:
     {'n_nodes': 3, 'n_edges': 3, 'days': 2, 'positive': 66.67}
     """
     span = float(edges.ticks.max() - edges.ticks.min()) if len(edges) else None
-    days = None if span is None else round(span / TICKS_A_DAY[edges.time_unit])
+    days = None if span is None else round(span / (DAY * ticks_per_second(edges.time_unit or "s")))
     return {"n_nodes": edges.n_nodes, "n_edges": len(edges), "days": days, "positive": _positive(edges)}
 
 

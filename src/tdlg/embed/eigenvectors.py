@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from tdlg.checks import as_generator, check_choice, check_number
 from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
 from tdlg.embed.lanczos import top_eigenpairs
-from tdlg.estimator import all_or_nothing, check_choice, check_number
+from tdlg.estimator import all_or_nothing
 from tdlg.exceptions import warn
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
-from tdlg.sampling.index import as_generator
 
 __all__ = ["EdgeEmbedding"]
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tdlg.estimator import EdgesEstimator, check_count
+from tdlg.checks import check_count
+from tdlg.estimator import EdgesEstimator
 from tdlg.linegraph.operator import LineGraph, NormalizedLineGraph
 
 __all__ = ["EdgeFeatures", "ProductFeatures", "flip_signs", "inverted", "n_resolved"]

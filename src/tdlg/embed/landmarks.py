@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import as_generator, check_choice
 from tdlg.embed.features import EdgeFeatures
 from tdlg.embed.resistances import effective_resistances
-from tdlg.estimator import all_or_nothing, check_choice
+from tdlg.estimator import all_or_nothing
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import LineGraph, Normalization, NormalizedLineGraph
-from tdlg.sampling.index import as_generator
 
 __all__ = ["LandmarkFeatures"]
 

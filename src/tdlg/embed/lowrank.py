@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from tdlg.checks import as_generator, check_count
 from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
 from tdlg.embed.lanczos import orthonormal
-from tdlg.estimator import all_or_nothing, check_count
+from tdlg.estimator import all_or_nothing
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
-from tdlg.sampling.index import as_generator
 
 __all__ = ["LowRankFeatures"]
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 
@@ -69,10 +70,7 @@ def _check(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
             f"The 'edges' parameter of node_embeddings must be TemporalEdges. Got {type(edges).__name__} instead: wrap "
             "columns as TemporalEdges(src, dst, time)."
         )
-    if aggregate not in ("mean", "sum"):
-        raise ParameterError(
-            f"The 'aggregate' parameter of node_embeddings must be 'mean' or 'sum'. Got {aggregate!r} instead."
-        )
+    check_choice("node_embeddings", "aggregate", aggregate, ("mean", "sum"))
     if Y.ndim != 2 or Y.shape[0] != edges.n_edges or Y.dtype.kind not in "biuf":
         raise ParameterError(
             f"The 'Y' parameter of node_embeddings must have one row for each of the {edges.n_edges} edges, of "

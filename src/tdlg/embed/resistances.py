@@ -11,10 +11,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 
+from tdlg.checks import as_generator, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import check_number
 from tdlg.exceptions import ParameterError
-from tdlg.sampling.index import as_generator
 
 __all__ = ["effective_resistances"]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import check_choice
 from tdlg.exceptions import ParameterError
 from tdlg.explain.positive import code_of
 from tdlg.explain.rows import as_series

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import is_regressor
 
+from tdlg.checks import check_count
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import check_count
 from tdlg.explain.positive import code_of
 from tdlg.explain.rows import as_series, chosen_rows
 from tdlg.explain.sentences import Reason, Words

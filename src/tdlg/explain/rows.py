@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import check_count
+from tdlg.clock import time_in_words
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import check_count
 from tdlg.exceptions import ParameterError
-from tdlg.explain.sentences import label_in_words, node_in_words, time_in_words
+from tdlg.explain.sentences import label_in_words, node_in_words
 from tdlg.linegraph.events import own_columns
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import round_duration, time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import MATCHES
 from tdlg.propagate.features import OWN_MATCHES, Evidence, PropagationFeatures
 from tdlg.propagate.own_features import OwnColumn, scaled
 
-__all__ = ["Words", "label_in_words", "node_in_words", "time_in_words"]
+__all__ = ["Words", "label_in_words", "node_in_words"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -31,17 +32,6 @@ WHERE = {  # interactions that match, seen from the edge that is explained
     "reversed": "from {dst} back to {src}",
 }
 WHO = {"src": "{src} made", "dst": "{dst} received", "src-dst": "{src} received", "dst-src": "{dst} made"}
-NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-DURATIONS = (  # the unit, its nanoseconds, and how many of it there must be at least
-    ("year", 31_557_600 * 10**9, 2),
-    ("day", 86_400 * 10**9, 1),
-    ("hour", 3_600 * 10**9, 1),
-    ("minute", 60 * 10**9, 1),
-    ("second", 10**9, 1),
-    ("millisecond", 10**6, 1),
-    ("microsecond", 10**3, 1),
-    ("nanosecond", 1, 0),
-)
 
 
 class Words:
@@ -239,7 +229,7 @@ class Words:
         """A round time near the width of a decay: in ticks, and in words."""
         if np.isinf(width):
             return np.inf, ""
-        longest, words = _duration(width, self._unit)
+        longest, words = round_duration(width, self._unit)
         return longest, f"within {words} "
 
     def _values_of(self, name: str) -> NDArray[Any]:
@@ -306,30 +296,6 @@ def label_in_words(label: Any) -> str:
     """A label as it stands in a sentence; whole numbers without a fraction."""
     value = label.item() if isinstance(label, np.generic) else label
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def time_in_words(ticks: float, unit: str | None) -> str:
-    """A distance in time from the edge explained.
-
-    Examples
-    --------
-    >>> time_in_words(-7200, "s"), time_in_words(120.5, None)
-    ('2 hours before', '120.5 time units after')
-    """
-    if ticks == 0:
-        return "at the same time"
-    return f"{_duration(abs(ticks), unit)[1]} {'before' if ticks < 0 else 'after'}"
-
-
-def _duration(ticks: float, unit: str | None) -> tuple[float, str]:
-    """A round duration near this one: in ticks, and in words."""
-    if unit is None:
-        value = float(f"{ticks:.4g}")
-        return value, f"{_number(value)} time unit{'s' * (value != 1)}"
-    nanoseconds = ticks * NANOSECONDS[unit]
-    name, size = next((name, size) for name, size, least in DURATIONS if nanoseconds >= least * size)
-    value = round(nanoseconds / size, 1) if nanoseconds < 10 * size else round(nanoseconds / size)
-    return value * size / NANOSECONDS[unit], f"{value:,g} {name}{'s' * (value != 1)}"
 
 
 def _value(value: Any) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import check_unit
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError
-from tdlg.tables.times import UNITS, as_times, from_numbers
+from tdlg.tables.times import as_times, from_numbers
 from tdlg.tables.values import known
 
 __all__ = ["from_pyg", "to_pyg"]
@@ -59,8 +60,7 @@ def from_pyg(
     >>> from_pyg(data)
     TemporalEdges(2 edges, 3 nodes, time 10 to 20, label: 2 values)
     """
-    if time_unit is not None and time_unit not in UNITS:
-        raise ReadError(f"The 'time_unit' must be one of {UNITS}. Got {time_unit!r} instead.")
+    check_unit("from_pyg", time_unit)
     src, dst, ticks = _columns(data)
     matrix = _named(data, "features", features, usual="msg")
     try:

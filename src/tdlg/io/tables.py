@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import check_unit, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError, warn
 from tdlg.tables.column import as_column, row_name, short
@@ -18,7 +19,7 @@ from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
 from tdlg.tables.frames import frame_source
 from tdlg.tables.paths import file_source
 from tdlg.tables.text import unread_number
-from tdlg.tables.times import UNITS, as_times, from_numbers
+from tdlg.tables.times import as_times, from_numbers
 from tdlg.tables.values import as_categories
 
 __all__ = ["from_frame", "read_edges"]
@@ -176,8 +177,7 @@ def _build(
     time_format: str | None,
     time_unit: str | None,
 ) -> TemporalEdges:
-    if time_unit is not None and time_unit not in UNITS:
-        raise ReadError(f"The 'time_unit' must be one of {UNITS}. Got {time_unit!r} instead.")
+    check_unit("read_edges and from_frame", time_unit)
     listed, codes = (_listed(which) for which in features)
     source = named_by_comment(source, [*wanted.values(), *listed, *codes])
     at = roles(source, wanted)
@@ -256,7 +256,7 @@ def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
             "Leave it out."
         )
     if time_unit is None or (time_unit == unit and not len(ticks)):
-        return ticks if unit is None else ticks.view(f"datetime64[{unit}]")
+        return times_of(ticks, unit)
     if unit is not None:
         raise EdgesError(f"The 'time_unit' {time_unit!r} is only for numbers, but these times are dates. Leave it out.")
     return from_numbers(ticks, time_unit)

@@ -22,8 +22,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tdlg import __version__
 from tdlg.atomic import new_file
+from tdlg.checks import check_count, set_missing_seed
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import check_count
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
 from tdlg.judge.tasks import Task, Trial
 from tdlg.methods.base import Method
@@ -246,8 +246,7 @@ def summarise(
 def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int, fingerprint: str) -> list[Result]:
     """The three steps, timed; one result for each setting that is asked for."""
     fresh = clone(method)
-    if "random_state" in fresh.get_params() and fresh.get_params()["random_state"] is None:
-        fresh.set_params(random_state=seed)
+    set_missing_seed(fresh, seed)
     memory = _Memory()
     results = []
     fitted = None if trial.reveals else _Fitted(fresh, trial)

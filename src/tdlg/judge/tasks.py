@@ -9,9 +9,10 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import as_generator, check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.sampling.index import as_generator, concatenate_edges
+from tdlg.exceptions import EdgesError
+from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
 
 __all__ = ["ChronologicalClassification", "EdgeClassification", "LinkPrediction", "Task", "Trial"]
@@ -119,7 +120,7 @@ class EdgeClassification:
     name = "edge classification"
 
     def __post_init__(self) -> None:
-        _check_share("train_share", self.train_share)
+        check_number(type(self).__name__, "train_share", self.train_share, below=1)
         _check_labelled(self.edges, type(self).__name__)
 
     def draw(self, random_state: Any = None) -> Trial:
@@ -171,7 +172,7 @@ class ChronologicalClassification:
     is_random = False
 
     def __post_init__(self) -> None:
-        _check_share("train_share", self.train_share)
+        check_number(type(self).__name__, "train_share", self.train_share, below=1)
         _check_labelled(self.edges, type(self).__name__)
 
     @property
@@ -235,17 +236,9 @@ class LinkPrediction:
     train_share: float = 0.7
 
     def __post_init__(self) -> None:
-        _check_share("train_share", self.train_share)
-        if self.negatives not in _NEGATIVES:
-            raise ParameterError(
-                f"The 'negatives' parameter of LinkPrediction must be one of {list(_NEGATIVES)}. "
-                f"Got {self.negatives!r} instead."
-            )
-        if isinstance(self.n_intervals, bool) or not isinstance(self.n_intervals, int) or self.n_intervals < 2:
-            raise ParameterError(
-                f"The 'n_intervals' parameter of LinkPrediction must be a whole number, at least 2. "
-                f"Got {self.n_intervals!r} instead."
-            )
+        check_number(type(self).__name__, "train_share", self.train_share, below=1)
+        check_choice("LinkPrediction", "negatives", self.negatives, _NEGATIVES)
+        check_count("LinkPrediction", "n_intervals", self.n_intervals, 2)
 
     @property
     def name(self) -> str:
@@ -302,8 +295,3 @@ def _check_labelled(edges: TemporalEdges, task: str) -> None:
             f"{task} needs at least two different labels. Got {len(known)} instead. Pass them with the edges: "
             f"TemporalEdges(..., label=...), read_edges(..., label=...)."
         )
-
-
-def _check_share(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ParameterError(f"The {name!r} parameter must be between 0 and 1. Got {value!r} instead.")

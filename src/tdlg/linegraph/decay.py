@@ -8,10 +8,8 @@ flattens the result into the integer codes and floats that the kernels need.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN, LAPLACE
+from tdlg.checks import is_number
+from tdlg.clock import Duration, as_seconds, is_duration, seconds_per_tick
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -29,20 +29,7 @@ __all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay"]
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
 SMALLEST_TOL = 1e-10  # below this, rounding errors of long sums exceed the error of the approximation
 
-_UNITS = {  # seconds per unit, and the names of the unit; not "m", which may be a minute or a month
-    1e-9: "ns nanosecond nanoseconds",
-    1e-6: "us microsecond microseconds",
-    1e-3: "ms millisecond milliseconds",
-    1.0: "s sec second seconds",
-    60.0: "min minute minutes",
-    3600.0: "h hour hours",
-    86400.0: "d D day days",
-    604800.0: "w W week weeks",
-}
-_SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names.split()}
-_DURATION = re.compile(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([a-zA-Z]+)\s*")
-
-Bandwidth = float | str | timedelta | np.timedelta64
+Bandwidth = float | Duration
 
 
 class Part(NamedTuple):
@@ -114,9 +101,9 @@ class _Bell(Decay):
         if bandwidth is None and relative is None:
             relative = DEFAULT_RELATIVE
         if bandwidth is not None:
-            _seconds(bandwidth) if _is_duration(bandwidth) else _check_positive(name, "bandwidth", bandwidth)
+            as_seconds(bandwidth) if is_duration(bandwidth) else _check_width(name, "bandwidth", bandwidth)
         if relative is not None:
-            _check_positive(name, "relative", relative)
+            _check_width(name, "relative", relative)
         object.__setattr__(self, "bandwidth", bandwidth)
         object.__setattr__(self, "relative", relative)
 
@@ -140,7 +127,7 @@ class _Bell(Decay):
             )
         if edges.time_unit is None:
             return type(self)(bandwidth=spread)  # a Python float: its repr can be pasted back
-        return type(self)(bandwidth=f"{spread * _SECONDS[edges.time_unit]!r}s")
+        return type(self)(bandwidth=f"{spread * seconds_per_tick(edges.time_unit)!r}s")
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
         """One summand, with its bandwidth in ticks."""
@@ -276,7 +263,7 @@ def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray
 
 def reach(parts: Sequence[Part], cutoff: float) -> float:
     """The distance in ticks beyond which |k(d)| is at most `cutoff` of k(0)."""
-    if not (isinstance(cutoff, (int, float)) and 0 <= cutoff < 1):
+    if not (is_number(cutoff) and 0 <= cutoff < 1):
         raise ParameterError(f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.")
     heights = [part._replace(weight=abs(part.weight)) for part in parts]  # decreases monotonically
     least = cutoff * abs(sum(part.weight for part in parts))
@@ -361,55 +348,28 @@ def product_error(terms: ExponentialSum) -> float:
     return 2 * min(bounds)
 
 
-def _check_positive(owner: str, name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+def _check_width(owner: str, name: str, value: object) -> None:
+    """Refuse a width that is not a positive number, or so extreme that the ratio of a gap to it overflows."""
+    if not is_number(value) or not 1e-280 < float(value) < 1e280:  # type: ignore[arg-type]
+        or_duration = ", or a duration such as '7d'" if name == "bandwidth" else ""
         raise ParameterError(
-            f"The {name!r} parameter of {owner} must be a positive number"
-            f"{', or a duration such as 7d' if name == 'bandwidth' else ''}. Got {value!r} instead."
-        )
-    if not 1e-280 < float(value) < 1e280:  # so that no ratio of a gap to it overflows
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be positive and finite. Got {value!r} instead. "
+            f"The {name!r} parameter of {owner} must be a positive and finite number{or_duration}. Got {value!r} instead. "
             "For weights that do not fade use NoDecay()."
         )
-
-
-def _is_duration(bandwidth: object) -> bool:
-    return isinstance(bandwidth, (str, timedelta, np.timedelta64))
-
-
-def _seconds(bandwidth: Bandwidth) -> float:
-    """A duration in seconds."""
-    if isinstance(bandwidth, str):
-        found = _DURATION.fullmatch(bandwidth)
-        seconds = float(found[1]) * _SECONDS.get(found[2], math.nan) if found else math.nan
-    elif isinstance(bandwidth, np.timedelta64):
-        is_month = np.datetime_data(bandwidth.dtype)[0] in ("Y", "M", "generic")  # units without a fixed length
-        seconds = math.nan if is_month else float(bandwidth / np.timedelta64(1, "ns")) * 1e-9
-    elif isinstance(bandwidth, timedelta):
-        seconds = bandwidth.total_seconds()
-    else:
-        seconds = math.nan
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise ParameterError(
-            f"A bandwidth given as a duration must be positive and look like '7d', '12h', '30min', '90s' or '250ms'. "
-            f"Got {bandwidth!r} instead."
-        )
-    return seconds
 
 
 def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
     """A bandwidth in ticks of `time_unit`, or in the unit of the numbers if that is None."""
     bandwidth = decay.bandwidth
-    if _is_duration(bandwidth):
+    if is_duration(bandwidth):
         if time_unit is None:
             raise ParameterError(
                 f"{decay!r} has a bandwidth with a unit, but the times of these edges are plain numbers. Give the "
                 "bandwidth as a number in the same unit, or the times as datetimes (read_edges and from_frame: "
                 "time_unit='s')."
             )
-        ticks = _seconds(bandwidth) / _SECONDS[time_unit]  # type: ignore[arg-type]
-        _check_positive(type(decay).__name__, "bandwidth", ticks)
+        ticks = as_seconds(bandwidth) / seconds_per_tick(time_unit)
+        _check_width(type(decay).__name__, "bandwidth", ticks)
         return ticks
     if time_unit is not None:
         raise ParameterError(

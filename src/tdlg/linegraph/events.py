@@ -11,13 +11,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import common_clock
 from tdlg.exceptions import EdgesError, TooLargeError
-from tdlg.tables.times import UNITS
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["MATCHES", "Layout", "build_layout", "common_clock"]
+__all__ = ["MATCHES", "Layout", "build_layout"]
 
 # Which ends of a row edge and a column edge must be the same node, as (row key, column key). "any": any end of both.
 MATCHES = {
@@ -144,7 +144,7 @@ def _symmetric(edges: TemporalEdges, kind: str) -> Layout:
 def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str) -> Layout:
     from tdlg._kernels.layout import place_rectangular
 
-    row_ticks, col_ticks, time_unit = common_clock(rows, cols)
+    row_ticks, col_ticks, time_unit = _common_ticks(rows, cols)
     _check_span(row_ticks, col_ticks)
     row_keys, col_keys, n_keys = _keys(rows, cols, row_kind, col_kind)
     orders = _time_order(rows, row_ticks), _time_order(cols, col_ticks)
@@ -219,43 +219,15 @@ def _pair(src: NDArray[np.int32], dst: NDArray[np.int32], n_nodes: int) -> NDArr
     return src.astype(np.int64) * n_nodes + dst
 
 
-def common_clock(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any], NDArray[Any], str | None]:
-    """Times of rows and columns in one unit: the finer of two datetime units; float64 if one side has decimals."""
+def _common_ticks(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any], NDArray[Any], str | None]:
+    """Times of rows and columns on one clock, and its unit."""
     if (rows.time_unit is None) != (cols.time_unit is None):
         numbers, dates = ("rows", "cols") if rows.time_unit is None else ("cols", "rows")
         raise EdgesError(
             f"The times of {dates!r} are datetimes and those of {numbers!r} are numbers, so their distances have no "
             f"meaning. Pass both as datetimes or both as numbers."
         )
-    if rows.time_unit is None or cols.time_unit is None:
-        if rows.ticks.dtype == cols.ticks.dtype:
-            return rows.ticks, cols.ticks, None
-        return _as_fractions(rows), _as_fractions(cols), None
-    unit = max(rows.time_unit, cols.time_unit, key=UNITS.index)
-    return _in_unit(rows, unit), _in_unit(cols, unit), unit
-
-
-def _as_fractions(edges: TemporalEdges) -> NDArray[np.float64]:
-    """Times as float64, because the other side has decimals."""
-    fractions = edges.ticks.astype(np.float64)
-    if edges.n_edges and np.abs(fractions).max() > 2.0**53 and edges.ticks.dtype == np.int64:
-        raise EdgesError(
-            f"Whole times up to {edges.ticks.max()} cannot be compared with the fractional times of the other edges without "
-            "losing digits. Pass both as integers, or count both from a later start."
-        )
-    return fractions
-
-
-def _in_unit(edges: TemporalEdges, unit: str) -> NDArray[np.int64]:
-    factor = 1000 ** (UNITS.index(unit) - UNITS.index(edges.time_unit or unit))
-    if factor == 1:
-        return edges.ticks
-    if edges.n_edges and max(-int(edges.ticks.min()), int(edges.ticks.max())) > np.iinfo(np.int64).max // factor:
-        raise EdgesError(
-            f"Times from {edges.time.min()} to {edges.time.max()} cannot be counted in {unit}, the unit of the other "
-            "edges, within 64 bits. Pass both in the coarser unit, for instance with .astype('datetime64[s]')."
-        )
-    return edges.ticks * factor
+    return common_clock(rows.ticks, rows.time_unit, cols.ticks, cols.time_unit)
 
 
 def _check_span(*ticks: NDArray[Any]) -> None:

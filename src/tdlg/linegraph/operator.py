@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
 from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
+from tdlg.checks import check_choice, check_count, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TooLargeError
 from tdlg.linegraph.copies import Copies
@@ -342,10 +343,7 @@ class NormalizedLineGraph(LinearOperator):
         left: NDArray[np.float64] | None = None,
         right: NDArray[np.float64] | None = None,
     ) -> None:
-        if kind not in ("spectral", "edge"):
-            raise ParameterError(
-                f"The 'kind' parameter of normalized must be 'spectral' or 'edge'. Got {kind!r} instead."
-            )
+        check_choice("normalized", "kind", kind, ("spectral", "edge"))
         self.graph, self.kind = graph, kind
         power = -0.5 if kind == "spectral" else -1.0
         self.left = _power(_degrees(graph), power) if left is None else left
@@ -483,19 +481,14 @@ def _check_arguments(
             f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
             f"Got {decay!r} instead."
         )
-    if not isinstance(match, str) or match not in MATCHES:
-        raise ParameterError(
-            f"The 'match' parameter of LineGraph must be one of {list(MATCHES)}. Got {match!r} instead."
-        )
-    if n_threads is not None and not (isinstance(n_threads, (int, np.integer)) and n_threads >= 1):
-        raise ParameterError(
-            f"The 'n_threads' parameter of LineGraph must be a whole number, at least 1. Got {n_threads!r} instead."
-        )
+    check_choice("LineGraph", "match", match, MATCHES)
+    if n_threads is not None:
+        check_count("LineGraph", "n_threads", n_threads, 1)
 
 
 def _check_tol(parts: Sequence[Part], tol: float) -> None:
     least = SMALLEST_TOL * max(1, sum(part.code == GAUSSIAN for part in parts))
-    if not (isinstance(tol, (int, float)) and least <= tol < 1):
+    if not (is_number(tol) and least <= tol < 1):
         raise ParameterError(
             f"The 'tol' parameter of LineGraph must be at least {least:g} for this decay, and less than 1. "
             f"Got {tol!r} instead."

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from tdlg.checks import as_generator, check_choice
 from tdlg.edges import TemporalEdges
 from tdlg.embed.eigenvectors import EdgeEmbedding, Scaling
-from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.events import own_columns
 from tdlg.linegraph.operator import LineGraph, Normalization
@@ -20,7 +20,6 @@ from tdlg.methods.references import EdgeBank, LabelRates
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
 from tdlg.models.propagation import PropagationClassifier, Setting
-from tdlg.sampling.index import as_generator
 
 __all__ = ["METHODS", "TDLG", "Propagation", "PropagationLinks", "TDLGDense", "make_method"]
 
@@ -202,10 +201,7 @@ class PropagationLinks(Method):
 
 
 def _decay(decay: Decay | None, protocol: str, method: Method) -> Decay:
-    if protocol not in ("paper", "notebook"):
-        raise ParameterError(
-            f"The 'protocol' parameter of {type(method).__name__} must be 'paper' or 'notebook'. Got {protocol!r} instead."
-        )
+    check_choice(type(method).__name__, "protocol", protocol, ("paper", "notebook"))
     if decay is not None:
         return decay
     return NOTEBOOK_DECAY if protocol == "notebook" else Gaussian()
@@ -236,6 +232,5 @@ def make_method(name: str, **settings: Any) -> Method:
     >>> make_method("label-rates", classifier="logistic").settings
     "classifier='logistic'"
     """
-    if name not in METHODS:
-        raise ParameterError(f"The method 'name' must be one of {', '.join(METHODS)}. Got {name!r} instead.")
+    check_choice("make_method", "name", name, METHODS)
     return METHODS[name](**settings)

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from tdlg.checks import as_generator, as_seed, check_choice, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.events import own_columns
 from tdlg.methods.base import Method, scores_of
 from tdlg.propagate.features import PropagationFeatures
-from tdlg.sampling.index import EdgeIndex, as_generator
+from tdlg.sampling.index import EdgeIndex
 
 __all__ = ["EdgeBank", "LabelRates"]
 
@@ -123,19 +124,16 @@ class LabelRates(Method):
         return np.where(at >= 0, self.fold_[at], FOLDS)
 
     def _classifier(self) -> Any:
+        check_choice("LabelRates", "classifier", self.classifier, ("boosting", "logistic"))
         if self.classifier == "boosting":
             from sklearn.ensemble import HistGradientBoostingClassifier
 
-            return HistGradientBoostingClassifier(random_state=self.random_state)
-        if self.classifier == "logistic":
-            from sklearn.linear_model import LogisticRegression
-            from sklearn.pipeline import make_pipeline
-            from sklearn.preprocessing import StandardScaler
+            return HistGradientBoostingClassifier(random_state=as_seed(self.random_state))
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
 
-            return make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000))
-        raise ParameterError(
-            f"The 'classifier' parameter of LabelRates must be 'boosting' or 'logistic'. Got {self.classifier!r} instead."
-        )
+        return make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000))
 
 
 class EdgeBank(Method):
@@ -162,7 +160,7 @@ class EdgeBank(Method):
 
     def fit(self, edges: TemporalEdges) -> None:
         """Store the pairs of the edges with the higher label."""
-        if self.window is not None and not 0 < self.window <= 1:
+        if self.window is not None and not (is_number(self.window) and 0 < self.window <= 1):
             raise ParameterError(
                 f"The 'window' parameter of EdgeBank must be None, or above 0 and at most 1. Got {self.window!r} instead."
             )

@@ -16,12 +16,12 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_count, check_number, known_labels
+from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.models.solver import Point, logistic_regression
-from tdlg.sampling.index import as_generator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -298,7 +298,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
                 f"With bandwidth='auto' each class needs at least two labelled edges with a positive weight, and the class "
                 f"{classes[counts.argmin()]!s} has only one. Pass more labels, or set a bandwidth."
             )
-        seed = int(as_generator(self.random_state).integers(2**31))
+        seed = as_seed(as_generator(self.random_state))
         folds = StratifiedKFold(min(3, int(counts.min())), shuffle=True, random_state=seed)
         return [rows[test] for _, test in folds.split(rows, codes)]
 

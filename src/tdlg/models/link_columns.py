@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from tdlg.clock import finest
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.decay import Decay, Laplace
 from tdlg.models.propagation import boosting_settings, linear_member
@@ -59,9 +60,7 @@ def link_columns(
     """
     weight = np.ones(len(edges)) if known is None else known.astype(np.float64)
     values = np.column_stack([weight, weight * (np.asarray(is_real) - 0.5)])
-    unit = rows.time_unit
-    if edges.time_unit is not None and unit != edges.time_unit:  # both are counted in the finer unit
-        unit = max(edges.time_unit, unit or "s", key=["s", "ms", "us", "ns"].index)
+    unit = finest(rows.time_unit, edges.time_unit)  # of the clock of both
     widths = [decay.parts(unit)[0].bandwidth for decay in decays] or [np.inf]
     columns = []
     for match in MATCHES:

@@ -10,8 +10,10 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import as_generator, check_choice, check_count, check_number
+from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, check_count, check_number
+from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.rows import as_series
 from tdlg.linegraph.decay import Decay, Gaussian
@@ -19,7 +21,7 @@ from tdlg.linegraph.operator import LineGraph
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
 from tdlg.sampling.candidates import candidate_pairs
-from tdlg.sampling.index import as_generator, concatenate_edges, edge_index
+from tdlg.sampling.index import concatenate_edges, edge_index
 from tdlg.sampling.negatives import shuffled_edges
 from tdlg.tables.frames import eager_frame
 from tdlg.tables.times import as_times
@@ -273,7 +275,7 @@ def _as_time(at: Any, fitted: TemporalEdges) -> NDArray[Any]:
         raise ParameterError(
             f"The 'at' parameter of top must be {wanted}, as the times of the fitted edges are. Got {at!r} instead."
         )
-    return ticks if unit is None else ticks.view(f"datetime64[{unit}]")
+    return times_of(ticks, unit)
 
 
 def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

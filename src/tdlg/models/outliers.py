@@ -10,12 +10,13 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import as_generator, as_seed, check_count, is_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_count
+from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.models.links import LinkPredictor, check_enough, check_parameters
-from tdlg.sampling.index import as_generator, edge_folds, edge_index
+from tdlg.sampling.index import edge_folds, edge_index
 from tdlg.sampling.negatives import shuffled_edges
 
 __all__ = ["EdgeOutlierDetector"]
@@ -158,7 +159,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         return scores, float(auc)
 
     def _new_model(self, rng: np.random.Generator) -> LinkPredictor:
-        seed = int(rng.integers(2**31))
+        seed = as_seed(rng)
         return LinkPredictor(self.method, decay=self.decay_, C=self.C, n_threads=self.n_threads, random_state=seed)
 
     def _check(self, edges: TemporalEdges) -> None:
@@ -166,7 +167,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         check_enough(self, edges)
         check_count(type(self).__name__, "cv", self.cv, 2)
         share = self.contamination
-        if share != "auto" and not (isinstance(share, (int, float, np.number)) and 0 < share <= 0.5):
+        if share != "auto" and not (is_number(share) and 0 < share <= 0.5):
             raise ParameterError(
                 f"The 'contamination' parameter of EdgeOutlierDetector must be 'auto', or above 0 and at most 0.5. "
                 f"Got {share!r} instead."

@@ -17,11 +17,13 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
 
+from tdlg.checks import as_seed, check_choice
+from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, known_labels
+from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures, Query
-from tdlg.tables.times import UNITS, as_times_or_missing
+from tdlg.tables.times import as_times_or_missing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,7 +37,6 @@ Setting = Literal["auto", "interpolate", "forecast", "stream"]
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
 HORIZONS = (0.1, 0.5)  # least and most rows to train on after a cut, as shares of the labelled edges
 COLD = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
-LAST_TICK = np.iinfo(np.int64).max
 FEW_CLASSES = 5  # with more classes, each class has its own trees
 SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
@@ -384,7 +385,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     def _members(self, n_rows: int) -> list[Any]:
         if self.estimator is not None:
             return [clone(self.estimator)]
-        boosting = HistGradientBoostingClassifier(**boosting_settings(n_rows), random_state=_seed(self.random_state))
+        boosting = HistGradientBoostingClassifier(**boosting_settings(n_rows), random_state=as_seed(self.random_state))
         linear = linear_member(LogisticRegression(C=0.1, max_iter=1000))
         return [boosting, linear] if self.setting_ == "forecast" else [boosting]
 
@@ -444,7 +445,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     def _members(self, n_rows: int) -> list[Any]:
         if self.estimator is not None:
             return [clone(self.estimator)]
-        boosting = HistGradientBoostingRegressor(**boosting_settings(n_rows), random_state=_seed(self.random_state))
+        boosting = HistGradientBoostingRegressor(**boosting_settings(n_rows), random_state=as_seed(self.random_state))
         return [boosting, linear_member(Ridge(10.0))] if self.setting_ == "forecast" else [boosting]
 
 
@@ -478,11 +479,6 @@ def boosting_settings(n_rows: int) -> dict[str, Any]:
         "max_features": 0.3,
         "early_stopping": False,
     }
-
-
-def _seed(random_state: Any) -> Any:
-    """A random state for scikit-learn, which does not accept a numpy Generator."""
-    return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state
 
 
 def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:
@@ -526,25 +522,8 @@ def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
 
 
 def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> NDArray[Any]:
-    """Convert ticks of a unit to ticks of the edges, rounded up, so that no label is known too early.
-
-    Times beyond the range of the edges' unit become its first or last tick.
-    """
+    """Ticks on the clock of the edges, rounded up, so that no label is known too early."""
     if (unit is None) != (edges.time_unit is None):
         kind = "numbers" if edges.time_unit is None else "datetimes"
         raise EdgesError(f"The 'label_time' must be {kind}, like the times of the edges. Convert one of the two.")
-    if unit is None:
-        return _like_ticks(ticks, edges.ticks.dtype)
-    finer = UNITS.index(unit) - UNITS.index(edges.time_unit or unit)
-    if finer >= 0:
-        return -(-ticks // 1000**finer)
-    most = LAST_TICK // 1000**-finer
-    return np.where(np.abs(ticks) > most, np.sign(ticks) * LAST_TICK, np.clip(ticks, -most, most) * 1000**-finer)
-
-
-def _like_ticks(numbers: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Numbers in the dtype of the edges' times, rounded up."""
-    if dtype.kind == "f" or numbers.dtype.kind == "i":
-        return numbers.astype(dtype)
-    inside = np.clip(np.ceil(numbers), -(2.0**62), 2.0**62).astype(dtype)  # int64 cannot hold all floats
-    return np.where(np.abs(numbers) > 2.0**62, np.sign(numbers).astype(dtype) * LAST_TICK, inside)
+    return rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)

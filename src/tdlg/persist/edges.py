@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from tdlg.clock import UNITS
 from tdlg.edges import TemporalEdges, _Table
 from tdlg.tables.column import read_only
 from tdlg.tables.values import Features
 
 __all__ = ["edges_from", "edges_state", "table_from", "table_state"]
-
-UNITS = (None, "s", "ms", "us", "ns")
 
 
 def edges_state(edges: TemporalEdges) -> tuple[_Table, dict[str, Any]]:
@@ -56,7 +55,10 @@ def table_from(state: dict[str, Any]) -> _Table:
     _check(
         _is_column(ticks, "if") and ticks.itemsize == 8 and bool(np.isfinite(ticks).all()), "times that are not numbers"
     )
-    _check(state["unit"] in UNITS and (state["unit"] is None or ticks.dtype.kind == "i"), "times of an unknown unit")
+    _check(
+        state["unit"] in (None, *UNITS) and (state["unit"] is None or ticks.dtype.kind == "i"),
+        "times of an unknown unit",
+    )
     _check(isinstance(state["bipartite"], bool) and isinstance(state["token"], str), "no table")
     spaces = _checked_spaces(state["spaces"], state["bipartite"], len(ticks))
     _check(spaces is not None or not any(state[end] is None for end in ("src", "dst")), "ends without ids")

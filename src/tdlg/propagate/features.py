@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import check_choice, check_number
+from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_choice, check_number, known_labels
+from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.copies import Copies
 from tdlg.linegraph.decay import Laplace
@@ -449,7 +451,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         # labels that become known after all edges are left out: their times may be far beyond all others
         known = np.flatnonzero(evidence.labelled & (known_at < evidence.edges.ticks.max()))
         edges, ticks = evidence.edges[known], known_at[known]
-        time = ticks if edges.time_unit is None else ticks.view(f"datetime64[{edges.time_unit}]")
+        time = times_of(ticks, edges.time_unit)
         values = np.hstack([np.ones((len(known), 1)), evidence.targets[known]])
         age = (ticks - edges.ticks).astype(np.float64)
         return TemporalEdges(edges.src, edges.dst, time, bipartite=edges.bipartite), values, age

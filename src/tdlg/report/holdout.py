@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from tdlg.checks import set_missing_seed
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import TdlgError
 from tdlg.judge.evaluate import precision_recall_at
@@ -144,8 +145,7 @@ def _unfitted(subject: Subject, kind: Kind) -> Any:
     if subject.setting is not None:
         suits = (subject.setting == "interpolate") == (kind == "random")
         model.set_params(setting=subject.setting if suits else "interpolate" if kind == "random" else "forecast")
-    if "random_state" in model.get_params() and model.get_params()["random_state"] is None:
-        model.set_params(random_state=subject.seed)
+    set_missing_seed(model, subject.seed)
     return model
 
 

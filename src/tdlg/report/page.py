@@ -14,8 +14,9 @@ import numpy as np
 
 from tdlg import __version__
 from tdlg.atomic import new_file, target_of
+from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError
 from tdlg.report.cautions import cautions, last_labels
 from tdlg.report.holdout import hold_out
 from tdlg.report.sections.activity import activity
@@ -211,11 +212,7 @@ def _digest(text: str) -> str:
 
 
 def _check(evaluate: Any, seed: Any, edges: Any) -> None:
-    if evaluate not in ("auto", "random", "time", None):
-        raise ParameterError(
-            f"The 'evaluate' parameter of a report must be 'auto', 'random', 'time' or None. Got {evaluate!r} instead."
-        )
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ParameterError(f"The 'seed' of a report must be a whole number, at least 0. Got {seed!r} instead.")
+    check_choice("write_report", "evaluate", evaluate, ("auto", "random", "time", None))
+    check_count("write_report", "seed", seed, 0)
     if isinstance(edges, TemporalEdges) and not len(edges):
         raise EdgesError("There are no edges to report on: give at least one.")

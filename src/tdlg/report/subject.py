@@ -12,11 +12,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg.checks import set_missing_seed
+from tdlg.clock import check_unit, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.propagation import PropagationClassifier
-from tdlg.report.text import UNITS, Clock, in_words, name_of
+from tdlg.report.text import Clock, in_words, name_of
 
 __all__ = ["Classifier", "Subject", "label_times", "make_subject", "probabilities"]
 
@@ -162,8 +164,7 @@ def probabilities(model: Classifier, edges: TemporalEdges, classes: NDArray[Any]
 def label_times(model: Any) -> NDArray[Any] | None:
     """When each label that the model learnt became known, as the edges' times are given; None where it was not told."""
     ticks = getattr(model, "label_ticks_", None)
-    unit = model.edges_.time_unit
-    return ticks if ticks is None or unit is None else ticks.view(f"datetime64[{unit}]")
+    return None if ticks is None else times_of(ticks, model.edges_.time_unit)
 
 
 def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -> Classifier:
@@ -176,8 +177,7 @@ def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -
                 f"first, or give edges=."
             ) from None
         model = clone(model)
-        if "random_state" in model.get_params() and model.get_params()["random_state"] is None:
-            model.set_params(random_state=seed)
+        set_missing_seed(model, seed)
         model.fit(edges, y)
     return model
 
@@ -229,8 +229,5 @@ def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[str]] | None:
 
 
 def _clock(edges: TemporalEdges, time_unit: str | None) -> Clock:
-    if time_unit is not None and time_unit not in UNITS:
-        raise ParameterError(
-            f"The 'time_unit' must be one of {', '.join(map(repr, UNITS))}. Got {time_unit!r} instead."
-        )
+    check_unit("write_report", time_unit)
     return Clock(edges.time_unit or time_unit, edges.ticks)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import duration_in_words, ticks_per_second
+
 __all__ = ["Clock", "as_json", "count", "escaped", "figure", "in_words", "name_of", "percent", "share"]
 
 LONGEST = 80  # characters of an id that are shown
 PLAIN = 1e15  # whole numbers below it are written with all their digits
-UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # of which a second has so many
 PERIODS = (
     (63_072_000, "Y"),
     (5_184_000, "M"),
@@ -127,14 +128,8 @@ class Clock:
         return f"{ends[0]} to {ends[1]}"
 
     def length(self, ticks: float) -> str:
-        """A duration: in seconds, minutes, hours, days or years, or as the number that it is."""
-        if self.unit is None:
-            return f"{ticks:.4g}"
-        seconds = ticks / UNITS[self.unit]
-        for size, noun in ((31_557_600, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute")):
-            if seconds >= 2 * size:
-                return f"{seconds / size:.3g} {noun}s"
-        return f"{seconds:.3g} seconds"
+        """A duration in words, or the number itself where times are plain numbers."""
+        return f"{ticks:.4g}" if self.unit is None else duration_in_words(ticks, self.unit)
 
     def axis(self, first: float, last: float, wanted: int = 5) -> list[tuple[float, str]]:
         """Places of an axis and their text: round numbers, or round dates."""
@@ -144,7 +139,7 @@ class Clock:
         return self._dates(first, last, wanted)
 
     def _dates(self, first: float, last: float, wanted: int) -> list[tuple[float, str]]:
-        per_second = UNITS[str(self.unit)]
+        per_second = ticks_per_second(str(self.unit))
         seconds = (last - first) / per_second
         period = next(period for least, period in PERIODS if seconds >= least)
         if period == "m":
@@ -159,7 +154,7 @@ class Clock:
         return [(float(at), str(mark)) for at, mark in zip(ticks, whole, strict=True) if first <= at <= last]
 
     def _minutes(self, first: float, last: float, wanted: int) -> list[tuple[float, str]]:
-        per_second = UNITS[str(self.unit)]
+        per_second = ticks_per_second(str(self.unit))
         steps = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200)
         step = next((s for s in steps if (last - first) / per_second / s <= wanted), steps[-1]) * per_second
         places = _multiples(first, last, step)
@@ -174,7 +169,7 @@ class Clock:
 
 def _precision(unit: str, ticks: NDArray[Any]) -> str:
     """The coarsest of days, minutes and seconds that loses nothing, or else milliseconds."""
-    second = UNITS[unit]
+    second = ticks_per_second(unit)
     sizes = (("D", 86_400 * second), ("m", 60 * second), ("s", second))
     return next((name for name, size in sizes if not np.any(ticks % size)), "ms")
 

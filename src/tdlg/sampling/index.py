@@ -7,27 +7,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import as_generator
+from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.linegraph.events import common_clock
+from tdlg.exceptions import EdgesError
 from tdlg.tables.ids import concatenate_ids
 
-__all__ = ["EdgeIndex", "as_generator", "concatenate_edges", "edge_folds", "edge_index"]
+__all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index"]
 
 Codes: TypeAlias = NDArray[np.int64]
-
-
-def as_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**31))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise ParameterError(
-            f"The 'random_state' parameter must be None, a whole number at least 0, or a numpy Generator or RandomState. "
-            f"Got {random_state!r} instead."
-        ) from None
 
 
 def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
@@ -42,10 +30,11 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
     TemporalEdges(2 edges, 3 nodes, time 0 to 1)
     """
     _check_alike(parts)
-    for part in parts[1:]:
-        common_clock(parts[0], part)  # refuses times that would lose digits or overflow in a common unit
+    first = parts[0]
+    for part in parts[1:]:  # times that would lose digits or overflow beside the others are refused
+        common_clock(first.ticks, first.time_unit, part.ticks, part.time_unit)
     src, dst = (concatenate_ids([getattr(part, end) for part in parts]) for end in ("src", "dst"))
-    return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=parts[0].bipartite)
+    return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=first.bipartite)
 
 
 def _check_alike(parts: tuple[TemporalEdges, ...]) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import as_generator
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
-from tdlg.sampling.index import EdgeIndex, as_generator
+from tdlg.sampling.index import EdgeIndex
 
 __all__ = ["historical_edges", "inductive_edges", "shuffled_edges", "time_kept_edges"]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import UNITS
 from tdlg.exceptions import EdgesError
 from tdlg.tables.column import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed, short
 from tdlg.tables.text import MISSING_WORDS, numbers
@@ -17,9 +18,8 @@ from tdlg.tables.text import MISSING_WORDS, numbers
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["UNITS", "as_times", "as_times_or_missing", "from_numbers", "reads_as_time"]
+__all__ = ["as_times", "as_times_or_missing", "from_numbers", "reads_as_time"]
 
-UNITS = ("s", "ms", "us", "ns")
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = (
     r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"

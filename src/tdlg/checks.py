@@ -1,0 +1,119 @@
+"""Checks of parameters, and random states: what every public function and estimator shares.
+
+Each check raises a `ParameterError` with the same template: The 'x' parameter of Owner must be ... Got ... instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from tdlg.exceptions import ParameterError
+
+__all__ = [
+    "as_generator",
+    "as_seed",
+    "check_choice",
+    "check_count",
+    "check_number",
+    "is_number",
+    "set_missing_seed",
+]
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number; booleans do not count as numbers.
+
+    Examples
+    --------
+    >>> is_number(0.5), is_number(np.int64(3)), is_number(True), is_number("3")
+    (True, True, False, False)
+    """
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def check_count(owner: str, name: str, value: Any, least: int) -> None:
+    """Refuse a parameter that is not a whole number of at least `least`.
+
+    Examples
+    --------
+    >>> check_count("LineGraph", "n_threads", 0, 1)
+    Traceback (most recent call last):
+    tdlg.exceptions.ParameterError: The 'n_threads' parameter of LineGraph must be a whole number, at least 1. Got 0 instead.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ParameterError(
+            f"The {name!r} parameter of {owner} must be a whole number, at least {least}. Got {value!r} instead."
+        )
+
+
+def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> None:
+    """Refuse a parameter that is not a number above 0 and less than `below`, which is infinity by default.
+
+    Examples
+    --------
+    >>> check_number("LinkPrediction", "train_share", 70, below=1)
+    Traceback (most recent call last):
+    tdlg.exceptions.ParameterError: The 'train_share' parameter of LinkPrediction must be between 0 and 1. Got 70 instead.
+    """
+    if not is_number(value) or not 0 < value < below:
+        wanted = "a positive number" if below == np.inf else f"between 0 and {below:g}"
+        raise ParameterError(f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead.")
+
+
+def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None]) -> None:
+    """Refuse a parameter that is not one of the choices.
+
+    Examples
+    --------
+    >>> check_choice("top", "role", "end", ("src", "dst"))
+    Traceback (most recent call last):
+    tdlg.exceptions.ParameterError: The 'role' parameter of top must be one of ['src', 'dst']. Got 'end' instead.
+    """
+    listed = list(choices)
+    if not (value is None or isinstance(value, str)) or value not in listed:
+        raise ParameterError(f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.")
+
+
+# ---- random states
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState.
+
+    Examples
+    --------
+    >>> as_generator(0).random() == as_generator(0).random()
+    True
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"The 'random_state' parameter must be None, a whole number at least 0, or a numpy Generator or RandomState. "
+            f"Got {random_state!r} instead."
+        ) from None
+
+
+def as_seed(random_state: Any) -> Any:
+    """Return a random state that scikit-learn accepts: a numpy Generator gives a seed, everything else stays as it is.
+
+    Examples
+    --------
+    >>> as_seed(7), as_seed(None)
+    (7, None)
+    >>> type(as_seed(np.random.default_rng(0)))
+    <class 'int'>
+    """
+    return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state
+
+
+def set_missing_seed(estimator: Any, seed: int) -> None:
+    """Set the `random_state` of an estimator to a seed where the estimator has that parameter and it is None."""
+    if estimator.get_params().get("random_state", seed) is None:
+        estimator.set_params(random_state=seed)
