@@ -566,7 +566,9 @@ def test_json_lines_from_stdin(log):
     assert "'Händler': text, 10 different" in plain
     for content in (log.read_bytes(), b"\xef\xbb\xbf\n" + log.read_bytes(), gzip.compress(log.read_bytes())):
         assert ok("info", "-", *OPTIONS, "--label", LABEL, stdin=content).stdout == plain
-    assert refused("info", "-", stdin='{"src":1}\n{\n').startswith("error: stdin.jsonl: line 2 is not a JSON object: '{'")
+    assert refused("info", "-", stdin='{"src":1}\n{\n').startswith(
+        "error: stdin.jsonl: line 2 is not a JSON object: '{'"
+    )
     assert "An array of objects" in refused("info", "-", stdin='[{"src": 1}]')
 
 

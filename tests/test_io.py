@@ -429,7 +429,7 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
         (
             EDGE + "[1, 2]\n",
             {},
-            r"line 2 is not a JSON object: '\[1, 2\]'. .* An array .* split into such lines",
+            r"line 2 is not a JSON object: '\[1, 2\]'. .* An array .* split into lines",
         ),
         (EDGE + "5\n", {}, r"line 2 is not a JSON object: '5'. Write"),
         ("null\n", {}, r"line 1 is not a JSON object: 'null'"),
@@ -472,7 +472,11 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
             {},
             r"'dst' must have one value per row. Got \{'id': 2\} in data row 1.*of its own",
         ),
-        (EDGE.replace("3", '3,"y":[1]'), {"label": "y"}, r"'label' must have one value per row. Got \[1\] in data row 1"),
+        (
+            EDGE.replace("3", '3,"y":[1]'),
+            {"label": "y"},
+            r"'label' must have one value per row. Got \[1\] in data row 1",
+        ),
         (
             EDGE + EDGE.replace("3", '3,"y":{"z":1}'),
             {"features": "y"},
@@ -965,7 +969,7 @@ def test_categories_of_frames(codes):
     ("options", "message"),
     [
         ({"categories": "mmc"}, r"No column 'mmc' for 'categories'. Did you mean 'mcc'\?"),
-        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would reveal the label to predict"),
+        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would reveal the label"),
     ],
 )
 def test_categories_are_columns_that_are_not_used_already(write, options, message):

@@ -488,7 +488,10 @@ def test_labels_that_teach_nothing(label, message):
         ({"C": True}, r"'C' parameter.*Got True"),
         ({"n_threads": 0}, r"'n_threads' parameter of LineGraphClassifier.*Got 0"),
         ({"bandwidth": [1, 2]}, r"'bandwidth' parameter.*Got \[1, 2\]"),
-        ({"decay": Mixture([Laplace(1.0)]), "bandwidth": 3.0}, r"'bandwidth' parameter.*Set the bandwidths in the decay"),
+        (
+            {"decay": Mixture([Laplace(1.0)]), "bandwidth": 3.0},
+            r"'bandwidth' parameter.*Set the bandwidths in the decay",
+        ),
     ],
 )
 def test_wrong_parameters(options, message):
