@@ -429,7 +429,7 @@ EDGE = '{"src":1,"dst":2,"time":3}\n'
         (
             EDGE + "[1, 2]\n",
             {},
-            r"line 2 is not a JSON object: '\[1, 2\]'. .* An array .* split into such lines",
+            r"line 2 is not a JSON object: '\[1, 2\]'. .* An array .* split into lines",
         ),
         (EDGE + "5\n", {}, r"line 2 is not a JSON object: '5'. Write"),
         ("null\n", {}, r"line 1 is not a JSON object: 'null'"),
@@ -975,10 +975,14 @@ def test_categories_of_frames(codes):
     ("options", "message"),
     [
         ({"categories": "mmc"}, r"No column 'mmc' for 'categories'. Did you mean 'mcc'\?"),
+<<<<<<< HEAD
         (
             {"label": "mcc", "categories": "mcc"},
             r"'mcc' is the 'label', and as a feature it would reveal the label to predict",
         ),
+=======
+        ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would reveal the label"),
+>>>>>>> p5
     ],
 )
 def test_categories_are_columns_that_are_not_used_already(write, options, message):

@@ -66,15 +66,15 @@ class Trial:
         label[known] = self.y[known]
         return self.edges.with_label(label)
 
-    def blocks(self, asked: Positions, n_blocks: int) -> list[Trial]:
+    def blocks(self, test: Positions, n_blocks: int) -> list[Trial]:
         """Split the edges to score by time into one trial per stretch, which may learn from all labels before it."""
         ticks = self.edges.ticks
-        cuts = np.unique(ticks[asked][np.argsort(ticks[asked])][np.arange(n_blocks) * len(asked) // n_blocks])
+        cuts = np.unique(ticks[test][np.argsort(ticks[test])][np.arange(n_blocks) * len(test) // n_blocks])
         trials = []
         for number, start in enumerate(cuts):
             stop = cuts[number + 1] if number + 1 < len(cuts) else None
-            inside = asked[(ticks[asked] >= start) & (True if stop is None else ticks[asked] < stop)]
-            before = np.concatenate([self.train, asked[ticks[asked] < start]])
+            inside = test[(ticks[test] >= start) & (True if stop is None else ticks[test] < stop)]
+            before = np.concatenate([self.train, test[ticks[test] < start]])
             seen = np.flatnonzero(ticks <= ticks[inside].max())
             trials.append(Trial(self.edges, self.y, seen, before, {"": inside}))
         return trials

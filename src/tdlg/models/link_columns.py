@@ -1,4 +1,4 @@
-"""Propagated columns for links: the real and synthetic edges around each edge, and models that tell real edges apart."""
+"""Propagated columns for links: the real and synthetic edges around each edge, and models that recognise real edges."""
 
 from __future__ import annotations
 

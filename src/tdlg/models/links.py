@@ -299,9 +299,9 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
         columns, found = list(candidates.T) if candidates.ndim == 2 else [], f"shape {candidates.shape}"
     else:
         rows = candidates if isinstance(candidates, list | tuple) else [candidates]
-        odd = [row for row in rows if not isinstance(row, list | tuple | np.ndarray) or len(row) != 2]
-        columns = [] if odd else [[row[0] for row in rows], [row[1] for row in rows]]
-        found = repr(odd[0]) if odd else ""
+        wrong = [row for row in rows if not isinstance(row, list | tuple | np.ndarray) or len(row) != 2]
+        columns = [] if wrong else [[row[0] for row in rows], [row[1] for row in rows]]
+        found = repr(wrong[0]) if wrong else ""
     if len(columns) != 2:
         raise ParameterError(
             f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got {found} instead. "

@@ -87,9 +87,9 @@ class ArchiveReader:
     def check_members(self) -> None:
         """Refuse names that `ArchiveWriter` does not use, and sizes that do not match uncompressed members."""
         names = self._file.namelist()
-        odd = [name for name in names if name != MANIFEST and not MEMBER.fullmatch(name)]
-        if odd or len(set(names)) < len(names):
-            raise ValueError(f"it has members that no model has: {(odd or names)[:3]}")
+        unknown = [name for name in names if name != MANIFEST and not MEMBER.fullmatch(name)]
+        if unknown or len(set(names)) < len(names):
+            raise ValueError(f"it has members that no model has: {(unknown or names)[:3]}")
         check_stored(self._file)
 
     def json(self, name: str) -> Any:

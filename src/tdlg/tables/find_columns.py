@@ -38,9 +38,9 @@ LESS_USUAL_NAMES = {  # tried if none of the names above is found
 
 def named_by_comment(source: Source, wanted: list[Any]) -> Source:
     """The table with the names from the last comment that contains all requested columns, or else src and dst."""
-    asked = {which for which in wanted if isinstance(which, str)}
+    requested = {which for which in wanted if isinstance(which, str)}
     for names in [] if source.has_names else reversed(source.comments):
-        if asked <= set(names) if asked else usual_at(names, "src") and usual_at(names, "dst"):
+        if requested <= set(names) if requested else usual_at(names, "src") and usual_at(names, "dst"):
             return replace(source, names=names, has_names=True)
     return source
 

@@ -76,7 +76,7 @@ def _row(line: bytes, number: int, path: Path) -> dict[str, Any]:
     shown = line.decode(errors="replace").strip()
     shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
     why = f" ({getattr(row, 'msg', row)})" if isinstance(row, Exception) else ""
-    array = " An array of objects must be split into such lines first." if shown.startswith("[") else ""
+    array = " An array of objects must be split into lines first." if shown.startswith("[") else ""
     raise ReadError(
         f"{path}: line {number} is not a JSON object: {shown!r}{why}. Write one object per line, in UTF-8 and without "
         f"commas between them.{array}"

@@ -199,11 +199,11 @@ def _stacked(rows: Sequence[Any], name: str) -> NDArray[Any]:
         return sealed(np.array(rows))
     except ValueError:
         wanted = len(rows[0])
-        odd = next((k for k, row in enumerate(rows) if np.ndim(row) != 1 or len(row) != wanted), 0)
+        wrong = next((k for k, row in enumerate(rows) if np.ndim(row) != 1 or len(row) != wanted), 0)
     raise bad_row(
-        f"The '{name}' must have {wanted} values in each row, as in the first. Got {rows[odd]!r} in {{row}}. "
+        f"The '{name}' must have {wanted} values in each row, as in the first. Got {rows[wrong]!r} in {{row}}. "
         f"Correct that row.",
-        odd,
+        wrong,
     )
 
 
