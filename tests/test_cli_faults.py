@@ -247,7 +247,7 @@ def test_new_nodes_are_told(gaps, model, tmp_path, command):
     assert re.search(r"^1 of 2\d nodes is new to the model$", ok(name, model, one, *more).stderr, re.MULTILINE)
     frame.with_columns(pl.col("src", "dst") + 1000).write_csv(other := tmp_path / "other.csv")
     text = ok(name, model, other, *more).stderr
-    assert re.search(r"warning: (\d+) of \1 nodes are new to the model, so it knows little about them", text)
+    assert re.search(r"warning: (\d+) of \1 sources are new to the model, so it knows little about them", text)
 
 
 # ---- errors in the shell's words
@@ -389,3 +389,11 @@ def test_an_interrupt_that_is_to_be_ignored_is_ignored():
     line = f"trap '' INT; exec \"{sys.executable}\" -c '{code}'"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=environment())
     assert done.stdout.strip() in ("1", "Handlers.SIG_IGN")
+
+
+def test_rows_that_look_like_comments_come_back(tmp_path):
+    path, out = tmp_path / "x.csv", tmp_path / "out.csv"
+    rows = "".join(f'"#{k % 7}",b{k % 5},{k}\n' for k in range(40))
+    path.write_text("src,dst,time\n" + rows)
+    ok("embed", path, "--dim", 1, "-o", out)
+    assert tdlg.read_edges(out).src.tolist() == tdlg.read_edges(path).src.tolist()

@@ -17,11 +17,13 @@ from tdlg import (
     LineGraphClassifier,
     LinkPredictor,
     LowRankFeatures,
+    NoDecay,
     PropagationClassifier,
     PropagationFeatures,
     PropagationRegressor,
     TdlgWarning,
     TemporalEdges,
+    from_frame,
     load_model,
 )
 from tdlg.estimator import new_nodes
@@ -56,6 +58,9 @@ FORMS = {
     "pandas": lambda ids: pd.Series(ids, dtype="Int64"),
     "category": lambda ids: pd.Series(ids.astype(str), dtype="category"),
     "polars": lambda ids: pl.Series(ids.astype(str)),
+    "bytes": lambda ids: ids.astype(str).astype(bytes),
+    "numpy objects": lambda ids: np.array([str(k) if k % 3 else np.int64(k) for k in ids], object),
+    "floats and text": lambda ids: np.array([str(k) if k % 3 else float(k) for k in ids], object),
 }
 
 
@@ -76,10 +81,7 @@ def answer(model, edges):
 def test_ids_of_another_type_are_the_same_nodes(fitted, bipartite):
     model = PropagationFeatures().fit(edges_of(fitted, bipartite=bipartite))
     expected = model.transform(edges_of(fitted, bipartite=bipartite))
-    texts = {"zeros in front", "text of floats", "str", "text objects", "category", "polars"}
     for form in FORMS:
-        if {form, fitted} <= texts and {form, fitted} & {"zeros in front", "text of floats"} and form != fitted:
-            continue  # among texts, "7" and "007" are two ids
         asked = edges_of(form, bipartite=bipartite)
         assert new_nodes(model, asked.with_ids_of(model.edges_))[0] == 0, form
         np.testing.assert_allclose(model.transform(asked), expected, atol=1e-12, err_msg=form)
@@ -117,10 +119,12 @@ def test_nearly_all_nodes_new_is_said():
     model = PropagationClassifier(random_state=0).fit(edges_of("int"))
     strange = TemporalEdges([f"user {k}" for k in SRC], DST + 1000, TIME + 100)
     with pytest.warns(
-        TdlgWarning, match=r"58 of 58 nodes are new to the model.* There: \d+, \d+, \d+; here: 'user \d+'"
+        TdlgWarning, match=r"29 of 29 sources are new to the model.* example: \d+; here: 'user \d+'"
     ) as caught:
         model.predict(strange)
     assert caught[0].filename == __file__
+    with pytest.warns(TdlgWarning, match=r"29 of 29 destinations are new.* example: \d+; here: 100\d\."):
+        model.predict(TemporalEdges(SRC, DST + 1000, TIME + 100))
 
 
 def test_a_few_new_nodes_are_no_reason_to_warn():
@@ -128,7 +132,24 @@ def test_a_few_new_nodes_are_no_reason_to_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(TemporalEdges([1001], [1002], [100]))
-        model.predict(TemporalEdges(SRC, DST + 1000, TIME + 100))
+        model.predict(TemporalEdges(SRC, np.where(DST > 20, DST + 1000, DST), TIME + 100))
+
+
+class TestCategories:
+    frame = pd.DataFrame({"src": SRC, "dst": DST, "time": TIME, "mcc": pd.Series(5400 + DST % 3).astype("category")})
+
+    def test_of_another_type_are_the_same(self):
+        model = PropagationFeatures().fit(from_frame(self.frame, categories=["mcc"]), LABEL)
+        asked = from_frame(self.frame.assign(mcc=[f"0{5400 + k % 3}" for k in DST]), features=["mcc"])
+        np.testing.assert_allclose(model.transform(asked), model.transform(model.edges_), atol=1e-12)
+
+    def test_that_are_all_new_are_said(self):
+        model = PropagationFeatures().fit(from_frame(self.frame, categories=["mcc"]), LABEL)
+        asked = from_frame(self.frame.assign(mcc=[f"x{k % 3}" for k in DST]), features=["mcc"])
+        with pytest.warns(
+            TdlgWarning, match=r"None of the categories of the feature 'mcc' .* Fitted: 5400; here: 'x0'"
+        ):
+            model.transform(asked)
 
 
 class TestDataframes:
@@ -150,8 +171,18 @@ class TestDataframes:
 
     def test_names_that_contradict_the_positions_are_refused(self):
         frame = self.frame.rename(columns={"dst": "elsewhere"})
-        with pytest.raises(EdgesError, match=r"'amount' would be the source.* not which column is dst.*from_frame"):
+        with pytest.raises(
+            EdgesError, match=r"'amount' would be the source.* do not show which column is dst.*from_frame"
+        ):
             PropagationFeatures().fit(frame, LABEL)
+
+    def test_two_columns_and_arrays_in_the_order_of_the_dataframe(self):
+        pairs = pd.DataFrame({"dst": DST, "src": SRC})
+        assert EdgeEmbedding(1, decay=NoDecay()).fit(pairs).edges_.src.tolist() == SRC.tolist()
+        model = PropagationFeatures().fit(self.frame, LABEL)
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            columns = model.transform(self.frame.to_numpy())
+        np.testing.assert_allclose(columns, model.transform(self.frame))
 
     def test_some_usual_names_in_their_places(self):
         frame = pd.DataFrame({"who": SRC, "whom": DST, "time": TIME})

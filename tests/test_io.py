@@ -975,14 +975,7 @@ def test_categories_of_frames(codes):
     ("options", "message"),
     [
         ({"categories": "mmc"}, r"No column 'mmc' for 'categories'. Did you mean 'mcc'\?"),
-<<<<<<< HEAD
-        (
-            {"label": "mcc", "categories": "mcc"},
-            r"'mcc' is the 'label', and as a feature it would reveal the label to predict",
-        ),
-=======
         ({"label": "mcc", "categories": "mcc"}, r"'mcc' is the 'label', and as a feature it would reveal the label"),
->>>>>>> p5
     ],
 )
 def test_categories_are_columns_that_are_not_used_already(write, options, message):

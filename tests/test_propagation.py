@@ -51,6 +51,8 @@ def far_ahead(time):
     yield ticks, np.full(len(time), 1e19)
     yield ticks, np.full(len(time), 2**62)
     yield time, np.full(len(time), 1e19)
+    yield time, np.full(len(time), np.inf)
+    yield ticks, np.full(len(time), np.inf)
 
 
 def in_container(times, kind):

@@ -251,10 +251,10 @@ class TemporalEdges:
         return self._table.positions_of(other._table) >= 0
 
     def with_ids_of(self, other: TemporalEdges) -> TemporalEdges:
-        """Convert the ids of these edges to the type that other edges use, such as "17" to 17 if those are integers.
+        """Write ids and categories as other edges write them: 17 for "17" if those are numbers, and so on.
 
-        An integer and its text are treated as the same id only if the other edges have exactly one of the two. Ids that
-        the other edges do not have stay as they are.
+        Only ids that the other edges do not have are converted, and only to an id that means the same: 17, "17", "00017",
+        17.0 and b"17" do. All other ids stay as they are. Categories of features are converted in the same way.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ class TemporalEdges:
         Returns
         -------
         TemporalEdges
-            These edges themselves if no id has to change, else edges of a new table.
+            These edges if nothing changes, else edges of a new table.
 
         Examples
         --------
@@ -274,11 +274,8 @@ class TemporalEdges:
         """
         if self.same_table(other) or self.bipartite != other.bipartite:
             return self
-        pairs = zip(self._table.spaces, other._table.spaces, strict=True)
-        written = [written_alike(mine[0], theirs[0]) for mine, theirs in pairs]
-        if all(ids is None for ids in written):
-            return self
-        return self._view(self._table.with_ids(written), self._rows, self._label)
+        table = self._table.written_like(other._table)
+        return self if table is self._table else self._view(table, self._rows, self._label)
 
     # ---- rows
 
@@ -434,12 +431,25 @@ class _Table:
     def codes(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         return self.spaces[0][1], self.spaces[-1][2]
 
-    def with_ids(self, written: list[NDArray[Any] | None]) -> _Table:
-        """The same table with other node ids: one array per space, or None where the ids stay."""
-        ids = [space[0] if new is None else new for new, space in zip(written, self.spaces, strict=True)]
-        src, dst = ids[0][self.spaces[0][1]], ids[-1][self.codes[1] - (len(ids[0]) if len(ids) == 2 else 0)]
+    def written_like(self, other: _Table) -> _Table:
+        """The same table with ids and categories written as in another one; itself if nothing changes."""
+        known = other.positions_of(self) >= 0
+        start, ids, changed = 0, [], False
+        for mine, theirs in zip(self.spaces, other.spaces, strict=True):
+            new = np.flatnonzero(~known[start : start + len(mine[0])])
+            start += len(mine[0])
+            written = written_alike(mine[0][new], theirs[0].tolist() if _may_match(mine[0][new], theirs[0]) else ())
+            changes = written != mine[0][new].tolist()
+            ids.append(_replaced(mine[0], new, written) if changes else mine[0])
+            changed |= changes
+        features = (
+            self.features if other.features is None or self.features is None else self.features.like(other.features)
+        )
+        if not changed and features is self.features:
+            return self
+        src, dst = ids[0][self.codes[0]], ids[-1][self.codes[1] - (len(ids[0]) if len(ids) == 2 else 0)]
         columns = as_ids(src, "src"), as_ids(dst, "dst")
-        return _Table(*columns, self.ticks, self.unit, self.weight, self.features, self.bipartite)
+        return _Table(*columns, self.ticks, self.unit, self.weight, features, self.bipartite)
 
     def positions_of(self, other: _Table) -> NDArray[np.int32]:
         """Position of each node of another table in the `node_ids` of this table, -1 if it is not there."""
@@ -470,6 +480,18 @@ class _Table:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock(), _index=None)
+
+
+def _may_match(ids: NDArray[Any], others: NDArray[Any]) -> bool:
+    """Whether ids that are not equal may still mean the same; two integers may not."""
+    return len(ids) > 0 and not (ids.dtype.kind == "i" and others.dtype.kind == "i")
+
+
+def _replaced(ids: NDArray[Any], at: NDArray[np.int64], values: list[Any]) -> NDArray[Any]:
+    replaced = ids.astype(object)
+    for k, value in zip(at.tolist(), values, strict=True):
+        replaced[k] = value
+    return replaced
 
 
 def _spaces(src: Column, dst: Column, bipartite: bool) -> list[Factors]:

@@ -23,15 +23,15 @@ __all__ = [
     "EdgesEstimator",
     "all_or_nothing",
     "known_labels",
-    "mostly_new",
     "new_nodes",
+    "strange_end",
 ]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 ENDS, ENDS_AND_TIME = 2, 3  # number of columns that a table of edges must have, and should have
 ROLES = ("src", "dst", "time")
-FEW_NODES = 10  # below this number of nodes, new nodes are nothing unusual
+FEW_NODES = 5  # below this number of nodes, new nodes are nothing unusual
 MOSTLY = 0.9  # above this share of new nodes, the ids are probably written differently from those of the fitted edges
 
 
@@ -77,12 +77,16 @@ class EdgesEstimator:
 
     def _in_fitted_ids(self, edges: TemporalEdges) -> TemporalEdges:
         edges = edges.with_ids_of(self.edges_)
-        n_new, n_nodes = new_nodes(self, edges)
-        if mostly_new(n_new, n_nodes):
-            warn(
-                f"{n_new:,} of {n_nodes:,} nodes are new to the model, so it knows little about them. Check that the ids "
-                f"are written as in fit(). Fitted ids: {_some_ids(self.edges_)}; ids here: {_some_ids(edges)}."
-            )
+        strange = strange_end(self, edges)
+        if strange is not None:
+            warn(f"{strange} Check that they are written as in fit().")
+        for name, categories in edges.feature_categories.items():
+            fitted = self.edges_.feature_categories.get(name, ())
+            if len(categories) > 1 and fitted and not set(categories) & set(fitted):
+                warn(
+                    f"None of the categories of the feature {name!r} was in fit(), so the model knows nothing about them. "
+                    f"Fitted: {fitted[0]!r}; here: {categories[0]!r}."
+                )
         return edges
 
     def _from_table(self, X: Any, reset: bool) -> TemporalEdges:
@@ -95,6 +99,8 @@ class EdgesEstimator:
             columns = [frame.get_column(frame.columns[k]).to_native() for k in order]
         else:
             columns = list(validate_data(self, X, reset=reset, dtype=None, ensure_min_features=ENDS if reset else 1).T)
+            if not reset and hasattr(self, "feature_names_in_"):  # an array after a dataframe has its columns
+                columns = [columns[k] for k in _named_order(self.feature_names_in_.tolist())]
         if len(columns) < ENDS:
             raise EdgesError(f"A table of edges must have at least 2 columns, src and dst. Got {len(columns)} instead.")
         src, dst, time = columns[:ENDS_AND_TIME] if len(columns) > ENDS else (*columns, np.zeros(len(columns[0])))
@@ -156,30 +162,49 @@ def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
     (2, 4)
     """
     edges = edges.with_ids_of(model.edges_)
-    if edges.same_table(model.edges_):
-        known = np.zeros(edges.n_nodes, bool)
-        for codes in (model.edges_.src_code, model.edges_.dst_code):
-            known[codes] = True
-    else:
-        known = model.edges_.knows_nodes_of(edges)
-    used = np.zeros(edges.n_nodes, bool)
-    for codes in (edges.src_code, edges.dst_code):
-        used[codes] = True
-    return int((used & ~known).sum()), int(used.sum())
+    used = np.unique(np.concatenate([edges.src_code, edges.dst_code]))
+    return int((~_is_known(model, edges)[used]).sum()), len(used)
 
 
-def mostly_new(n_new: int, n_nodes: int) -> bool:
-    """Whether the share of new nodes is so large that the ids are probably written differently from those in `fit`."""
-    return n_nodes >= FEW_NODES and n_new > MOSTLY * n_nodes
+def strange_end(model: Any, edges: TemporalEdges) -> str | None:
+    """Say that nearly all sources, or nearly all destinations, are new to a fitted model: their ids may be in another form.
+
+    Parameters
+    ----------
+    model
+        The fitted model.
+    edges
+        The edges to score, with ids in the form of the model.
+    """
+    known = _is_known(model, edges)
+    for end in ("src", "dst"):
+        nodes = np.unique(getattr(edges, f"{end}_code"))
+        new = nodes[~known[nodes]]
+        if len(nodes) >= FEW_NODES and len(new) > MOSTLY * len(nodes):
+            fitted, here = getattr(model.edges_, end)[:1].tolist(), edges.node_ids[new[:1]].tolist()
+            what = "sources" if end == "src" else "destinations"
+            return (
+                f"{len(new):,} of {len(nodes):,} {what} are new to the model, so it knows little about them. Fitted, for "
+                f"example: {fitted[0]!r}; here: {here[0]!r}."
+            )
+    return None
 
 
-def _some_ids(edges: TemporalEdges) -> str:
-    return ", ".join(repr(value) for value in edges.src[:2].tolist() + edges.dst[:1].tolist())
+def _is_known(model: Any, edges: TemporalEdges) -> NDArray[np.bool_]:
+    """Whether the fitted edges have each node of the table of these edges."""
+    fitted = model.edges_
+    if not edges.same_table(fitted):
+        return fitted.knows_nodes_of(edges)
+    known = np.zeros(edges.n_nodes, bool)
+    known[fitted.src_code] = known[fitted.dst_code] = True
+    return known
 
 
 def _named_order(names: list[str]) -> list[int]:
     """Positions of src, dst, time and the features in a dataframe, by common column names or else by position."""
     found = {role: usual_at(names, role) for role in ROLES}
+    if len(names) == ENDS and found["src"] == [1] and found["dst"] == [0]:
+        return [1, 0]
     if not any(found.values()) or len(names) <= ENDS:
         return list(range(len(names)))
     unclear = [role for role in ROLES if len(found[role]) != 1]

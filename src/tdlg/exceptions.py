@@ -43,8 +43,8 @@ class TdlgWarning(UserWarning):
 
 def warn(message: str, category: type[Warning] = TdlgWarning) -> None:
     """Warn with the line of the user's code that called this package, however deep the call is inside the package."""
-    package = __name__.partition(".")[0]
+    inside = {__name__.partition(".")[0], "sklearn"}  # which wraps methods of estimators
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

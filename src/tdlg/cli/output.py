@@ -161,9 +161,20 @@ def _write_text(frame: pl.DataFrame, file: Any, kind: str) -> None:
         if kind in JSON_LINES:
             text = _json_lines(block)
         else:
-            text = _flat(block).write_csv(separator=SEPARATORS.get(kind, ","), include_header=start == 0)
+            flat = _flat(block)
+            style: Any = "non_numeric" if _looks_like_comments(flat) else "necessary"
+            separator = SEPARATORS.get(kind, ",")
+            text = flat.write_csv(separator=separator, include_header=start == 0, quote_style=style)
         file.write(text.encode())
     file.flush()
+
+
+def _looks_like_comments(frame: pl.DataFrame) -> bool:
+    """Whether some first values start with # or %: without quotes, these rows would be read as comments."""
+    import polars as pl
+
+    first = frame.to_series(0) if frame.width else pl.Series([], dtype=pl.Int64)
+    return first.dtype == pl.String and bool(first.str.contains("^[#%]").any())
 
 
 def _json_lines(frame: pl.DataFrame) -> str:

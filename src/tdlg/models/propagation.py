@@ -82,7 +82,8 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
         label_time
             Times at which the labels became known, one value per edge: numbers or datetimes, like the times of the edges.
             By default each label is known at the time of its edge. A missing value (NaN, NaT, None) is allowed if the
-            label is missing. A time after all edges, such as the year 9999, means that the label is not known yet.
+            label is missing. A time after all edges, such as infinity or the year 9999, means that the label is not yet
+            known.
 
         Notes
         -----
@@ -507,18 +508,26 @@ def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
 
 def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
     """Times at which labels became known, in ticks of the edges; a missing label needs no time."""
+    label_time, never = _without_infinity(label_time)
     ticks, unit, missing = as_times_or_missing(label_time, "label_time")
     if len(ticks) != len(edges):
         raise EdgesError(f"The 'label_time' must have one value per edge: {len(edges):,}. Got {len(ticks):,} instead.")
-    without = missing & edges.labelled
+    without = missing & ~never & edges.labelled
     if without.any():
         raise EdgesError(
             f"The 'label_time' is missing in row {int(np.argmax(without))} (counted from 0), whose label is known. Pass the "
             "time when it became known, or make the label missing too."
         )
-    if missing.all():
-        return edges.ticks
-    return np.where(missing, edges.ticks, _on_clock(ticks, unit, edges))
+    known_at = edges.ticks if missing.all() else np.where(missing, edges.ticks, _on_clock(ticks, unit, edges))
+    last = np.iinfo(np.int64).max if edges.ticks.dtype.kind == "i" else np.finfo(np.float64).max
+    return np.where(never, last, known_at)
+
+
+def _without_infinity(label_time: Any) -> tuple[Any, NDArray[np.bool_]]:
+    """The times with NaN for infinity, and the mask of infinite ones: those labels never become known."""
+    times = np.asarray(label_time)
+    never = np.isposinf(times) if times.dtype.kind == "f" else np.zeros(len(times), bool)
+    return (np.where(never, np.nan, times) if never.any() else label_time), never
 
 
 def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> NDArray[Any]:

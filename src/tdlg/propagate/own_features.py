@@ -109,7 +109,10 @@ def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
         )
     if not column.categories:
         return scaled(x, column)[:, np.newaxis]
-    named = edges.feature_categories.get(column.name, ())
-    code_of = {category: code for code, category in enumerate(named)}
-    wanted = np.array([code_of.get(category, np.nan) for category in column.categories], np.float64)
-    return (x[:, np.newaxis] == wanted).astype(np.float64)
+    place = {category: k for k, category in enumerate(column.categories)}
+    at = np.array([place.get(category, -1) for category in edges.feature_categories.get(column.name, ())], np.int64)
+    indicators = np.zeros((len(x), len(place)))
+    rows = np.flatnonzero(np.isfinite(x))
+    rows = rows[at[x[rows].astype(np.int64)] >= 0]
+    indicators[rows, at[x[rows].astype(np.int64)]] = 1.0
+    return indicators

@@ -74,7 +74,8 @@ def _read_parquet(path: Path, names: list[str]) -> pl.DataFrame:
 
 
 def _damaged(path: Path, error: BaseException) -> ReadError:
+    why = f" ({error})" if isinstance(error, Exception) else ""  # what a panic says does not help
     return ReadError(
-        f"{path}: this is not a parquet file, or it is damaged ({error}). "
+        f"{path}: this is not a parquet file, or it is damaged{why}. "
         f"If it is text, rename it to .csv; else download or write it again."
     )

@@ -86,47 +86,40 @@ def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(parts)
 
 
-def written_alike(ids: NDArray[Any], like: NDArray[Any]) -> NDArray[Any] | None:
-    """Convert ids to the form of other ids, a whole number to text or text to a number; None if nothing changes.
+def written_alike(ids: NDArray[Any], like: Iterable[Any]) -> list[Any]:
+    """Convert ids to the form of other ids that mean the same: a whole number to text, text to a number, bytes to text.
 
     Parameters
     ----------
-    ids, like
-        Arrays of distinct ids.
+    ids
+        Array of ids.
+    like
+        Distinct ids. Of two ids that mean the same, such as "7" and "007", none is chosen.
 
     Examples
     --------
-    >>> written_alike(np.array(["7", "008", "x"], object), np.array([7, 8, 9])).tolist()
+    >>> written_alike(np.array(["7", "008", "x"], object), [7, 8, 9])
     [7, 8, 'x']
     """
-    types, others = (_types(values) for values in (ids, like))
-    if types == others and len(types) == 1:
-        return None
-    known = set(like.tolist())
-    by_number: dict[int, list[Any]] = {}
-    for value in known:
-        by_number.setdefault(_as_number(value), []).append(value)
-    given = ids.tolist()
-    written = [value if value in known else _only(by_number, value) for value in given]
-    return None if written == given else np.fromiter(written, object, len(written))
+    by_meaning: dict[Any, list[Any]] = {}
+    for value in like:
+        by_meaning.setdefault(_meaning(value), []).append(value)
+    written = []
+    for value in ids.tolist():
+        alike = by_meaning.get(_meaning(value), [])
+        written.append(alike[0] if len(alike) == 1 and value not in alike else value)
+    return written
 
 
-def _types(ids: NDArray[Any]) -> set[type]:
-    return set(map(type, ids.tolist())) if ids.dtype == object else {ids.dtype.type}
-
-
-def _as_number(value: Any) -> Any:
-    """The whole number that an id is or spells; None for other ids."""
+def _meaning(value: Any) -> Any:
+    """The whole number that an id is or spells, else its text, else the id itself."""
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
     if isinstance(value, str):
-        return int(value.partition(".")[0]) if WHOLE_NUMBER.fullmatch(value) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _only(by_number: dict[int, list[Any]], value: Any) -> Any:
-    """The only id with the same number, or the value itself if there is none or more than one."""
-    number = _as_number(value)
-    alike = [] if number is None else by_number.get(number, [])
-    return alike[0] if len(alike) == 1 else value
+        return int(value.partition(".")[0]) if WHOLE_NUMBER.fullmatch(value) else value
+    if isinstance(value, float | np.floating) and value.is_integer():
+        return int(value)
+    return ("bool", value) if isinstance(value, bool | np.bool_) else value
 
 
 def _whole(column: NDArray[Any], name: str) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tdlg.exceptions import EdgesError
 from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, nulls, sealed, short
 from tdlg.tables.frames import eager_frame
+from tdlg.tables.ids import written_alike
 
 __all__ = ["Features", "as_categories", "as_features", "as_labels", "as_weights", "known"]
 
@@ -24,6 +25,14 @@ class Features(NamedTuple):
     matrix: NDArray[np.floating[Any]]
     names: tuple[str, ...]
     categories: dict[str, tuple[Hashable, ...]]
+
+    def like(self, other: Features) -> Features:
+        """The same features with categories written as others write them; itself if nothing changes."""
+        written = {
+            name: tuple(written_alike(np.fromiter(mine, object, len(mine)), other.categories.get(name, ())))
+            for name, mine in self.categories.items()
+        }
+        return self if written == self.categories else self._replace(categories=written)
 
 
 def as_labels(values: Any, name: str = "label") -> NDArray[Any]:

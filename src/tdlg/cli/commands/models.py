@@ -172,10 +172,10 @@ def _read(model: Any, path: Path, columns: Columns, label: str | None = None) ->
 
 def _tell_new_nodes(model: Any, edges: TemporalEdges) -> None:
     """Say how many nodes the model does not know; where it knows hardly any, the model itself warns."""
-    from tdlg.estimator import mostly_new, new_nodes
+    from tdlg.estimator import new_nodes
 
     n_new, n_nodes = new_nodes(model, edges)
-    if n_new and not mostly_new(n_new, n_nodes):
+    if n_new:
         note(f"{n_new:,} of {count(n_nodes, 'node')} {'is' if n_new == 1 else 'are'} new to the model")
 
 
