@@ -496,7 +496,7 @@ class TestNodeEmbeddings:
             node_embeddings(network(), [["a"]] * 400)
 
     def test_aggregate(self):
-        with pytest.raises(ParameterError, match="'mean' or 'sum'"):
+        with pytest.raises(ParameterError, match=r"one of \['mean', 'sum'\]"):
             node_embeddings(network(), np.zeros((400, 1)), "max")
 
 

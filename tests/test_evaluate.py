@@ -172,7 +172,7 @@ class TestEvaluate:
             evaluate(Spy(), task, trials=0)
         with pytest.raises(ParameterError, match=r"'random_state' .* Got None"):
             evaluate(Spy(), task, random_state=None)
-        with pytest.raises(ParameterError, match=r"one of tdlg, .* Got 'magic'"):
+        with pytest.raises(ParameterError, match=r"one of \['tdlg', .* Got 'magic'"):
             evaluate("magic", task)
 
 

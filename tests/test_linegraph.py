@@ -334,7 +334,7 @@ def test_wrong_inputs():
         H @ np.ones(40, complex)
     with pytest.raises(ValueError, match=r"dimension mismatch|shapes"):
         H @ np.ones(39)
-    with pytest.raises(ParameterError, match="'spectral' or 'edge'"):
+    with pytest.raises(ParameterError, match=r"one of \['spectral', 'edge'\]. Got 'both'"):
         H.normalized("both")
 
 
