@@ -42,9 +42,9 @@ def test_what_the_edges_hold(payments):
 def test_three_kinds_of_fraud_in_plausible_shares(seed):
     payments = make_payments(20_000, seed)
     share = np.bincount(payments.scenario, minlength=len(SCENARIOS)) / 20_000
-    assert 0.97 < share[0] < 0.99
+    assert 0.96 < share[0] < 0.99
     assert np.all(share[1:] > 0.001)
-    assert np.all(share[1:] < 0.02)
+    assert np.all(share[1:] < 0.03)
 
 
 def test_amounts_of_frauds(payments):
@@ -57,7 +57,7 @@ def test_amounts_of_frauds(payments):
     assert 4 < np.mean(times) < 6
 
 
-@pytest.mark.parametrize(("kind", "column", "days"), [(2, "dst", 42), (3, "src", 21)])
+@pytest.mark.parametrize(("kind", "column", "days"), [(2, "dst", 70), (3, "src", 21)])
 def test_frauds_of_a_terminal_or_a_card_are_within_weeks(payments, kind, column, days):
     nodes, time = getattr(payments.edges, column), payments.edges.time
     fraud = payments.scenario == kind

@@ -25,7 +25,7 @@ NEAR = 10  # terminals within reach of a home, on average
 MOST = 20  # terminals within reach of a home, at most
 
 LARGE_SHARE, LARGE_FROM = 0.003, 250.0  # share of the payments; no genuine amount is as large
-COMPROMISED_SHARE, COMPROMISED_DAYS, COMPROMISED_RATE = 0.1, (14, 42), 0.7  # terminals, days, their payments
+COMPROMISED_SHARE, COMPROMISED_DAYS, COMPROMISED_RATE = 0.08, (28, 70), 0.8  # terminals, days, their payments
 STOLEN_SHARE, STOLEN_DAYS, STOLEN_RATE, STOLEN_FACTOR = 0.1, (7, 21), 0.6, 5.0  # customers, days, their payments
 
 
@@ -93,7 +93,7 @@ def make_payments(
     within reach of the home, more often at near ones. There are three kinds of fraud:
 
     - large amount: the amount is larger than any genuine one;
-    - compromised terminal: for two to six weeks most payments at a terminal are frauds, with ordinary amounts;
+    - compromised terminal: for four to ten weeks most payments at a terminal are frauds, with ordinary amounts;
     - stolen card: for one to three weeks most payments of a customer are frauds, with amounts five times as large.
 
     The design follows the simulator of the Fraud Detection Handbook (Le Borgne, Siblini, Lebichot and Bontempi, 2022).
@@ -120,10 +120,10 @@ def make_payments(
     >>> from tdlg import make_payments
     >>> payments = make_payments(random_state=0)
     >>> float(payments.edges.label.mean().round(2))
-    0.02
+    0.03
     >>> edges = payments.edges
     >>> edges.src[0], edges.dst[0], edges.features[0].tolist()
-    ('customer 73', 'terminal 16', [46.67])
+    ('customer 73', 'terminal 16', [52.41])
     """
     n = whole("n", n)
     n_customers = max(2, n // 50) if n_customers is None else whole("n_customers", n_customers)
@@ -134,7 +134,7 @@ def make_payments(
     terminal = near[customer, (rng.random(n) ** 2 * counts[customer]).astype(np.int64)]
     seconds = _seconds(rng, n)
     mean = rng.uniform(5, 100, n_customers)[customer]
-    amount = np.clip(mean * rng.lognormal(-0.08, 0.4, n), 0.5, LARGE_FROM - 0.01)
+    amount = np.clip(mean * rng.lognormal(-0.045, 0.3, n), 0.5, LARGE_FROM - 0.01)
     scenario = _scenarios(rng, customer, terminal, seconds / 86_400, n_customers, n_terminals)
     amount = np.where(scenario == 1, LARGE_FROM + rng.exponential(150, n), amount)
     amount = np.where(scenario == 3, STOLEN_FACTOR * amount, amount)
