@@ -1,6 +1,9 @@
-"""The pages of docs/: they build without a warning, every public name is told, and no link leads nowhere."""
+"""README.md runs; the pages of docs/ build without a warning, have every public name, and no link leads nowhere."""
 
+import contextlib
+import io
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -12,6 +15,33 @@ import pytest
 import tdlg
 
 ROOT = Path(__file__).parents[1]
+
+
+def examples(text):
+    """Each ```python block of a page, with the ```text block right after it: what the code prints."""
+    return re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", text, re.DOTALL | re.MULTILINE)
+
+
+def run_page(text):
+    """Run the examples of a page in one namespace; gives pairs of what is printed and what the page shows."""
+    names, pairs = {}, []
+    for code, shown in examples(text):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, "page", "exec"), names)
+        pairs.append((printed.getvalue(), shown))
+    return pairs
+
+
+def test_the_runner_sees_what_is_printed():
+    page = "```python\nx = 1\n```\n\nThen:\n\n```python\nprint(x)\n```\n\n```text\n2\n```\n"
+    assert run_page(page) == [("", ""), ("1\n", "2\n")]
+
+
+def test_the_readme_runs_and_prints_what_it_shows():
+    pairs = run_page((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(pairs) == 2
+    for printed, shown in pairs:
+        assert printed == shown
 
 
 @pytest.fixture(scope="module")

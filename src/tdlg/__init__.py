@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tdlg.datasets.blocks import TemporalBlockModel, make_tsbm
     from tdlg.datasets.load import load_dataset
+    from tdlg.datasets.payments import make_payments
     from tdlg.edges import TemporalEdges
     from tdlg.embed.eigenvectors import EdgeEmbedding
     from tdlg.embed.landmarks import LandmarkFeatures
@@ -61,6 +62,7 @@ __all__ = [
     "from_pyg",
     "load_dataset",
     "load_model",
+    "make_payments",
     "make_tsbm",
     "node_embeddings",
     "node_scores",
@@ -100,6 +102,7 @@ _MODULE_OF = {
     "from_pyg": "io.pyg",
     "load_dataset": "datasets.load",
     "load_model": "persist.model",
+    "make_payments": "datasets.payments",
     "make_tsbm": "datasets.blocks",
     "node_embeddings": "embed.nodes",
     "node_scores": "explain.nodes",

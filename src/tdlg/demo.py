@@ -1,4 +1,4 @@
-"""The demo: what this package is for, on networks that are made up, in less than a minute."""
+"""The demo: what this package is for, on synthetic networks, in less than a minute."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ def run_demo(page: str | os.PathLike[str], *, random_state: int = 0, say: Callab
     Parameters
     ----------
     page
-        Where the report goes.
+        Path of the report to write.
     random_state
         A seed.
     say
-        Told each result in a line or two.
+        Called with each result, as one or two lines of text.
     """
     sample = make_tsbm(random_state=random_state)
     say(
-        f"A network made up: {len(sample.edges):,} interactions between {sample.edges.n_nodes} nodes of two communities."
+        f"A synthetic network: {len(sample.edges):,} interactions between {sample.edges.n_nodes} nodes of two communities."
     )
-    say("Early on they keep to their own community, later to the other: over all times there is nothing to see.\n")
+    say(
+        "Early interactions are within a community, late ones between the two: without times there is nothing to see.\n"
+    )
     in_time, blind = (find_communities(sample, decay) for decay in (Gaussian(BANDWIDTH), NoDecay()))
     say("1. Communities, found without labels")
-    say(f"   with times     {in_time:4.0%} of the nodes are put into the right one")
+    say(f"   with times     {in_time:4.0%} of the nodes are assigned to the right one")
     say(f"   without times  {blind:4.0%}, where guessing gives 50%\n")
     model, edges, right, majority, ours, rates = fill_in_labels(sample, random_state)
     say(f"2. Labels: {TURNED} nodes turn bad halfway, and {np.count_nonzero(~edges.labelled):,} labels are hidden")
     say(
-        f"   {right:4.0%} of the hidden labels are filled in rightly, where calling none of them bad gives {majority:.0%}"
+        f"   {right:4.0%} of the hidden labels are predicted correctly, where predicting no bad one gives {majority:.0%}"
     )
-    say(
-        f"   average precision {ours:.2f} on labels held out; {rates:.2f} by the nodes' rates of bad labels, blind to time\n"
-    )
+    say(f"   average precision {ours:.2f} on held-out labels; {rates:.2f} from the rates of bad labels per node\n")
     found, auc = find_outliers(random_state)
     say(f"3. Outliers: {PLANTED} interactions out of their time, planted among 4,000 of two shifts")
-    say(f"   {found} of them are among the {PLANTED} oddest (AUC {auc:.3f})\n")
+    say(f"   {found} of them are among the {PLANTED} strongest outliers (AUC {auc:.3f})\n")
     write_report(page, model, edges, title="tdlg demo", command="tdlg demo", seed=random_state)
     say(f"The report on the labels: {os.fspath(page)}")
 
@@ -148,7 +148,7 @@ def find_outliers(random_state: int = 0) -> tuple[int, float]:
     Returns
     -------
     found, auc
-        How many of the planted are among as many oddest; and how well planted ones are told from others.
+        How many planted edges are among equally many strongest outliers; and the AUC of planted against other edges.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -160,6 +160,6 @@ def find_outliers(random_state: int = 0) -> tuple[int, float]:
     src, dst, time = ((column, column[at]) for column, at in ((edges.src, who), (edges.dst, who), (edges.time, when)))
     mixed = TemporalEdges(*map(np.concatenate, (src, dst, time)))
     planted = np.arange(len(mixed)) >= len(edges)
-    oddness = -EdgeOutlierDetector(random_state=random_state).fit(mixed).scores_
-    found = int(planted[np.argsort(-oddness, kind="stable")[:PLANTED]].sum())
-    return found, float(roc_auc_score(planted, oddness))
+    outlier_score = -EdgeOutlierDetector(random_state=random_state).fit(mixed).scores_
+    found = int(planted[np.argsort(-outlier_score, kind="stable")[:PLANTED]].sum())
+    return found, float(roc_auc_score(planted, outlier_score))

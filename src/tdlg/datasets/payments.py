@@ -1,0 +1,207 @@
+"""Synthetic card payments: customers with habits, frauds of three kinds, and labels that become known later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.datasets.block_checks import whole
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import ParameterError
+from tdlg.sampling.index import as_generator
+
+__all__ = ["SCENARIOS", "Payments", "make_payments"]
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+SCENARIOS = ("genuine", "large amount", "compromised terminal", "stolen card")
+START = np.datetime64("2025-01-01", "s")
+DAYS = 181  # January to June
+NEAR = 10  # terminals within reach of a home, on average
+MOST = 20  # terminals within reach of a home, at most
+
+LARGE_SHARE, LARGE_FROM = 0.003, 250.0  # share of the payments; no genuine amount is as large
+COMPROMISED_SHARE, COMPROMISED_DAYS, COMPROMISED_RATE = 0.08, (28, 70), 0.8  # terminals, days, their payments
+STOLEN_SHARE, STOLEN_DAYS, STOLEN_RATE, STOLEN_FACTOR = 0.1, (7, 21), 0.6, 5.0  # customers, days, their payments
+
+
+@dataclass(frozen=True, eq=False)
+class Payments:
+    """Synthetic payments from `make_payments`, sorted by time.
+
+    Attributes
+    ----------
+    edges
+        Payments from customers to terminals, with datetimes, the feature "amount", and the labels 1 (fraud) and 0
+        (genuine), all of them known.
+    label_time
+        When each label becomes known, shape (n,), datetime64[s]: days to weeks after the payment. The delay does not
+        depend on the label, so that it reveals nothing about it.
+    scenario
+        What each payment is, shape (n,): positions in `SCENARIOS`, which are 0 genuine, 1 large amount, 2 compromised
+        terminal, 3 stolen card.
+
+    Examples
+    --------
+    >>> from tdlg import make_payments
+    >>> payments = make_payments(2000, random_state=0)
+    >>> payments.edges
+    TemporalEdges(2,000 edges, 60 nodes, 2025-01-01 to 2025-06-30, label: 2 values, 1 feature, bipartite)
+    """
+
+    edges: TemporalEdges
+    label_time: NDArray[np.datetime64]
+    scenario: Codes
+
+    def known_at(self, time: Any) -> TemporalEdges:
+        """Give all edges, with the labels that were known at a time; the other labels are missing.
+
+        The rows are those of `edges`, so `payments.edges.label` still holds the labels to compare with.
+
+        Parameters
+        ----------
+        time
+            A datetime, a date or its text, such as "2025-06-01". A label that became known exactly then is included.
+
+        Examples
+        --------
+        >>> from tdlg import make_payments
+        >>> make_payments(2000, random_state=0).known_at("2025-06-01")
+        TemporalEdges(2,000 edges, 60 nodes, 2025-01-01 to 2025-06-30, label: 2 values (437 unknown), 1 feature, bipartite)
+        """
+        try:
+            moment = np.datetime64(time, "s")
+        except (TypeError, ValueError):
+            moment = np.datetime64("NaT")
+        if np.isnat(moment):
+            raise ParameterError(
+                f"The 'time' parameter must be a datetime, a date or its text such as '2025-06-01'. Got {time!r} instead."
+            )
+        return self.edges.with_label(np.where(self.label_time <= moment, self.scenario > 0, np.nan))
+
+
+def make_payments(
+    n: int = 10_000, random_state: Any = None, *, n_customers: int | None = None, n_terminals: int | None = None
+) -> Payments:
+    """Sample card payments of half a year, some of them frauds.
+
+    Each customer has a home in the unit square, a mean amount and a number of payments per day, and pays at terminals
+    within reach of the home, more often at near ones. There are three kinds of fraud:
+
+    - large amount: the amount is larger than any genuine one;
+    - compromised terminal: for four to ten weeks most payments at a terminal are frauds, with ordinary amounts;
+    - stolen card: for one to three weeks most payments of a customer are frauds, with amounts five times as large.
+
+    The design follows the simulator of the Fraud Detection Handbook (Le Borgne, Siblini, Lebichot and Bontempi, 2022).
+
+    Parameters
+    ----------
+    n
+        Number of payments.
+    random_state
+        Seed for sampling; the same seed gives the same payments.
+    n_customers
+        Number of customers, by default one per 50 payments: about two payments per customer and week. Customers
+        without a payment do not occur in the edges. Their ids are "customer 0", "customer 1", ...
+    n_terminals
+        Number of terminals, by default one per 100 payments. Their ids are "terminal 0", "terminal 1", ...
+
+    Returns
+    -------
+    Payments
+        The edges, when each label becomes known, and which kind of fraud each payment is.
+
+    Examples
+    --------
+    >>> from tdlg import make_payments
+    >>> payments = make_payments(random_state=0)
+    >>> float(payments.edges.label.mean().round(2))
+    0.03
+    >>> edges = payments.edges
+    >>> edges.src[0], edges.dst[0], edges.features[0].tolist()
+    ('customer 73', 'terminal 16', [52.41])
+    """
+    n = whole("n", n)
+    n_customers = max(2, n // 50) if n_customers is None else whole("n_customers", n_customers)
+    n_terminals = max(2, n // 100) if n_terminals is None else whole("n_terminals", n_terminals)
+    rng = as_generator(random_state)
+    customer = _sampled(rng, rng.gamma(2.0, size=n_customers), n)  # payments per day differ between customers
+    near, counts = _within_reach(rng.random((n_customers, 2)), rng.random((n_terminals, 2)))
+    terminal = near[customer, (rng.random(n) ** 2 * counts[customer]).astype(np.int64)]
+    seconds = _seconds(rng, n)
+    mean = rng.uniform(5, 100, n_customers)[customer]
+    amount = np.clip(mean * rng.lognormal(-0.045, 0.3, n), 0.5, LARGE_FROM - 0.01)
+    scenario = _scenarios(rng, customer, terminal, seconds / 86_400, n_customers, n_terminals)
+    amount = np.where(scenario == 1, LARGE_FROM + rng.exponential(150, n), amount)
+    amount = np.where(scenario == 3, STOLEN_FACTOR * amount, amount)
+    delay = 86_400 + (rng.gamma(2.0, 5.0, n) * 86_400).astype(np.int64)  # a day and about ten more
+    time = START + seconds.astype("timedelta64[s]")
+    edges = TemporalEdges(
+        _names("customer", n_customers)[customer],
+        _names("terminal", n_terminals)[terminal],
+        time,
+        label=(scenario > 0).astype(np.int64),
+        features={"amount": amount.round(2)},
+        bipartite=True,
+    )
+    return Payments(edges, time + delay.astype("timedelta64[s]"), scenario)
+
+
+def _sampled(rng: np.random.Generator, weight: Floats, n: int) -> Codes:
+    """Positions in proportion to their weights, shape (n,)."""
+    edge = np.cumsum(weight)
+    return np.minimum(np.searchsorted(edge, rng.random(n) * edge[-1], side="right"), len(weight) - 1)
+
+
+def _within_reach(home: Floats, place: Floats) -> tuple[Codes, Codes]:
+    """The terminals nearest to each home, the nearest first, and how many of them are within reach: at least one."""
+    from scipy.spatial import KDTree
+
+    k = min(MOST, len(place))
+    distance, near = KDTree(place).query(home, k=range(1, k + 1))
+    reach = np.sqrt(NEAR / (np.pi * len(place)))
+    return near, np.maximum(np.count_nonzero(distance <= reach, axis=1), 1)
+
+
+def _seconds(rng: np.random.Generator, n: int) -> Codes:
+    """Seconds since the start, sorted: any day, mostly around 14 o'clock."""
+    of_day = np.clip(rng.normal(14 * 3600, 4 * 3600, n), 0, 86_399).astype(np.int64)
+    return np.sort(rng.integers(0, DAYS, n) * 86_400 + of_day)
+
+
+def _scenarios(
+    rng: np.random.Generator, customer: Codes, terminal: Codes, day: Floats, n_customers: int, n_terminals: int
+) -> Codes:
+    """The kind of each payment; where several kinds of fraud apply, the last of `SCENARIOS`."""
+    n = len(day)
+    large = rng.choice(n, _at_least_one(LARGE_SHARE, n), replace=False)
+    compromised = _in_spell(rng, terminal, day, n_terminals, COMPROMISED_SHARE, COMPROMISED_DAYS)
+    stolen = _in_spell(rng, customer, day, n_customers, STOLEN_SHARE, STOLEN_DAYS)
+    scenario = np.zeros(n, np.int64)
+    scenario[large] = 1
+    scenario[compromised & (rng.random(n) < COMPROMISED_RATE)] = 2
+    scenario[stolen & (rng.random(n) < STOLEN_RATE)] = 3
+    return scenario
+
+
+def _in_spell(
+    rng: np.random.Generator, node: Codes, day: Floats, n_nodes: int, share: float, days: tuple[int, int]
+) -> NDArray[np.bool_]:
+    """Whether each payment falls into the spell of its node: a share of the nodes has one, on some days in a row."""
+    start = np.full(n_nodes, np.inf)
+    chosen = rng.choice(n_nodes, _at_least_one(share, n_nodes), replace=False)
+    start[chosen] = rng.uniform(0, DAYS - days[0], len(chosen))
+    since = day - start[node]
+    return (since >= 0) & (since < rng.uniform(*days, n_nodes)[node])
+
+
+def _at_least_one(share: float, n: int) -> int:
+    return max(1, round(share * n))
+
+
+def _names(kind: str, n: int) -> NDArray[np.object_]:
+    return np.array([f"{kind} {at}" for at in range(n)], dtype=object)
