@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_count, check_number, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
+from tdlg.explain.explainable import Explainable
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.models.solver import Point, logistic_regression
 from tdlg.sampling.index import as_generator
@@ -31,7 +32,7 @@ __all__ = ["LineGraphClassifier"]
 RELATIVE_BANDWIDTHS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)  # tried under bandwidth="auto"
 
 
-class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
+class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEstimator):
     """Classify interactions by logistic regression on the rows of the line graph, which is never built.
 
     An edge's features are its proximities to all edges given to `fit`, with known label or not: the paper's transductive
@@ -180,8 +181,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
             Only None: this model learns from labels at `fit` alone.
         """
         check_is_fitted(self)
-        if label_time is not None:
-            raise ParameterError("A LineGraphClassifier learns from labels at fit only. Leave out 'label_time'.")
+        _refuse_label_time(label_time)
         scores = self._graph(self._edges(X, reset=False)) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -216,17 +216,32 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(values, self.predict(edges[known]), sample_weight=weight))
 
-    def explain(self, X: Any, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
-        """Tell which interactions pushed each prediction up or down most; see `tdlg.explain.rows.explain_rows`."""
+    def explain(
+        self, X: Any, top: int = 3, *, rows: Any = None, positive: Any = None, label_time: Any = None
+    ) -> pl.DataFrame:
+        """Say in words which interactions moved each score most; see `tdlg.explain.rows.explain_rows`."""
         from tdlg.explain.rows import explain_rows
 
         check_is_fitted(self)
-        return explain_rows(self, self._edges(X, reset=False), top, rows=rows)
+        _refuse_label_time(label_time)
+        return explain_rows(self, self._edges(X, reset=False), top, rows=rows, positive=positive)
+
+    def contributions(self, X: Any, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
+        """Take each decision value apart into a sum; see `tdlg.explain.rows.contributions_of_rows`."""
+        from tdlg.explain.rows import contributions_of_rows
+
+        check_is_fitted(self)
+        return contributions_of_rows(self, self._edges(X, reset=False), top, rows=rows)
 
     def _node_reasons(
-        self, edges: TemporalEdges, riskiest: NDArray[np.int64], sampled: Any, code: int, label_time: Any
+        self,
+        edges: TemporalEdges,
+        riskiest: NDArray[np.int64],
+        sampled: NDArray[np.int64],
+        code: int | None,
+        label_time: Any,
     ) -> list[str | None]:
-        """The reason of each node: the fitted interaction that speaks most for its riskiest edge."""
+        """The reason of each node: the fitted interaction that raised the score of its riskiest edge most."""
         from tdlg.explain.rows import main_interactions
 
         return main_interactions(self, edges[riskiest], code)
@@ -323,6 +338,11 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
                 every = np.arange(len(model.classes_))
                 scores.append(-log_loss(codes, probability, labels=every, sample_weight=weight[test]))
         return float(np.mean(scores))
+
+
+def _refuse_label_time(label_time: Any) -> None:
+    if label_time is not None:
+        raise ParameterError("A LineGraphClassifier learns from labels at fit only. Leave out 'label_time'.")
 
 
 def _known(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
