@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from tdlg import LineGraphClassifier, ParameterError, PropagationClassifier, TemporalEdges, load_model, node_scores
 from tdlg.cli import app
 from tdlg.explain.positive import positive_class, positive_of
+from tdlg.explain.sentences import label_in_words
 from tdlg.judge.evaluate import class_metrics, evaluate, precision_recall_at
 from tdlg.judge.tasks import EdgeClassification
 from tdlg.methods.ours import make_method
@@ -37,7 +38,7 @@ def test_the_rule(labels, positive):
     classes = np.unique(labels[labels == labels])
     assert classes[positive_class(classes, labels)] == positive
     for k, value in enumerate(classes):
-        assert positive_class(classes, labels, value) == positive_class(classes, labels, str(value)) == k
+        assert positive_class(classes, labels, value) == positive_class(classes, labels, label_in_words(value)) == k
     with pytest.raises(ParameterError, match=r"The 'positive' class must be one of the classes .* Got 'other' instead"):
         positive_class(classes, labels, "other")
 
@@ -105,7 +106,7 @@ def test_shell_page_explain_nodes_and_evaluate_agree(tmp_path, names, positive, 
     options = ["--method", method, "--evaluate", "random", "--save", saved, "--report", page]
     said = shell("classify", table, "--label", "label", *options)
     assert f"precision in the top 10 for {positive!r}" in re.sub(r"the top \d+", "the top 10", said)
-    assert f"This page predicts <code>label = {positive}</code>" in page.read_text()
+    assert f'This page predicts <b class="value">label = {positive}</b>' in page.read_text()
     assert f"looked for: {positive!r}\n" in shell("nodes", saved, table)
     of = repr(positive) if len(names) == 2 else "the predicted class"
     assert f"probability: that of {of}\n" in shell("score", saved, table)

@@ -916,7 +916,7 @@ class TestNodeScores:
         table = node_scores(model, self.edges[hidden], label)
         assert (table["node"][0] == "bad") == (label == "fraud")
         asked = self.edges[hidden]
-        said = r"near the interaction from '(user \d+)' to '(\w+)' .* time units (before|after), labelled (\w+)"
+        said = r"near the interaction from '(user \d+)' to '(\w+)', .* time units (before|after), labelled (\w+)"
         for node, reason, edge in table["node", "reason", "edge"].head(2).iter_rows():
             src, dst, _, of = re.fullmatch(said, reason).groups()
             assert of == label

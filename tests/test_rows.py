@@ -344,7 +344,9 @@ def test_effects_are_contributions_to_the_score(n_classes, normalization):
                 assert what == ("itself" if at == row else "interaction")
                 assert reason.endswith(f"labelled {edges.label[at]}")
                 if at != row:
-                    assert reason.startswith(f"near the interaction from node {edges.src[at]} to node {edges.dst[at]} ")
+                    assert reason.startswith(
+                        f"near the interaction from node {edges.src[at]} to node {edges.dst[at]}, "
+                    )
 
 
 def test_both_classifiers_explain_with_the_same_table():

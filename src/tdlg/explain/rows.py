@@ -61,7 +61,7 @@ def explain_rows(
     >>> model = LineGraphClassifier(bandwidth=5.0).fit(edges)
     >>> table = model.explain(TemporalEdges(["d"], ["x"], [4]), positive="fraud")
     >>> table["reason"].to_list()[0]
-    "near the interaction from 'b' to 'x' 2 time units before, labelled fraud"
+    "near the interaction from 'b' to 'x', 2 time units before, labelled fraud"
     """
     check_count("explain", "top", top, 1)
     which = chosen_rows(rows, len(edges))
@@ -295,4 +295,5 @@ def _reason(model: Any, known: NDArray[np.bool_], edges: TemporalEdges, i: int, 
     gap = fitted.time[at] - edges.time[i]
     unit = None if fitted.time_unit is None else np.datetime_data(gap.dtype)[0]
     when = time_in_words(gap.item() if unit is None else int(gap.astype(np.int64)), unit)
-    return f"near the interaction from {node_in_words(fitted.src[at])} to {node_in_words(fitted.dst[at])} {when}, {of}"
+    ends = f"from {node_in_words(fitted.src[at])} to {node_in_words(fitted.dst[at])}"
+    return f"near the interaction {ends}, {when}, {of}"
