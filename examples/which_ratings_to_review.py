@@ -61,7 +61,7 @@ def main() -> None:
         print(f"{name:24}{len(alerts):9,}  {found:6,.0f}  {found / len(alerts):4.0%}")
 
     print("\nThe first three to look at:")
-    reasons = model.explain(new, top=2, rows=alerts[:3], label="distrust")
+    reasons = model.explain(new, top=2, rows=alerts[:3], positive="distrust")
     for i in alerts[:3]:
         when = new.time[i].astype("datetime64[s]")
         print(f"{when}  {new.src[i]} rates {new.dst[i]}: {risk[i]:.0%} distrust; it was {new.label[i]}")

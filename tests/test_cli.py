@@ -849,13 +849,13 @@ def test_explain(table, tmp_path, method):
     ok("classify", table, *OPTIONS, "--label", LABEL, "--method", method, "--save", path, "-o", tmp_path / "out.csv")
     result = ok("explain", path, table, *OPTIONS, "--row", 17, "--top", 2)
     got = rows_of(result.stdout)
-    assert len(got) == (2 if method == "propagation" else 4)
+    assert len(got) == 2
     assert result.stderr.startswith("row 17: predicted = ")
-    assert not {"edge", "position", "neighbours"} & set(got[0])
-    assert {row["time"] for row in got} == {"2023-01-01T16:00:00"} or method == "rows"
-    assert all(re.fullmatch(r"(2023-01-\d\dT\d\d:\d\d:\d\d)?", row["time"]) for row in got)
-    if method == "propagation":
-        assert got[0]["dst"] == payments()[16][DST]
+    assert "explained: the score of 'betrug'" in result.stderr
+    assert list(got[0]) == ["src", "dst", "time", "class", "score", "rank", "what", "effect", "reason"]
+    assert {row["time"] for row in got} == {"2023-01-01T16:00:00"}
+    assert {row["dst"] for row in got} == {payments()[16][DST]}
+    assert {row["class"] for row in got} == {"betrug"}
     assert "There is no row 301: the table has 300" in refused("explain", path, table, *OPTIONS, "--row", 301)
 
 

@@ -86,9 +86,27 @@ class TestEvaluate:
         ):  # each has another rarest
             alerts = class_metrics(labels, np.array(train), np.array(test), scores)[2:]
             assert alerts == precision_recall_at(labels[test] == 1, scores, 100)
-        rare = np.array([0, 1, 1, 0, 1, 1])
-        alerts = class_metrics(rare, np.array([0, 1, 3]), np.array([2, 4, 5]), scores)[2:]
-        np.testing.assert_equal(alerts, precision_recall_at(rare[[2, 4, 5]] == 0, -scores, 100))
+
+    def test_alerts_are_of_the_positive_class(self):
+        edges = network()
+        edges = edges.with_label((edges.label == 0) | (np.arange(len(edges)) % 3 > 0))  # most are True
+        task = EdgeClassification(edges)
+        default, true, false = (
+            evaluate("label-rates", task, trials=1, positive=positive).row(0, named=True)
+            for positive in (None, True, False)
+        )
+        assert default["alert_precision"] == true["alert_precision"] > false["alert_precision"]
+        assert default["auc"] == true["auc"] == false["auc"]
+        with pytest.raises(
+            ParameterError, match=r"'positive' class must be one of the classes \[False, True\]\. Got 2"
+        ):
+            evaluate("label-rates", task, trials=1, positive=2)
+
+    def test_rows_of_another_positive_class_are_refused(self, tmp_path):
+        task, path = EdgeClassification(network()), tmp_path / "rows.csv"
+        evaluate("label-rates", task, trials=1, path=path)
+        with pytest.raises(ParameterError, match="another positive class"):
+            evaluate("label-rates", task, trials=1, path=path, positive=0)
 
     def test_link_prediction_has_two_settings_and_one_fit(self):
         rows = evaluate(Spy(), LinkPrediction(network()), trials=2)

@@ -20,6 +20,7 @@ from tdlg import (
     Mixture,
     NoDecay,
     ParameterError,
+    PropagationClassifier,
     TemporalEdges,
     from_frame,
     read_edges,
@@ -287,12 +288,12 @@ def test_labels_of_strings_and_dates_as_times():
 
 
 @pytest.mark.parametrize("normalization", [None, "spectral", "edge"])
-def test_explanations_add_up(normalization):
+def test_contributions_add_up(normalization):
     for n_classes in (2, 3):
         edges = network(n_classes=n_classes)
         model = LineGraphClassifier(Gaussian(10.0), normalization=normalization).fit(edges)
         some = edges[[3, 50, 7]]
-        table = model.explain(some, top=4)
+        table = model.contributions(some, top=4)
         scores = model.decision_function(some)
         scores = scores if n_classes == 2 else scores.max(axis=1)
         for i in range(3):
@@ -308,13 +309,75 @@ def test_explanations_add_up(normalization):
             assert first["src"] == edges.src[first["position"]]
             assert first["label"] == edges.label[first["position"]]
             assert first["contribution"] in first["proximity"] * model.coef_[:, first["position"]]
-        everything = model.explain(some, top=300)
+        everything = model.contributions(some, top=300)
         itself = everything.filter(everything["part"] == "itself")
         assert itself[["edge", "position"]].rows() == [(0, 3), (1, 50), (2, 7)]
         copies = TemporalEdges(some.src, some.dst, some.time)
-        assert "itself" not in model.explain(copies, top=300)["part"]
+        assert "itself" not in model.contributions(copies, top=300)["part"]
     with pytest.raises(ParameterError, match="'top' parameter"):
-        model.explain(some, top=0)
+        model.contributions(some, top=0)
+
+
+@pytest.mark.parametrize("normalization", [None, "spectral", "edge"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_effects_are_contributions_to_the_score(n_classes, normalization):
+    edges = network(n_classes=n_classes)
+    model = LineGraphClassifier(Gaussian(10.0), normalization=normalization).fit(edges)
+    rows = np.array([50, 3])
+    for positive in (None, *model.classes_):
+        table = model.explain(edges, top=4, rows=rows, positive=positive)
+        scores = model.decision_function(edges[rows])
+        scores = np.column_stack([-scores, scores]) if n_classes == 2 else scores
+        default = [1, 1] if n_classes == 2 else scores.argmax(axis=1)
+        codes = default if positive is None else [model.classes_.tolist().index(positive)] * 2
+        for k, (row, code) in enumerate(zip(rows, codes, strict=True)):
+            mine = table.filter(table["edge"] == row)
+            assert set(mine["class"]) == {model.classes_[code]}
+            assert mine["score"].to_list() == pytest.approx([scores[k, code]] * 4)
+            assert mine["rank"].to_list() == [1, 2, 3, 4]
+            assert set(mine["src", "dst", "time"].rows()) == {(edges.src[row], edges.dst[row], edges.time[row])}
+            weights = model.coef_[code] if n_classes == 3 else model.coef_[0] * (1 if code else -1)
+            every = model._graph(edges[[row]]).row(0).toarray().ravel() * weights
+            assert sorted(np.abs(every))[:-5:-1] == pytest.approx(mine["effect"].abs().to_list())
+            for what, effect, reason, (at,) in mine["what", "effect", "reason", "neighbours"].iter_rows():
+                assert effect == pytest.approx(every[at])
+                assert what == ("itself" if at == row else "interaction")
+                assert reason.endswith(f"labelled {edges.label[at]}")
+                if at != row:
+                    assert reason.startswith(
+                        f"near the interaction from node {edges.src[at]} to node {edges.dst[at]}, "
+                    )
+
+
+def test_both_classifiers_explain_with_the_same_table():
+    edges = network()
+    edges = edges.with_label(np.where(edges.label == 1, "fraud", "fine"))
+    models = [LineGraphClassifier().fit(edges), PropagationClassifier(random_state=0).fit(edges)]
+    tables = [model.explain(edges, 2, rows=[4], positive="fine") for model in models]
+    assert tables[0].schema == tables[1].schema
+    same = ["edge", "src", "dst", "time", "class", "rank"]
+    assert tables[0][same].equals(tables[1][same])
+
+
+def test_no_reason_is_without_effect():
+    edges = TemporalEdges(["a", "b", "c"], ["x", "y", "z"], [0, 1, 2], label=[0, 1, 1])
+    model = LineGraphClassifier(Gaussian(1.0)).fit(edges)
+    assert model.explain(edges, top=3)["what"].to_list() == ["itself"] * 3
+    assert (
+        model.explain(edges[:1])["reason"].item()
+        == "this interaction itself, which the model was fitted on, labelled 0"
+    )
+
+
+def test_explanations_refuse_what_is_wrong():
+    edges = network()
+    model = LineGraphClassifier().fit(edges)
+    with pytest.raises(ParameterError, match="'top' parameter of explain"):
+        model.explain(edges, top=0)
+    with pytest.raises(ParameterError, match=r"'positive' class must be one of the classes \[0, 1\]\. Got 2"):
+        model.explain(edges, positive=2)
+    with pytest.raises(ParameterError, match="Leave out 'label_time'"):
+        model.explain(edges, label_time=edges.time)
 
 
 @pytest.mark.parametrize(
@@ -329,12 +392,13 @@ def test_explanations_add_up(normalization):
 def test_explanations_keep_ids_as_they_are(ids, dtype):
     edges = TemporalEdges(ids, ids[::-1], [0, 1, 2], label=["u", "v", None])
     model = LineGraphClassifier(Gaussian(2.0)).fit(edges)
-    table = model.explain(edges, top=3)
-    assert table.schema["src"] == dtype
+    table = model.contributions(edges, top=3)
+    assert table.schema["src"] == dtype == model.explain(edges).schema["src"]
     assert [type(value) for value in table["src"].to_list() if value == ids[0]] == [type(ids[0])] * 2
-    none = model.explain(edges[:0])
-    assert none.height == 0
-    assert none.drop("src", "dst").schema == table.drop("src", "dst").schema
+    for method, some in ((model.contributions, table), (model.explain, model.explain(edges))):
+        none = method(edges[:0])
+        assert none.height == 0
+        assert none.drop("src", "dst").schema == some.drop("src", "dst").schema
 
 
 def test_works_in_model_selection():

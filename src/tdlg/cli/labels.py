@@ -22,7 +22,6 @@ __all__ = [
     "labelled_edges",
     "labels_to_learn",
     "plain_classes",
-    "told_place",
 ]
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -169,48 +168,26 @@ def label_in_words(column: str, positive: str | None, looked_for: Any = None) ->
 
 
 def as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[TemporalEdges, Any]:
-    """Two classes as numbers, 1 for the one that is told, and what 1 stands for; other labels as they are, and None.
+    """Two classes as numbers, 1 for the positive class, and what 1 stands for; other labels as they are, and None.
 
     Parameters
     ----------
     edges
-        With labels.
+        Edges with labels.
     looked_for
-        The class that is told, where a condition says so.
+        The positive class, where --positive says so.
     """
     import numpy as np
+
+    from tdlg.explain.positive import positive_class
 
     labels = np.asarray(edges.label)
     classes = np.unique(labels[edges.labelled])
-    place = told_place(classes, labels, looked_for)
-    if place is None:
-        return edges, None
-    told = np.where(edges.labelled, labels == classes[place], np.nan)
-    return edges.with_label(told), plain_classes(classes).tolist()[place]
-
-
-def told_place(classes: NDArray[Any], labels: NDArray[Any], looked_for: Any = None) -> int | None:
-    """Which of two classes is looked for, and told of: the larger number, the rarer word; None where there are not two.
-
-    Parameters
-    ----------
-    classes
-        In order.
-    labels
-        All that are known, to count words.
-    looked_for
-        The class that a condition says, which counts more than that.
-    """
-    import numpy as np
-
     if len(classes) != 2:
-        return None
-    if looked_for is not None and looked_for in classes.tolist():
-        return classes.tolist().index(looked_for)
-    if not isinstance(classes[0], str):
-        return 1
-    counts = [np.count_nonzero(labels == one) for one in classes]
-    return int(counts[1] <= counts[0])
+        return edges, None
+    place = positive_class(classes, labels, looked_for)
+    is_positive = np.where(edges.labelled, labels == classes[place], np.nan)
+    return edges.with_label(is_positive), plain_classes(classes).tolist()[place]
 
 
 def plain_classes(values: NDArray[Any]) -> NDArray[Any]:

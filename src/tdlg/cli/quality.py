@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["drawn", "print_quality"]
 
 HOW = {"random": "at random", "time": "the last in time"}
-TOP_SHARE, TOP_MOST = 10, 100  # precision is told of a tenth of the edges held out, and at most a hundred
+TOP_SHARE, TOP_MOST = 10, 100  # precision is reported for a tenth of the edges held out, and at most a hundred
 
 
 def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, looked_for: Any) -> None:
@@ -32,13 +32,13 @@ def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, se
             (name, *_quality(one, trial, test))
             for name, one in {method: mine, "label rates": LabelRates(random_state=seed)}.items()
         ]
-    told, rate, k = _told(trial, test)
+    rarest, rate, k = _alerts(trial, test)
     note(f"held out {count(len(test), 'label')}, {HOW[kind]}; learnt from {len(trial.train):,}")
-    told = told if positive is None else positive
+    looked_for = rarest if positive is None else positive
     rates = _rates(trial, test)
     of_all = "" if positive is not None else f" (mean of {count(len(rates), 'class', 'classes')})"
     precise = "average precision" + (of_all or f" for {positive!r}")
-    head = ("", f"AUC{of_all}", precise, f"precision in the top {k} for {told!r}")
+    head = ("", f"AUC{of_all}", precise, f"precision in the top {k} for {looked_for!r}")
     chance = ("chance", "0.500", f"{sum(rates) / len(rates) if rates else float('nan'):.3f}", f"{rate:.3f}")
     note(aligned([head, *((name, *(f"{value:.3f}" for value in values)) for name, *values in lines), chance]))
 
@@ -84,7 +84,7 @@ def drawn(task: Any, kind: str, seed: int, way_out: str) -> Any:
 
 
 def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float]:
-    """Area under the curve, average precision, and precision in the top k for the class told."""
+    """Area under the curve, average precision, and precision in the top k for the positive class."""
     import numpy as np
 
     from tdlg.judge.evaluate import class_metrics, precision_recall_at
@@ -97,19 +97,21 @@ def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float
     method.fit(seen)
     scores = method.score(asked)
     auc, average_precision = class_metrics(trial.y, trial.train, test, scores)[:2]
-    told, _, k = _told(trial, test)
-    place = int(np.flatnonzero(np.unique(trial.y[trial.train]) == told)[0])
-    of_told = scores[:, place] if scores.ndim == 2 else scores
-    return auc, average_precision, precision_recall_at(trial.y[test] == told, of_told, k)[0]
+    positive, _, k = _alerts(trial, test)
+    place = int(np.flatnonzero(np.unique(trial.y[trial.train]) == positive)[0])
+    of_positive = scores[:, place] if scores.ndim == 2 else scores
+    return auc, average_precision, precision_recall_at(trial.y[test] == positive, of_positive, k)[0]
 
 
-def _told(trial: Any, test: Any) -> tuple[Any, float, int]:
-    """The class told: 1 of two, else the rarest; its share of the edges held out, and how many of these are looked at."""
+def _alerts(trial: Any, test: Any) -> tuple[Any, float, int]:
+    """The positive class; its share of the edges held out, and how many of these count as the top."""
     import numpy as np
 
-    classes, counts = np.unique(trial.y[trial.train], return_counts=True)
-    told = plain_classes(classes).tolist()[1 if len(classes) == 2 else int(np.argmin(counts))]
-    return told, float(np.mean(trial.y[test] == told)), max(1, min(TOP_MOST, len(test) // TOP_SHARE))
+    from tdlg.explain.positive import positive_class
+
+    classes = np.unique(trial.y[trial.train])
+    positive = plain_classes(classes).tolist()[positive_class(classes, trial.y)]
+    return positive, float(np.mean(trial.y[test] == positive)), max(1, min(TOP_MOST, len(test) // TOP_SHARE))
 
 
 def _rates(trial: Any, test: Any) -> list[float]:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.datasets.block_checks import whole
+from tdlg.checks import as_generator, check_count
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
-from tdlg.sampling.index import as_generator
 
 __all__ = ["SCENARIOS", "Payments", "make_payments"]
 
@@ -125,9 +124,11 @@ def make_payments(
     >>> edges.src[0], edges.dst[0], edges.features[0].tolist()
     ('customer 73', 'terminal 16', [52.41])
     """
-    n = whole("n", n)
-    n_customers = max(2, n // 50) if n_customers is None else whole("n_customers", n_customers)
-    n_terminals = max(2, n // 100) if n_terminals is None else whole("n_terminals", n_terminals)
+    check_count("make_payments", "n", n, 1)
+    n_customers = max(2, n // 50) if n_customers is None else n_customers
+    n_terminals = max(2, n // 100) if n_terminals is None else n_terminals
+    for name, value in (("n_customers", n_customers), ("n_terminals", n_terminals)):
+        check_count("make_payments", name, value, 1)
     rng = as_generator(random_state)
     customer = _sampled(rng, rng.gamma(2.0, size=n_customers), n)  # payments per day differ between customers
     near, counts = _within_reach(rng.random((n_customers, 2)), rng.random((n_terminals, 2)))

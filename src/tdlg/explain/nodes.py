@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
-from tdlg.explain.positive import code_of
+from tdlg.explain.explainable import Explainable
+from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import as_series
 
 if TYPE_CHECKING:
@@ -31,14 +32,14 @@ SAMPLED = 10  # interactions of a node that are explained to find the reason mos
 def node_scores(
     model: Any,
     edges: Any,
-    label: Any = None,
+    positive: Any = None,
     role: Literal["both", "src", "dst"] = "both",
     *,
     label_time: Any = None,
 ) -> pl.DataFrame:
     """Order nodes by how risky their interactions are: which account to open first.
 
-    The risk of an interaction is the model's probability of the risky class. Nodes are ordered by the mean risk of their
+    The risk of an interaction is the model's probability of the positive class. Nodes are ordered by the mean risk of their
     interactions, each node being given 5 of average risk beforehand:
 
         score = (expected + 5 * mean of all) / (n + 5)
@@ -54,8 +55,9 @@ def node_scores(
         for probabilities.
     edges
         The interactions to look at, fitted or new.
-    label
-        The risky class; the rarest among the labels learnt from when not given. Not for a regressor.
+    positive
+        The class that is risky. By default it is the positive class, see `tdlg.explain.positive.positive_class`. Not for
+        a regressor.
     role
         Which interactions of a node count: all ("both"), or only those in which it is the source ("src") or the
         destination ("dst").
@@ -65,7 +67,7 @@ def node_scores(
     Returns
     -------
     polars.DataFrame
-        One row a node, the riskiest first: node, role ("src", "dst" or "both": what it is in these interactions), n (how
+        One row per node, the riskiest first: node, role ("src", "dst" or "both": what it is in these interactions), n (how
         many they are), expected (the sum of their probabilities), mean, highest, score, reason and edge (the position of the
         riskiest of them in `edges`). Reasons are given for the first 1,000 nodes; the reason is null where nothing raised
         the scores.
@@ -80,7 +82,7 @@ def node_scores(
     Raises
     ------
     ParameterError
-        If the model is another one, the label none of its classes, or the role none of the above.
+        If the model is of another kind, if `positive` is not one of its classes, or if the role is not one of the above.
 
     Examples
     --------
@@ -99,7 +101,7 @@ def node_scores(
     check_choice("node_scores", "role", role, ("both", "src", "dst"))
     check_is_fitted(model)
     asked = model._edges(edges, reset=False)
-    code = _risky_class(model, label)
+    code = _positive(model, positive)
     answer = model.predict if code is None else model.predict_proba
     values = answer(asked, label_time=label_time)
     values = values if code is None else values[:, code]
@@ -125,23 +127,19 @@ def node_scores(
 
 
 def _check_model(model: Any) -> None:
-    if not hasattr(model, "_node_reasons"):
+    if not isinstance(model, Explainable):
         raise ParameterError(
             f"The 'model' parameter of node_scores must be a PropagationClassifier, LineGraphClassifier or "
             f"PropagationRegressor. Got {type(model).__name__} instead: fit one of these."
         )
 
 
-def _risky_class(model: Any, label: Any) -> int | None:
-    """The position of the risky class; None for a regressor."""
+def _positive(model: Any, given: Any) -> int | None:
+    """The position of the positive class; None for a regressor."""
     if is_regressor(model):
-        if label is not None:
-            raise ParameterError(f"The 'label' is of a classifier, and this is a regressor. Leave out label={label!r}.")
+        refuse_positive(given)
         return None
-    if label is not None:
-        return code_of(label, model.classes_)
-    counts = [(model.labels_ == known).sum() for known in model.classes_]
-    return len(counts) - 1 - int(np.argmin(counts[::-1]))  # of as many, the last
+    return positive_of(model, given)
 
 
 class _Nodes(NamedTuple):

@@ -1,19 +1,83 @@
-"""The class that scores, reasons and figures are about."""
+"""The positive class: the class that probabilities, reasons and figures are about. One rule for the whole package."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.exceptions import ParameterError
+from tdlg.explain.sentences import label_in_words
 
-__all__ = ["code_of"]
+__all__ = ["positive_class", "positive_of", "refuse_positive"]
 
 
-def code_of(label: Any, classes: NDArray[Any]) -> int:
-    """The position of a label among the classes; refuses what is not one of them."""
-    found = [code for code, known in enumerate(classes.tolist()) if known == label]
-    if not found:
-        raise ParameterError(f"The 'label' must be one of the classes {classes.tolist()}. Got {label!r} instead.")
-    return found[0]
+def positive_class(classes: NDArray[Any], labels: NDArray[Any], given: Any = None) -> int:
+    """The position of the positive class among the classes.
+
+    It is the class that the caller gives. By default it is, of two numbers or booleans, the larger one (1, True); of two
+    words the rarer one; and of more than two classes the rarest one. Of equally rare classes it is the last.
+
+    Parameters
+    ----------
+    classes
+        The classes, sorted.
+    labels
+        The labels of all edges, to count how rare each class is. Missing labels may be among them.
+    given
+        The positive class, where the caller chooses it. The text of a number stands for the number.
+
+    Raises
+    ------
+    ParameterError
+        If the given class is not one of the classes.
+
+    Examples
+    --------
+    >>> labels = np.array([1, 1, 1, 0])
+    >>> positive_class(np.array([0, 1]), labels), positive_class(np.array([0, 1]), labels, given=0)
+    (1, 0)
+    >>> positive_class(np.array(["fraud", "ok"]), np.array(["ok", "fraud", "ok"]))
+    0
+    """
+    listed = classes.tolist()
+    if given is not None:
+        return _place(listed, given)
+    if len(listed) == 2 and not isinstance(listed[0], str):
+        return 1
+    counts = [np.count_nonzero(labels == value) for value in listed]
+    return len(counts) - 1 - int(np.argmin(counts[::-1]))
+
+
+def positive_of(model: Any, given: Any = None) -> int:
+    """The position of a fitted classifier's positive class in `classes_`; see `positive_class` for the rule.
+
+    Parameters
+    ----------
+    model
+        A fitted classifier with `classes_` and `labels_`. Its attribute `positive_`, which the shell sets where
+        --positive is given, holds the class to use by default.
+    given
+        The positive class, where the caller chooses it.
+    """
+    kept = getattr(model, "positive_", None)
+    if given is None and kept in model.classes_.tolist():
+        given = kept
+    return positive_class(model.classes_, model.labels_, given)
+
+
+def refuse_positive(given: Any) -> None:
+    """Refuse a class where the model predicts numbers."""
+    if given is not None:
+        raise ParameterError(
+            f"The 'positive' class is for classifiers, and this is a regressor. Leave out positive={given!r}."
+        )
+
+
+def _place(listed: list[Any], given: Any) -> int:
+    same = [k for k, value in enumerate(listed) if value == given]
+    same += [k for k, value in enumerate(listed) if label_in_words(value) == label_in_words(given)]
+    if not same:
+        raise ParameterError(f"The 'positive' class must be one of the classes {listed}. Got {given!r} instead.")
+    return same[0]

@@ -12,8 +12,8 @@ from sklearn.base import is_regressor
 
 from tdlg.checks import check_count
 from tdlg.edges import TemporalEdges
-from tdlg.explain.positive import code_of
-from tdlg.explain.rows import as_series, chosen_rows
+from tdlg.explain.positive import positive_of, refuse_positive
+from tdlg.explain.rows import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason, Words
 from tdlg.propagate.features import OWN_MATCHES, PropagationFeatures, Query
 
@@ -37,7 +37,7 @@ def explain_propagation(
     top: int = 3,
     *,
     rows: Any = None,
-    label: Any = None,
+    positive: Any = None,
     label_time: Any = None,
 ) -> pl.DataFrame:
     """What moved each prediction most, in words.
@@ -55,21 +55,23 @@ def explain_propagation(
     edges
         The edges to explain, fitted or new.
     top
-        How many reasons to give for each edge, by size of effect; fewer where fewer groups have any.
+        How many reasons to give per edge, those of the largest effect first; fewer where fewer groups have any effect.
     rows
-        Positions in `edges` of those to explain, all when not given. The others are still seen by them.
-    label
-        The class to explain. When not given, of two classes the second, and of more the predicted one.
+        Positions in `edges` of the edges to explain; by default all edges. The other edges still count as neighbours.
+    positive
+        The class to explain. By default, with two classes the positive class (see
+        `tdlg.explain.positive.positive_class`), and with more classes the class predicted for each edge. Not for a
+        regressor.
     label_time
         Under setting="stream", when the labels of the edges become known, as for `predict_proba`.
 
     Returns
     -------
     polars.DataFrame
-        One row a reason: edge (position in `edges`), src, dst, time, class (that is explained; not for a number), score (the
-        log of its odds, or the number), rank, what (the group), effect (on the score), reason, and neighbours: positions of
-        at most 5 interactions behind it, the most influential first. A position from len(model.edges_) on is that of
-        `edges[position - len(model.edges_)]`.
+        One row per reason: edge (position in `edges`), src, dst, time, class (the class explained; not for a regressor),
+        score (the log of its odds, or the number predicted), rank, what (the group), effect (on the score), reason, and
+        neighbours: positions of at most 5 interactions behind it, the most influential first. A position from
+        len(model.edges_) on is that of `edges[position - len(model.edges_)]`.
 
     Notes
     -----
@@ -98,31 +100,22 @@ def explain_propagation(
     >>> table["neighbours"].item().to_list()
     [99, 97, 95, 93, 91]
     """
-    import polars as pl
-
     check_count("explain", "top", top, 1)
     query = _look(model, edges, label_time)
     which = chosen_rows(rows, len(edges))
-    explained = _Explained(model, edges, query, which, label)
+    explained = _Explained(model, edges, query, which, positive)
     best = np.argsort(-np.abs(explained.effects), axis=1, kind="stable")[:, :top]
     asked, rank = np.nonzero(np.take_along_axis(explained.effects, best, axis=1))
     row, group = which[asked], best[asked, rank]
-    told = [explained.reason(i, g) for i, g in zip(asked.tolist(), group.tolist(), strict=True)]
-    classes = {} if explained.classes is None else {"class": as_series(explained.classes[asked])}
-    return pl.DataFrame(
-        {
-            "edge": pl.Series(row, dtype=pl.Int64),
-            "src": as_series(edges.src[row]),
-            "dst": as_series(edges.dst[row]),
-            "time": as_series(edges.time[row]),
-            **classes,
-            "score": pl.Series(explained.scores[asked], dtype=pl.Float64),
-            "rank": pl.Series(rank + 1, dtype=pl.Int64),
-            "what": pl.Series([explained.groups[g].what for g in group], dtype=pl.String),
-            "effect": pl.Series(explained.effects[asked, group], dtype=pl.Float64),
-            "reason": pl.Series([sentence for sentence, _ in told], dtype=pl.String),
-            "neighbours": pl.Series([behind for _, behind in told], dtype=pl.List(pl.Int64)),
-        }
+    return reasons_table(
+        edges,
+        row,
+        None if explained.classes is None else explained.classes[asked],
+        scores=explained.scores[asked],
+        rank=rank + 1,
+        what=[explained.groups[g].what for g in group],
+        effects=explained.effects[asked, group],
+        reasons=[explained.reason(i, g) for i, g in zip(asked.tolist(), group.tolist(), strict=True)],
     )
 
 
@@ -176,12 +169,12 @@ class _Explained:
         edges: TemporalEdges,
         query: Query,
         which: Positions,
-        label: Any,
+        positive: Any,
     ) -> None:
         self.groups = _groups(model.features_)
         self._typical, self._n_scales = model.typical_, len(model.features_.scale_names_)
         self._columns = model.features_.columns(query.some(which))
-        codes, self.classes = _codes(model, self._columns, label)
+        codes, self.classes = _codes(model, self._columns, positive)
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)
         self._edges, self._which, self._codes = edges, which, codes
@@ -227,16 +220,15 @@ class _Explained:
         return self._words.labels(asked, group.match, code)
 
 
-def _codes(model: Any, columns: Floats, label: Any) -> tuple[Positions, NDArray[Any] | None]:
+def _codes(model: Any, columns: Floats, positive: Any) -> tuple[Positions, NDArray[Any] | None]:
     """The class explained for each row, as a position among the classes and as it is; all 0 and None for a number."""
     if is_regressor(model):
+        refuse_positive(positive)
         return np.zeros(len(columns), int), None
-    if label is not None:
-        codes = np.full(len(columns), code_of(label, model.classes_))
-    elif len(model.classes_) == 2:
-        codes = np.ones(len(columns), int)
-    else:
+    if positive is None and len(model.classes_) > 2:
         codes = model._answer(columns).argmax(axis=1)
+    else:
+        codes = np.full(len(columns), positive_of(model, positive))
     return codes, model.classes_[codes]
 
 
@@ -256,10 +248,10 @@ def node_reasons(
     model: Any, edges: TemporalEdges, sampled: Positions, code: int | None, label_time: Any
 ) -> list[str | None]:
     """The reason that most of the interactions in each row share."""
-    label = None if is_regressor(model) else model.classes_[code]
+    positive = None if code is None else model.classes_[code]
     query = model._evidence(edges, label_time)
     which, place = np.unique(sampled, return_inverse=True)
-    explained = _Explained(model, edges, query, which, label)
+    explained = _Explained(model, edges, query, which, positive)
     return [_shared(explained, mine.tolist()) for mine in place.reshape(sampled.shape)]
 
 

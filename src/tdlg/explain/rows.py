@@ -1,8 +1,8 @@
-"""Why a model says what it says: the interactions behind a prediction."""
+"""Why the paper's classifier predicts what it predicts: the fitted interactions behind a score."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,72 +11,133 @@ from tdlg.checks import check_count
 from tdlg.clock import time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
-from tdlg.explain.sentences import label_in_words, node_in_words
+from tdlg.explain.positive import positive_of
+from tdlg.explain.sentences import Reason, label_in_words, node_in_words
 from tdlg.linegraph.events import own_columns
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-__all__ = ["as_series", "chosen_rows", "explain_rows", "main_interactions"]
+__all__ = ["as_series", "chosen_rows", "contributions_of_rows", "explain_rows", "main_interactions", "reasons_table"]
 
-INTERACTIONS_TRIED = 5  # to find one that speaks for the class
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
 
 
-def explain_rows(model: Any, edges: TemporalEdges, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
-    """The fitted interactions that moved each decision value most.
+def explain_rows(
+    model: Any, edges: TemporalEdges, top: int = 3, *, rows: Any = None, positive: Any = None
+) -> pl.DataFrame:
+    """The fitted interactions that moved each score most, in words.
 
-    The decision value of an edge is a sum over the fitted edges j, of H_ij * coef_j, and the intercept. With two classes it
-    speaks for the second, where it is above 0; with more, it is the score of the predicted class.
+    The decision value of an edge is a sum over the fitted edges j, of H_ij * coef_j, plus the intercept. The effect of a
+    fitted interaction is its term of the sum.
 
     Parameters
     ----------
     model
         A fitted `LineGraphClassifier`.
     edges
-        The edges to explain.
+        The edges to explain, fitted or new.
     top
-        How many interactions to name for each edge, by size of contribution.
+        How many interactions to name per edge, those of the largest effect first; fewer where fewer have any effect.
     rows
-        Positions in `edges` of those to explain; all when not given.
+        Positions in `edges` of the edges to explain; by default all edges.
+    positive
+        The class to explain. By default, with two classes the positive class (see
+        `tdlg.explain.positive.positive_class`), and with more classes the class predicted for each edge.
 
     Returns
     -------
     polars.DataFrame
-        Columns edge (position in `edges`), class (that the decision value speaks for), part ("interaction", "itself" where
-        that is the fitted edge that is explained, "others", "intercept"), position (of the interaction among the fitted
-        edges), src, dst, time, label, proximity (H_ij) and contribution. The contributions of one edge add up to its
-        decision value.
+        One row per reason, with the columns of `explain_propagation`: edge (position in `edges`), src, dst, time, class
+        (the class explained), score (with two classes the log of its odds, with more its decision value), rank, what
+        ("interaction", or "itself" where the fitted interaction is the edge explained), effect (on the score), reason,
+        and neighbours: the position of the fitted interaction.
+
+    Examples
+    --------
+    >>> from tdlg import LineGraphClassifier, TemporalEdges
+    >>> edges = TemporalEdges(["a", "b", "c"], ["x", "x", "y"], [1, 2, 3], label=["fraud", "fraud", "fine"])
+    >>> model = LineGraphClassifier(bandwidth=5.0).fit(edges)
+    >>> table = model.explain(TemporalEdges(["d"], ["x"], [4]), positive="fraud")
+    >>> table["reason"].to_list()[0]
+    "near the interaction from 'b' to 'x', 2 time units before, labelled fraud"
+    """
+    check_count("explain", "top", top, 1)
+    which = chosen_rows(rows, len(edges))
+    asked = edges[which]
+    code = None if positive is None and len(model.classes_) > 2 else positive_of(model, positive)
+    found = _all_terms(model, asked, code)
+    lines = [
+        (i, rank, terms, at, effect)
+        for i, terms in enumerate(found)
+        for rank, (at, effect) in enumerate(zip(terms.at[:top], terms.contribution[:top], strict=True))
+        if effect
+    ]
+    asked_row = np.array([i for i, *_ in lines], np.int64)
+    own, known = own_columns(asked, model.edges_), _known(model)
+    return reasons_table(
+        edges,
+        which[asked_row],
+        model.classes_[np.array([terms.code for _, _, terms, _, _ in lines], np.int64)],
+        scores=[terms.score for _, _, terms, _, _ in lines],
+        rank=np.array([rank + 1 for _, rank, *_ in lines], np.int64),
+        what=["itself" if at == own[i] else "interaction" for i, _, _, at, _ in lines],
+        effects=[effect for *_, effect in lines],
+        reasons=[(_reason(model, known, asked, i, at, own[i]), [int(at)]) for i, _, _, at, _ in lines],
+    )
+
+
+def contributions_of_rows(model: Any, edges: TemporalEdges, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
+    """The decision value of each edge as a sum: the largest terms, all other terms together, and the intercept.
+
+    Parameters
+    ----------
+    model
+        A fitted `LineGraphClassifier`.
+    edges
+        The edges whose decision values are taken apart.
+    top
+        How many interactions to name per edge, those of the largest contribution first.
+    rows
+        Positions in `edges` of the edges to take apart; by default all edges.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns edge (position in `edges`), class (the class that the decision value speaks for: with two classes the
+        second, with more the predicted one), part ("interaction", "itself" where the fitted interaction is the edge
+        itself, "others", "intercept"), position (of the interaction among the fitted edges), src, dst, time and label of
+        the interaction, proximity (H_ij) and contribution. The contributions of one edge add up to its decision value.
 
     Examples
     --------
     >>> from tdlg import LineGraphClassifier, TemporalEdges
     >>> edges = TemporalEdges(["a", "b", "c"], ["x", "x", "y"], [1, 2, 3], label=[1, 1, 0])
-    >>> table = LineGraphClassifier(bandwidth=5.0).fit(edges).explain(edges[:1], top=1)
+    >>> table = LineGraphClassifier(bandwidth=5.0).fit(edges).contributions(edges[:1], top=1)
     >>> table["part"].to_list()
     ['itself', 'others', 'intercept']
     """
     import polars as pl
 
-    check_count("explain", "top", top, 1)
-    chosen = chosen_rows(rows, len(edges)).tolist()
-    graph, fitted = model._graph(edges), model.edges_
-    scores = model.decision_function(edges)
-    outputs = np.zeros(len(edges), int) if scores.ndim == 1 else scores.argmax(axis=1)
-    own = own_columns(edges, fitted)
-    lines = [line for i in chosen for line in _lines(model, graph, i, int(outputs[i]), own[i], top)]
-    edge, part, at, proximity, contribution = zip(*lines, strict=True) if lines else ((),) * 5
+    check_count("contributions", "top", top, 1)
+    which, fitted = chosen_rows(rows, len(edges)), model.edges_
+    asked = edges[which]
+    own = own_columns(asked, fitted)
+    found = _all_terms(model, asked, 1 if len(model.classes_) == 2 else None)
+    lines = [line for i, terms in enumerate(found) for line in _parts(model, terms, int(which[i]), own[i], top)]
+    edge, code, part, at, proximity, contribution = zip(*lines, strict=True) if lines else ((),) * 6
     position = np.array(at, int)
     named = position >= 0
 
     def column(values: NDArray[Any]) -> pl.Series:
         return as_series(values[np.where(named, position, 0)] if lines else values[:0], named)
 
-    classes = model.classes_[outputs + (scores.ndim == 1)]
     return pl.DataFrame(
         {
             "edge": pl.Series(edge, dtype=pl.Int64),
-            "class": as_series(classes[np.array(edge, int)]),
+            "class": as_series(model.classes_[np.array(code, int)]),
             "part": pl.Series(part, dtype=pl.String),
             "position": as_series(position, named),
             "src": column(fitted.src),
@@ -90,7 +151,7 @@ def explain_rows(model: Any, edges: TemporalEdges, top: int = 5, *, rows: Any = 
 
 
 def chosen_rows(rows: Any, n_edges: int) -> NDArray[np.int64]:
-    """Positions of the edges to explain, all when none are given; refuses what is no position."""
+    """Positions of the edges to explain, by default all; refuses what is not a position."""
     if rows is None:
         return np.arange(n_edges)
     chosen = np.atleast_1d(np.asarray(rows))
@@ -101,6 +162,47 @@ def chosen_rows(rows: Any, n_edges: int) -> NDArray[np.int64]:
             f"The 'rows' must be positions of edges, whole numbers from 0 to {n_edges - 1:,}. Got {rows!r} instead."
         )
     return chosen.astype(np.int64)
+
+
+def reasons_table(
+    edges: TemporalEdges,
+    row: Positions,
+    classes: NDArray[Any] | None,
+    *,
+    scores: Any,
+    rank: Positions,
+    what: list[str],
+    effects: Any,
+    reasons: list[Reason],
+) -> pl.DataFrame:
+    """The table that `explain` of every model gives, one row per reason.
+
+    Parameters
+    ----------
+    edges, row
+        The edges, and the position in them of the edge that each reason is for.
+    classes
+        The class explained; None where the model predicts numbers.
+    scores, rank, what, effects, reasons
+        The columns of these names; each reason is a sentence with the positions of the interactions behind it.
+    """
+    import polars as pl
+
+    return pl.DataFrame(
+        {
+            "edge": pl.Series(row, dtype=pl.Int64),
+            "src": as_series(edges.src[row]),
+            "dst": as_series(edges.dst[row]),
+            "time": as_series(edges.time[row]),
+            **({} if classes is None else {"class": as_series(classes)}),
+            "score": pl.Series(scores, dtype=pl.Float64),
+            "rank": pl.Series(rank, dtype=pl.Int64),
+            "what": pl.Series(what, dtype=pl.String),
+            "effect": pl.Series(effects, dtype=pl.Float64),
+            "reason": pl.Series([sentence for sentence, _ in reasons], dtype=pl.String),
+            "neighbours": pl.Series([behind for _, behind in reasons], dtype=pl.List(pl.Int64)),
+        }
+    )
 
 
 def as_series(values: NDArray[Any], keep: NDArray[np.bool_] | None = None) -> pl.Series:
@@ -122,43 +224,77 @@ def as_series(values: NDArray[Any], keep: NDArray[np.bool_] | None = None) -> pl
     return pl.Series(listed, dtype=types.get(values.dtype.kind, plain))
 
 
-def _lines(
-    model: Any, graph: Any, i: int, output: int, own: int, top: int
-) -> list[tuple[int, str, int, float | None, float]]:
-    """(edge, part, position, proximity, contribution) of the interactions behind one score, of the others, the intercept."""
-    row = graph.row(i)
-    contributions = row.data * model.coef_[output, row.indices]
-    order = np.argsort(-np.abs(contributions), kind="stable")
-    named = [
-        (i, "itself" if at == own else "interaction", int(at), float(row.data[j]), float(contributions[j]))
-        for j, at in zip(order[:top], row.indices[order[:top]], strict=True)
-    ]
+# ---- the terms of a decision value
+
+
+class _Terms(NamedTuple):
+    """The terms of one edge's score for a class, the largest first."""
+
+    code: int  # the class, as a position
+    score: float
+    at: Positions  # the fitted interactions
+    proximity: Floats
+    contribution: Floats
+
+
+def _all_terms(model: Any, edges: TemporalEdges, code: int | None) -> list[_Terms]:
+    """The terms of each edge for a class, or for the class predicted, of more than two, where that is None."""
+    graph = model._graph(edges)
+    return [_terms(model, graph.row(i), code) for i in range(len(edges))]
+
+
+def _terms(model: Any, row: Any, code: int | None) -> _Terms:
+    by_output = model.coef_[:, row.indices] * row.data
+    scores = by_output.sum(axis=1) + model.intercept_
+    if len(scores) == 1:  # two classes: the one output speaks for the second
+        sign = 1.0 if code == 1 else -1.0
+        contribution, score = sign * by_output[0], sign * scores[0]
+    else:
+        code = int(scores.argmax()) if code is None else code
+        contribution, score = by_output[code], scores[code]
+    order = np.argsort(-np.abs(contribution), kind="stable")
+    return _Terms(int(code or 0), float(score), row.indices[order], row.data[order], contribution[order])
+
+
+def _parts(
+    model: Any, terms: _Terms, edge: int, own: int, top: int
+) -> list[tuple[int, int, str, int, float | None, float]]:
+    """(edge, class, part, position, proximity, contribution) of the first terms, of the others, of the intercept."""
+    largest = zip(terms.at[:top], terms.proximity[:top], terms.contribution[:top], strict=True)
+    intercept = model.intercept_[0 if len(model.intercept_) == 1 else terms.code]
     return [
-        *named,
-        (i, "others", -1, None, float(contributions[order[top:]].sum())),
-        (i, "intercept", -1, None, float(model.intercept_[output])),
+        *(
+            (edge, terms.code, "itself" if at == own else "interaction", int(at), float(proximity), float(contribution))
+            for at, proximity, contribution in largest
+        ),
+        (edge, terms.code, "others", -1, None, float(terms.contribution[top:].sum())),
+        (edge, terms.code, "intercept", -1, None, float(intercept)),
     ]
 
 
-# ---- nodes
-
-
-def main_interactions(model: Any, edges: TemporalEdges, code: int) -> list[str | None]:
-    """For each edge the fitted interaction that speaks most for the class, of those that moved its score most."""
-    reasons: list[str | None] = [None] * len(edges)
-    table = model.explain(edges, top=INTERACTIONS_TRIED)
-    sign = -1 if len(model.classes_) == 2 and code == 0 else 1  # scores of two classes speak for the second
-    spoken_for = model.classes_[1 if len(model.classes_) == 2 else code]
-    for i, of, part, at, contribution in table["edge", "class", "part", "position", "contribution"].iter_rows():
-        if part == "interaction" and of == spoken_for and contribution * sign > 0 and reasons[i] is None:
-            reasons[i] = _near(model, edges, i, at)
+def main_interactions(model: Any, edges: TemporalEdges, code: int | None) -> list[str | None]:
+    """For each edge the fitted interaction, other than itself, that raised its score for the class most."""
+    own, known = own_columns(edges, model.edges_), _known(model)
+    reasons: list[str | None] = []
+    for i, terms in enumerate(_all_terms(model, edges, code)):
+        raised = terms.at[(terms.contribution > 0) & (terms.at != own[i])]
+        reasons.append(_reason(model, known, edges, i, raised[0], own[i]) if len(raised) else None)
     return reasons
 
 
-def _near(model: Any, edges: TemporalEdges, i: int, at: int) -> str:
-    fitted, known = model.edges_, model.edges_.with_label(model.labels_).labelled
+def _known(model: Any) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = model.edges_.with_label(model.labels_).labelled
+    return known
+
+
+def _reason(model: Any, known: NDArray[np.bool_], edges: TemporalEdges, i: int, at: Any, own: int) -> str:
+    """A fitted interaction as the reason for the i-th edge."""
+    fitted = model.edges_
+    of = f"labelled {label_in_words(model.labels_[at])}" if known[at] else "of unknown label"
+    if at == own:
+        return f"this interaction itself, which the model was fitted on, {of}"
     gap = fitted.time[at] - edges.time[i]
     unit = None if fitted.time_unit is None else np.datetime_data(gap.dtype)[0]
     when = time_in_words(gap.item() if unit is None else int(gap.astype(np.int64)), unit)
-    of = f"labelled {label_in_words(model.labels_[at])}" if known[at] else "of unknown label"
-    return f"near the interaction from {node_in_words(fitted.src[at])} to {node_in_words(fitted.dst[at])} {when}, {of}"
+    ends = f"from {node_in_words(fitted.src[at])} to {node_in_words(fitted.dst[at])}"
+    return f"near the interaction {ends}, {when}, {of}"

@@ -25,6 +25,7 @@ from tdlg.atomic import new_file
 from tdlg.checks import check_count, set_missing_seed
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
+from tdlg.explain.positive import positive_class
 from tdlg.judge.tasks import Task, Trial
 from tdlg.methods.base import Method
 from tdlg.methods.ours import make_method
@@ -56,8 +57,10 @@ class Result:
     embed_seconds, fit_seconds, predict_seconds
         Wall-clock time of the three steps. Settings that share a fit, as those of link prediction, have the same of it.
     alert_precision, alert_recall
-        Of the 100 edges that look most like the rarest class, the share that is of it; and the share of that class that is
-        among those 100: where fraud is rare, these are the alerts that somebody can look at.
+        Of the 100 edges with the highest scores for the positive class, the share that is of that class; and the share of
+        that class that is among those 100. Where fraud is rare, these are the alerts that somebody can look at. Which
+        class is the positive one, `evaluate(positive=...)` says; by default the rule of
+        `tdlg.explain.positive.positive_class`.
     peak_bytes
         How far memory grew over what the process held before; NaN where the system does not tell.
     n_train, n_test
@@ -103,6 +106,7 @@ def evaluate(
     trials: int = 10,
     random_state: int = 0,
     *,
+    positive: Any = None,
     dataset: str = "",
     path: str | os.PathLike[str] | None = None,
     any_version: bool = False,
@@ -120,6 +124,9 @@ def evaluate(
         How many; a task that draws nothing has one.
     random_state
         Seed of the first trial; each further one has the next number.
+    positive
+        The class that the alerts of `Result` are about. By default the positive class, see
+        `tdlg.explain.positive.positive_class`: of two numbers the larger one, else the rarest class.
     dataset
         A name for the edges, kept in the rows.
     path
@@ -161,14 +168,14 @@ def evaluate(
     for done in range(trials):
         seed = random_state + done
         trial = task.draw(seed)
-        fingerprint = _fingerprint(trial)
+        fingerprint = _fingerprint(trial, positive)
         keys = [(dataset, name, method.name, method.settings, seed) for name in _settings(task, trial)]
         for key in known.keys() & keys:
             _check_same(path, known[key], trial, _settings(task, trial), fingerprint, any_version)
         if all(key in known for key in keys):
             rows += [known[key] for key in keys]
         else:
-            results = _run(method, task, trial, dataset, seed, fingerprint)
+            results = _run(method, task, trial, dataset, seed, fingerprint, positive)
             if path is not None:
                 _append(Path(path), [result for result in results if result.key not in known])
             rows += results
@@ -243,7 +250,9 @@ def summarise(
 # ---- one trial
 
 
-def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int, fingerprint: str) -> list[Result]:
+def _run(
+    method: Method, task: Task, trial: Trial, dataset: str, seed: int, fingerprint: str, positive: Any
+) -> list[Result]:
     """The three steps, timed; one result for each setting that is asked for."""
     fresh = clone(method)
     set_missing_seed(fresh, seed)
@@ -252,7 +261,7 @@ def _run(method: Method, task: Task, trial: Trial, dataset: str, seed: int, fing
     fitted = None if trial.reveals else _Fitted(fresh, trial)
     for name, test in _settings(task, trial).items():
         scores, seconds = _in_time(fresh, trial, test) if fitted is None else fitted.score(trial.edges[test])
-        metrics = class_metrics(trial.y, trial.train, test, scores)
+        metrics = class_metrics(trial.y, trial.train, test, scores, positive)
         results.append(
             Result(
                 dataset,
@@ -323,8 +332,8 @@ def _check_same(
         )
     if row.fingerprint not in ("", fingerprint):
         raise ParameterError(
-            f"{what} is of other edges, labels or parts of them than those given. Give these edges another name "
-            "(dataset=...), or another path."
+            f"{what} is of other edges, labels or parts of them than those given, or of another positive class. Give these "
+            "edges another name (dataset=...), or another path."
         )
     if not any_version and (row.version != __version__ or not row.fingerprint):
         was = f"tdlg {row.version} measured" if row.version != __version__ else "does not tell which edges it is of"
@@ -334,9 +343,11 @@ def _check_same(
         )
 
 
-def _fingerprint(trial: Trial) -> str:
-    """A digest of all that a trial is made of."""
+def _fingerprint(trial: Trial, positive: Any) -> str:
+    """A digest of all that a trial is made of, and of the positive class where it is given."""
     edges, digest = trial.edges, hashlib.sha256()
+    if positive is not None:
+        digest.update(repr(positive).encode("utf-8", "surrogatepass"))
     kinds = edges.time_unit, edges.bipartite, edges.feature_names, edges.feature_categories
     digest.update(repr((kinds, trial.reveals, list(trial.tests))).encode("utf-8", "surrogatepass"))
     columns = (edges.src, edges.dst, edges.ticks, edges.weight, edges.features, trial.y, trial.columns, trial.train)
@@ -362,26 +373,27 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def class_metrics(
-    labels: NDArray[Any], train: NDArray[np.int64], test: NDArray[np.int64], scores: Scores
+    labels: NDArray[Any], train: NDArray[np.int64], test: NDArray[np.int64], scores: Scores, positive: Any = None
 ) -> tuple[float, float, float, float]:
-    """Area under the curve and average precision, means over the classes; precision and recall of alerts of the rarest.
+    """Area under the curve and average precision, means over classes; precision and recall of alerts.
 
     Parameters
     ----------
     labels
-        Of all edges. The rarest class is that of all of them, of as many the last, so that it is the same in every trial.
+        The labels of all edges, by which the positive class is chosen: so it is the same in every trial.
     train
-        Positions of those learnt from, which say what classes there are.
+        Positions of the edges learnt from. Their labels are the classes.
     test
-        Positions of those to be found.
+        Positions of the edges to score.
     scores
-        One for each of these, high for the second of two classes, or one column a class.
+        One score per edge of `test`, high for the second of two classes; or one column per class.
+    positive
+        The class that alerts are about; by default that of `tdlg.explain.positive.positive_class`.
     """
     y, classes = labels[test], np.unique(labels[train])
     by_class = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
-    counts = [np.count_nonzero(labels == label) for label in classes]
-    rarest = len(counts) - 1 - int(np.argmin(counts[::-1]))
-    alerts = precision_recall_at(y == classes[rarest], by_class[:, rarest], ALERTS)
+    place = positive_class(classes, labels, positive)
+    alerts = precision_recall_at(y == classes[place], by_class[:, place], ALERTS)
     first = 1 if scores.ndim == 1 else 0
     pairs = [(y == label, column) for label, column in zip(classes[first:], by_class.T[first:], strict=True)]
     pairs = [(is_it, column) for is_it, column in pairs if 0 < is_it.sum() < len(is_it)]

@@ -20,6 +20,7 @@ from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
+from tdlg.explain.explainable import Explainable
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.models.solver import Point, logistic_regression
 
@@ -31,7 +32,7 @@ __all__ = ["LineGraphClassifier"]
 RELATIVE_BANDWIDTHS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)  # candidates for bandwidth="auto"
 
 
-class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
+class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEstimator):
     """Classify interactions by logistic regression on the rows of the line graph, which is never built.
 
     The features of an edge are its proximities to all edges given to `fit`, labelled and unlabelled: the paper's
@@ -181,8 +182,7 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
             Must be None: this model uses only the labels given to `fit`.
         """
         check_is_fitted(self)
-        if label_time is not None:
-            raise ParameterError("A LineGraphClassifier uses only the labels given to fit. Leave out 'label_time'.")
+        _refuse_label_time(label_time)
         scores = self._graph(self._edges(X, reset=False)) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -217,15 +217,30 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(values, self.predict(edges[known]), sample_weight=weight))
 
-    def explain(self, X: Any, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
-        """Tell which interactions pushed each prediction up or down most; see `tdlg.explain.rows.explain_rows`."""
+    def explain(
+        self, X: Any, top: int = 3, *, rows: Any = None, positive: Any = None, label_time: Any = None
+    ) -> pl.DataFrame:
+        """Say in words which interactions moved each score most; see `tdlg.explain.rows.explain_rows`."""
         from tdlg.explain.rows import explain_rows
 
         check_is_fitted(self)
-        return explain_rows(self, self._edges(X, reset=False), top, rows=rows)
+        _refuse_label_time(label_time)
+        return explain_rows(self, self._edges(X, reset=False), top, rows=rows, positive=positive)
+
+    def contributions(self, X: Any, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
+        """Take each decision value apart into a sum; see `tdlg.explain.rows.contributions_of_rows`."""
+        from tdlg.explain.rows import contributions_of_rows
+
+        check_is_fitted(self)
+        return contributions_of_rows(self, self._edges(X, reset=False), top, rows=rows)
 
     def _node_reasons(
-        self, edges: TemporalEdges, riskiest: NDArray[np.int64], sampled: Any, code: int, label_time: Any
+        self,
+        edges: TemporalEdges,
+        riskiest: NDArray[np.int64],
+        sampled: NDArray[np.int64],
+        code: int | None,
+        label_time: Any,
     ) -> list[str | None]:
         """The reason for each node: the fitted interaction that raises the score of its riskiest edge most."""
         from tdlg.explain.rows import main_interactions
@@ -324,6 +339,11 @@ class LineGraphClassifier(EdgesEstimator, ClassifierMixin, BaseEstimator):
                 every = np.arange(len(model.classes_))
                 scores.append(-log_loss(codes, probability, labels=every, sample_weight=weight[test]))
         return float(np.mean(scores))
+
+
+def _refuse_label_time(label_time: Any) -> None:
+    if label_time is not None:
+        raise ParameterError("A LineGraphClassifier learns from labels at fit only. Leave out 'label_time'.")
 
 
 def _known(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:

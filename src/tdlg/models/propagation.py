@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -22,6 +22,7 @@ from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
+from tdlg.explain.explainable import Explainable
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures, Query
 from tdlg.tables.times import as_times_or_missing
 
@@ -42,7 +43,7 @@ SEVERAL = 20  # least number of edges to score for the warning that all of them 
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 
 
-class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
+class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     """Common base of classifier and regressor: which rows to train on, and what is known when they are scored."""
 
     _target: Literal["classes", "number"]
@@ -227,6 +228,16 @@ class _PropagationModel(EdgesEstimator, BaseEstimator, ABC):
     def _first_label_time(self) -> Any:
         return self.edges_.time[self.features_.labelled_].min()
 
+    def explain(
+        self, X: Any, top: int = 3, *, rows: Any = None, positive: Any = None, label_time: Any = None
+    ) -> pl.DataFrame:
+        """Say in words what moved each prediction most; see `tdlg.explain.propagation.explain_propagation`."""
+        from tdlg.explain.propagation import explain_propagation
+
+        check_is_fitted(self)
+        edges = self._edges(X, reset=False)
+        return explain_propagation(self, edges, top, rows=rows, positive=positive, label_time=label_time)
+
     def _node_reasons(
         self, edges: TemporalEdges, riskiest: Positions, sampled: Positions, code: int | None, label_time: Any
     ) -> list[str | None]:
@@ -332,16 +343,6 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         best = self._logs(X, label_time).argmax(axis=1)
         return self.classes_[best]
 
-    def explain(
-        self, X: Any, top: int = 3, *, rows: Any = None, label: Any = None, label_time: Any = None
-    ) -> pl.DataFrame:
-        """Tell in words what moved each prediction most; see `tdlg.explain.propagation.explain_propagation`."""
-        from tdlg.explain.propagation import explain_propagation
-
-        check_is_fitted(self)
-        edges = self._edges(X, reset=False)
-        return explain_propagation(self, edges, top, rows=rows, label=label, label_time=label_time)
-
     def _logs(self, X: Any, label_time: Any) -> Floats:
         return self._answer(self._columns(X, label_time))
 
@@ -422,13 +423,6 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
         """The predicted number of each edge, shape (n_edges,)."""
         return self._answer(self._columns(X, label_time))
-
-    def explain(self, X: Any, top: int = 3, *, rows: Any = None, label_time: Any = None) -> pl.DataFrame:
-        """Tell in words what moved each prediction most; see `tdlg.explain.propagation.explain_propagation`."""
-        from tdlg.explain.propagation import explain_propagation
-
-        check_is_fitted(self)
-        return explain_propagation(self, self._edges(X, reset=False), top, rows=rows, label_time=label_time)
 
     def _answer(self, columns: Floats) -> Floats:
         if not len(columns):

@@ -81,7 +81,8 @@ def write_report(
     command
         The shell command that wrote the page, to be shown under "Reproduce this page".
     positive
-        The class to predict; by default the rarest.
+        The class that probabilities, reasons and figures are about. By default the positive class, see
+        `tdlg.explain.positive.positive_class`: of two numbers the larger one, else the rarest class.
     label_name
         The name of the label's column, such as "is_fraud", so that the page says "is_fraud = 1" and not "class 1".
     ids

@@ -16,9 +16,10 @@ from tdlg.checks import set_missing_seed
 from tdlg.clock import check_unit, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.explain.positive import positive_of
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.propagation import PropagationClassifier
-from tdlg.report.text import Clock, in_words, name_of
+from tdlg.report.text import Clock, name_of
 
 __all__ = ["Classifier", "Subject", "label_times", "make_subject", "probabilities"]
 
@@ -44,7 +45,7 @@ class Subject:
     is_learnt
         Whether these two are the same edges.
     positive
-        Position in `classes` of the class looked for.
+        Position in `classes` of the positive class, see `tdlg.explain.positive.positive_class`.
     clock
         How times are written.
     seed
@@ -143,7 +144,7 @@ def make_subject(
         edges,
         learnt,
         is_learnt,
-        _position(model, learnt, positive),
+        positive_of(model, positive),
         _clock(edges, time_unit),
         seed,
         label_name,
@@ -194,29 +195,6 @@ def _same(edges: TemporalEdges, other: TemporalEdges) -> bool:
         return np.array_equal(edges.rows, other.rows)
     columns = [(edges.src, other.src), (edges.dst, other.dst), (edges.time, other.time)]
     return all(np.array_equal(mine, theirs) for mine, theirs in columns)
-
-
-def _position(model: Classifier, learnt: TemporalEdges, positive: Any) -> int:
-    """Of the class looked for: the one given, or else the rarest, the last of equally rare ones."""
-    listed = model.classes_.tolist()
-    if positive is None:
-        known = np.asarray(learnt.label)[learnt.labelled].tolist()
-        counts = _counts(known, listed)
-        return len(listed) - 1 - int(np.argmin(counts[::-1]))
-    for k, value in enumerate(listed):
-        if value == positive or name_of(value) == name_of(positive):
-            return k
-    raise ParameterError(
-        f"The 'positive' class must be one that the model knows: {in_words([name_of(value) for value in listed], 'or')}. "
-        f"Got {positive!r} instead."
-    )
-
-
-def _counts(known: list[Any], listed: list[Any]) -> list[int]:
-    found = dict.fromkeys(listed, 0)
-    for value in known:
-        found[value] += 1
-    return list(found.values())
 
 
 def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[str]] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.answers import answers, meaning, told_class, two_classes
+from tdlg.cli.answers import answers, explained, kind_of, meaning, positive_label, two_classes
 from tdlg.cli.labels import labelled_edges, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Missing, ModelPath, Output, Positive, Top, example, with_columns
 from tdlg.cli.output import check_output, give, rounded
@@ -26,9 +26,9 @@ __all__ = ["register"]
 SHOWN_OF_NODES = ("node", "role", "n", "mean", "score", "row", "reason")
 SHOWN_OF_REASONS = ("what", "effect", "reason")
 COMPUTED_OF_NODES = ("expected", "mean", "highest", "score")
-COMPUTED_OF_REASONS = ("score", "effect", "proximity", "contribution")
-MADE_BY = {"EdgeOutlierDetector": "outliers", "LinkPredictor": "links", "EdgeEmbedding": "embed"}
-AMONG_FITTED = ("edge", "position", "neighbours")  # positions in a table that only the model has
+COMPUTED_OF_REASONS = ("score", "effect")
+MADE_BY = {"outlier_detector": "outliers", "links": "links", "transformer": "embed"}
+AMONG_FITTED = ("edge", "neighbours")  # positions in a table that only the model has
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify wrote with --save.")]
 Label = Annotated[
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         short_help="Tell which nodes to look at first.", epilog=example("tdlg nodes model.tdlg payments.csv --top 10")
     )(nodes)
     app.command(
-        short_help="Tell why a model says what it says of a row.",
+        short_help="Explain the prediction for a row.",
         epilog=example("tdlg explain model.tdlg payments.csv --row 17"),
     )(explain)
 
@@ -94,8 +94,8 @@ def score(
 def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Output = None, columns: Columns) -> None:
     """Tell which nodes to look at first: those whose interactions most likely are what a saved model looks for.
 
-    Of two classes that is the one whose probability classify tells; of more, the rarest. "row" is the row of
-    the table that speaks most for it: `tdlg explain` tells more.
+    That is the positive class: what --positive of classify says, or of two numbers the larger one, or else the rarest
+    class. "row" is the row of the table with the highest probability: `tdlg explain` says why.
     """
     import polars as pl
 
@@ -104,11 +104,11 @@ def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Out
     check_output(output)
     fitted = _load_classifier(model)
     table = _read(fitted, edges, columns)
-    told = told_class(fitted)
-    if told is not None:
-        note(f"looked for: {told!r}")
+    positive = positive_label(fitted)
+    if positive is not None:
+        note(f"looked for: {positive!r}")
     with working("scoring nodes"):
-        found = node_scores(fitted, table.edges, told).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
+        found = node_scores(fitted, table.edges).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
     shown = [name for name in SHOWN_OF_NODES if name in found.columns]
     give(rounded(found.head(top), *COMPUTED_OF_NODES), output, rows=top, shown=shown)
 
@@ -123,20 +123,22 @@ def explain(
     output: Output = None,
     columns: Columns,
 ) -> None:
-    """Tell why a saved model says what it says of one row: the interactions or facts that moved it most."""
+    """Explain the prediction of a saved model for one row: the reasons that moved its score most.
+
+    With two classes the reasons are for or against the positive class, the one whose probability classify reports; with
+    more classes, the predicted class. An effect above 0 speaks for the class, an effect below 0 against it.
+    """
     check_output(output)
     fitted = _load_classifier(model)
     table = _read(fitted, edges, columns)
     if row > len(table.edges):
         raise ParameterError(f"There is no row {row:,}: the table has {len(table.edges):,}.")
     with working("looking for reasons"):
-        told = answers(fitted, table.edges)
-        of_class = hasattr(fitted, "setting_") and hasattr(fitted, "classes_")  # the paper's method has its own way
-        more = {"label": told_class(fitted)} if of_class else {}
-        reasons = fitted.explain(table.edges, top=top, rows=row - 1, **more)
-    note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in told.items()))
-    shown = SHOWN_OF_REASONS if "reason" in reasons.columns else None
-    give(rounded(_tidy(reasons), *COMPUTED_OF_REASONS), output, rows=len(reasons), shown=shown)
+        predicted = answers(fitted, table.edges)
+        reasons = fitted.explain(table.edges, top, rows=row - 1)
+    note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in predicted.items()))
+    note(f"explained: {explained(fitted)}")
+    give(rounded(_tidy(reasons), *COMPUTED_OF_REASONS), output, rows=len(reasons), shown=SHOWN_OF_REASONS)
 
 
 def _load(path: Path) -> Any:
@@ -148,9 +150,11 @@ def _load(path: Path) -> Any:
 
 def _load_classifier(path: Path) -> Any:
     model = _load(path)
-    if not hasattr(model, "explain"):
-        by = MADE_BY.get(type(model).__name__, "another command")
-        raise ParameterError(f"{path}: this model is of {by}, which only score takes. Give one that classify saved.")
+    made_by = MADE_BY.get(kind_of(model))
+    if made_by is not None:
+        raise ParameterError(
+            f"{path}: this model is of {made_by}, which only score takes. Give one that classify saved."
+        )
     return model
 
 
@@ -183,7 +187,7 @@ def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
     """Refuse labels that the model has never learnt, with the way out."""
     import numpy as np
 
-    if edges.label is None or not hasattr(model, "classes_"):
+    if edges.label is None or kind_of(model) != "classifier":
         return
     classes = plain_classes(model.classes_).tolist()
     found = plain_classes(np.unique(np.asarray(edges.label)[edges.labelled])).tolist()
@@ -196,14 +200,11 @@ def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
 
 
 def _tidy(reasons: pl.DataFrame) -> pl.DataFrame:
-    """Reasons as people read them: whole labels as such, times without needless decimals, no positions."""
+    """Reasons as people read them: whole labels as whole numbers, times without needless decimals, no positions."""
     import polars as pl
     import polars.selectors as cs
 
     reasons = reasons.drop(AMONG_FITTED, strict=False)
-    whole = [
-        name
-        for name in ("class", "label")
-        if name in reasons.columns and reasons[name].dtype == pl.Float64 and (reasons[name].drop_nulls() % 1 == 0).all()
-    ]
+    numbers = reasons.select(cs.by_name("class", require_all=False) & cs.float())
+    whole = [column.name for column in numbers if (column % 1 == 0).all()]
     return reasons.with_columns(pl.col(whole).cast(pl.Int64), cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%.f"))

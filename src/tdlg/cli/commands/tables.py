@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tdlg.cli.answers import answers, meaning, spread, told_class
+from tdlg.cli.answers import answers, meaning, positive_label, spread
 from tdlg.cli.cost import classify_cost, in_time
 from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
@@ -316,8 +316,8 @@ def _write_page(path: Path, model: Any, edges: TemporalEdges, evaluate: Any, see
 
     command = shlex.join(["tdlg", *sys.argv[1:]])
     with working("writing the page"):
-        told = {"positive": told_class(model), **shown}
-        write_report(path, model, edges, command=command, evaluate=evaluate, seed=seed, **told)
+        shown = {"positive": positive_label(model), **shown}
+        write_report(path, model, edges, command=command, evaluate=evaluate, seed=seed, **shown)
     note(f"wrote the page {path}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from inspect import signature
 from itertools import repeat
 from typing import Any
 
@@ -14,7 +13,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.explain.nodes import node_scores
 from tdlg.report.holdout import HeldOut
 from tdlg.report.subject import Classifier, Subject, label_times
-from tdlg.report.text import Clock, name_of
+from tdlg.report.text import name_of
 
 __all__ = ["Alert", "Asked", "NodeAlert", "alerts", "choose_asked", "feature_names", "node_alerts"]
 
@@ -72,7 +71,7 @@ class Alert:
     label: str
     is_wanted: bool | None
     features: tuple[tuple[str, float | None], ...]
-    reasons: tuple[tuple[str, float | None], ...]
+    reasons: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -158,44 +157,15 @@ def _features(edges: TemporalEdges) -> list[list[tuple[str, float | None]]]:
 # ---- reasons
 
 
-def _reasons(subject: Subject, asked: Asked, order: NDArray[np.int64]) -> list[list[tuple[str, float | None]]]:
-    """For each edge sentences and their effect on the class looked for; none of a model that gives no reasons."""
-    found: list[list[tuple[str, float | None]]] = [[] for _ in order]
-    model: Any = asked.model
-    if not hasattr(model, "explain") or not len(order):
-        return found
-    takes = signature(model.explain).parameters
-    more: dict[str, Any] = {"label": subject.classes[subject.positive]} if "label" in takes else {}
-    if asked.label_time is not None and "label_time" in takes:
-        more["label_time"] = asked.label_time
+def _reasons(subject: Subject, asked: Asked, order: NDArray[np.int64]) -> list[list[tuple[str, float]]]:
+    """For each edge the sentences of the model, and their effect on the score of the positive class."""
+    found: list[list[tuple[str, float]]] = [[] for _ in order]
     of_edge = dict(zip(order.tolist(), found, strict=True))
-    for line in model.explain(asked.edges, top=REASONS, rows=order, **more).iter_rows(named=True):
-        said = _sentence(subject, model, line)
-        if said is not None and len(of_edge[line["edge"]]) < REASONS:
-            of_edge[line["edge"]].append(said)
+    positive = subject.classes[subject.positive]
+    table = asked.model.explain(asked.edges, REASONS, rows=order, positive=positive, label_time=asked.label_time)
+    for edge, reason, effect in table["edge", "reason", "effect"].iter_rows():
+        of_edge[edge].append((name_of(reason, 300), effect))
     return found
-
-
-def _sentence(subject: Subject, model: Any, line: dict[str, Any]) -> tuple[str, float | None] | None:
-    if "reason" in line:
-        return (name_of(line["reason"], 300), line.get("effect")) if line["reason"] else None
-    if line.get("part") != "interaction":
-        return None
-    towards, effect = line["class"], float(line["contribution"])
-    if len(model.classes_) == 2 and towards != subject.classes[subject.positive]:
-        towards, effect = subject.classes[subject.positive], -effect
-    label = "unlabelled" if line["label"] is None else f"labelled {name_of(line['label'], 40)}"
-    when = _when(line["time"], subject.clock, model.edges_)
-    said = f"{name_of(line['src'])} → {name_of(line['dst'])}, {when}, {label}"
-    if towards == subject.classes[subject.positive]:
-        return said, effect
-    return f"{said}, speaks {'for' if effect > 0 else 'against'} {name_of(towards, 40)}", None
-
-
-def _when(time: Any, clock: Clock, edges: TemporalEdges) -> str:
-    if edges.time_unit is None:
-        return clock.short(time)
-    return str(np.datetime64(time, "D"))
 
 
 # ---- nodes
@@ -203,9 +173,8 @@ def _when(time: Any, clock: Clock, edges: TemporalEdges) -> str:
 
 def node_alerts(subject: Subject, asked: Asked, most: int = MOST_NODES) -> list[NodeAlert]:
     """The nodes whose interactions are the riskiest."""
-    label_time = asked.label_time if "label_time" in signature(asked.model.predict_proba).parameters else None
-    label = subject.classes[subject.positive]
-    table = node_scores(asked.model, asked.edges, label, label_time=label_time).head(most)
+    positive = subject.classes[subject.positive]
+    table = node_scores(asked.model, asked.edges, positive, label_time=asked.label_time).head(most)
     return [
         NodeAlert(
             name_of(line["node"]),

@@ -95,9 +95,7 @@ def _probability(score: float) -> str:
     return f"{escaped(share(score))}{meter(score, 'g1')}"
 
 
-def _effect(effect: float | None) -> str:
-    if effect is None:
-        return ""
+def _effect(effect: float) -> str:
     kind, sign, word = ("up", "▲", "for") if effect > 0 else ("down", "▽", "against")
     said = f'<span aria-hidden="true">{sign}</span><span class="aside">speaks {word} it: </span>'
     return f'<span class="{kind}" title="speaks {word} it, {effect:+.2f}">{said}</span>'
