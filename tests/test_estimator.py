@@ -117,7 +117,7 @@ def test_nearly_all_nodes_new_is_said():
     model = PropagationClassifier(random_state=0).fit(edges_of("int"))
     strange = TemporalEdges([f"user {k}" for k in SRC], DST + 1000, TIME + 100)
     with pytest.warns(
-        TdlgWarning, match=r"58 of 58 nodes are new to the model.* There: \d+, \d+, \d+; here: 'user \d+'"
+        TdlgWarning, match=r"58 of 58 nodes are new to the model.* Fitted ids: \d+, \d+, \d+; ids here: 'user \d+'"
     ) as caught:
         model.predict(strange)
     assert caught[0].filename == __file__
@@ -150,7 +150,9 @@ class TestDataframes:
 
     def test_names_that_contradict_the_positions_are_refused(self):
         frame = self.frame.rename(columns={"dst": "elsewhere"})
-        with pytest.raises(EdgesError, match=r"'amount' would be the source.* not which column is dst.*from_frame"):
+        with pytest.raises(
+            EdgesError, match=r"'amount' would be the source.* do not show which column is dst.*from_frame"
+        ):
             PropagationFeatures().fit(frame, LABEL)
 
     def test_some_usual_names_in_their_places(self):
