@@ -275,7 +275,7 @@ def test_errors_do_not_speak_python(tmp_path, command, rows, kind):
         (["links", "{one}"], "The table has one row, which shuffling cannot change."),
         (["outliers", "{one}"], "The table has one row, which shuffling cannot change."),
         (["outliers", "{gaps}", "--contamination", 0], "--contamination must be above 0 and at most 0.5."),
-        (["links", "{gaps}", "--candidates", "{empty}"], "Give at least one, or leave out --candidates."),
+        (["links", "{gaps}", "--candidates", "{empty}"], "Pass at least one, or leave out --candidates."),
         (
             ["links", "{gaps}", "--method", "rows", "--at", 1e12],
             "nearer to it (--at ...), or use --method propagation.",

@@ -32,8 +32,8 @@ class LandmarkFeatures(EdgeFeatures):
     n_components
         The number of landmarks; all edges if there are fewer.
     sampling
-        How landmarks are sampled, without replacement. "uniform": all edges are equally likely. "degree": in proportion to
-        the row sums of H, which prefers edges that are close to many others. "resistance": in proportion to the effective
+        How landmarks are sampled, without replacement. "uniform" (default): all are equally likely. "degree": in proportion
+        to the row sums of H, which prefers edges that are close to many others. "resistance": in proportion to the effective
         resistance, which prefers edges that are the only link between parts of the network. Edges of probability 0 come
         last.
     decay

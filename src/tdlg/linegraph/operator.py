@@ -63,8 +63,8 @@ class LineGraph(LinearOperator):
         Whether to keep only columns strictly earlier than the row, so that edges at the same time do not see each other.
         False by default.
     include_self
-        Whether a row keeps the entry of its own column. A row's own column is the same row of the same table, so this also
-        works for rectangular line graphs; two equal rows of a table are two different edges.
+        Whether a row keeps the entry of its own column; True by default. A row's own column is the same row of the same
+        table, so this also works for rectangular line graphs; two equal rows of a table are two different edges.
     tol
         The largest error of a product: |error of H @ x| <= tol * max|x| * R. R is the largest row sum of the square line
         graph of the columns, with self entries and both directions, matched by the columns' own ends ("dst" for "src-dst");

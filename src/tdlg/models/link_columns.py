@@ -43,7 +43,7 @@ def link_columns(
     past_only: bool,
     known: NDArray[np.bool_] | None = None,
 ) -> Floats:
-    """For each match and scale, the share of real edges among the edges around, and the log of their count.
+    """For each match and scale, the smoothed excess of real over synthetic edges around, and the log of all edges' count.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
     C
         For "rows", the inverse strength of the penalty. Default 1.
     cv
-        The number of folds. There are fewer folds if there are fewer distinct edges.
+        The number of folds, 5 by default. There are fewer folds if there are fewer distinct edges.
     contamination
         The share of the fitted edges to mark as outliers, above 0 and at most 0.5. "auto", the default, marks the edges
         that are more likely synthetic than real, that is, whose score is below 0.

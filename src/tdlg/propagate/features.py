@@ -124,13 +124,13 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         `LineGraph`. All six by default.
     scales
         Bandwidths of the Laplace decays: numbers in standard deviations of the fitted edges' times, or durations such as
-        "7d".
+        "7d". Default (0.001, 0.03, 1).
     past_only
         Whether only strictly earlier edges count; there is then no column for the time to the next edge. False by default.
     target
         "classes", "number", or "auto" (default): a number if the labels have decimals, else classes.
     smoothing
-        Strength of smoothing: the number of pseudo-edges with the average label that are added to each rate.
+        Strength of smoothing: the number of pseudo-edges with the average label that are added to each rate. Default 1.
     n_threads
         Number of threads. By default all cores are used.
 
