@@ -114,7 +114,7 @@ def test_a_time_that_is_not_one_is_refused(payments, time):
 @pytest.mark.parametrize("name", ["n", "n_customers", "n_terminals"])
 @pytest.mark.parametrize("value", [0, -1, 2.5, True])
 def test_numbers_that_are_not_counts_are_refused(name, value):
-    with pytest.raises(ParameterError, match=f"The '{name}' parameter must be a whole number"):
+    with pytest.raises(ParameterError, match=f"The '{name}' parameter of make_payments must be a whole number"):
         make_payments(**{name: value})
 
 

@@ -409,7 +409,7 @@ class Own(LineGraphClassifier):
         (object(), "builtins.object"),
         ([{"a": (1, object())}], r"classes_\[0\]\['a'\]\[1\] is a builtins.object"),
         (lambda: None, "builtins.function"),
-        (LineGraphClassifier, "builtins.type"),
+        (int, "builtins.type"),
         ({1, 2}, "builtins.set"),
         (date(2020, 1, 1), "datetime.date"),
         (namedtuple("OwnColumn", "name")("a"), r"test_persist\.OwnColumn, which cannot be saved"),

@@ -111,7 +111,7 @@ class TestSetting:
             PropagationClassifier().fit(self.edges).predict(self.edges, label_time=self.edges.time)
         with pytest.raises(EdgesError, match=r"one value per edge: 400\. Got 3"):
             PropagationClassifier().fit(self.edges, label_time=[1, 2, 3])
-        with pytest.raises(EdgesError, match="as numbers"):
+        with pytest.raises(EdgesError, match="must be numbers, like the times of the edges"):
             PropagationClassifier().fit(self.edges, label_time=np.full(400, np.datetime64("2020-01-01")))
 
     def test_later_edges_for_an_interpolating_model_warn(self):
