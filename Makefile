@@ -25,9 +25,8 @@ help:  ## list the targets
 demo: $(VENV)/.core  ## install the package, run the demo, write a report to open
 	@$(VENV)/bin/tdlg demo
 
-# One OpenMP thread for each worker: with more, the workers' threads wait for each other.
 test: $(VENV)/.dev  ## run every test this machine can; the others skip with a reason
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
+	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
 
 # A version is looked for on the path, in pyenv's and uv's folders and where systems put it; each candidate is tried, as a
 # shim of pyenv fails for versions that are not activated.
