@@ -70,15 +70,15 @@ def map_section(subject: Subject, dots: dict[str, Any] | None) -> str:
     if dots is None:
         return section("map", title, paragraph("There are too few interactions, or they are too alike, for a map."))
     told = (
-        "Each mark is one interaction. Two lie close where they share nodes, or nodes’ neighbours, at about the same time: "
-        "the map lays out the embedding of the time-decayed line graph. Clusters mean something; distances between far ones "
-        "do not."
+        "Each mark is one interaction. Two marks are close if the interactions share nodes, or neighbours of nodes, at "
+        "about the same time: the map shows the embedding of the time-decayed line graph. Clusters are meaningful; "
+        "distances between clusters are not."
     )
     n, drawn = len(subject.edges), ""
     if dots["n"] < n:
-        drawn = f" {dots['n']:,} of {n:,} are drawn: the highest scores, and others at random."
+        drawn = f" {dots['n']:,} of {n:,} are shown: those with the highest scores, and others sampled at random."
     if dots["embedded"] < n:
-        drawn += f" The embedding is that of {dots['embedded']:,} of them, drawn at random."
+        drawn += f" The embedding was computed from {dots['embedded']:,} interactions, sampled at random."
     choices = "".join(
         f'<label><input type="radio" name="colour" value="{value}"{" checked" * (value == "group")}> {word}</label>'
         for value, word in (
