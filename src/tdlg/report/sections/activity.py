@@ -32,12 +32,12 @@ def activity(subject: Subject, score: Floats, one_class: LastLabels | None) -> s
     bounds = np.linspace(first, last, BINS + 1)
     at = np.clip(np.searchsorted(bounds, edges.ticks, side="right") - 1, 0, BINS - 1)
     each = escaped(subject.clock.length((last - first) / BINS))
-    told = f"In {BINS} equal intervals of time, each {each}{' long, in UTC' if subject.clock.unit else ' time units long'}. "
-    told += "Hover, touch, or use the arrow keys to see the figures."
+    text = f"In {BINS} equal intervals of time, each {each}{' long, in UTC' if subject.clock.unit else ' time units long'}. "
+    text += "Hover, touch, or use the arrow keys to see the figures."
     return section(
         "activity",
         "Activity over time",
-        paragraph(told),
+        paragraph(text),
         _counts_chart(subject, bounds, at),
         _shares_chart(subject, bounds, at, score, one_class),
     )

@@ -69,7 +69,7 @@ def map_section(subject: Subject, dots: dict[str, Any] | None) -> str:
     title = "Map of the interactions"
     if dots is None:
         return section("map", title, paragraph("There are too few interactions, or they are too alike, for a map."))
-    told = (
+    text = (
         "Each mark is one interaction. Two marks are close if the interactions share nodes, or neighbours of nodes, at "
         "about the same time: the map shows the embedding of the time-decayed line graph. Clusters are meaningful; "
         "distances between clusters are not."
@@ -95,7 +95,7 @@ def map_section(subject: Subject, dots: dict[str, Any] | None) -> str:
         '<div class="scatter square" data-scatter="map"><canvas tabindex="0" role="img"></canvas></div>'
         f'<p class="note">Hover, touch, or use the arrow keys to see an interaction.{drawn}</p>'
     )
-    return section("map", title, paragraph(told), f"<figure>{body}</figure>")
+    return section("map", title, paragraph(text), f"<figure>{body}</figure>")
 
 
 def score_dots(subject: Subject, held: HeldOut) -> dict[str, Any]:
