@@ -230,7 +230,7 @@ class TestFile:
         path = tmp_path / "rows.csv"
         self.run(path, 1)
         before = path.read_text()
-        with pytest.raises(ParameterError, match=r"rows.csv'.*seed 0 .*is of other edges, labels.*dataset="):
+        with pytest.raises(ParameterError, match=r"rows.csv'.*seed 0 .*was measured on other edges, labels.*dataset="):
             evaluate(Spy(), EdgeClassification(change(network())), 1, path=path, any_version=True)
         assert path.read_text() == before
 
@@ -257,7 +257,7 @@ class TestFile:
         lines = [line.rpartition(",")[0] for line in path.read_text().splitlines()]
         path.write_text("\n".join(lines) + "\n")
         assert read_results(path)["fingerprint"].to_list() == ["", ""]
-        with pytest.raises(ParameterError, match=r"does not tell which edges it is of\. .*any_version=True"):
+        with pytest.raises(ParameterError, match=r"does not say which edges it was measured on\. .*any_version=True"):
             self.run(path)
         self.run(path, any_version=True)
         kept = read_results(path)

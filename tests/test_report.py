@@ -183,8 +183,8 @@ def test_a_large_network_makes_a_small_page():
     page = build_report(LineGraphClassifier(max_iter=3, tol=1e-1), edges, evaluate=None)
     assert len(page.encode()) < 2_000_000
     text = Reader(page).text
-    assert "The first 200 of 20,000" in text
-    assert "1,500 of 100,000 are drawn" in text
+    assert "The table shows the first 200 of 20,000" in text
+    assert "1,500 of 100,000 are shown" in text
 
 
 def test_a_long_id_is_cut():
@@ -255,7 +255,7 @@ def test_labels_that_become_known_later():
     model = PropagationClassifier(random_state=0).fit(edges, label_time=edges.time + 0.01)
     text = Reader(build_report(model)).text
     assert "Each label became known after its interaction was scored" in text
-    assert "it was told when labels become known" in text
+    assert "the times of the labels were given" in text
 
 
 def test_labels_that_become_known_later_when_looking_ahead():
@@ -440,9 +440,9 @@ def test_latest_labels_of_one_class_are_warned_of():
     page = build_report(PropagationClassifier(random_state=0, setting="interpolate"), edges)
     text = Reader(page).text
     n = int(edges.labelled[300:].sum())
-    assert re.search(rf"The last {n} labels, from 3\d\d on, are all fraud; of the labels before, \d+ % are", text)
+    assert re.search(rf"The last {n} labels, from 3\d\d on, are all fraud; of the earlier labels, \d+ % are", text)
     assert not re.search(r"100 % among the labelled", page)
-    assert "So are the last labels, from 3" in text
+    assert re.search(r"The last labels, from 3\d\d on, are left out too", text)
     assert "latest labels" not in Reader(build_report(PropagationClassifier(), ratings(), evaluate=None)).text
 
 
@@ -568,7 +568,7 @@ def test_an_edge_from_a_node_to_itself_counts_once_for_it():
     src[:100] = dst[:100] = "loop"
     edges = TemporalEdges(src, dst, edges.time, label=edges.label)
     told = Reader(build_report(PropagationClassifier(random_state=0), edges, evaluate=None)).text
-    assert re.search(r"loop\s+at an end of 100 interactions", told)
+    assert re.search(r"loop\s+in 100 interactions", told)
 
 
 # ---- how to have it again
@@ -1038,7 +1038,7 @@ def test_the_shown_table_is_downloaded(browser, tmp_path):
     assert sorted(at.tolist()) == np.flatnonzero(~edges.labelled).tolist()
     assert table["From"].to_list() == edges.src[at].tolist()
     assert table["amount"].to_list() == sorted(at.astype(float), reverse=True)
-    assert table["Why"].str.contains("speaks (for|against) it: ").all()
+    assert table["Why"].str.contains("(raises|lowers) the probability: ").all()
     assert not browser.complaints()
 
 

@@ -24,7 +24,7 @@ __all__ = ["node_scores"]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-ADDED = 5  # how many interactions of average risk a node is given beforehand
+ADDED = 5  # interactions of average risk that are added to each node
 NODES_EXPLAINED = 1000  # the most nodes whose main reason is looked for
 SAMPLED = 10  # interactions of a node that are explained to find the reason most of them share
 
@@ -40,21 +40,21 @@ def node_scores(
     """Order nodes by how risky their interactions are: which account to open first.
 
     The risk of an interaction is the model's probability of the positive class. Nodes are ordered by the mean risk of their
-    interactions, each node being given 5 of average risk beforehand:
+    interactions, after 5 interactions of average risk are added to each node:
 
         score = (expected + 5 * mean of all) / (n + 5)
 
-    So a node with 2 of 2 risky interactions is before one with 5 of 500, and after one with 20 of 20: two may be chance.
-    The probabilities of a propagation model are never made from the interaction's own label; those of
-    `LineGraphClassifier` are, for interactions whose label it learnt from.
+    So a node with 2 risky interactions of 2 ranks above a node with 5 of 500, and below a node with 20 of 20, because 2 of 2
+    may be chance. The probabilities of a propagation model never use the interaction's own label; those of
+    `LineGraphClassifier` do, for interactions whose label it was fitted on.
 
     Parameters
     ----------
     model
-        A fitted `PropagationClassifier` or `LineGraphClassifier`; or a `PropagationRegressor`, whose numbers then stand
-        for probabilities.
+        A fitted `PropagationClassifier` or `LineGraphClassifier`; or a `PropagationRegressor`, whose predictions are used
+        in place of probabilities.
     edges
-        The interactions to look at, fitted or new.
+        The interactions to score, fitted or new.
     positive
         The class that is risky. By default it is the positive class, see `tdlg.explain.positive.positive_class`. Not for
         a regressor.
@@ -62,27 +62,28 @@ def node_scores(
         Which interactions of a node count: all ("both"), or only those in which it is the source ("src") or the
         destination ("dst").
     label_time
-        Of a propagation model under setting="stream": when the labels of the edges become known.
+        When the labels of the edges become known, for a propagation model under setting="stream".
 
     Returns
     -------
     polars.DataFrame
-        One row per node, the riskiest first: node, role ("src", "dst" or "both": what it is in these interactions), n (how
-        many they are), expected (the sum of their probabilities), mean, highest, score, reason and edge (the position of the
-        riskiest of them in `edges`). Reasons are given for the first 1,000 nodes; the reason is null where nothing raised
-        the scores.
+        One row per node, the riskiest first: node, role ("src", "dst" or "both": its role in these interactions), n (the
+        number of interactions), expected (the sum of their probabilities), mean, highest, score, reason and edge (the
+        position in `edges` of the riskiest interaction). Reasons are given for the first 1,000 nodes; the reason is null
+        where nothing raised the scores.
 
     Notes
     -----
-    The reason of a propagation model is the one that most of the node's interactions share. Ten of them are explained,
-    sampled in proportion to their risk; each has up to three reasons that raised its score, and two interactions share a
-    reason where it is about the same nodes or the same category. The sentence is that of the riskiest one that has this
-    reason. The reason of a `LineGraphClassifier` is what raised the riskiest interaction most.
+    With a propagation model, the reason is the reason that most of the node's interactions share. Ten interactions are
+    explained, sampled in proportion to their risk. Each has up to three reasons that raised its score, and two interactions
+    share a reason if it is about the same nodes or the same category. The sentence comes from the riskiest interaction with
+    this reason. With a `LineGraphClassifier`, the reason is the fitted interaction that raised the score of the riskiest
+    interaction most.
 
     Raises
     ------
     ParameterError
-        If the model is of another kind, if `positive` is not one of its classes, or if the role is not one of the above.
+        If the model is of another type, if `positive` is not one of its classes, or if the role is not one of the above.
 
     Examples
     --------

@@ -42,11 +42,11 @@ def explain_propagation(
 ) -> pl.DataFrame:
     """What moved each prediction most, in words.
 
-    The columns that a model learns from are grouped by what they tell: for each match the labels ("src rate", of a number
-    "src mean"), how many interactions there are ("src count"), how long ago they were ("src gaps") and each feature ("src
-    amount"); and the edge's own features ("amount"). The effect of a group is the score less the score with the group's
-    columns as they typically are (`typical_`, the median of the rows learnt from). Effects need not add up: two groups may
-    tell the same.
+    The columns that a model learns from are grouped by what they measure. For each match there are the labels ("src rate",
+    or "src mean" for a regressor), the number of interactions ("src count"), how long ago they were ("src gaps") and each
+    feature ("src amount"); in addition, there are the edge's own features ("amount"). The effect of a group is the score
+    minus the score with the group's columns at their median over the training rows (`typical_`). Effects need not add up,
+    because two groups may share information.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ def explain_propagation(
     edges
         The edges to explain, fitted or new.
     top
-        How many reasons to give per edge, those of the largest effect first; fewer where fewer groups have any effect.
+        How many reasons to give per edge, those of the largest effect first; 3 by default, fewer if fewer groups have
+        an effect.
     rows
         Positions in `edges` of the edges to explain; by default all edges. The other edges still count as neighbours.
     positive
@@ -69,21 +70,23 @@ def explain_propagation(
     -------
     polars.DataFrame
         One row per reason: edge (position in `edges`), src, dst, time, class (the class explained; not for a regressor),
-        score (the log of its odds, or the number predicted), rank, what (the group), effect (on the score), reason, and
-        neighbours: positions of at most 5 interactions behind it, the most influential first. A position from
-        len(model.edges_) on is that of `edges[position - len(model.edges_)]`.
+        score (the log of its odds, or the predicted number), rank, what (the group), effect (on the score), reason, and
+        neighbours: positions of at most 5 interactions behind the reason among the fitted edges, the most influential
+        first. A position of len(model.edges_) or more stands for `edges[position - len(model.edges_)]`.
 
     Notes
     -----
-    Sentences are about the data that the model may see, and name the 10 nearest interactions in time where there are more:
-    "last" ones where it sees only the past. A labelled interaction is one whose label is known by then, which an edge's
-    own never is. The number of interactions is told for the time scale at which it is most unlike the typical one; what is
-    usual of an amount is its median. Durations are rounded; where times are numbers, they are in time units.
+    Sentences use only the data that the model may see, and at most the 10 interactions nearest in time (the "last" 10 if the
+    model sees only the past). A labelled interaction is an interaction whose label is known at the time of the edge; an
+    edge's own label is never used. The number of interactions is given for the time scale at which it differs most from the
+    median; the usual value of an amount is its median. Durations are rounded; if times are numbers, durations are in time
+    units.
 
-    Edges that are new to the model see each other: to explain some as they were scored, give all and `rows`.
+    Edges that are new to the model count as neighbours of each other. To explain some edges as they were scored, pass all
+    edges and `rows`.
 
-    It takes as long as to predict (number of groups + 1) times as many edges, 19 without features, in blocks that bound
-    the memory, and some 0.1 ms a reason.
+    The time is that of predicting (number of groups + 1) times as many edges, 19 times without features, plus about 0.1 ms
+    per reason. Edges are processed in blocks to limit the memory.
 
     Examples
     --------

@@ -38,8 +38,8 @@ __all__ = ["Result", "class_metrics", "evaluate", "precision_recall_at", "read_r
 Key: TypeAlias = tuple[str, str, str, str, int]
 Scores: TypeAlias = NDArray[np.float64]
 
-ALERTS = 100  # edges that somebody could look at
-BLOCKS = 6  # a method that cannot take in labels one by one is fitted anew so many times
+ALERTS = 100  # edges that a person can check
+BLOCKS = 6  # number of refits of a method that cannot add labels one by one
 
 
 @dataclass(frozen=True)
@@ -51,25 +51,26 @@ class Result:
     dataset, task, method, settings
         What was done: `settings` are the parameters of the method that differ from their defaults.
     seed
-        The trial was drawn from it.
+        The seed of the trial.
     auc, average_precision
-        Of the edges asked for; the mean over the classes, each against the rest, where there are more than two.
+        Area under the ROC curve and average precision on the edges to score. With more than two classes, the mean over the
+        classes, each against the rest.
     embed_seconds, fit_seconds, predict_seconds
-        Wall-clock time of the three steps. Settings that share a fit, as those of link prediction, have the same of it.
+        Wall-clock time of the three steps, in seconds. Settings that share a fit, as in link prediction, have the same
+        embed_seconds and fit_seconds.
     alert_precision, alert_recall
-        Of the 100 edges with the highest scores for the positive class, the share that is of that class; and the share of
-        that class that is among those 100. Where fraud is rare, these are the alerts that somebody can look at. Which
-        class is the positive one, `evaluate(positive=...)` says; by default the rule of
-        `tdlg.explain.positive.positive_class`.
+        Precision and recall of the 100 edges with the highest scores for the positive class: if fraud is rare, these are
+        the alerts that a person can check. The positive class is set by `evaluate(positive=...)`; by default it follows
+        the rule of `tdlg.explain.positive.positive_class`.
     peak_bytes
-        How far memory grew over what the process held before; NaN where the system does not tell.
+        Growth of the process's memory during the trial, in bytes; NaN where the system does not report it.
     n_train, n_test
-        Edges learnt from and asked for.
+        Number of training edges and of edges to score.
     version
-        Of this package.
+        The version of tdlg that measured the row.
     fingerprint
-        Of the edges, their labels, and which of them are learnt from and asked for: equal for equal trials. Empty in rows
-        from before there was this column.
+        A digest of the edges, their labels, and the split into training edges and edges to score: equal for equal trials.
+        Empty in rows of files from before this column existed.
     """
 
     dataset: str
@@ -92,7 +93,7 @@ class Result:
 
     @property
     def key(self) -> Key:
-        """What tells the rows of a file apart."""
+        """The values that identify a row of a file."""
         return self.dataset, self.task, self.method, self.settings, self.seed
 
 
@@ -112,41 +113,41 @@ def evaluate(
     any_version: bool = False,
     callback: Callable[[int, int], bool | None] | None = None,
 ) -> pl.DataFrame:
-    """Judge a method by the trials of a task.
+    """Evaluate a method on the trials of a task.
 
     Parameters
     ----------
     method
         A method, or its name in `tdlg.methods.ours.METHODS`.
     task
-        Such as `EdgeClassification(edges)` or `LinkPrediction(edges)`.
+        The task, such as `EdgeClassification(edges)` or `LinkPrediction(edges)`.
     trials
-        How many; a task that draws nothing has one.
+        The number of trials, 10 by default. A task without randomness has one trial.
     random_state
-        Seed of the first trial; each further one has the next number.
+        Seed of the first trial, 0 by default; each further trial uses the next number.
     positive
         The class that the alerts of `Result` are about. By default the positive class, see
         `tdlg.explain.positive.positive_class`: of two numbers the larger one, else the rarest class.
     dataset
         A name for the edges, kept in the rows.
     path
-        A csv file that rows are appended to as they come. Trials that it holds already are not run again, so that a run that
-        was interrupted goes on.
+        A csv file to which rows are appended after each trial. Trials that the file already holds are not run again, so an
+        interrupted run can be continued. By default no file is written.
     any_version
-        Whether rows in the file count too if another version of this package measured them, or if they are so old that
-        they have no fingerprint. If not, such a row of the same trial is an error.
+        Whether to accept rows of the file that another version of this package measured, or that have no fingerprint. By
+        default such a row for the same trial is an error.
     callback
-        Called with (done, total) after each trial; stops when it returns True.
+        A function that is called with (done, total) after each trial; evaluation stops when it returns True.
 
     Returns
     -------
     polars.DataFrame
-        One row a trial and setting; see `Result` for the columns, and `summarise` for means.
+        One row per trial and setting; see `Result` for the columns, and `summarise` for means.
 
     Raises
     ------
     ParameterError
-        If the file has a row by the same names that is of other edges or labels, or was measured by another version.
+        If the file has a row with the same names that was measured on other edges or labels, or by another version.
 
     Examples
     --------
@@ -190,7 +191,7 @@ def read_results(path: str | os.PathLike[str]) -> pl.DataFrame:
     Parameters
     ----------
     path
-        The csv file. A last line that was not written to its end is left out.
+        The csv file. An incomplete last line is ignored.
 
     Returns
     -------
@@ -208,16 +209,16 @@ def read_results(path: str | os.PathLike[str]) -> pl.DataFrame:
 def summarise(
     rows: pl.DataFrame, by: Sequence[str] = ("dataset", "task", "method", "settings"), metric: str = "auc"
 ) -> pl.DataFrame:
-    """Take means over trials, with the half width of their 95 % interval by Student's t.
+    """Compute means over trials, with the half width of their 95 % confidence interval (Student's t).
 
     Parameters
     ----------
     rows
-        As `evaluate` gives them.
+        Rows as returned by `evaluate` or `read_results`.
     by
-        The columns whose values make a group.
+        The columns to group by.
     metric
-        The column to take means of.
+        The column to average; "auc" by default.
 
     Returns
     -------
@@ -253,7 +254,7 @@ def summarise(
 def _run(
     method: Method, task: Task, trial: Trial, dataset: str, seed: int, fingerprint: str, positive: Any
 ) -> list[Result]:
-    """The three steps, timed; one result for each setting that is asked for."""
+    """The three steps, timed; one result per setting."""
     fresh = clone(method)
     set_missing_seed(fresh, seed)
     memory = _Memory()
@@ -327,19 +328,23 @@ def _check_same(
     what = f"The file {str(path)!r} has a row for {row.dataset!r}, {row.task}, {row.method}, seed {row.seed} that"
     if (row.n_train, row.n_test) != (len(trial.train), len(tests[row.task])):
         raise ParameterError(
-            f"{what} learnt from {row.n_train:,} edges and was asked for {row.n_test:,}, not {len(trial.train):,} and "
+            f"{what} learnt from {row.n_train:,} edges and scored {row.n_test:,}, not {len(trial.train):,} and "
             f"{len(tests[row.task]):,} as here. Give these edges another name (dataset=...), or another path."
         )
     if row.fingerprint not in ("", fingerprint):
         raise ParameterError(
-            f"{what} is of other edges, labels or parts of them than those given, or of another positive class. Give these "
+            f"{what} was measured on other edges, labels or splits, or for another positive class. Give these "
             "edges another name (dataset=...), or another path."
         )
     if not any_version and (row.version != __version__ or not row.fingerprint):
-        was = f"tdlg {row.version} measured" if row.version != __version__ else "does not tell which edges it is of"
+        was = (
+            f"tdlg {row.version} measured"
+            if row.version != __version__
+            else "does not say which edges it was measured on"
+        )
         now = f"; this is tdlg {__version__}" if row.version != __version__ else ""
         raise ParameterError(
-            f"{what} {was}{now}. Give another path, or any_version=True to keep such rows as they are."
+            f"{what} {was}{now}. Give another path, or any_version=True to accept rows of other versions."
         )
 
 
@@ -404,16 +409,16 @@ def class_metrics(
 
 
 def precision_recall_at(is_positive: NDArray[np.bool_], scores: Scores, k: int) -> tuple[float, float]:
-    """Precision and recall of the k highest scores; of equal scores at the border, each counts for its share.
+    """Precision and recall of the k highest scores; equal scores at the border count proportionally.
 
     Parameters
     ----------
     is_positive
-        Which edges are what is looked for.
+        Which edges are of the positive class.
     scores
-        High for what looks like it.
+        One score per edge, high for the positive class.
     k
-        How many are looked at.
+        The number of edges with the highest scores to count; all edges if there are fewer.
 
     Examples
     --------
@@ -473,7 +478,9 @@ def _read(path: Path) -> list[Result]:
     try:
         return [Result(**{name: COLUMNS[name](value) for name, value in line.items()}) for line in lines]
     except (TypeError, ValueError):
-        raise ReadError(f"Line {lines.line_num} of {str(path)!r} does not hold a result. Mend or remove it.") from None
+        raise ReadError(
+            f"Line {lines.line_num} of {str(path)!r} does not hold a result. Correct or remove it."
+        ) from None
 
 
 def _append(path: Path, results: Sequence[Result]) -> None:

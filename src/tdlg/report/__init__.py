@@ -1,7 +1,7 @@
 """One self-contained HTML page: what was read, how well a model does on it, what to look at first, and why.
 
-The page holds its own style and script and asks the network for nothing; whatever the user's ids and labels hold is shown as
-text. `write_report` writes it, `build_report` gives it as a string.
+The page contains its own style and script and makes no network requests; the user's ids and labels are always shown as text.
+`write_report` writes the page, `build_report` returns it as a string.
 """
 
 from tdlg.report.page import build_report, write_report

@@ -56,16 +56,17 @@ def cautions(subject: Subject, held: HeldOut | None, asked: Asked, last: LastLab
     if last is not None:
         found.append(
             f"<b>The latest labels are all of one class.</b> The last {count(last.n, 'label')}, from "
-            f"{escaped(subject.clock.short(last.start))} on, are all {escaped(subject.called(last.code))}; of the labels "
-            f"before, {percent(last.share_before)} are. Labels of this class probably become known sooner than others. "
-            f"The quality measured on that stretch means little, and the shares over time leave it out."
+            f"{escaped(subject.clock.short(last.start))} on, are all {escaped(subject.called(last.code))}; of the earlier "
+            f"labels, {percent(last.share_before)} are. Labels of this class probably become known sooner than others. "
+            f"The quality measured on these labels means little, and the chart of shares over time leaves them out."
         )
     late = _later_than_every_label(subject, asked)
     if held is not None and held.kind == "random" and late > len(asked.edges) / 2:
         found.append(
-            f"<b>The quality below answers another question.</b> {late:,} of the {count(len(asked.edges), 'interaction')} "
-            f"to predict are later than every label, but the labels held out were chosen at random among earlier and later "
-            f"ones. Expect worse predictions than measured. To measure this question, hold out the last labels: "
+            f"<b>The quality below was measured in another setting.</b> {late:,} of the "
+            f"{count(len(asked.edges), 'interaction')} to predict "
+            f"are later than every label, but the labels held out were chosen at random among earlier and later "
+            f"ones. Expect worse predictions than measured. To measure this setting, hold out the last labels: "
             f"<code>--evaluate time</code>, or <code>evaluate=&quot;time&quot;</code> in Python."
         )
     items = "".join(f"<p>{text}</p>" for text in found)

@@ -1,4 +1,4 @@
-"""How well the model does on edges whose labels it was not shown, beside what everyone tries first."""
+"""How well the model does on edges whose labels were hidden from it, next to label rates."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ BINS = 10  # of the calibration
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A copy of the model that was not shown some labels, and what it says of their edges.
+    """A copy of the model that was fitted without some labels, and its predictions for their edges.
 
     Attributes
     ----------
     kind
-        "random", or "time" where the last ones were held out.
+        "random", or "time" if the last labels were held out.
     model
         The copy.
     asked
         The edges held out; with their labels where these become known as time goes on.
     positions
-        Where they are among the edges learnt from.
+        Their positions among the training edges.
     truth
         Their classes, as positions.
     probability, reference
-        What the copy and label rates say: (n_edges, n_classes).
+        The predictions of the copy and of label rates: (n_edges, n_classes).
     n_train
-        How many labels were shown.
+        Number of labels that the copy was fitted on.
     cut
-        The first time held out, where that was by time.
+        The first time held out, if labels were held out by time.
     label_time
-        When the labels held out become known, where that was told.
+        When the labels held out become known, if these times were given.
     """
 
     kind: Kind
@@ -80,9 +80,9 @@ class Ranking:
     Attributes
     ----------
     auc, average_precision
-        Areas, each with its 95 % interval by the bootstrap over the edges asked for.
+        Areas, each with its 95 % interval by the bootstrap over the held-out edges.
     draws
-        Both areas in each draw of the bootstrap, NaN where a draw had one kind of edges only: (DRAWS, 2).
+        Both areas in each draw of the bootstrap, NaN where a draw had edges of one class only: (DRAWS, 2).
     roc, precision_recall
         The curves.
     """
@@ -101,7 +101,7 @@ class Ranking:
 
 
 def hold_out(subject: Subject, evaluate: str | None) -> tuple[HeldOut | None, str]:
-    """Hide labels, fit a copy of the model and ask it; or None, and why not."""
+    """Hide labels, fit a copy of the model and predict them; or None, and the reason why not."""
     if evaluate is None:
         return None, "No labels were held out, as requested (evaluate=None)."
     kind: Kind = _kind(subject) if evaluate == "auto" else "time" if evaluate == "time" else "random"
@@ -113,7 +113,7 @@ def hold_out(subject: Subject, evaluate: str | None) -> tuple[HeldOut | None, st
 
 
 def _kind(subject: Subject) -> Kind:
-    """By time where the model looks ahead, or where every label asked for is later than those known."""
+    """By time if the model predicts later edges, or if every unknown label is later than every known label."""
     if subject.setting is not None:
         return "random" if subject.setting == "interpolate" else "time"
     ticks, known = subject.learnt.ticks, subject.learnt.labelled
@@ -150,7 +150,7 @@ def _unfitted(subject: Subject, kind: Kind) -> Any:
 
 
 def _label_rates(subject: Subject, trial: Trial, asked: TemporalEdges) -> Floats:
-    """What label rates say, a column a class."""
+    """The scores of label rates, one column per class."""
     method = LabelRates(random_state=subject.seed)
     method = method.streaming() if trial.reveals else method
     method.fit(trial.seen())

@@ -27,7 +27,7 @@ __all__ = [
     "table",
 ]
 
-GROUPS = 6  # kinds of marks that can be told apart, beside that of the unlabelled
+GROUPS = 6  # marks that can be distinguished, besides the mark of unlabelled edges
 FEW = 25  # rows of a table shown before more are asked for
 SIGNS = ("circle", "triangle", "circle", "square", "diamond", "plus", "cross")  # of the groups, as the script has them
 

@@ -61,23 +61,23 @@ def write_report(
 ) -> Path:
     """Write a report on a model and its edges: one HTML page that opens offline, on a laptop or a phone.
 
-    The page tells what was read; how good the model is on labels hidden from a copy of it, beside label rates; which
+    The page shows the data; how good the model is on labels hidden from a copy of it, next to label rates; which
     interactions and nodes to look at first, and why; activity over time; a map of the interactions; the settings, and how to
-    reproduce the page. Tables and maps show a part of many edges and say so, which keeps the page below a few MB.
+    reproduce the page. With many edges, tables and maps show a part of them and say so, which keeps the page below a few MB.
 
     Parameters
     ----------
     path
-        The file to write. It appears whole or not at all; a device or pipe is written into.
+        The file to write. It is replaced only when the page is complete; a device or pipe is written to directly.
     model
-        A `PropagationClassifier` or `LineGraphClassifier`; where it is not fitted yet, a copy is fitted to the edges.
+        A `PropagationClassifier` or `LineGraphClassifier`. If it is not fitted yet, a copy is fitted on `edges`.
     edges
-        The edges to report on; those without a label are ranked. By default the edges that the model was fitted on. Where
+        The edges to report on; by default the edges that the model was fitted on. Edges without a label are ranked. If
         every edge has a label, the edges held out to measure the quality are ranked.
     y
         Labels, one per edge; by default those of the edges.
     title
-        The title of the page.
+        The title of the page; by default "Which interactions to look at first".
     command
         The shell command that wrote the page, to be shown under "Reproduce this page".
     positive
@@ -86,15 +86,17 @@ def write_report(
     label_name
         The name of the label's column, such as "is_fraud", so that the page says "is_fraud = 1" and not "class 1".
     ids
-        An id for each edge, such as the payment's, to be shown beside its row number. The heading is the name of the
-        column, where it has one (`frame["payment_id"]`), else "Id".
+        An id for each edge, such as the payment's, to be shown next to its row number. The heading is the name of the
+        column if it has a name (`frame["payment_id"]`), else "Id".
     time_unit
-        Where times are numbers: the unit in which they count from 1970 ("s", "ms", "us" or "ns"), to show them as dates.
+        The unit of times that are numbers counted from 1970 ("s", "ms", "us" or "ns"), to show them as dates. By default
+        such times are shown as numbers.
     evaluate
-        How labels are held out: "random", "time" (the last ones), "auto" (by time where the model looks ahead), or None to
-        hold out none and save the time of a second fit.
+        How labels are held out: "random", "time" (the last labels), "auto" (by time if the model predicts later edges), or
+        None to hold out no labels and save the time of a second fit.
     seed
-        Of the labels held out, the samples drawn, and of models with no `random_state`. The same seed gives the same page.
+        Seed for holding out labels, for sampling, and for models without a `random_state`; 0 by default. The same seed gives
+        the same page.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a report is about: a fitted model, the edges it is asked for, what it learnt from, and the class looked for."""
+"""What a report is about: a fitted model, the edges to report on, its training edges, and the positive class."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Subject:
     clock
         How times are written.
     seed
-        Of every random choice.
+        Seed of every random choice.
     label_name
         The name of the label's column, where it is known.
     ids
@@ -89,7 +89,7 @@ class Subject:
 
     @property
     def setting(self) -> str | None:
-        """What is known when an edge is judged, of models that tell."""
+        """The setting of a propagation model; None for other models."""
         return getattr(self.model, "setting_", None)
 
     @cached_property
@@ -163,7 +163,7 @@ def probabilities(model: Classifier, edges: TemporalEdges, classes: NDArray[Any]
 
 
 def label_times(model: Any) -> NDArray[Any] | None:
-    """When each label that the model learnt became known, as the edges' times are given; None where it was not told."""
+    """When each label that the model learnt became known, as the edges' times are given; None if not given."""
     ticks = getattr(model, "label_ticks_", None)
     return None if ticks is None else times_of(ticks, model.edges_.time_unit)
 

@@ -85,7 +85,7 @@ def as_json(value: Any) -> str:
 
 
 class Clock:
-    """Times as text: datetimes, or numbers that stay what they are unless told in which unit they count from 1970.
+    """Times as text: datetimes, or numbers, which are shown as numbers unless their unit since 1970 is given.
 
     Parameters
     ----------

@@ -32,12 +32,12 @@ def activity(subject: Subject, score: Floats, one_class: LastLabels | None) -> s
     bounds = np.linspace(first, last, BINS + 1)
     at = np.clip(np.searchsorted(bounds, edges.ticks, side="right") - 1, 0, BINS - 1)
     each = escaped(subject.clock.length((last - first) / BINS))
-    told = f"In {BINS} equal intervals of time, each {each}{' long, in UTC' if subject.clock.unit else ' time units long'}. "
-    told += "Hover, touch, or use the arrow keys to see the figures."
+    text = f"In {BINS} equal intervals of time, each {each}{' long, in UTC' if subject.clock.unit else ' time units long'}. "
+    text += "Hover, touch, or use the arrow keys to see the figures."
     return section(
         "activity",
         "Activity over time",
-        paragraph(told),
+        paragraph(text),
         _counts_chart(subject, bounds, at),
         _shares_chart(subject, bounds, at, score, one_class),
     )
@@ -115,10 +115,10 @@ def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats, o
 
     box = '<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{}</svg>'
     keys = key((box.format(marker(sign, 7, 7, 3.8, f"dot {kind}")), name) for name, sign, kind, _ in series)
-    note = f"Intervals with fewer than {ENOUGH} such interactions are left out."
+    note = f"Intervals with fewer than {ENOUGH} interactions in the group are left out."
     if one_class is not None and not is_open.all():
         start = escaped(subject.clock.short(one_class.start))
-        note += f" So are the last labels, from {start} on, which are all of one class."
+        note += f" The last labels, from {start} on, are left out too, because they are all of one class."
     drawing = _drawn(subject, bounds, scale, draw, "Share over time")
     return plate(f"Share of {escaped(subject.wanted)}", drawing, note, keys)
 

@@ -57,7 +57,7 @@ def what_was_read(subject: Subject) -> str:
         ""
         if edges.n_src_nodes is None
         else (
-            f"<small>of two kinds: {edges.n_src_nodes:,} sources, {edges.n_nodes - edges.n_src_nodes:,} destinations</small>"
+            f"<small>of two types: {edges.n_src_nodes:,} sources, {edges.n_nodes - edges.n_src_nodes:,} destinations</small>"
         )
     )
     lines = [
@@ -70,7 +70,7 @@ def what_was_read(subject: Subject) -> str:
         ("Weights", "none" if edges.weight is None else "one per interaction"),
     ]
     if not subject.is_learnt:
-        lines.append(("Model learnt from", f"other {count(len(subject.learnt), 'interaction')}"))
+        lines.append(("Model fitted on", count(len(subject.learnt), "other interaction")))
     return section("read", "Data", f'<div class="halves">{facts(lines)}{_label_bars(subject)}</div>')
 
 
@@ -92,7 +92,7 @@ def _busiest(subject: Subject) -> str:
     others = edges.dst_code[edges.src_code != edges.dst_code]  # one with itself has the node at an end once
     ends = np.bincount(np.concatenate([edges.src_code, others]), minlength=edges.n_nodes)
     at = int(ends.argmax())
-    return f"{code(name_of(edges.node_ids[at]))}<small>at an end of {count(int(ends[at]), 'interaction')}</small>"
+    return f"{code(name_of(edges.node_ids[at]))}<small>in {count(int(ends[at]), 'interaction')}</small>"
 
 
 def _label_bars(subject: Subject) -> str:
@@ -119,10 +119,10 @@ WHY = {
         "labels before and after an interaction may be used, because labelled and unlabelled interactions are mixed in time"
     ),
     "forecast": (
-        "the model learnt to look ahead from a time after which no label is known, because every unlabelled interaction is "
+        "the model learnt to predict interactions after the last known label, because every unlabelled interaction is "
         "later than every labelled one"
     ),
-    "stream": "each interaction is judged by the labels known by then, because it was told when labels become known",
+    "stream": "each interaction is scored with the labels known at its time, because the times of the labels were given",
 }
 
 
@@ -159,7 +159,7 @@ def _why(subject: Subject) -> str:
     if asked_for != "auto":
         return "as requested"
     if subject.setting == "forecast" and subject.learnt.labelled.all():
-        return "chosen because every interaction learnt from has a label: what is left to find comes later"
+        return "chosen because every interaction in the training data has a label, so the interactions to predict come later"
     return f"chosen: {WHY.get(str(subject.setting), '')}"
 
 
@@ -193,7 +193,7 @@ def _python(subject: Subject, asked: dict[str, Any]) -> list[str]:
     lines += [
         "from tdlg.report import write_report",
         "",
-        "# a report does not know the names of your file and its columns: put them in",
+        "# the report does not know the names of your file and its columns: fill them in",
     ]
     learnt = "edges" if subject.is_learnt else "learnt"
     lines += [_reading(name, of) for name, of in {learnt: subject.learnt, "edges": subject.edges}.items()]

@@ -45,7 +45,7 @@ class Asked:
     positions
         Where they are among the edges of the page.
     label_time
-        When their labels become known, where that was told.
+        When their labels become known, if these times were given.
     """
 
     model: Classifier

@@ -13,8 +13,8 @@ __all__ = ["interactions", "nodes"]
 
 
 INTRODUCTIONS = {
-    "unlabelled": "Interactions without a label, those most likely to be {wanted} first.",
-    "new": "The interactions given, those most likely to be {wanted} first.",
+    "unlabelled": "Interactions without a label, the most likely to be {wanted} first.",
+    "new": "The interactions given, the most likely to be {wanted} first.",
     "held out": (
         "Every interaction has a label, so there is nothing to predict. These are held-out interactions, scored by the copy "
         "of the model that did not see their labels; their labels are shown for comparison."
@@ -30,7 +30,7 @@ def interactions(subject: Subject, asked: Asked, found: Sequence[Alert]) -> str:
     """The table of the most suspicious interactions."""
     title = "Interactions to look at first"
     if not found:
-        return section("interactions", title, paragraph("There are none."))
+        return section("interactions", title, paragraph("There are no interactions to rank."))
     has_label = any(alert.label for alert in found)
     has_reasons = any(alert.reasons for alert in found)
     body = table(
@@ -45,14 +45,14 @@ def interactions(subject: Subject, asked: Asked, found: Sequence[Alert]) -> str:
 def _introduction(subject: Subject, asked: Asked, n_shown: int, has_reasons: bool) -> str:
     parts = [INTRODUCTIONS[asked.kind].format(wanted=code(subject.wanted))]
     if len(asked.score) > n_shown:
-        parts.append(f"The first {n_shown:,} of {len(asked.score):,}.")
-    parts.append("“Row” is the row of the table given, 1 being the first below the header.")
+        parts.append(f"The table shows the first {n_shown:,} of {len(asked.score):,}.")
+    parts.append("“Row” is the row number in your table; 1 is the first row below the header.")
     n_left_out = len(asked.edges.feature_names) - len(feature_names(asked.edges))
     if n_left_out > 0:
         weight = " and the weight" if asked.edges.weight is not None else ""
         parts.append(f"Not shown: {count(n_left_out, 'feature')}{weight}.")
     if has_reasons:
-        parts.append("▲ speaks for it, ▽ against.")
+        parts.append("▲ raises the probability, ▽ lowers it.")
     return " ".join(parts)
 
 
@@ -96,19 +96,19 @@ def _probability(score: float) -> str:
 
 
 def _effect(effect: float) -> str:
-    kind, sign, word = ("up", "▲", "for") if effect > 0 else ("down", "▽", "against")
-    said = f'<span aria-hidden="true">{sign}</span><span class="aside">speaks {word} it: </span>'
-    return f'<span class="{kind}" title="speaks {word} it, {effect:+.2f}">{said}</span>'
+    kind, sign, word = ("up", "▲", "raises") if effect > 0 else ("down", "▽", "lowers")
+    shown = f'<span aria-hidden="true">{sign}</span><span class="aside">{word} the probability: </span>'
+    return f'<span class="{kind}" title="{word} the score by {abs(effect):.2f}">{shown}</span>'
 
 
 def nodes(subject: Subject, found: Sequence[NodeAlert]) -> str:
     """The table of nodes."""
     if not found:
-        return section("nodes", "Nodes to look at first", paragraph("There are none."))
+        return section("nodes", "Nodes to look at first", paragraph("There are no nodes to rank."))
     told = (
-        f"Nodes by how likely their interactions above are to be {code(subject.wanted)}. Five interactions of average risk "
-        f"are added to each node, because two of two may be chance and twenty of twenty are not. “Expected” is the sum of "
-        f"the probabilities. “Why” is the reason that most of the node’s risky interactions share."
+        f"Nodes by how likely their interactions above are to be {code(subject.wanted)}. Five interactions of average "
+        f"risk are added to each node, because 2 risky interactions of 2 may be chance and 20 of 20 are not. "
+        f"“Expected” is the sum of the probabilities. “Why” is the reason that most of the node’s risky interactions share."
     )
     has_reason = any(alert.reason for alert in found)
     heads = [("Rank", "number"), ("Node", "text"), ("Role", "text"), ("Interactions", "number"), ("Expected", "number")]

@@ -69,16 +69,16 @@ def map_section(subject: Subject, dots: dict[str, Any] | None) -> str:
     title = "Map of the interactions"
     if dots is None:
         return section("map", title, paragraph("There are too few interactions, or they are too alike, for a map."))
-    told = (
-        "Each mark is one interaction. Two lie close where they share nodes, or nodes’ neighbours, at about the same time: "
-        "the map lays out the embedding of the time-decayed line graph. Clusters mean something; distances between far ones "
-        "do not."
+    text = (
+        "Each mark is one interaction. Two marks are close if the interactions share nodes, or neighbours of nodes, at "
+        "about the same time: the map shows the embedding of the time-decayed line graph. Clusters are meaningful; "
+        "distances between clusters are not."
     )
     n, drawn = len(subject.edges), ""
     if dots["n"] < n:
-        drawn = f" {dots['n']:,} of {n:,} are drawn: the highest scores, and others at random."
+        drawn = f" {dots['n']:,} of {n:,} are shown: those with the highest scores, and others sampled at random."
     if dots["embedded"] < n:
-        drawn += f" The embedding is that of {dots['embedded']:,} of them, drawn at random."
+        drawn += f" The embedding was computed from {dots['embedded']:,} interactions, sampled at random."
     choices = "".join(
         f'<label><input type="radio" name="colour" value="{value}"{" checked" * (value == "group")}> {word}</label>'
         for value, word in (
@@ -95,7 +95,7 @@ def map_section(subject: Subject, dots: dict[str, Any] | None) -> str:
         '<div class="scatter square" data-scatter="map"><canvas tabindex="0" role="img"></canvas></div>'
         f'<p class="note">Hover, touch, or use the arrow keys to see an interaction.{drawn}</p>'
     )
-    return section("map", title, paragraph(told), f"<figure>{body}</figure>")
+    return section("map", title, paragraph(text), f"<figure>{body}</figure>")
 
 
 def score_dots(subject: Subject, held: HeldOut) -> dict[str, Any]:

@@ -189,8 +189,8 @@ def _metrics(subject: Subject, judged: Judged) -> str:
     return (
         '<table class="metrics"><thead><tr><td></td><th scope="col">This model</th><th scope="col">Label rates</th>'
         f'<th scope="col">Chance</th></tr></thead><tbody>{body}</tbody></table>'
-        '<p class="note">Label rates: how often each node’s interactions had each label, given to boosted trees; blind to '
-        "time. Precision: the share of the top that is "
+        '<p class="note">Label rates: how often each node’s interactions had each label, given to boosted trees without '
+        "times. Precision: the share of the top that is "
         f"{escaped(subject.wanted)}; recall: the share of all such interactions that is in the top. Small figures after the "
         "areas: 95 % bootstrap intervals over the held-out interactions.</p>"
     )
@@ -252,7 +252,7 @@ def _precision_recall(subject: Subject, judged: Judged) -> str:
     curve(panel, *_precision(judged.reference), "theirs")
     curve(panel, *_precision(judged.model), "ours")
     said = f"Precision-recall curve: average precision {figure(judged.model.average_precision[0])}"
-    note = "Down the list, from the highest score. Higher is better; the dotted line is chance."
+    note = "From the highest score down. Higher is better; the dotted line is chance."
     return plate(f"Precision and recall{_of_class(subject, judged)}", chart(panel, said), note, LINES)
 
 
@@ -297,7 +297,7 @@ def _zone(subject: Subject) -> str:
 
 
 def _score_against_time(subject: Subject, judged: Judged) -> str:
-    drawn = "" if judged.n <= MOST_DOTS else f" {MOST_DOTS:,} of {judged.n:,} are drawn, at random."
+    drawn = "" if judged.n <= MOST_DOTS else f" {MOST_DOTS:,} of {judged.n:,} are shown, sampled at random."
     body = '<div class="scatter wide" data-scatter="scores"><canvas tabindex="0" role="img"></canvas></div>'
     note = (
         f"Each held-out interaction by its time{escaped(_zone(subject))} and its predicted probability of "
