@@ -138,11 +138,11 @@ def test_predicted_is_a_word_of_the_user(gaps, tmp_path, word):
     result = ok("classify", gaps, "--label", "verdict", "--positive", word, "--evaluate", "random", "--save", path)
     filled = [row for row in rows_of(result.stdout) if row["predicted"]]
     assert {row["predicted"] for row in filled} == {"ok", "fraud"}
-    assert f"probability: that of {word!r}" in result.stderr
+    assert f"probability: of class {word!r}" in result.stderr
     assert f"average precision for {word!r}" in result.stderr
     for row in (*filled, *rows_of(ok("score", path, gaps).stdout)):
         assert row["predicted"] == (word if float(row["probability"]) > 0.5 else other)
-    assert ok("nodes", path, gaps).stderr == f"looked for: {word!r}\n"
+    assert ok("nodes", path, gaps).stderr == f"positive class: {word!r}\n"
     assert {row["class"] for row in rows_of(ok("explain", path, gaps, "--row", 1).stdout)} == {word}
 
 
@@ -202,7 +202,7 @@ def test_candidates_count_once(gaps, tmp_path):
     (path := tmp_path / "pairs.csv").write_text("src,dst\n100,1\n101,2\n100,1\n100,1\n")
     result = ok("links", gaps, "--candidates", path)
     assert sorted((row["src"], row["dst"]) for row in rows_of(result.stdout)) == [("100", "1"), ("101", "2")]
-    assert "2 candidates repeated others and left out" in result.stderr
+    assert "left out 2 repeated candidates" in result.stderr
 
 
 # ---- what it costs
@@ -294,7 +294,7 @@ def test_library_errors_name_what_the_shell_has(gaps, tmp_path, arguments, said)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["score", "m", "x.csv", "--positive", "> 0"], "there is no --label. Give the column with --label."),
+        (["score", "m", "x.csv", "--positive", "> 0"], "which is missing. Give the label column with --label."),
         (["classify", "x.csv", "--label", "y", "--method", "rows", "--setting", "stream"], "Leave out --setting or"),
     ],
 )
