@@ -458,7 +458,7 @@ def test_conditions(labels, condition, wanted):
 @pytest.mark.parametrize(
     ("labels", "condition", "message"),
     [
-        ([1, 2], "> many", "'many' of --positive is none"),
+        ([1, 2], "> many", "'many' in --positive is not a number"),
         ([1, 2], "> 5", "holds for no known label of 'x': 1, 2"),
         ([1, 2], "> 0", "holds for every known label"),
         (["a", "b"], "> 0", "are words: 'a', 'b'"),
@@ -467,7 +467,7 @@ def test_conditions(labels, condition, wanted):
         ([1, 2], ">", "must be a value or a condition"),
         ([True, False], "> 0", "true or false"),
         ([None, None], "> 0", "All labels in the column 'x' are missing"),
-        ([0.5, 0.25], None, "numbers that are no classes: 0.25, 0.5. Say which"),
+        ([0.5, 0.25], None, "numbers that are not classes: 0.25, 0.5. Give the positive class"),
         (list(range(200)), None, "200 different values: 0, 1, 2, 3, ..., 199"),
     ],
 )
@@ -752,7 +752,7 @@ def test_links_between_numbers(numbers, tmp_path):
     (path := tmp_path / "pairs.txt").write_text("1,2\n3,4\n")
     assert {row["user"] for row in rows_of(ok("links", numbers, "--candidates", path).stdout)} == {"1", "3"}
     path.write_text("1,2\n3,x\n")
-    assert "'x' of '1' is none" in refused("links", numbers, "--candidates", path)
+    assert "'x' in the column '1' is not a number" in refused("links", numbers, "--candidates", path)
     assert "--at 'soon' is not a number" in refused("links", numbers, "--at", "soon")
 
 
@@ -1026,9 +1026,9 @@ def test_markup_and_escapes_are_shown_as_text(tmp_path, on_terminal):
 def test_progress_only_on_a_terminal(numbers, monkeypatch):
     from tdlg.cli import terminal
 
-    assert "learning" not in ok("outliers", numbers).stderr
+    assert "fitting the model" not in ok("outliers", numbers).stderr
     monkeypatch.setattr(terminal, "is_terminal", lambda stream: stream is sys.stderr)
-    assert "learning what is usual" in ok("outliers", numbers).stderr
+    assert "fitting the model" in ok("outliers", numbers).stderr
     assert "label-rates" in ok("compare", numbers, "--label", "stars", "--methods", "label-rates", "--trials", 1).stderr
 
 

@@ -153,7 +153,7 @@ def test_later_labels_are_named_as_in_the_model(gaps, folder, tmp_path):
     ok("classify", gaps, "--label", "verdict", "--positive", "fraud", "--setting", "stream", "--save", path)
     assert rows_of(ok("score", path, three, "--label", "verdict", "--positive", "fraud").stdout)
     text = refused("score", path, gaps, "--label", "verdict", "--positive", "ok")
-    assert "The model looks for 'fraud', and 'ok' of --positive is another condition" in text
+    assert "The positive class of the model is 'fraud', but --positive 'ok' is another condition" in text
 
 
 # ---- a file that is asked for is written
@@ -257,7 +257,7 @@ def test_new_nodes_are_told(gaps, model, tmp_path, command):
 def test_one_class_is_named_as_in_the_file(tmp_path, command):
     (path := tmp_path / "one.csv").write_text("src,dst,time,y\na,b,1,0\nb,c,2,0\nc,a,3,\n")
     text = refused(command, path, "--label", "y")
-    assert "The known labels in the column 'y' are of only 1 class, 0: there is nothing to tell apart" in text
+    assert "The known labels in the column 'y' have only 1 class, 0: there is nothing to classify" in text
 
 
 @pytest.mark.parametrize("command", ["classify", "compare"])
