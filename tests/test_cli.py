@@ -229,7 +229,7 @@ def test_the_table_comes_back_with_columns_added(table):
     assert all((float(row["probability"]) > 0.5) == (row["predicted"] == "betrug") for row in asked)
     assert f"{len(given) - len(asked)} known labels, {len(asked)} missing" in result.stderr
     assert "setting: interpolate" in result.stderr
-    assert "probability: that of 'betrug'" in result.stderr
+    assert "probability: of class 'betrug'" in result.stderr
 
 
 @pytest.mark.parametrize("method", ["propagation", "rows"])
@@ -240,13 +240,14 @@ def test_a_rating_becomes_a_label(numbers, tmp_path, method):
     answers = [row for row in rows_of(result.stdout) if row["predicted"]]
     assert len(answers) == 50
     assert {row["predicted"] for row in answers} == {"0", "1"}
-    assert "probability: that of 1" in result.stderr
+    assert "probability: of class 1" in result.stderr
     assert ("setting: forecast (every missing label is later" in result.stderr) == (method == "propagation")
 
 
 def test_the_setting_can_be_chosen(table):
     assert (
-        "setting: stream (as asked)" in ok("classify", table, *OPTIONS, "--label", LABEL, "--setting", "stream").stderr
+        "setting: stream (given by --setting)"
+        in ok("classify", table, *OPTIONS, "--label", LABEL, "--setting", "stream").stderr
     )
     text = refused("classify", table, *OPTIONS, "--label", LABEL, "--method", "rows", "--setting", "stream", code=2)
     assert "--setting" in text
@@ -266,14 +267,14 @@ def test_more_than_two_classes(numbers, tmp_path):
     answers = [row for row in rows_of(result.stdout) if row["predicted"]]
     assert {row["predicted"] for row in answers} <= {"0", "1", "4", "5"}
     assert all(float(row["probability"]) >= 0.25 for row in answers)
-    assert "probability: that of the predicted class" in result.stderr
+    assert "probability: of the predicted class" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["random", "time"])
 @pytest.mark.parametrize("more", [[], ["--method", "rows"], ["--setting", "stream"]])
 def test_evaluate(table, kind, more):
     text = ok("classify", table, *OPTIONS, "--label", LABEL, "--evaluate", kind, *more).stderr
-    assert ("at random" if kind == "random" else "the last in time") in text
+    assert ("at random" if kind == "random" else "the latest ones") in text
     assert re.search(r"AUC +average precision for 'betrug' +precision in the top \d+ for 'betrug'", text)
     lines = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines()}
     assert all(
@@ -340,7 +341,7 @@ def test_report_and_save(table, tmp_path, monkeypatch):
     ok(*given, "--evaluate", "time", "--positive", "ok")
     assert pages[1][3:] == (3, "ok", "time")
     assert tdlg.load_model(model).setting_ == "interpolate"
-    assert f"wrote the page {page}" in result.stderr
+    assert f"wrote the report {page}" in result.stderr
 
 
 def test_the_page_is_told_the_name_of_the_label_and_the_ids(table, tmp_path, monkeypatch):
@@ -383,13 +384,13 @@ def test_one_class_is_told_everywhere(numbers, tmp_path, positive):
     assert re.search(r"precision in the top \d+ for 1\n", result.stderr)
     share = float(re.search(r"^chance .* (\S+)$", result.stderr, re.MULTILINE)[1])
     assert (share > 0.5) == (positive == "> 3")
-    assert "probability: that of 1" in result.stderr
+    assert "probability: of class 1" in result.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert re.search(r"This page predicts <[^>]+>\(stars (&gt;|&lt;=) 3\) = 1<", page)
     nodes = ok("nodes", tmp_path / "m", path)
     first = rows_of(nodes.stdout)[0]
     assert (first["role"], int(first["node"]) < 3) == ("dst", positive == "<= 3")
-    assert nodes.stderr == "looked for: 1\n"
+    assert nodes.stderr == "positive class: 1\n"
     told = rows_of(ok("explain", tmp_path / "m", path, "--row", 1).stdout)
     assert {row["class"] for row in told} == {"1"}
 
@@ -457,7 +458,7 @@ def test_conditions(labels, condition, wanted):
 @pytest.mark.parametrize(
     ("labels", "condition", "message"),
     [
-        ([1, 2], "> many", "'many' of --positive is none"),
+        ([1, 2], "> many", "'many' in --positive is not a number"),
         ([1, 2], "> 5", "holds for no known label of 'x': 1, 2"),
         ([1, 2], "> 0", "holds for every known label"),
         (["a", "b"], "> 0", "are words: 'a', 'b'"),
@@ -466,7 +467,7 @@ def test_conditions(labels, condition, wanted):
         ([1, 2], ">", "must be a value or a condition"),
         ([True, False], "> 0", "true or false"),
         ([None, None], "> 0", "All labels in the column 'x' are missing"),
-        ([0.5, 0.25], None, "numbers that are no classes: 0.25, 0.5. Say which"),
+        ([0.5, 0.25], None, "numbers that are not classes: 0.25, 0.5. Give the positive class"),
         (list(range(200)), None, "200 different values: 0, 1, 2, 3, ..., 199"),
     ],
 )
@@ -701,7 +702,7 @@ def test_outliers(table):
     assert len(got) == 300
     assert {row["outlier"] for row in got} <= {"0", "1"}
     assert all((float(row["oddness"]) > 0) == (row["outlier"] == "1") for row in got)
-    assert "with AUC" in result.stderr
+    assert "AUC for real against shuffled rows" in result.stderr
     few = rows_of(ok("outliers", table, *OPTIONS, "--contamination", 0.1).stdout)
     assert sum(row["outlier"] == "1" for row in few) == 30
 
@@ -751,8 +752,8 @@ def test_links_between_numbers(numbers, tmp_path):
     (path := tmp_path / "pairs.txt").write_text("1,2\n3,4\n")
     assert {row["user"] for row in rows_of(ok("links", numbers, "--candidates", path).stdout)} == {"1", "3"}
     path.write_text("1,2\n3,x\n")
-    assert "'x' of '1' is none" in refused("links", numbers, "--candidates", path)
-    assert "'soon' of --at is none" in refused("links", numbers, "--at", "soon")
+    assert "'x' in the column '1' is not a number" in refused("links", numbers, "--candidates", path)
+    assert "--at 'soon' is not a number" in refused("links", numbers, "--at", "soon")
 
 
 def test_embed(numbers):
@@ -762,13 +763,13 @@ def test_embed(numbers):
     assert list(nodes[0]) == ["node", "e0", "e1", "e2"]
     two = rows_of(ok("embed", numbers, "--dim", 3, "--nodes", "--bipartite").stdout)
     assert [row["side"] for row in two] == ["src"] * 20 + ["dst"] * 8
-    assert "no more than" in ok("embed", numbers, "--dim", 500).stderr
+    assert "allow only" in ok("embed", numbers, "--dim", 500).stderr
 
 
 def test_embed_where_all_happens_at_once(tmp_path):
     (path := tmp_path / "once.csv").write_text("src,dst,time\na,b,1\nb,c,1\n")
     result = ok("embed", path, "--dim", 1)
-    assert "all times are the same" in result.stderr
+    assert "all times are equal" in result.stderr
     assert len(rows_of(result.stdout)) == 2
 
 
@@ -825,7 +826,7 @@ def test_times_of_a_model_and_a_table_are_alike(numbers, tmp_path, unit, other):
     ok("classify", numbers, "--label", "stars", "--positive", "> 3", "--save", tmp_path / "m", *given)
     for command in ("score", "nodes"):
         text = refused(command, tmp_path / "m", numbers, *asked)
-        assert ("Pass --time-unit" if unit else "Leave out --time-unit") in text
+        assert ("Pass the same --time-unit" if unit else "Leave out --time-unit") in text
 
 
 def test_score_other_models(numbers, tmp_path):
@@ -851,7 +852,7 @@ def test_explain(table, tmp_path, method):
     got = rows_of(result.stdout)
     assert len(got) == 2
     assert result.stderr.startswith("row 17: predicted = ")
-    assert "explained: the score of 'betrug'" in result.stderr
+    assert "explained: the score of class 'betrug'" in result.stderr
     assert list(got[0]) == ["src", "dst", "time", "class", "score", "rank", "what", "effect", "reason"]
     assert {row["time"] for row in got} == {"2023-01-01T16:00:00"}
     assert {row["dst"] for row in got} == {payments()[16][DST]}
@@ -882,9 +883,12 @@ def test_a_new_row_is_explained_as_it_is_scored(model, tmp_path):
 def test_explain_and_nodes_need_a_classifier(table, odd_model):
     for command in (["explain", "--row", 1], ["nodes"]):
         text = refused(command[0], odd_model, table, *OPTIONS, *command[1:])
-        assert "this model is of outliers, which only score takes. Give one that classify saved." in text
+        assert (
+            "`tdlg outliers` saved this model, and only `tdlg score` can use it. Give a model that `tdlg classify` saved."
+            in text
+        )
         assert "that classify wrote with --save" in ok(command[0], "--help").stdout
-    assert "for score, nodes and explain" in ok("classify", "--help").stdout
+    assert "for score, nodes and explain" in " ".join(ok("classify", "--help").stdout.split())
     assert "nodes and explain" not in "".join(ok(name, "--help").stdout for name in ("outliers", "links", "embed"))
 
 
@@ -945,10 +949,10 @@ def test_info(table, numbers):
     text = ok("info", table, *OPTIONS, "--label", LABEL).stdout
     assert f"{SRC!r}: text, 20 different" in text
     assert "2023-01-01T00:00:00 to 2023-01-13T11:00:00, 12.5 days" in text
-    assert "if these are two kinds of things: --bipartite" in text
+    assert "if sources and destinations are different things: --bipartite" in text
     assert re.search(r"label +'Urteil': betrug \d+\.\d%, ok \d+\.\d%; \d+ missing", text)
-    assert "of two kinds" in ok("info", table, *OPTIONS, "--bipartite", "--features", "Nr.").stdout
-    assert "never built" in text
+    assert "destinations are separate" in ok("info", table, *OPTIONS, "--bipartite", "--features", "Nr.").stdout
+    assert "never builds" in text
     other = ok("info", numbers).stdout
     assert "largest" in other
     assert "since 1970" not in other
@@ -1022,9 +1026,9 @@ def test_markup_and_escapes_are_shown_as_text(tmp_path, on_terminal):
 def test_progress_only_on_a_terminal(numbers, monkeypatch):
     from tdlg.cli import terminal
 
-    assert "learning" not in ok("outliers", numbers).stderr
+    assert "fitting the model" not in ok("outliers", numbers).stderr
     monkeypatch.setattr(terminal, "is_terminal", lambda stream: stream is sys.stderr)
-    assert "learning what is usual" in ok("outliers", numbers).stderr
+    assert "fitting the model" in ok("outliers", numbers).stderr
     assert "label-rates" in ok("compare", numbers, "--label", "stars", "--methods", "label-rates", "--trials", 1).stderr
 
 
@@ -1055,7 +1059,7 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["classify", "{folder}/fine.csv", "--label", "y", "--save", "{folder}"], "this is a folder"),
         (["classify", "{folder}/fine.csv", "--label", "z"], "No column 'z' for 'label'"),
         (["classify", "{folder}/fine.csv", "--label", "x"], "only 1 class"),
-        (["classify", "{folder}/full.csv", "--label", "y", "--evaluate", "time"], "happened at one time"),
+        (["classify", "{folder}/full.csv", "--label", "y", "--evaluate", "time"], "are all at the same time"),
         (["classify", "{folder}/fine.csv", "--label", "y", "--features", "x,y"], "Leave it out of --features"),
         (["info", "{folder}/fine.csv", "--features", "time"], "which the models use already"),
         (["info", "{folder}/fine.csv", "--src", "²"], "No column '²'"),
@@ -1269,7 +1273,7 @@ def test_info_describes_labels_that_are_no_classes(tmp_path):
     rows = [{"src": k, "dst": k % 3, "time": k, "n": k, "x": k / 7, "w": f"w{k}", "void": ""} for k in range(300)]
     path = write_csv(tmp_path / "labels.csv", rows)
     text = {name: ok("info", path, "--label", name).stdout for name in ("n", "x", "w", "void")}
-    assert "label          'n': numbers from 0 to 299, 300 different; to classify, say which count" in text["n"]
+    assert "label          'n': numbers from 0 to 299, 300 different; to classify, give the positive class" in text["n"]
     assert "label          'x': numbers from 0 to 42.7143, 300 different" in text["x"]
     assert "label          'w': 300 different words, too many for classes" in text["w"]
     assert "label          'void': all missing" in text["void"]
@@ -1278,8 +1282,10 @@ def test_info_describes_labels_that_are_no_classes(tmp_path):
 def test_info_hints_at_two_kinds_by_the_names_of_columns(tmp_path):
     for src, dst, is_hinted in (("user_id", "item_id", True), ("payer", "merchant_id", True), ("from", "to", False)):
         path = write_csv(tmp_path / f"{src}.csv", [{src: k % 5, dst: k % 7, "time": k} for k in range(40)])
-        assert ("5 ids in both columns; if these are two kinds" in ok("info", path).stdout) == is_hinted
-    assert "two kinds of things" not in ok("info", tmp_path / "payer.csv", "--bipartite").stdout
+        assert (
+            "5 ids in both columns; if sources and destinations are different things" in ok("info", path).stdout
+        ) == is_hinted
+    assert "different things" not in ok("info", tmp_path / "payer.csv", "--bipartite").stdout
 
 
 def test_categories_make_a_difference(tmp_path):

@@ -138,11 +138,11 @@ def test_predicted_is_a_word_of_the_user(gaps, tmp_path, word):
     result = ok("classify", gaps, "--label", "verdict", "--positive", word, "--evaluate", "random", "--save", path)
     filled = [row for row in rows_of(result.stdout) if row["predicted"]]
     assert {row["predicted"] for row in filled} == {"ok", "fraud"}
-    assert f"probability: that of {word!r}" in result.stderr
+    assert f"probability: of class {word!r}" in result.stderr
     assert f"average precision for {word!r}" in result.stderr
     for row in (*filled, *rows_of(ok("score", path, gaps).stdout)):
         assert row["predicted"] == (word if float(row["probability"]) > 0.5 else other)
-    assert ok("nodes", path, gaps).stderr == f"looked for: {word!r}\n"
+    assert ok("nodes", path, gaps).stderr == f"positive class: {word!r}\n"
     assert {row["class"] for row in rows_of(ok("explain", path, gaps, "--row", 1).stdout)} == {word}
 
 
@@ -153,7 +153,7 @@ def test_later_labels_are_named_as_in_the_model(gaps, folder, tmp_path):
     ok("classify", gaps, "--label", "verdict", "--positive", "fraud", "--setting", "stream", "--save", path)
     assert rows_of(ok("score", path, three, "--label", "verdict", "--positive", "fraud").stdout)
     text = refused("score", path, gaps, "--label", "verdict", "--positive", "ok")
-    assert "The model looks for 'fraud', and 'ok' of --positive is another condition" in text
+    assert "The positive class of the model is 'fraud', but --positive 'ok' is another condition" in text
 
 
 # ---- a file that is asked for is written
@@ -202,7 +202,7 @@ def test_candidates_count_once(gaps, tmp_path):
     (path := tmp_path / "pairs.csv").write_text("src,dst\n100,1\n101,2\n100,1\n100,1\n")
     result = ok("links", gaps, "--candidates", path)
     assert sorted((row["src"], row["dst"]) for row in rows_of(result.stdout)) == [("100", "1"), ("101", "2")]
-    assert "2 candidates repeated others and left out" in result.stderr
+    assert "left out 2 repeated candidates" in result.stderr
 
 
 # ---- what it costs
@@ -257,7 +257,7 @@ def test_new_nodes_are_told(gaps, model, tmp_path, command):
 def test_one_class_is_named_as_in_the_file(tmp_path, command):
     (path := tmp_path / "one.csv").write_text("src,dst,time,y\na,b,1,0\nb,c,2,0\nc,a,3,\n")
     text = refused(command, path, "--label", "y")
-    assert "The known labels in the column 'y' are of only 1 class, 0: there is nothing to tell apart" in text
+    assert "The known labels in the column 'y' have only 1 class, 0: there is nothing to classify" in text
 
 
 @pytest.mark.parametrize("command", ["classify", "compare"])
@@ -294,7 +294,7 @@ def test_library_errors_name_what_the_shell_has(gaps, tmp_path, arguments, said)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["score", "m", "x.csv", "--positive", "> 0"], "there is no --label. Give the column with --label."),
+        (["score", "m", "x.csv", "--positive", "> 0"], "which is missing. Give the label column with --label."),
         (["classify", "x.csv", "--label", "y", "--method", "rows", "--setting", "stream"], "Leave out --setting or"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The demo: what this package is for, on synthetic networks, in less than a minute."""
+"""The demo: communities, labels and outliers of synthetic networks, in less than a minute."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tdlg.report import write_report
 
 __all__ = ["fill_in_labels", "find_communities", "find_outliers", "labels_that_turn", "run_demo"]
 
-BANDWIDTH = 0.5  # the paper's, on this network
-HIDDEN = 0.3  # of the labels
-TURNED = 10  # nodes that turn bad
-NOISE = 0.02  # of the labels are wrong
-PLANTED = 40
+BANDWIDTH = 0.5  # the value that the paper uses for this network
+HIDDEN = 0.3  # share of the labels that are hidden
+TURNED = 10  # number of nodes that turn bad
+NOISE = 0.02  # share of the labels that are wrong
+PLANTED = 40  # number of outliers
 SHIFTS = ([[1, 0], [0, 0]], [[0, 0], [0, 1]])  # one community early, the other late
 
 
@@ -40,7 +40,7 @@ def run_demo(page: str | os.PathLike[str], *, random_state: int = 0, say: Callab
     page
         Path of the report to write.
     random_state
-        A seed.
+        Random seed.
     say
         Called with each result, as one or two lines of text.
     """
@@ -57,9 +57,7 @@ def run_demo(page: str | os.PathLike[str], *, random_state: int = 0, say: Callab
     say(f"   without times  {blind:4.0%}, where guessing gives 50%\n")
     model, edges, right, majority, ours, rates = fill_in_labels(sample, random_state)
     say(f"2. Labels: {TURNED} nodes turn bad halfway, and {np.count_nonzero(~edges.labelled):,} labels are hidden")
-    say(
-        f"   {right:4.0%} of the hidden labels are predicted correctly, where predicting no bad one gives {majority:.0%}"
-    )
+    say(f"   {right:4.0%} of the hidden labels are predicted correctly, where 'not bad' for all gives {majority:.0%}")
     say(f"   average precision {ours:.2f} on held-out labels; {rates:.2f} from the rates of bad labels per node\n")
     found, auc = find_outliers(random_state)
     say(f"3. Outliers: {PLANTED} interactions out of their time, planted among 4,000 of two shifts")
@@ -69,14 +67,14 @@ def run_demo(page: str | os.PathLike[str], *, random_state: int = 0, say: Callab
 
 
 def find_communities(sample: BlockSample, decay: Decay) -> float:
-    """Cut the nodes into two by their embeddings; gives the share that is in the right community.
+    """Cluster the nodes into two communities; returns the share of nodes in the right community.
 
     Parameters
     ----------
     sample
         The network.
     decay
-        How edges fade with time; with `NoDecay()` times do not matter.
+        How proximity decays with time; `NoDecay()` ignores time.
     """
     from sklearn.cluster import KMeans
 
@@ -88,14 +86,14 @@ def find_communities(sample: BlockSample, decay: Decay) -> float:
 
 
 def labels_that_turn(edges: TemporalEdges, random_state: Any = None) -> NDArray[np.int64]:
-    """Labels 1 (bad) for the interactions of some nodes in the second half of the time, with a few wrong ones.
+    """Labels: 1 (bad) for the interactions of some nodes in the second half of the time, else 0; a few are wrong.
 
     Parameters
     ----------
     edges
         The network.
     random_state
-        A seed or generator.
+        Random seed or generator.
     """
     rng = as_generator(random_state)
     bad = rng.choice(edges.n_nodes, TURNED, replace=False)
@@ -114,14 +112,14 @@ def fill_in_labels(
     sample
         The network.
     random_state
-        A seed.
+        Random seed.
 
     Returns
     -------
     model, edges, right, majority, ours, rates
-        The fitted model; the edges, with labels missing where they are hidden; the share of these that was filled in
-        rightly, and the share of these that are 0, as most are; and the average precision on labels held out, of this model
-        and of label rates.
+        The fitted model; the edges without the hidden labels; the share of hidden labels that are predicted correctly, and
+        the share of hidden labels that are 0, the majority class; the average precision on held-out labels of this model and
+        of label rates.
     """
     labels = labels_that_turn(sample.edges, random_state)
     hidden = as_generator(random_state).random(len(labels)) < HIDDEN
@@ -138,17 +136,17 @@ def fill_in_labels(
 
 
 def find_outliers(random_state: int = 0) -> tuple[int, float]:
-    """Plant interactions of one shift in the time of the other, and look for them.
+    """Plant interactions of one shift at times of the other shift, and detect them as outliers.
 
     Parameters
     ----------
     random_state
-        A seed.
+        Random seed.
 
     Returns
     -------
     found, auc
-        How many planted edges are among equally many strongest outliers; and the AUC of planted against other edges.
+        The number of planted edges among the `PLANTED` strongest outliers, and the AUC for planted against other edges.
     """
     from sklearn.metrics import roc_auc_score
 

@@ -1,6 +1,6 @@
-"""The command `tdlg`: each of its commands reads arguments, makes a few calls of the library, and prints.
+"""The command `tdlg`: each command reads its arguments, makes a few library calls, and prints the result.
 
-Where stdout carries a table, words for people go to stderr. Nothing heavy is imported before a command needs it.
+Tables go to stdout and messages to stderr. Heavy imports wait until a command needs them.
 """
 
 import os
@@ -11,7 +11,7 @@ try:
     from tdlg.cli.commands import models, network, study, tables
 except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
-    raise SystemExit(130) from None  # as later, but what says it is not there yet
+    raise SystemExit(130) from None  # the same as in `app`, which is not imported yet
 
 __all__ = ["app", "main"]
 
@@ -21,5 +21,5 @@ for module in (tables, models, network, study):
 
 def main() -> None:
     """Run the command line."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # boosting's threads must not spin where cores are busy
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads of the boosted trees must not spin on busy cores
     run_app()

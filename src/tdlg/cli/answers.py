@@ -1,4 +1,4 @@
-"""What a model predicts for edges, as columns of a table."""
+"""Predictions of a model, as columns of a table."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["answers", "explained", "kind_of", "meaning", "positive_label", "spre
 
 
 def kind_of(model: Any) -> str:
-    """What a model does: "classifier", "regressor", "outlier_detector", "transformer", or "links".
+    """The kind of a model: "classifier", "regressor", "outlier_detector", "transformer", or "links".
 
-    It is what scikit-learn's tags say of the estimator; a link predictor has none of the types that scikit-learn knows.
+    The kind comes from the scikit-learn tags of the estimator; scikit-learn has no estimator type for link predictors.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
         The edges to score.
     """
     columns: dict[str, Callable[[Any, TemporalEdges], dict[str, Any]]] = {
-        "classifier": _of_classes,
+        "classifier": _class_columns,
         "regressor": lambda model, edges: {"predicted": _short(model.predict(edges))},
         "outlier_detector": lambda model, edges: {
             "oddness": _short(-model.score_samples(edges)),
@@ -57,8 +57,8 @@ def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
     return columns[kind_of(model)](model, edges)
 
 
-def _of_classes(model: Any, edges: TemporalEdges) -> dict[str, Any]:
-    """The predicted class, and a probability: of the positive class of two, else of the predicted class."""
+def _class_columns(model: Any, edges: TemporalEdges) -> dict[str, Any]:
+    """The predicted class and a probability: with two classes of the positive class, else of the predicted class."""
     import numpy as np
 
     from tdlg.explain.positive import positive_of
@@ -70,7 +70,7 @@ def _of_classes(model: Any, edges: TemporalEdges) -> dict[str, Any]:
 
 
 def positive_label(model: Any) -> Any:
-    """The positive class of a fitted model as the user reads it; None for a model that does not predict classes.
+    """The positive class of a fitted classifier, with whole numbers as integers; None for other models.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def positive_label(model: Any) -> Any:
 
 
 def two_classes(model: Any) -> tuple[Any, Any] | None:
-    """Both classes of a classifier that has two, the positive one last; None for other models.
+    """Both classes of a classifier with two classes, the positive class last; None for other models.
 
     Parameters
     ----------
@@ -98,33 +98,33 @@ def two_classes(model: Any) -> tuple[Any, Any] | None:
 
 
 def _short(values: Any) -> pl.Series:
-    """No more digits than are known."""
+    """The values, rounded to the significant digits that are shown."""
     import polars as pl
 
     return pl.Series(values).round_sig_figs(DIGITS)
 
 
-def spread(values: Any, asked: NDArray[np.bool_]) -> pl.Series:
-    """Give values of the rows that are asked as a whole column, with nothing in the other rows."""
+def spread(values: Any, selected: NDArray[np.bool_]) -> pl.Series:
+    """A full column with the values in the selected rows, and null in the other rows."""
     import numpy as np
     import polars as pl
 
-    place = np.where(asked, np.cumsum(asked) - 1, 0)
+    place = np.where(selected, np.cumsum(selected) - 1, 0)
     series = pl.Series(values.tolist() if isinstance(values, np.ndarray) and values.dtype == object else values)
-    return pl.select(pl.when(pl.Series(asked)).then(series.gather(place))).to_series()
+    return pl.select(pl.when(pl.Series(selected)).then(series.gather(place))).to_series()
 
 
 def meaning(model: Any) -> str:
-    """What the column "probability" of a classifier is about, in words."""
-    return f"probability: that of {_class_in_words(model)}"
+    """A note that names the class of the column "probability"."""
+    return f"probability: of {_class_in_words(model)}"
 
 
 def explained(model: Any) -> str:
-    """What the reasons that a model gives are about, in words."""
+    """A phrase for what the reasons of a model explain."""
     return "the predicted number" if kind_of(model) == "regressor" else f"the score of {_class_in_words(model)}"
 
 
 def _class_in_words(model: Any) -> str:
-    """With two classes the positive one; with more the predicted one."""
+    """The positive class of two classes; with more classes, the predicted class."""
     both = two_classes(model)
-    return "the predicted class" if both is None else repr(both[1])
+    return "the predicted class" if both is None else f"class {both[1]!r}"

@@ -1,4 +1,4 @@
-"""The application: what every command has in common, and how it ends."""
+"""The application: errors, warnings and exit codes of all commands."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from tdlg.exceptions import TdlgWarning
 
 __all__ = ["app", "run_app"]
 
-INTERRUPTED, BROKEN_PIPE = 130, 141  # as shells count a process that SIGINT or SIGPIPE ended
+INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes that shells use for SIGINT and SIGPIPE
 
 
 class Commands(TyperGroup):
-    """Commands that end with a plain message and an exit code where the user can mend what is wrong."""
+    """Commands that end with a one-line message and an exit code if the user can correct the error."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         with _plain_errors(), _plain_warnings():
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a closed pipe is still noticed
+            sys.stdout.flush()  # here, so that a closed pipe is still noticed
             return result
 
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Show an error as one line, whatever of it a user can have caused."""
+    """Show errors that a user can cause as one line."""
     try:
         yield
     except KeyboardInterrupt:
@@ -59,7 +59,7 @@ def _interrupted() -> typer.Exit:
 
 
 def _is_plain(error: Exception) -> bool:
-    """Whether the message is all that there is to know; anything else is a fault of this package."""
+    """Whether the message alone is enough for the user; any other error is a bug of this package."""
     return isinstance(error, ValueError | OSError | ImportError | MemoryError) or _is_of_polars(error)
 
 
@@ -77,16 +77,16 @@ def _message(error: Exception) -> str:
 
 
 def _forget_stdout() -> None:
-    """Send what is still to be written nowhere, so that Python does not complain at its end."""
+    """Discard the remaining output, so that Python reports no error at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # a stdout that is no file
+    except (OSError, ValueError):  # stdout is not a file
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show warnings that are meant for users as notes, and no others."""
+    """Show the warnings that are meant for users as messages, and hide all others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
@@ -99,7 +99,7 @@ def _plain_warnings() -> Iterator[None]:
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: in a third of the time
+    rich_markup_mode=None,  # plain help is shown in a third of the time
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=example("tdlg classify payments.csv --label fraud -o filled.csv"),
@@ -120,16 +120,16 @@ def _options(
 ) -> None:
     """Machine learning on temporal networks: who met whom and when.
 
-    A table of interactions with a source, a destination and a time, as csv, JSON lines or parquet, is all that is needed.
+    All that is needed is a table of interactions (csv, JSON lines or parquet) with a source, a destination and a time.
     """
 
 
 def run_app() -> None:
-    """Run the command line as a process of its own."""
+    """Run the command line as a separate process."""
     heed_interrupts()
     open_streams()
     try:
         app(prog_name="tdlg")
-    except OSError as error:  # of help or usage, which are printed before a command runs
+    except OSError as error:  # while printing help or usage, before a command runs
         red(f"error: {_message(error)}")
         raise SystemExit(1) from None

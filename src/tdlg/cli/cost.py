@@ -1,4 +1,4 @@
-"""What classify costs, roughly: for people who want to know whether to wait."""
+"""Rough estimates of the run time and memory of classify."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ __all__ = ["classify_cost", "in_time"]
 START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
 EDGE_BYTES, CLASS_BYTES = 1300, 200  # per edge, and per edge and class
-FEW_CLASSES = 5  # up to here, the trees of each class look at the columns of all classes
+FEW_CLASSES = 5  # up to this number, the trees of each class use the columns of all classes
 
 
 def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[float, float]:
@@ -16,11 +16,11 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
     Parameters
     ----------
     n_edges
-        How many interactions there are.
+        Number of interactions.
     n_classes
-        How many classes their labels have.
+        Number of classes of the labels; 2 by default.
     n_fits
-        How many models are fitted: one to fill in labels, another for --evaluate and for --report each.
+        Number of models to fit: one to fill in labels, and one more for each of --evaluate and --report. 1 by default.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
 
 
 def in_time(seconds: float) -> str:
-    """Such as "4 s", "3 min" or "5 h"."""
+    """A duration as text, for example "4 s", "3 min" or "5 h"."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -1,4 +1,4 @@
-"""Labels as the user means them: what counts as missing, and a condition that turns values into 1 and 0."""
+"""Labels: the words for missing labels, and the condition that turns values into two classes."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ TRUTH = {"true": True, "false": False}
 def labels_to_learn(
     edges: TemporalEdges, column: str, positive: str | None, missing: str | None
 ) -> tuple[TemporalEdges, Any]:
-    """The edges with labels that a model can learn, and the class that the condition looks for; None without one.
+    """The edges with labels to fit, and the positive class; None without a condition.
 
     Parameters
     ----------
     edges, column, positive, missing
-        As for `labelled_edges`.
+        See `labelled_edges`.
     """
     import numpy as np
 
@@ -54,7 +54,7 @@ def labels_to_learn(
     known = plain_classes(np.asarray(labelled.label)[labelled.labelled])
     if len(set(known.tolist())) == 1:
         raise ParameterError(
-            f"The known labels in the column {column!r} are of only 1 class, {_few(known)}: there is nothing to tell apart. "
+            f"The known labels in the column {column!r} have only 1 class, {_few(known)}: there is nothing to classify. "
             "Give labels of at least two classes."
         )
     return labelled, looked_for
@@ -69,24 +69,24 @@ def labelled_edges(
     to_learn: bool = True,
     classes: tuple[Any, Any] | None = None,
 ) -> TemporalEdges:
-    """The edges with the labels that are meant.
+    """The edges with the labels that --positive and --missing define.
 
     Parameters
     ----------
     edges
-        As read, with the values of the column for labels.
+        The edges with the values of the label column as labels.
     column
-        Its name, for messages.
+        The name of the label column, for messages.
     positive
-        A condition such as "> 0" or "fraud", which makes two classes of the values. Words stay words, and two numbers
-        stay what they are; of more numbers, 1 is where the condition holds and 0 elsewhere. By default the values are
-        the classes.
+        A condition such as "> 0" or "fraud", which turns the values into two classes. Words and two different numbers
+        keep their values; more numbers become 1 if the condition holds and 0 otherwise. By default the values are the
+        classes.
     missing
-        Further words that stand for a label that is not known, with commas between them.
+        Additional words for a missing label, separated by commas.
     to_learn
-        Whether a model is to learn from them, for which they must be known and differ.
+        Whether the labels are for fitting, which requires known labels of at least two classes. True by default.
     classes
-        The two classes, where a model has them already: where the condition does not hold, and where it does.
+        The two classes of a fitted model: first the class where the condition does not hold, then the positive class.
     """
     return _labelled(edges, column, positive, missing, to_learn, classes)[0]
 
@@ -128,7 +128,7 @@ def _labelled(
 
 
 def _two_classes(known: NDArray[Any], holds: NDArray[np.bool_], positive: str) -> tuple[Any, Any]:
-    """What labels are called where a condition does not hold, and where it does, in the user's own words."""
+    """The names of the two classes, from the user's labels: condition does not hold, condition holds."""
     import numpy as np
 
     sign, text = _parsed(positive)
@@ -143,17 +143,17 @@ def _two_classes(known: NDArray[Any], holds: NDArray[np.bool_], positive: str) -
 
 
 def _check_same_condition(classes: tuple[Any, Any], positive: str) -> None:
-    """Refuse a condition on words that is not the one that made these classes."""
+    """Refuse a condition on words that differs from the condition of the model."""
     sign, text = _parsed(positive)
     if sign not in EQUAL or [OPERATORS[sign](word, text) for word in classes] != [False, True]:
         raise ParameterError(
-            f"The model looks for {classes[1]!r}, and {positive!r} of --positive is another condition. "
-            "Pass the --positive that the model was made with, or leave it out."
+            f"The positive class of the model is {classes[1]!r}, but --positive {positive!r} is another condition. "
+            "Pass the same --positive as to classify, or leave it out."
         )
 
 
 def label_in_words(column: str, positive: str | None, looked_for: Any = None) -> str:
-    """What the labels are about: the column, or the condition on it where labels are 1 where it holds.
+    """The name of the label for display: the column, or the condition if labels are 1 where it holds.
 
     Examples
     --------
@@ -168,14 +168,14 @@ def label_in_words(column: str, positive: str | None, looked_for: Any = None) ->
 
 
 def as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[TemporalEdges, Any]:
-    """Two classes as numbers, 1 for the positive class, and what 1 stands for; other labels as they are, and None.
+    """Two classes as 0 and 1, and the positive class; more classes unchanged, and None.
 
     Parameters
     ----------
     edges
         Edges with labels.
     looked_for
-        The positive class, where --positive says so.
+        The positive class given by --positive; chosen by default.
     """
     import numpy as np
 
@@ -191,14 +191,14 @@ def as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[Tempor
 
 
 def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers that missing ones had made floats, as whole numbers again."""
+    """Floats that are whole numbers as integers; they are floats only because of missing labels."""
     import numpy as np
 
     return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
 
 
 def _with_missing(edges: TemporalEdges, missing: str | None) -> NDArray[Any]:
-    """The labels, missing where they are a word for it, whatever its case."""
+    """The labels, with words for missing labels (in any case) as missing."""
     import numpy as np
 
     from tdlg.tables.text import MISSING_WORDS
@@ -215,7 +215,7 @@ def _with_missing(edges: TemporalEdges, missing: str | None) -> NDArray[Any]:
 
 
 def _as_numbers(values: list[Any]) -> NDArray[Any]:
-    """Labels that only a word for missing ones had made text, as numbers again."""
+    """Labels as numbers, if only the words for missing labels made them text."""
     import numpy as np
     import polars as pl
 
@@ -231,34 +231,34 @@ def _as_numbers(values: list[Any]) -> NDArray[Any]:
 def _check_classes(known: NDArray[Any], column: str) -> None:
     import numpy as np
 
-    way_out = "Say which of them count, such as --positive '> 0'."
+    way_out = "Give the positive class, for example --positive '> 0'."
     if known.dtype.kind == "f" and (known % 1 != 0).any():
-        raise ParameterError(f"The column {column!r} has numbers that are no classes: {_few(known)}. {way_out}")
+        raise ParameterError(f"The column {column!r} has numbers that are not classes: {_few(known)}. {way_out}")
     n_classes = len(np.unique(known.astype(str)))
     if n_classes > MOST_CLASSES:
         raise ParameterError(f"The column {column!r} has {n_classes:,} different values: {_few(known)}. {way_out}")
 
 
 def _holds(known: NDArray[Any], positive: str, column: str, to_learn: bool) -> Any:
-    """Whether the condition holds for each."""
+    """Whether the condition holds for each known label."""
     sign, text = _parsed(positive)
     if known.dtype.kind == "O" and all(isinstance(value, bool) for value in known):
-        known = known.astype(bool)  # objects because some are missing
+        known = known.astype(bool)  # objects, because some labels are missing
     if known.dtype.kind == "b":
         if text.lower() not in TRUTH or sign not in EQUAL:
             raise ParameterError(
-                f"The labels of {column!r} are true or false: --positive true. Got {positive!r} instead."
+                f"The labels of {column!r} are true or false. Give --positive true or false. Got {positive!r} instead."
             )
         return OPERATORS[sign](known, TRUTH[text.lower()])
     if known.dtype.kind in "iuf":
         if not _is_number(text):
             raise ParameterError(
-                f"The labels of {column!r} are numbers: {_few(known)}. {text!r} of --positive is none."
+                f"The labels of {column!r} are numbers: {_few(known)}. {text!r} in --positive is not a number."
             )
         return OPERATORS[sign](known, float(text))
     if sign not in EQUAL:
         raise ParameterError(
-            f"The labels of {column!r} are words: {_few(known)}. {positive!r} compares numbers: give one of the words, "
+            f"The labels of {column!r} are words: {_few(known)}. {positive!r} compares numbers. Give one of the words, "
             f"such as --positive {_shown(known[0])}."
         )
     if to_learn and not (known == text).any():
@@ -276,7 +276,7 @@ def _parsed(positive: str) -> tuple[str, str]:
     """
     found = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|=)?\s*(.*?)\s*", positive, re.DOTALL)
     if found is None or not found[2]:
-        raise ParameterError(f"The --positive must be a value or a condition such as '> 0'. Got {positive!r} instead.")
+        raise ParameterError(f"--positive must be a value or a condition such as '> 0'. Got {positive!r} instead.")
     return found[1] or "==", found[2]
 
 
@@ -288,7 +288,7 @@ def _is_number(text: str) -> bool:
 
 
 def _few(known: NDArray[Any]) -> str:
-    """Some of the values, such as "'fair', 'fraud'" or "-10, -9, ... 10"."""
+    """Some of the values, for example "'fair', 'fraud'" or "-10, -9, ... 10"."""
     import numpy as np
 
     values = [_shown(value) for value in np.unique(known).tolist()]

@@ -1,4 +1,4 @@
-"""The options that several commands share: which columns of a table are what, where the answer goes, the seed."""
+"""Options that several commands share: the columns of the table, the output file and the seed."""
 
 import inspect
 from collections.abc import Callable
@@ -26,67 +26,108 @@ __all__ = [
 EdgesPath = Annotated[
     Path,
     typer.Argument(
-        metavar="EDGES", help="Table of interactions: csv or JSON lines, also gzipped, or parquet; - for stdin."
+        metavar="EDGES",
+        help="Table of interactions: csv, JSON lines (both may be gzipped) or parquet. Use - for stdin.",
     ),
 ]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that another command wrote with --save.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that another command wrote with --save.")]
 Output = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--output", metavar="FILE", help="File to write: .csv, .tsv, .jsonl or .parquet. Default: stdout."
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="File to write: .csv, .tsv, .jsonl or .parquet. By default the table goes to stdout.",
     ),
 ]
 Seed = Annotated[
     int,
-    typer.Option(min=0, max=2**32 - 1, help="Of all that is drawn at random: the same seed, the same answer."),
+    typer.Option(min=0, max=2**32 - 1, help="Random seed; the same seed gives the same result."),
 ]
-Top = Annotated[int, typer.Option(min=1, help="How many to give.")]
-Positive = Annotated[str | None, typer.Option(metavar="CONDITION", help='What counts as 1: a value, or such as "> 0".')]
+Top = Annotated[int, typer.Option(min=1, help="Number of rows in the result.")]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="Positive class: a label value such as fraud, or a condition such as '> 0'. By default the larger of two "
+        "numbers, else the rarest label.",
+    ),
+]
 Missing = Annotated[
-    str | None, typer.Option(metavar="WORDS", help="More words for a label that is not known, such as '?,unknown'.")
+    str | None,
+    typer.Option(
+        metavar="WORDS",
+        help="Additional words that mark a missing label, for example '?,unknown'. Empty cells, NA, null and similar words "
+        "always do.",
+    ),
 ]
 Evaluate = Literal["random", "time"]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How the table of interactions is to be read."""
+    """Options for reading the table of interactions."""
 
     src: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Of the source: a name, or a position from 0. Usual names are found."),
+        typer.Option(metavar="COLUMN", help="Source column: name or 0-based position. Common names are detected."),
     ] = None
-    dst: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of the destination.")] = None
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of the time: numbers or dates.")] = None
+    dst: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Destination column: name or 0-based position. Common names are detected."),
+    ] = None
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Time column, with numbers or dates: name or 0-based position. Common names are detected.",
+        ),
+    ] = None
     features: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Columns with more about each interaction, such as amount,channel."),
+        typer.Option(
+            metavar="A,B",
+            help="Columns to use as features, for example amount,channel. Text is used as categories. By default no "
+            "features are used.",
+        ),
     ] = None
     categories: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Features that are codes and not amounts, such as mcc,country."),
+        typer.Option(
+            metavar="A,B",
+            help="Columns of codes to use as categorical features, even if they are numbers, for example mcc,country.",
+        ),
     ] = None
     bipartite: Annotated[
-        bool, typer.Option("--bipartite", help="Sources and destinations are of two kinds: user 1 is not item 1.")
+        bool,
+        typer.Option(
+            "--bipartite",
+            help="Treat sources and destinations as separate sets of nodes: user 1 and item 1 are different nodes.",
+        ),
     ] = False
     separator: Annotated[
-        str | None, typer.Option(metavar="SIGN", help="Between the columns of a csv file, if not found.")
+        str | None,
+        typer.Option(metavar="SIGN", help="Column separator of a csv file, for example ';'. Detected by default."),
     ] = None
     time_format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help='How dates are written, if not found: "%d/%m/%Y".')
+        str | None,
+        typer.Option(metavar="FORMAT", help="Format of the dates, for example '%d/%m/%Y'. Detected by default."),
     ] = None
     time_unit: Annotated[
-        Literal["s", "ms", "us", "ns"] | None, typer.Option(help="Unit of times that are numbers since 1970.")
+        Literal["s", "ms", "us", "ns"] | None,
+        typer.Option(
+            help="Read numeric times as dates: the unit in which they count from 1970. By default they stay numbers."
+        ),
     ] = None
 
 
 def example(*lines: str) -> str:
-    """What stands below a help, its lines as they are."""
+    """The example at the end of a help text; its line breaks are kept."""
     return "\b\n" + "\n".join(["Example:", *(f"  {line}" for line in lines)])
 
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Columns`, which it gets as one argument, `columns`."""
+    """Add the options of `Columns` to a command, which receives them as one argument, `columns`."""
     names = [field.name for field in fields(Columns)]
     own = [given for given in inspect.signature(command, eval_str=True).parameters.values() if given.name != "columns"]
 

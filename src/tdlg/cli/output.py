@@ -1,4 +1,4 @@
-"""Where tables go: a file that is whole or not there, a pipe, or a terminal."""
+"""Writing of tables: to a file (complete or not at all), to a pipe, or to a terminal."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["check_folder", "check_model_file", "check_output", "give", "rounded"
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 STDOUT = "-"
 DIGITS = 6
-BLOCK = 100_000  # rows that are turned into text in one go
+BLOCK = 100_000  # rows that are turned into text at once
 
 
 def check_output(path: Path | None) -> None:
-    """Refuse, before any work is done, a file that could not be written."""
+    """Refuse an output file that cannot be written, before any work is done."""
     if path is None or str(path) == STDOUT:
         return
     from tdlg.tables.paths import JSON_LINES, PARQUET
@@ -39,7 +39,7 @@ def check_output(path: Path | None) -> None:
 
 
 def check_folder(*paths: Path | None) -> None:
-    """Refuse files whose folder is not there."""
+    """Refuse files whose folder does not exist."""
     for path in paths:
         if path is not None and path.is_dir():
             raise ParameterError(f"{path}: this is a folder. Give the name of a file in it.")
@@ -48,7 +48,7 @@ def check_folder(*paths: Path | None) -> None:
 
 
 def check_model_file(path: Path | None) -> None:
-    """Refuse, before any work is done, a file that no model could be written to."""
+    """Refuse a file to which no model can be written, before any work is done."""
     check_folder(path)
     if path is not None and is_special(path):
         raise ParameterError(f"{path}: a model is kept in a file, and this is a device or a pipe. Give another name.")
@@ -62,20 +62,20 @@ def give(
     rows: int = 20,
     shown: Sequence[str] | None = None,
 ) -> None:
-    """Write a table to the file, or else to stdout: as csv in a pipe, its first rows on a terminal.
+    """Write a table to a file or to stdout: csv in a pipe, the first rows on a terminal.
 
     Parameters
     ----------
     frame
         The table.
     output
-        The file.
+        The file to write; stdout by default.
     first
-        On a terminal, the rows with the highest values in this column are shown.
+        Column to sort by on a terminal, highest values first. By default the order of the table.
     rows
-        On a terminal, so many.
+        Number of rows to show on a terminal.
     shown
-        On a terminal, only these columns.
+        Columns to show on a terminal; all by default.
     """
     if output is not None and str(output) != STDOUT:
         _write(frame, output)
@@ -87,7 +87,7 @@ def give(
         ordered = frame if first is None else frame.sort(first, descending=True, nulls_last=True)
         show(ordered if shown is None else ordered.select(shown), rows)
         if len(frame) > rows:
-            note(f"{rows} of {count(len(frame), 'row')}; -o FILE or a pipe gets them all")
+            note(f"{rows} of {count(len(frame), 'row')}; use -o FILE or a pipe to get all rows")
 
 
 def _kind(path: Path) -> str:
@@ -99,14 +99,14 @@ def _is_packed(path: Path) -> bool:
 
 
 def rounded(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """The table with no more digits than are known in these columns, which a model computed; times stay exact.
+    """The table with these computed columns rounded to the significant digits that are shown; times stay exact.
 
     Parameters
     ----------
     frame
         The table.
     names
-        Columns of numbers; those that the table does not have are passed over.
+        Columns of numbers; names that the table does not have are ignored.
     """
     import polars as pl
 
@@ -114,14 +114,14 @@ def rounded(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
 
 
 def _without_objects(frame: pl.DataFrame) -> pl.DataFrame:
-    """Ids and values of mixed kinds as text: no file but of json holds objects."""
+    """Columns of mixed types as text, because only JSON can hold them."""
     import polars as pl
 
     return _as_text(frame, [name for name, dtype in frame.schema.items() if dtype == pl.Object])
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
-    """Lists and the like as json too: csv has no other way."""
+    """Nested and binary columns as JSON text too, because csv can hold only text."""
     import polars as pl
 
     return _as_text(
@@ -147,7 +147,9 @@ def _write(frame: pl.DataFrame, path: Path) -> None:
         if kind in PARQUET:
             _without_objects(frame).write_parquet(file)
         elif _is_packed(path):
-            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:  # no name, no clock: same rows, same bytes
+            with gzip.GzipFile(
+                "", "wb", fileobj=file, mtime=0
+            ) as packed:  # no name and no time, so that the same rows give the same bytes
                 _write_text(frame, packed, kind)
         else:
             _write_text(frame, file, kind)
@@ -170,7 +172,7 @@ def _write_text(frame: pl.DataFrame, file: Any, kind: str) -> None:
 
 
 def _looks_like_comments(frame: pl.DataFrame) -> bool:
-    """Whether some first values start with # or %: without quotes, these rows would be read as comments."""
+    """Whether some rows start with # or %: without quotes, they would be read as comments."""
     import polars as pl
 
     first = frame.to_series(0) if frame.width else pl.Series([], dtype=pl.Int64)
@@ -178,7 +180,7 @@ def _looks_like_comments(frame: pl.DataFrame) -> bool:
 
 
 def _json_lines(frame: pl.DataFrame) -> str:
-    """An object a line: dates as ISO has them, what is no number as null."""
+    """One JSON object per line: dates in ISO format, NaN as null."""
     import polars as pl
     import polars.selectors as cs
 

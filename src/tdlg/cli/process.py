@@ -1,4 +1,4 @@
-"""What a process is given by its shell: Ctrl-C, which compiled code may turn into another error, and standard streams."""
+"""Ctrl-C, which compiled code may turn into another error, and closed standard streams."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _was_interrupted = False
 
 
 def heed_interrupts() -> None:
-    """Remember Ctrl-C: what runs then may raise another error than KeyboardInterrupt, or none."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored, as by nohup
+    """Record Ctrl-C: compiled code that is interrupted may raise another error than KeyboardInterrupt, or none."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise it is ignored, as with nohup
         signal.signal(signal.SIGINT, _interrupt)
 
 
@@ -32,18 +32,20 @@ def was_interrupted() -> bool:
 
 
 def check_interrupt() -> None:
-    """Stop where an interrupt was lost on its way, before anything that it may have cut short is used."""
+    """Raise KeyboardInterrupt if compiled code swallowed it, so that no incomplete result is used."""
     if _was_interrupted:
         raise KeyboardInterrupt
 
 
 def open_streams() -> None:
-    """Put something in the place of standard streams that are closed.
+    """Replace standard streams that are closed.
 
-    A closed stdin or stdout is an error only where it is used; what goes to a closed stderr is dropped. Descriptors 0 to 2
-    are taken too, lest a file that is opened later gets one of them, and with it what is meant for the stream.
+    A closed stdin or stdout is an error only when it is used; messages to a closed stderr are dropped. Descriptors 0 to 2
+    are opened too, so that a file that is opened later does not get one of them and receive the output of the stream.
     """
-    for descriptor, flags in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):  # the wrong way round: use fails
+    for descriptor, flags in enumerate(
+        (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
+    ):  # opened in the wrong mode, so that any use fails
         try:
             os.fstat(descriptor)
         except OSError:
@@ -57,7 +59,7 @@ def open_streams() -> None:
 
 
 class _Closed(io.RawIOBase):
-    """A stream that says so, in words, when it is used."""
+    """A closed stream, which raises a clear error when it is used."""
 
     def __init__(self, name: str, way_out: str) -> None:
         self._name, self._way_out = name, way_out

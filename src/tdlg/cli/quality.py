@@ -1,4 +1,4 @@
-"""How well labels that are known would have been found, in words for people."""
+"""Quality of predictions, measured on held-out labels and printed as a table."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.methods.base import Method
 
-__all__ = ["drawn", "print_quality"]
+__all__ = ["print_quality", "sampled_trial"]
 
-HOW = {"random": "at random", "time": "the last in time"}
-TOP_SHARE, TOP_MOST = 10, 100  # precision is reported for a tenth of the edges held out, and at most a hundred
+HOW = {"random": "at random", "time": "the latest ones"}
+TOP_SHARE, TOP_MOST = 10, 100  # precision is reported for a tenth of the held-out edges, but at most for 100
 
 
-def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, looked_for: Any) -> None:
-    """Hold out labels, and tell how well this method and label rates find them."""
+def print_quality(edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, positive_class: Any) -> None:
+    """Hold out labels, and print how well this method and label rates predict them."""
     from tdlg.methods.ours import TDLG, Propagation
     from tdlg.methods.references import LabelRates
 
-    edges, positive = as_two_numbers(edges, looked_for)
+    edges, positive = as_two_numbers(edges, positive_class)
     mine = TDLG(class_weight=None) if method == "rows" else Propagation(setting, random_state=seed)
-    trial = drawn(_task(edges, setting, kind), kind, seed, "Give more labels, or leave out --evaluate.")
+    trial = sampled_trial(_task(edges, setting, kind), kind, seed, "Give more labels, or leave out --evaluate.")
     (test,) = trial.tests.values()
-    with working("holding out labels"):
+    with working("evaluating on held-out labels"):
         lines = [
             (name, *_quality(one, trial, test))
             for name, one in {method: mine, "label rates": LabelRates(random_state=seed)}.items()
         ]
     rarest, rate, k = _alerts(trial, test)
-    note(f"held out {count(len(test), 'label')}, {HOW[kind]}; learnt from {len(trial.train):,}")
-    looked_for = rarest if positive is None else positive
+    note(f"held out {count(len(test), 'label')}, {HOW[kind]}; fitted to {len(trial.train):,}")
+    positive_class = rarest if positive is None else positive
     rates = _rates(trial, test)
     of_all = "" if positive is not None else f" (mean of {count(len(rates), 'class', 'classes')})"
     precise = "average precision" + (of_all or f" for {positive!r}")
-    head = ("", f"AUC{of_all}", precise, f"precision in the top {k} for {looked_for!r}")
+    head = ("", f"AUC{of_all}", precise, f"precision in the top {k} for {positive_class!r}")
     chance = ("chance", "0.500", f"{sum(rates) / len(rates) if rates else float('nan'):.3f}", f"{rate:.3f}")
     note(aligned([head, *((name, *(f"{value:.3f}" for value in values)) for name, *values in lines), chance]))
 
@@ -51,19 +51,19 @@ def _task(edges: TemporalEdges, setting: Any, kind: str) -> Any:
     return EdgeClassification(edges)
 
 
-def drawn(task: Any, kind: str, seed: int, way_out: str) -> Any:
-    """Labels to learn from and others to find, both of more than one class.
+def sampled_trial(task: Any, kind: str, seed: int, way_out: str) -> Any:
+    """A trial whose labels to fit and held-out labels both have more than one class.
 
     Parameters
     ----------
     task
-        What to hold out.
+        The task to sample a trial from.
     kind
-        How: "random" or "time".
+        How labels are held out, for messages: "random" or "time".
     seed
-        Seed of the draw.
+        Seed for sampling.
     way_out
-        What to do where there are too few labels.
+        Advice for the error message if there are too few labels.
     """
     import numpy as np
 
@@ -72,13 +72,13 @@ def drawn(task: Any, kind: str, seed: int, way_out: str) -> Any:
         trial = task.draw(seed)
         (test,) = trial.tests.values()
     except EdgesError:
-        why = "happened at one time" if kind == "time" else "are too few"
-        raise ParameterError(f"The {known} {why}: none can be held out, {HOW[kind]}. {way_out}") from None
-    for part, what in ((trial.train, "to learn from"), (test, "to be found")):
+        why = "are all at the same time" if kind == "time" else "are too few"
+        raise ParameterError(f"The {known} {why}: no labels can be held out ({HOW[kind]}). {way_out}") from None
+    for part, what in ((trial.train, "labels to fit"), (test, "held-out labels")):
         if len(np.unique(trial.y[part])) < 2:
             raise ParameterError(
-                f"The {known} are too few to hold some out, {HOW[kind]}: of the {len(part):,} {what}, all are of "
-                f"one class. {way_out}"
+                f"The {known} are too few to hold some out ({HOW[kind]}): all {len(part):,} {what} have the same "
+                f"class. {way_out}"
             )
     return trial
 
@@ -89,13 +89,13 @@ def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float
 
     from tdlg.judge.evaluate import class_metrics, precision_recall_at
 
-    asked = trial.edges[test]
+    to_score = trial.edges[test]
     if trial.reveals:
-        method, asked = method.streaming() or method, trial.labelled(test)[test]
+        method, to_score = method.streaming() or method, trial.labelled(test)[test]
     seen = trial.seen()
     method.embed(seen)
     method.fit(seen)
-    scores = method.score(asked)
+    scores = method.score(to_score)
     auc, average_precision = class_metrics(trial.y, trial.train, test, scores)[:2]
     positive, _, k = _alerts(trial, test)
     place = int(np.flatnonzero(np.unique(trial.y[trial.train]) == positive)[0])
@@ -104,7 +104,7 @@ def _quality(method: Method, trial: Any, test: Any) -> tuple[float, float, float
 
 
 def _alerts(trial: Any, test: Any) -> tuple[Any, float, int]:
-    """The positive class; its share of the edges held out, and how many of these count as the top."""
+    """The positive class, its share of the held-out edges, and the number of edges in the top."""
     import numpy as np
 
     from tdlg.explain.positive import positive_class
@@ -115,7 +115,7 @@ def _alerts(trial: Any, test: Any) -> tuple[Any, float, int]:
 
 
 def _rates(trial: Any, test: Any) -> list[float]:
-    """The shares of the classes that areas are told of among the edges held out: average precision by chance."""
+    """The share of each evaluated class among the held-out edges: its average precision by chance."""
     import numpy as np
 
     classes = np.unique(trial.y[trial.train])

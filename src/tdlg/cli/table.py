@@ -1,4 +1,4 @@
-"""The user's table: its edges, and its own columns as they were, to be given back."""
+"""The user's table: its edges, and its columns unchanged for the output."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 __all__ = ["Table", "note_words", "read_pairs", "read_table", "text_columns"]
 
 STDIN = "-"
-LEAST_OF_PAIRS = 2  # columns
-MANY_WORDS = 100  # of a feature: it may be meant as a number
-START = 1000  # bytes that tell what kind of file it is
+LEAST_OF_PAIRS = 2  # least number of columns in a table of pairs
+MANY_WORDS = 100  # different words of a feature; with more, it may be meant as a number
+START = 1000  # bytes that are read to detect the file format
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that was read.
+    """A table of interactions.
 
     Attributes
     ----------
     edges
         Its rows as edges.
     frame
-        All its columns: of csv as the text that was written, of others with their types.
+        All columns of the table: as text for csv, with their types for other formats.
     names
-        The column of each role: src, dst, time, label.
+        The name of the column for each role: src, dst, time, label.
     """
 
     edges: TemporalEdges
@@ -52,13 +52,13 @@ class Table:
     names: dict[str, str]
 
     def with_columns(self, **added: Any) -> pl.DataFrame:
-        """The user's columns and these; a name that is taken gets a number."""
+        """The table with these columns added; a name that is taken gets a number."""
         import polars as pl
 
         return self.frame.with_columns(pl.Series(self.free_name(name), values) for name, values in added.items())
 
     def free_name(self, name: str) -> str:
-        """The name that a column added gets: its own, or with a number where that is taken."""
+        """The name for an added column, with a number if the name is taken."""
         return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in self.frame.columns)
 
 
@@ -78,11 +78,11 @@ def read_table(
     columns
         How to read it.
     label
-        The column of the label, where there is one.
+        The label column; none by default.
     features
-        Names of the columns of features, where they are not those of `columns`.
+        Names of the feature columns; by default those of `columns`.
     categories
-        Names of those features that are categories, where they are not those of `columns`.
+        Names of the categorical features; by default those of `columns`.
     """
     from tdlg.io import read_edges
     from tdlg.tables.find_columns import named_by_comment, roles
@@ -97,7 +97,7 @@ def read_table(
             "categories": _features(source, columns.categories, categories),
         }
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `note_words` says the same in the words of the shell
+            warnings.simplefilter("ignore")  # `note_words` reports the same with names of options
             edges = read_edges(
                 file,
                 **options,
@@ -113,14 +113,14 @@ def read_table(
 
 
 def note_words(edges: TemporalEdges, columns: Columns) -> None:
-    """Say which features are read as very many words, or as words that are numbers written otherwise.
+    """Report features with very many different words, or whose words are numbers in another format.
 
     Parameters
     ----------
     edges
-        As read.
+        The edges that were read.
     columns
-        How they were read: those that are said to be categories are as they should be.
+        The options they were read with; features named in --categories are not reported.
     """
     from tdlg.tables.text import unread_number
 
@@ -133,14 +133,14 @@ def note_words(edges: TemporalEdges, columns: Columns) -> None:
 
 
 def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple[Any, Any]]:
-    """Read candidates for links: pairs of ids of the kinds that the edges have.
+    """Read candidates for links: pairs of ids with the same types as in the edges.
 
     Parameters
     ----------
     path
-        A table whose columns of sources and destinations have the names given, or usual ones, or are the first two.
+        A table of pairs. Its source and destination columns have the given names or common names, or are the first two.
     edges
-        The edges that the candidates go with.
+        The edges whose ids the candidates use.
     columns
         How to read it.
     """
@@ -158,11 +158,11 @@ def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple
     ]
     first = tuple(source.names[k] for k in at)
     is_pair = source.has_names and all(name in ids for name, ids in zip(first, (edges.src, edges.dst), strict=True))
-    return [*([first] if is_pair else []), *zip(*pairs, strict=True)]  # ids above, that were taken for names of columns
+    return [*([first] if is_pair else []), *zip(*pairs, strict=True)]  # the first line has ids, not column names
 
 
 def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
-    """All columns of a csv file without a header, as text, by these names."""
+    """All columns of a csv file without a header, as text, with these names."""
     import polars as pl
 
     from tdlg.tables.csv import csv_source
@@ -173,12 +173,12 @@ def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
     return pl.DataFrame({name: read[at] for at, name in enumerate(names)})
 
 
-# ---- what is in the file
+# ---- reading the file
 
 
 @contextmanager
 def _on_disk(path: Path) -> Iterator[Path]:
-    """The file; what comes from stdin is kept in one while it is read."""
+    """The file; stdin is copied to a temporary file."""
     if str(path) != STDIN:
         yield path
         return
@@ -193,13 +193,13 @@ def _on_disk(path: Path) -> Iterator[Path]:
 
 
 def _suffix(file: Path) -> str:
-    """That of the kind of file it is, by how it begins."""
+    """The suffix of the file format, detected from the first bytes."""
     start = _start(file).removeprefix(b"\xef\xbb\xbf")
     return ".parquet" if start[:4] == b"PAR1" else ".jsonl" if re.match(rb"\s*(\{|\[\s*\{)", start) else ".csv"
 
 
 def _start(file: Path) -> bytes:
-    """The first bytes, unpacked; as they are where that fails, which reading will tell."""
+    """The first bytes, unpacked; the packed bytes if unpacking fails, which is reported when the file is read."""
     with file.open("rb") as raw:
         start = raw.read(START)
     if not start.startswith(b"\x1f\x8b"):
@@ -210,14 +210,14 @@ def _start(file: Path) -> bytes:
 
 
 def _separator(file: Path, columns: Columns) -> str | None:
-    """That of a csv file; an option that two files share may be meant for the other."""
+    """The separator for a csv file; for other formats None, because --separator may be meant for another file."""
     from tdlg.tables.paths import is_csv
 
     return columns.separator if is_csv(file) else None
 
 
 def _frame(file: Path, columns: Columns, least: int = 3) -> tuple[Source, pl.DataFrame]:
-    """The table and all its columns as they are written, but for blanks around text of csv."""
+    """The source and all its columns unchanged, except for blanks around csv values."""
     import polars as pl
 
     from tdlg.tables.paths import file_source
@@ -232,14 +232,14 @@ def _frame(file: Path, columns: Columns, least: int = 3) -> tuple[Source, pl.Dat
 
 
 def _which(source: Source, text: str | None) -> str | int | None:
-    """A column as the user wrote it: a name where there is such a name, else a position where it is a number."""
+    """The column that the user gave: a name if the table has it, else a position if it is a number."""
     if text is None or (source.has_names and text in source.names) or not text.isdecimal():
         return text
     return int(text)
 
 
 def _features(source: Source, text: str | None, names: Sequence[str] | None) -> list[str | int | None]:
-    """The columns that the text names, with commas between them, or else these."""
+    """The columns in the comma-separated text, or by default these names."""
     listed = [_ours(source, name) for name in names or []]
     if text is not None:
         listed = [text] if text in source.names else [name.strip() for name in text.split(",") if name.strip()]
@@ -247,13 +247,13 @@ def _features(source: Source, text: str | None, names: Sequence[str] | None) -> 
 
 
 def _ours(source: Source, name: str) -> str:
-    """The position instead of a name such as "x (column 4)", which features of one name are given."""
+    """The position for a name such as "x (column 4)", which features with a repeated name have."""
     found = re.fullmatch(r"(.*) \(column (\d+)\)", name, re.DOTALL)
     return found[2] if found and name not in source.names and source.names.count(found[1]) > 1 else name
 
 
 def _without_numbers(frame: pl.DataFrame, source: Source, at: dict[str, int]) -> pl.DataFrame:
-    """Name the columns of a table that has no names, so that what is written has some: src, dst, time, label, column_3."""
+    """Name the columns of a table without names for the output: src, dst, time, label, column_3."""
     if source.has_names:
         return frame
     role_of = {position: role for role, position in at.items()}
@@ -268,6 +268,8 @@ def _as_ids(column: pl.Series, are_numbers: bool, path: Path) -> list[Any]:
         return column.cast(pl.String).to_list()
     numbers = column.cast(pl.Int64, strict=False)
     if numbers.null_count():
-        odd = column.filter(numbers.is_null())[0]
-        raise ReadError(f"{path}: the ids of the edges are numbers, and {odd!r} of {column.name!r} is none.")
+        wrong = column.filter(numbers.is_null())[0]
+        raise ReadError(
+            f"{path}: the ids of the edges are numbers, but {wrong!r} in the column {column.name!r} is not a number."
+        )
     return numbers.to_list()

@@ -1,4 +1,4 @@
-"""Words and tables for people: messages on stderr, tables on a terminal, progress that a pipe never sees."""
+"""Messages on stderr, tables on a terminal, and progress on a terminal only."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ __all__ = [
     "working",
 ]
 
-MOST_COLUMNS = 9  # that a terminal shows of a table
-CELL = 40  # characters of a value
-EXACT = 1e4  # numbers from here on, such as times, are shown with all their digits
-WIDE = "reason"  # the column that is shown whole
-ARGUMENTS = (  # of the library, that are options here
+MOST_COLUMNS = 9  # of a table, shown on a terminal
+CELL = 40  # characters of a value that are shown
+EXACT = 1e4  # larger numbers, such as times, are shown with all digits
+WIDE = "reason"  # the column that is never shortened
+ARGUMENTS = (  # of the library that are options of the command line
     "src|dst|time|label|features|categories|bipartite|separator|time_format|time_unit|setting|at|candidates|random_state"
 )
 OTHER_NAMES = {"random_state": "seed"}
-ONLY_IN_PYTHON = {  # what messages of the library say that the shell says otherwise
+ONLY_IN_PYTHON = {  # texts in messages of the library, and their replacement on the command line
     r"model\.save\(path\)": "--save",
     r"np\.\w+\(([^()]*)\)": r"\1",
     r" \(n_samples=\d+\)": "",
@@ -51,29 +51,29 @@ ONLY_IN_PYTHON = {  # what messages of the library say that the shell says other
     r"\bEdgeClassification\b": "--evaluate random",
     r"Give the same features: TemporalEdges\(.*\]\)": "Leave out --features",
 }
-AS_IT_IS = r"""data row \d+ \((?:'[^']*'|"[^"]*"|[^)'"])*\)|(?<!\w)'[^']*'(?!\w)|"[^"]*\""""  # the user's own words
+AS_IT_IS = r"""data row \d+ \((?:'[^']*'|"[^"]*"|[^)'"])*\)|(?<!\w)'[^']*'(?!\w)|"[^"]*\""""  # the user's values
 
 
 # ---- messages
 
 
 def note(text: str) -> None:
-    """Say something to people."""
+    """Print a message on stderr."""
     typer.secho(one_line(text, keep="\n"), err=True, color=_colour())
 
 
 def warn(text: str) -> None:
-    """Say something that nobody should miss."""
+    """Print a warning on stderr."""
     typer.secho(f"warning: {one_line(text)}", err=True, fg="yellow", bold=True, color=_colour())
 
 
 def red(text: str) -> None:
-    """Say what went wrong."""
+    """Print an error on stderr."""
     typer.secho(one_line(text), err=True, fg="red", color=_colour())
 
 
 def one_line(text: str, keep: str = "") -> str:
-    r"""The text without line ends and other signs that move a terminal's cursor.
+    r"""The text without line breaks and control characters.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def one_line(text: str, keep: str = "") -> str:
 
 
 def in_shell_words(message: str) -> str:
-    """A message of the library with the options of the shell for its arguments; what it shows of the data stays.
+    """A message of the library with its arguments written as options; values of the data stay unchanged.
 
     Examples
     --------
@@ -107,19 +107,19 @@ def _as_option(found: re.Match[str]) -> str:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """Such as "1 edge", "2,000 edges"."""
+    """A number with its noun, for example "1 edge" or "2,000 edges"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines whose columns stand below each other."""
+    """Rows of cells as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
     return "\n".join(lines)
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether somebody looks at it."""
+    """Whether the stream is a terminal."""
     return bool(stream.isatty())
 
 
@@ -161,7 +161,7 @@ def _cell(value: Any, name: str) -> str:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show that something is done that does not tell how far it is; nothing where stderr is no terminal."""
+    """Show a spinner for work without known progress; nothing if stderr is not a terminal."""
     if not is_terminal(sys.stderr):
         yield
         check_interrupt()
@@ -178,7 +178,10 @@ def working(text: str) -> Iterator[None]:
 
 @contextmanager
 def progress(lines: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar that is told (done, total, text); where stderr is no terminal nothing, or a line for each new text."""
+    """A progress bar, updated by calls with (done, total, text).
+
+    If stderr is not a terminal, nothing is shown, or with `lines` one line per new text.
+    """
     if not is_terminal(sys.stderr):
         yield _lines() if lines else lambda done, total, text: None
         return
@@ -194,10 +197,10 @@ def progress(lines: bool = False) -> Iterator[Callable[[int, int, str], None]]:
 def _lines() -> Callable[[int, int, str], None]:
     last = ""
 
-    def tell(done: int, total: int, text: str) -> None:
+    def show_line(done: int, total: int, text: str) -> None:
         nonlocal last
         if text != last:
             note(f"[{done}/{total}] {text}")
             last = text
 
-    return tell
+    return show_line

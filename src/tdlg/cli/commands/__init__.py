@@ -1,1 +1,1 @@
-"""The commands, by what they work on; each module registers its own."""
+"""The commands, grouped by what they work on; each module registers its commands."""

@@ -1,4 +1,4 @@
-"""Commands that take a saved model to other tables."""
+"""Commands that apply a saved model to a table."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ SHOWN_OF_REASONS = ("what", "effect", "reason")
 COMPUTED_OF_NODES = ("expected", "mean", "highest", "score")
 COMPUTED_OF_REASONS = ("score", "effect")
 MADE_BY = {"outlier_detector": "outliers", "links": "links", "transformer": "embed"}
-AMONG_FITTED = ("edge", "neighbours")  # positions in a table that only the model has
+AMONG_FITTED = ("edge", "neighbours")  # positions in the table that the model was fitted on
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify wrote with --save.")]
 Label = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN", help="Labels that have become known since, which count for later rows (setting stream)."
+        metavar="COLUMN",
+        help="Column with known labels of earlier rows, which a model with --setting stream uses for later rows. By "
+        "default no labels are used.",
     ),
 ]
 
@@ -45,10 +47,10 @@ def register(app: typer.Typer) -> None:
         short_help="Score a table with a saved model.", epilog=example("tdlg score model.tdlg new.csv -o scored.csv")
     )(score)
     app.command(
-        short_help="Tell which nodes to look at first.", epilog=example("tdlg nodes model.tdlg payments.csv --top 10")
+        short_help="Rank the nodes to look at first.", epilog=example("tdlg nodes model.tdlg payments.csv --top 10")
     )(nodes)
     app.command(
-        short_help="Explain the prediction for a row.",
+        short_help="Explain the prediction for one row.",
         epilog=example("tdlg explain model.tdlg payments.csv --row 17"),
     )(explain)
 
@@ -66,13 +68,13 @@ def score(
 ) -> None:
     """Score the rows of a table with a saved model.
 
-    The table comes back with the columns that the command which saved the model adds, for every row. Features, and
-    whether sources and destinations are of two kinds, are as they were then; --positive and --missing are to be given
-    again where --label is.
+    The result is your table with the same columns added as by the command that saved the model, filled in every row.
+    --features, --categories and --bipartite are taken from the model. With --label, repeat the --positive and --missing
+    that you gave to classify.
     """
     if label is None and (positive or missing):
         raise typer.BadParameter(
-            "it says how a label is read, and there is no --label. Give the column with --label.",
+            "it needs --label, which is missing. Give the label column with --label.",
             param_hint="--positive" if positive else "--missing",
         )
     check_output(output)
@@ -92,10 +94,10 @@ def score(
 
 @with_columns
 def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Output = None, columns: Columns) -> None:
-    """Tell which nodes to look at first: those whose interactions most likely are what a saved model looks for.
+    """Rank the nodes to look at first: those whose interactions are most likely of the positive class.
 
-    That is the positive class: what --positive of classify says, or of two numbers the larger one, or else the rarest
-    class. "row" is the row of the table with the highest probability: `tdlg explain` says why.
+    The positive class is the one given with --positive to classify; by default the larger of two numbers, else the
+    rarest label. "row" is the row of the node's interaction with the highest probability; `tdlg explain` explains it.
     """
     import polars as pl
 
@@ -106,7 +108,7 @@ def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Out
     table = _read(fitted, edges, columns)
     positive = positive_label(fitted)
     if positive is not None:
-        note(f"looked for: {positive!r}")
+        note(f"positive class: {positive!r}")
     with working("scoring nodes"):
         found = node_scores(fitted, table.edges).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
     shown = [name for name in SHOWN_OF_NODES if name in found.columns]
@@ -118,21 +120,21 @@ def explain(
     model: ClassifierPath,
     edges: EdgesPath,
     *,
-    row: Annotated[int, typer.Option(min=1, help="Which row of the table; 1 is the first below the header.")],
-    top: Annotated[int, typer.Option(min=1, help="How many reasons to name.")] = 5,
+    row: Annotated[int, typer.Option(min=1, help="Number of the row to explain; 1 is the first row below the header.")],
+    top: Annotated[int, typer.Option(min=1, help="Number of reasons to show.")] = 5,
     output: Output = None,
     columns: Columns,
 ) -> None:
     """Explain the prediction of a saved model for one row: the reasons that moved its score most.
 
-    With two classes the reasons are for or against the positive class, the one whose probability classify reports; with
-    more classes, the predicted class. An effect above 0 speaks for the class, an effect below 0 against it.
+    With two classes, the reasons are for or against the positive class, whose probability classify reports; with more
+    classes, for or against the predicted class. A positive effect raises the score of the class, a negative one lowers it.
     """
     check_output(output)
     fitted = _load_classifier(model)
     table = _read(fitted, edges, columns)
     if row > len(table.edges):
-        raise ParameterError(f"There is no row {row:,}: the table has {len(table.edges):,}.")
+        raise ParameterError(f"There is no row {row:,}: the table has {count(len(table.edges), 'row')}.")
     with working("looking for reasons"):
         predicted = answers(fitted, table.edges)
         reasons = fitted.explain(table.edges, top, rows=row - 1)
@@ -153,29 +155,32 @@ def _load_classifier(path: Path) -> Any:
     made_by = MADE_BY.get(kind_of(model))
     if made_by is not None:
         raise ParameterError(
-            f"{path}: this model is of {made_by}, which only score takes. Give one that classify saved."
+            f"{path}: `tdlg {made_by}` saved this model, and only `tdlg score` can use it. "
+            "Give a model that `tdlg classify` saved."
         )
     return model
 
 
 def _read(model: Any, path: Path, columns: Columns, label: str | None = None) -> Table:
-    """The table, with the features and kinds of nodes that the model knows."""
+    """The table, read with the features and the bipartite flag of the model."""
     fitted = model.edges_
     names, categories = fitted.feature_names, tuple(fitted.feature_categories)
     table = read_table(path, replace(columns, bipartite=fitted.bipartite), label, names, categories)
     if (table.edges.time_unit is None) != (fitted.time_unit is None):
         here, there = ("numbers", "dates") if table.edges.time_unit is None else ("dates", "numbers")
-        way_out = "Pass --time-unit or --time-format as then" if here == "numbers" else "Give them as numbers too"
-        way_out = "Leave out --time-unit" if columns.time_unit else way_out
-        raise ParameterError(
-            f"{path}: the times are {here}, and those that the model learnt from are {there}. {way_out}."
+        way_out = (
+            "Pass the same --time-unit or --time-format as for the model"
+            if here == "numbers"
+            else "Give times as numbers"
         )
-    _tell_new_nodes(model, table.edges)
+        way_out = "Leave out --time-unit" if columns.time_unit else way_out
+        raise ParameterError(f"{path}: the times are {here}, but the model was fitted on {there}. {way_out}.")
+    _report_new_nodes(model, table.edges)
     return table
 
 
-def _tell_new_nodes(model: Any, edges: TemporalEdges) -> None:
-    """Say how many nodes the model does not know; where it knows hardly any, the model itself warns."""
+def _report_new_nodes(model: Any, edges: TemporalEdges) -> None:
+    """Report how many nodes the model does not know; if it knows hardly any of them, the model itself warns."""
     from tdlg.estimator import new_nodes
 
     n_new, n_nodes = new_nodes(model, edges)
@@ -184,23 +189,23 @@ def _tell_new_nodes(model: Any, edges: TemporalEdges) -> None:
 
 
 def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
-    """Refuse labels that the model has never learnt, with the way out."""
+    """Refuse labels that the model was not fitted on."""
     import numpy as np
 
     if edges.label is None or kind_of(model) != "classifier":
         return
     classes = plain_classes(model.classes_).tolist()
     found = plain_classes(np.unique(np.asarray(edges.label)[edges.labelled])).tolist()
-    strange = [value for value in found if value not in classes]
-    if strange:
+    unknown = [value for value in found if value not in classes]
+    if unknown:
         raise ParameterError(
-            f"The column {column!r} has {strange[0]!r}, and the model knows {', '.join(map(repr, classes))}. "
-            f"Pass the --positive and --missing that it was made with."
+            f"The column {column!r} has the label {unknown[0]!r}, but the model knows only {', '.join(map(repr, classes))}. "
+            "Pass the same --positive and --missing as to classify."
         )
 
 
 def _tidy(reasons: pl.DataFrame) -> pl.DataFrame:
-    """Reasons as people read them: whole labels as whole numbers, times without needless decimals, no positions."""
+    """Reasons for display: whole labels as integers, times without trailing zeros, no positions of edges."""
     import polars as pl
     import polars.selectors as cs
 

@@ -1,4 +1,4 @@
-"""Commands that tell what there is: in a table, and among the public data sets."""
+"""Commands that describe a table, and list or download the public data sets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ THINGS = {
     "page",
     "device",
 }
-ENTRY_BYTES = 12  # of a sparse matrix: a float and an index
+ENTRY_BYTES = 12  # per entry of a sparse matrix: a float and an index
 
 datasets = typer.Typer(
     invoke_without_command=True,
@@ -50,7 +50,7 @@ datasets = typer.Typer(
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
-    app.command(short_help="Tell how a table is understood.", epilog=example("tdlg info payments.csv"))(info)
+    app.command(short_help="Show how a table is read.", epilog=example("tdlg info payments.csv"))(info)
     app.add_typer(datasets, name="datasets")
 
 
@@ -58,30 +58,36 @@ def register(app: typer.Typer) -> None:
 def info(
     edges: EdgesPath,
     *,
-    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column to look at as a label.")] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Label column to describe: name or 0-based position.")
+    ] = None,
     columns: Columns,
 ) -> None:
-    """Tell how a table is understood: columns, ids, times, degrees, and what work on it would cost."""
+    """Show how a table is read: columns, ids, times and degrees, and how long classify would take."""
     with working("reading"):
         table = read_table(edges, columns, label)
     note_words(table.edges, columns)
     lines = [
-        *_of_columns(table),
-        *_of_times(table.edges),
-        *_of_degrees(table.edges),
-        *_of_labels(table),
-        *_of_cost(table.edges),
+        *_describe_columns(table),
+        *_describe_times(table.edges),
+        *_describe_degrees(table.edges),
+        *_describe_labels(table),
+        *_describe_cost(table.edges),
     ]
     typer.echo(aligned([(name, one_line(text)) for name, text in lines]))
 
 
-def _of_columns(table: Table) -> list[tuple[str, str]]:
+def _describe_columns(table: Table) -> list[tuple[str, str]]:
     edges, names = table.edges, table.names
     others = [name for name in table.frame.columns if name not in names.values()]
     shared = len(set(edges.src.tolist()) & set(edges.dst.tolist()))
-    kinds = "of two kinds (--bipartite)" if edges.bipartite else f"{count(shared, 'id')} in both columns"
-    may_be_two = not edges.bipartite and (shared == 0 or _named_as_two_kinds(names))
-    hint = "; if these are two kinds of things: --bipartite" if may_be_two else ""
+    kinds = (
+        "sources and destinations are separate (--bipartite)"
+        if edges.bipartite
+        else f"{count(shared, 'id')} in both columns"
+    )
+    may_be_two = not edges.bipartite and (shared == 0 or _names_suggest_bipartite(names))
+    hint = "; if sources and destinations are different things: --bipartite" if may_be_two else ""
     return [
         ("source", f"{names['src']!r}: {_kind(edges.src)}, {len(set(edges.src_code.tolist())):,} different"),
         ("destination", f"{names['dst']!r}: {_kind(edges.dst)}, {len(set(edges.dst_code.tolist())):,} different"),
@@ -95,8 +101,8 @@ def _of_columns(table: Table) -> list[tuple[str, str]]:
     ]
 
 
-def _named_as_two_kinds(names: dict[str, str]) -> bool:
-    """Whether the names of the columns are those of two kinds of things, such as a user and an item."""
+def _names_suggest_bipartite(names: dict[str, str]) -> bool:
+    """Whether the column names suggest two kinds of nodes, such as users and items."""
     src, dst = (set(re.findall(r"[a-z]+", names[role].lower())) for role in ("src", "dst"))
     return not src.isdisjoint(PEOPLE) and not dst.isdisjoint(THINGS)
 
@@ -106,11 +112,11 @@ def _feature(edges: TemporalEdges, name: str) -> str:
     return f"{name} (number)" if words is None else f"{name} ({count(len(words), 'category').replace('ys', 'ies')})"
 
 
-def _of_times(edges: TemporalEdges) -> list[tuple[str, str]]:
+def _describe_times(edges: TemporalEdges) -> list[tuple[str, str]]:
     import numpy as np
 
     first, last = edges.time.min(), edges.time.max()
-    kind = "numbers" if edges.time_unit is None else f"dates, to {UNITS[edges.time_unit]}, without zone or in UTC"
+    kind = "numbers" if edges.time_unit is None else f"dates in {UNITS[edges.time_unit]}, in UTC or without time zone"
     days = "" if edges.time_unit is None else f", {(last - first) / np.timedelta64(1, 'D'):,.1f} days"
     in_order = "in" if bool((np.diff(edges.ticks) >= 0).all()) else "not in"
     return [
@@ -118,13 +124,13 @@ def _of_times(edges: TemporalEdges) -> list[tuple[str, str]]:
         ("span", f"{first} to {last}{days}"),
         (
             "interactions",
-            f"{len(edges):,} at {len(np.unique(edges.ticks)):,} different times; {in_order} order of time",
+            f"{len(edges):,} at {len(np.unique(edges.ticks)):,} different times; {in_order} chronological order",
         ),
     ]
 
 
 def _looks_like_seconds(edges: TemporalEdges) -> str:
-    """A hint where numbers are of the size that times since 1970 have."""
+    """A hint if the numbers are as large as times since 1970."""
     size = float(abs(edges.ticks).max()) if edges.time_unit is None else 0.0
     units = [
         unit for unit, scale in {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}.items() if 6e8 * scale < size < 4e9 * scale
@@ -132,7 +138,7 @@ def _looks_like_seconds(edges: TemporalEdges) -> str:
     return f"; if {UNITS[units[0]]} since 1970: --time-unit {units[0]}" if units else ""
 
 
-def _of_degrees(edges: TemporalEdges) -> list[tuple[str, str]]:
+def _describe_degrees(edges: TemporalEdges) -> list[tuple[str, str]]:
     import numpy as np
 
     degree = _degrees(edges)
@@ -144,7 +150,7 @@ def _of_degrees(edges: TemporalEdges) -> list[tuple[str, str]]:
     ]
 
 
-def _of_labels(table: Table) -> list[tuple[str, str]]:
+def _describe_labels(table: Table) -> list[tuple[str, str]]:
     import numpy as np
 
     from tdlg.cli.labels import labelled_edges, plain_classes
@@ -160,7 +166,7 @@ def _of_labels(table: Table) -> list[tuple[str, str]]:
 
 
 def _values(labels: NDArray[Any]) -> str:
-    """The shares of the classes; of numbers that are no classes their range, of too many words how many."""
+    """The shares of the classes; for other numbers their range, for too many different words their count."""
     import numpy as np
 
     from tdlg.cli.labels import MOST_CLASSES
@@ -169,25 +175,27 @@ def _values(labels: NDArray[Any]) -> str:
     if labels.dtype.kind in "iuf" and (labels.dtype.kind == "f" or len(classes) > MOST_CLASSES):
         return (
             f"numbers from {classes[0]:g} to {classes[-1]:g}, {len(classes):,} different; "
-            f"to classify, say which count, such as --positive '> {np.median(labels):g}'"
+            f"to classify, give the positive class, for example --positive '> {np.median(labels):g}'"
         )
     if len(classes) > MOST_CLASSES:
-        return f"{len(classes):,} different words, too many for classes; to classify, say which counts with --positive"
+        return f"{len(classes):,} different words, too many for classes; to classify, give one with --positive"
     shares = [f"{label!s} {number / len(labels):.1%}" for label, number in zip(classes[:6], counts[:6], strict=True)]
     return ", ".join([*shares, "..."] if len(classes) > 6 else shares)
 
 
-def _of_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
+def _describe_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
     degree = _degrees(edges).astype(float)
     entries = float((degree**2).sum())
     n_classes = 2 if edges.label is None else len(set(edges.label[edges.labelled].tolist()))
-    n_classes = n_classes if n_classes <= MOST_CLASSES else 2  # more are refused, and --positive makes two of them
+    n_classes = (
+        n_classes if n_classes <= MOST_CLASSES else 2
+    )  # more classes are an error; --positive turns them into two
     (seconds, memory), (evaluated, _) = (classify_cost(len(edges), n_classes, n_fits) for n_fits in (1, 2))
     of = f" with {n_classes} classes" if n_classes > 2 else ""
     return [
         (
             "line graph",
-            f"as a matrix up to {entries:,.0f} entries, {_bytes(ENTRY_BYTES * entries)}; it is never built here",
+            f"as a matrix up to {entries:,.0f} entries, {_bytes(ENTRY_BYTES * entries)}; tdlg never builds it",
         ),
         (
             "tdlg classify",
@@ -220,14 +228,14 @@ def _bytes(number: float) -> str:
 
 @datasets.callback()
 def _datasets(context: typer.Context) -> None:
-    """List the public data sets, or get one."""
+    """List the public data sets, or download one."""
     if context.invoked_subcommand is None:
         list_datasets(None)
 
 
 @datasets.command("list", epilog=example("tdlg datasets list"))
 def list_datasets(output: Output = None) -> None:
-    """List the public data sets that are known by name."""
+    """List the public data sets."""
     import polars as pl
 
     from tdlg.datasets.files import is_available
@@ -257,15 +265,17 @@ def _names(incomplete: str) -> list[str]:
 
 @datasets.command("get", epilog=example("tdlg datasets get bitcoinalpha -o alpha.csv"))
 def get_dataset(
-    name: Annotated[str, typer.Argument(help="One of those that `tdlg datasets list` names.", autocompletion=_names)],
+    name: Annotated[
+        str, typer.Argument(help="Name of a data set; `tdlg datasets list` lists them.", autocompletion=_names)
+    ],
     output: Output = None,
 ) -> None:
-    """Get a public data set: prints the path of its file, or writes it as a table with named columns."""
+    """Download a public data set and print the path of its file, or write it as a table with named columns (-o)."""
     from tdlg.datasets.files import dataset_file
     from tdlg.datasets.registry import DATASETS
 
     check_output(output)
-    with working(f"getting {name}"):
+    with working(f"downloading {name}"):
         path: Path = dataset_file(name)
     known = DATASETS[name]
     note(f"{name}: {count(known.n_edges, 'edge')}; columns {', '.join(known.columns)}; licence: {known.licence}")

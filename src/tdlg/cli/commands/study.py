@@ -1,4 +1,4 @@
-"""Commands that judge methods on the user's data, and the demo."""
+"""The commands compare and demo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from tdlg.cli.labels import as_two_numbers, labels_to_learn
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, example, with_columns
 from tdlg.cli.output import check_output, give
-from tdlg.cli.quality import drawn
+from tdlg.cli.quality import sampled_trial
 from tdlg.cli.table import read_table
 from tdlg.cli.terminal import count, note, progress
 from tdlg.exceptions import ParameterError
@@ -22,8 +22,8 @@ __all__ = ["register"]
 
 USUAL = ("propagation", "tdlg", "tdlg-dense", "label-rates")
 ALL = "all"
-OF_LINKS = ("propagation-links", "edgebank")  # which know nothing of labels
-TRIALS = {"random": 3, "time": 1}  # there is only one way to cut by time
+OF_LINKS = ("propagation-links", "edgebank")  # these do not use labels
+TRIALS = {"random": 3, "time": 1}  # the split by time is always the same
 
 
 def register(app: typer.Typer) -> None:
@@ -32,10 +32,10 @@ def register(app: typer.Typer) -> None:
         short_help="Compare methods on your own data.",
         epilog=example("tdlg compare payments.csv --label fraud --evaluate time"),
     )(compare)
-    app.command(short_help="See it work, in less than a minute.", epilog=example("tdlg demo --report demo.html"))(demo)
+    app.command(short_help="Run the demo, in less than a minute.", epilog=example("tdlg demo --report demo.html"))(demo)
 
 
-def _of_labels() -> list[str]:
+def _label_methods() -> list[str]:
     from tdlg.methods.ours import METHODS
 
     return [name for name in METHODS if name not in OF_LINKS]
@@ -43,26 +43,36 @@ def _of_labels() -> list[str]:
 
 def _methods(incomplete: str) -> list[str]:
     done, _, last = incomplete.rpartition(",")
-    return [f"{done},{name}".lstrip(",") for name in (*_of_labels(), ALL) if name.startswith(last)]
+    return [f"{done},{name}".lstrip(",") for name in (*_label_methods(), ALL) if name.startswith(last)]
 
 
 @with_columns
 def compare(
     edges: EdgesPath,
     *,
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column with the labels.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column: name or 0-based position.")],
     positive: Positive = None,
     missing: Missing = None,
-    methods: Annotated[str, typer.Option(metavar="A,B", help="Methods, or all.", autocompletion=_methods)] = ",".join(
-        USUAL
-    ),
-    evaluate: Annotated[Evaluate, typer.Option(help="Hold out labels at random, or the last ones.")] = "random",
-    trials: Annotated[int | None, typer.Option(min=1, help="How often. Default: 3 at random, 1 by time.")] = None,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B", help="Methods to compare, for example propagation,tdlg; or all.", autocompletion=_methods
+        ),
+    ] = ",".join(USUAL),
+    evaluate: Annotated[
+        Evaluate, typer.Option(help="Hold out labels at random, or the latest ones (time).")
+    ] = "random",
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of times that labels are held out. By default 3 with --evaluate random, 1 with time."
+        ),
+    ] = None,
     output: Output = None,
     seed: Seed = 0,
     columns: Columns,
 ) -> None:
-    """Compare methods on your own data: hold out labels, and see how well each finds them."""
+    """Compare methods on your own data: hold out labels and measure how well each method predicts them."""
     import polars as pl
 
     from tdlg.judge.evaluate import evaluate as judge
@@ -70,45 +80,47 @@ def compare(
 
     check_output(output)
     chosen = _chosen(methods)
-    known, looked_for = as_two_numbers(
+    known, positive_class = as_two_numbers(
         *labels_to_learn(read_table(edges, columns, label).edges, label, positive, missing)
     )
     task: Any = (ChronologicalClassification if evaluate == "time" else EdgeClassification)(known)
     n_trials = trials or TRIALS[evaluate]
     for trial in range(n_trials):
-        drawn(task, evaluate, seed + trial, "Give more labels.")  # refuses, before any work is done, where it cannot be
+        sampled_trial(task, evaluate, seed + trial, "Give more labels.")  # fails before any work is done
     rows = []
-    with progress() as tell:
+    with progress() as show:
         for number, name in enumerate(chosen):
             start, total = number * n_trials, len(chosen) * n_trials
-            tell(start, total, name)
+            show(start, total, name)
             try:
-                rows.append(judge(name, task, n_trials, seed, callback=lambda done, _: tell(start + done, total, name)))  # noqa: B023
+                rows.append(judge(name, task, n_trials, seed, callback=lambda done, _: show(start + done, total, name)))  # noqa: B023
             except ImportError as error:
                 note(f"{name}: not run ({error})")
     if not rows:
-        raise ParameterError("None of the methods could be run.")
+        raise ParameterError(
+            "None of the methods could be run. Install what they need, or choose others with --methods."
+        )
     found = pl.concat(rows)
     precise = "AUC and average precision are means over the classes"
-    precise = precise if looked_for is None else f"average precision for {looked_for!r}"
-    note(f"held out {count(found['n_test'][0], 'label')}, {task.name}; learnt from {found['n_train'][0]:,}; {precise}")
+    precise = precise if positive_class is None else f"average precision for {positive_class!r}"
+    note(f"held out {count(found['n_test'][0], 'label')}, {task.name}; fitted to {found['n_train'][0]:,}; {precise}")
     give(_summary(found), output, first="auc")
 
 
 def _chosen(methods: str) -> list[str]:
-    there = _of_labels()
+    available = _label_methods()
     if methods == ALL:
-        return there
+        return available
     chosen = [name.strip() for name in methods.split(",") if name.strip()]
-    unknown = [name for name in chosen if name not in there]
+    unknown = [name for name in chosen if name not in available]
     if unknown or not chosen:
         what = repr(unknown[0]) if unknown else "nothing"
-        raise typer.BadParameter(f"must be some of {', '.join(there)}. Got {what} instead.", param_hint="--methods")
+        raise typer.BadParameter(f"must be some of {', '.join(available)}. Got {what} instead.", param_hint="--methods")
     return chosen
 
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
-    """One line a method: the means, and how sure the first is."""
+    """One row per method: the means over the trials, and half the width of the interval of the AUC."""
     import polars as pl
 
     from tdlg.judge.evaluate import summarise
@@ -131,10 +143,12 @@ def _summary(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def demo(
-    report: Annotated[Path, typer.Option(metavar="PAGE", help="The page to write.")] = Path("tdlg-demo.html"),
+    report: Annotated[Path, typer.Option(metavar="PAGE", help="Path of the HTML report to write.")] = Path(
+        "tdlg-demo.html"
+    ),
     seed: Seed = 0,
 ) -> None:
-    """See it work, in less than a minute, on a network that is made up on the spot."""
+    """Run the demo on synthetic networks, in less than a minute."""
     from tdlg.cli.output import check_folder
     from tdlg.demo import run_demo
 

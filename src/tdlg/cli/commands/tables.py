@@ -28,16 +28,21 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 MANY_CLASSES = 10
-LONG = 60  # seconds that are announced
-LEAST_TO_JUDGE = 30  # rows; with fewer, chance alone moves an AUC by 0.1 and more
+LONG = 60  # seconds; a longer run time is announced
+LEAST_TO_JUDGE = 30  # rows; with fewer rows, chance alone changes the AUC by 0.1 or more
 ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 WHY = {
     "forecast": "every missing label is later than every known one",
-    "interpolate": "missing labels are among known ones",
+    "interpolate": "not all missing labels are later than the known ones",
     "stream": "labels of earlier rows are known",
 }
 
-Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="Keep the model for score.")]
+Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="File to save the model to, for score.")]
+
+OptionalMethod = Annotated[
+    Literal["rows", "propagation"] | None,
+    typer.Option(help="propagation (the default): features from the edges around a pair; rows: the paper's method."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,15 +52,15 @@ def register(app: typer.Typer) -> None:
         epilog=example("tdlg classify ratings.csv --label stars --positive '> 3' -o filled.csv"),
     )(classify)
     app.command(
-        short_help="Find the odd interactions, without labels.",
-        epilog=example("tdlg outliers payments.csv --save odd.tdlg -o scored.parquet"),
+        short_help="Find unusual interactions, without labels.",
+        epilog=example("tdlg outliers payments.csv --save outliers.tdlg -o scored.parquet"),
     )(outliers)
     app.command(
         short_help="Find the pairs most likely to interact next.",
         epilog=example("tdlg links messages.csv --top 10 --at 2024-06-01"),
     )(links)
     app.command(
-        short_help="Turn interactions, or nodes, into vectors.",
+        short_help="Embed interactions or nodes as vectors.",
         epilog=example("tdlg embed messages.csv --nodes --dim 16 -o vectors.parquet"),
     )(embed)
 
@@ -64,87 +69,103 @@ def register(app: typer.Typer) -> None:
 def classify(
     edges: EdgesPath,
     *,
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="The column to fill in.")],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column to fill in: name or 0-based position.")],
     positive: Positive = None,
     missing: Missing = None,
-    method: Annotated[Literal["propagation", "rows"], typer.Option(help="rows: the paper's.")] = "propagation",
+    method: Annotated[
+        Literal["propagation", "rows"],
+        typer.Option(help="propagation: boosted trees on propagated labels; rows: the paper's method."),
+    ] = "propagation",
     setting: Annotated[
         Literal["auto", "interpolate", "forecast", "stream"],
         typer.Option(
-            help="What is known when a row is judged. interpolate: labels before and after it; forecast: labels up to some "
-            "day; stream: all labels before it."
+            help="Which labels are known when a row is predicted. interpolate: labels before and after it; forecast: labels "
+            "up to a fixed time; stream: all labels before it; auto: chosen by where labels are missing."
         ),
     ] = "auto",
     evaluate: Annotated[
         Evaluate | None,
-        typer.Option(help="Hold out known labels, at random or the last ones, and tell how well they are found."),
+        typer.Option(
+            help="Hold out known labels, at random or the latest ones (time), and report how well they are predicted. By "
+            "default nothing is evaluated."
+        ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="PAGE", help="Write a page to look at in a browser.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="PAGE", help="Write an HTML report to this file, for example page.html.")
+    ] = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Keep the model for score, nodes and explain.")
+        Path | None,
+        typer.Option(metavar="MODEL", help="File to save the model to, for score, nodes and explain."),
     ] = None,
     output: Output = None,
     seed: Seed = 0,
     columns: Columns,
 ) -> None:
-    """Fill in missing labels: each such row gets a class and a probability.
+    """Fill in missing labels: each row without a label gets a predicted class and a probability.
 
-    The table comes back with the columns "predicted" and "probability". With two classes the probability is that of
-    what --positive says, or of the larger number, or of the rarer word; with more classes, that of the predicted one.
+    The result is your table with the columns "predicted" and "probability" added. With two classes, it is the
+    probability of the positive class: the one given with --positive; by default the larger of two numbers, or the rarer
+    label. With more classes, it is the probability of the predicted class.
     """
     if method == "rows" and setting != "auto":
         raise typer.BadParameter(
-            "only --method propagation has settings. Leave out --setting or --method rows.", param_hint="--setting"
+            "it works only with --method propagation. Leave out --setting or --method rows.", param_hint="--setting"
         )
     check_output(output)
     check_folder(report)
     check_model_file(save)
     table = read_table(edges, columns, label)
-    known, looked_for = labels_to_learn(table.edges, label, positive, missing)
-    asked = ~known.labelled
-    _check_asked(bool(asked.any()), label, evaluate or report or save)
-    note(f"{_described(table, columns)}; {count(int((~asked).sum()), 'known label')}, {int(asked.sum()):,} missing")
-    fits = bool(asked.any() or report or save)
+    known, positive_class = labels_to_learn(table.edges, label, positive, missing)
+    to_fill = ~known.labelled
+    _check_missing(bool(to_fill.any()), label, evaluate or report or save)
+    note(f"{_described(table, columns)}; {count(int((~to_fill).sum()), 'known label')}, {int(to_fill.sum()):,} missing")
+    fits = bool(to_fill.any() or report or save)
     _warn_of_time(known, fits + (evaluate is not None) + (report is not None))
     if evaluate is not None:
-        _evaluate(known, method, setting, evaluate, seed, looked_for, goes_on=fits or output is not None)
+        _evaluate(known, method, setting, evaluate, seed, positive_class, goes_on=fits or output is not None)
     if fits:
-        model = _fitted(known, method, setting, seed, looked_for)
+        model = _fitted(known, method, setting, seed, positive_class)
         _keep(model, save)
         if report is not None:
-            shown = {"label_name": label_in_words(label, positive, looked_for), "ids": _ids(table)}
+            shown = {"label_name": label_in_words(label, positive, positive_class), "ids": _ids(table)}
             _write_page(report, model, known, evaluate or "auto", seed, shown)
-    if asked.any():
+    if to_fill.any():
         with working("filling in"):
-            added = answers(model, known[asked])
+            added = answers(model, known[to_fill])
         note(meaning(model))
         give(
-            table.with_columns(**{name: spread(values, asked) for name, values in added.items()}),
+            table.with_columns(**{name: spread(values, to_fill) for name, values in added.items()}),
             output,
             first=table.free_name("probability"),
         )
     elif output is not None:
         warn(f"no label is missing in the column {label!r}: predicted and probability are empty in every row")
-        give(table.with_columns(**_nothing(known)), output)
+        give(table.with_columns(**_empty_columns(known)), output)
 
 
 @with_columns
 def outliers(
     edges: EdgesPath,
     *,
-    method: Annotated[Literal["rows", "propagation"] | None, typer.Option(help="rows: the paper's.")] = None,
+    method: OptionalMethod = None,
     contamination: Annotated[
         float | None,
-        typer.Option(min=0.0, max=0.5, help="The share of rows to call odd. Default: those more likely made up."),
+        typer.Option(
+            min=0.0,
+            max=0.5,
+            help="Share of rows to mark as outliers, for example 0.01. By default the rows that look more like shuffled "
+            "rows than like real ones.",
+        ),
     ] = None,
     save: Save = None,
     output: Output = None,
     seed: Seed = 0,
     columns: Columns,
 ) -> None:
-    """Find the odd interactions, without labels.
+    """Find unusual interactions, without labels.
 
-    The table comes back with the columns "oddness", high for what looks as if drawn at random, and "outlier", 1 or 0.
+    The result is your table with two columns added: "oddness", the outlier score (high for rows that look as if they
+    were shuffled at random), and "outlier", 1 or 0.
     """
     from tdlg.models.outliers import EdgeOutlierDetector
 
@@ -154,16 +175,14 @@ def outliers(
     note(_described(table, columns))
     share: Any = {} if contamination is None else {"contamination": contamination}
     model = EdgeOutlierDetector(**_given(method=method), **share, random_state=seed)
-    with working("learning what is usual"):
+    with working("fitting the model"):
         model.fit(table.edges)
     if len(table.edges) < LEAST_TO_JUDGE:
         warn(
-            f"{count(len(table.edges), 'row')} are too few to measure how well outliers are found: the scores mean little"
+            f"{count(len(table.edges), 'row')} are too few to measure how well outliers are found: do not rely on the scores"
         )
     else:
-        note(
-            f"real rows are told from made-up ones with AUC {model.auc_:.3f} (0.5: nothing learnt, the scores mean little)"
-        )
+        note(f"AUC for real against shuffled rows: {model.auc_:.3f} (0.5 would mean that the scores are meaningless)")
     _keep(model, save)
     give(table.with_columns(**answers(model, table.edges)), output, first=table.free_name("oddness"))
 
@@ -173,11 +192,20 @@ def links(
     edges: EdgesPath,
     *,
     top: Top = 20,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help="When. Default: the time of the last row.")] = None,
-    candidates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Pairs to choose from, one a row. Default: likely ones.")
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time of the links to predict, for example 2024-06-01. By default the latest time in the table.",
+        ),
     ] = None,
-    method: Annotated[Literal["rows", "propagation"] | None, typer.Option(help="rows: the paper's.")] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Table of the pairs to rank, one per row. By default likely pairs are generated."
+        ),
+    ] = None,
+    method: OptionalMethod = None,
     save: Save = None,
     output: Output = None,
     seed: Seed = 0,
@@ -185,7 +213,7 @@ def links(
 ) -> None:
     """Find the pairs most likely to interact next, or at a given time.
 
-    "score" orders the pairs and is not how often a link happens; "seen" tells whether the pair was there before.
+    "score" ranks the pairs; it is not the frequency of the link. "seen" is true if the pair has interacted before.
     """
     from tdlg.models.links import LinkPredictor
 
@@ -195,7 +223,7 @@ def links(
     pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
     note(_described(table, columns))
     model = LinkPredictor(**_given(method=method), random_state=seed)
-    with working("learning what is usual"):
+    with working("fitting the model"):
         model.fit(table.edges)
         found = model.top(top, at=None if at is None else _time(at, table.edges), candidates=pairs)
     _keep(model, save)
@@ -207,16 +235,16 @@ def links(
 def embed(
     edges: EdgesPath,
     *,
-    nodes: Annotated[bool, typer.Option("--nodes", help="A vector for each node instead of each row.")] = False,
-    dim: Annotated[int, typer.Option(min=1, help="How many numbers a vector has.")] = 128,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Write one vector per node instead of one per row.")] = False,
+    dim: Annotated[int, typer.Option(min=1, help="Dimension of the vectors.")] = 128,
     save: Save = None,
     output: Output = None,
     seed: Seed = 0,
     columns: Columns,
 ) -> None:
-    """Turn interactions, or nodes, into vectors for other tools.
+    """Embed interactions or nodes as vectors for other tools.
 
-    The table comes back with the columns e0, e1, ...; with --nodes, there is one row a node.
+    The result is your table with the columns e0, e1, ... added; with --nodes, it is a table with one row per node.
     """
     import polars as pl
 
@@ -229,12 +257,12 @@ def embed(
     note(_described(table, columns))
     is_one_time = table.edges.ticks.min() == table.edges.ticks.max()
     if is_one_time:
-        note("all times are the same: they do not count")
+        note("all times are equal, so time is ignored")
     model = EdgeEmbedding(dim, decay=NoDecay() if is_one_time else None, random_state=seed)
-    with working(f"finding {count(dim, 'direction')}"):
+    with working(f"computing {count(dim, 'dimension')}"):
         vectors = model.fit_transform(table.edges)
     if vectors.shape[1] < dim:
-        note(f"these interactions have no more than {count(vectors.shape[1], 'direction')}")
+        note(f"these interactions allow only {count(vectors.shape[1], 'dimension')}")
     _keep(model, save)
     if nodes:
         give(_node_vectors(table.edges, vectors), output)
@@ -243,14 +271,14 @@ def embed(
         give(table.with_columns(**added), output)
 
 
-# ---- what classify does
+# ---- classify
 
 
-def _check_asked(any_missing: bool, label: str, anything_else: Any) -> None:
+def _check_missing(any_missing: bool, label: str, anything_else: Any) -> None:
     if not any_missing and not anything_else:
         raise ParameterError(
             f"No label is missing in the column {label!r}: there is nothing to fill in. Leave the label empty in the rows "
-            "to fill in, or use --evaluate to see how well labels are found, or --save and `tdlg score` for another table."
+            "to fill in, or use --evaluate to measure the quality, or --save and `tdlg score` for another table."
         )
 
 
@@ -262,11 +290,13 @@ def _warn_of_time(edges: TemporalEdges, n_fits: int) -> None:
     if seconds > LONG:
         note(f"this takes roughly {in_time(seconds)}")
     if n_classes > MANY_CLASSES:
-        note(f"{n_classes} classes take their time; if they are grades, --positive '> 0' is faster and says more")
+        note(
+            f"{n_classes} classes take long; if they are grades, two classes are faster and easier to read: --positive '> 0'"
+        )
 
 
-def _fitted(edges: TemporalEdges, method: str, setting: Any, seed: int, looked_for: Any) -> Any:
-    """The model; it knows the class that is looked for, so that `score` tells of the same."""
+def _fitted(edges: TemporalEdges, method: str, setting: Any, seed: int, positive_class: Any) -> Any:
+    """The fitted model. It stores the positive class, so that `score` reports the same class."""
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.propagation import PropagationClassifier
 
@@ -274,17 +304,17 @@ def _fitted(edges: TemporalEdges, method: str, setting: Any, seed: int, looked_f
     model: Any = (
         LineGraphClassifier(random_state=seed) if by_rows else PropagationClassifier(setting=setting, random_state=seed)
     )
-    with working(f"learning from {count(int(edges.labelled.sum()), 'label')}"):
+    with working(f"fitting to {count(int(edges.labelled.sum()), 'label')}"):
         model.fit(edges)
-    if looked_for is not None:
-        model.positive_ = looked_for
+    if positive_class is not None:
+        model.positive_ = positive_class
     if not by_rows:
         note(f"setting: {model.setting_} ({_why(setting, model.setting_, not edges.labelled.all())})")
     return model
 
 
-def _nothing(edges: TemporalEdges) -> dict[str, pl.Series]:
-    """The columns that classify adds, without a value in any row."""
+def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
+    """The columns that classify adds, empty in every row."""
     import numpy as np
     import polars as pl
 
@@ -293,11 +323,11 @@ def _nothing(edges: TemporalEdges) -> dict[str, pl.Series]:
 
 
 def _evaluate(
-    edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, looked_for: Any, *, goes_on: bool
+    edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, positive_class: Any, *, goes_on: bool
 ) -> None:
-    """Tell the quality; where there are too few labels for it and there is more to do, only say so."""
+    """Report the quality; with too few labels, print a note instead if the command has more to do."""
     try:
-        print_quality(edges, method, setting, kind, seed, looked_for)
+        print_quality(edges, method, setting, kind, seed, positive_class)
     except TdlgError as error:
         if not goes_on:
             raise
@@ -305,7 +335,7 @@ def _evaluate(
 
 
 def _ids(table: Table) -> pl.Series | None:
-    """The user's column that names the interactions: called an id, with another value in each row."""
+    """The user's column that identifies the interactions: named like an id, with a different value in each row."""
     ends = [table.names[role] for role in ("src", "dst")]
     named = [name for name in table.frame.columns if ID_COLUMN.fullmatch(name) and name not in ends]
     return next((table.frame[name] for name in named if table.frame[name].n_unique() == table.frame.height), None)
@@ -315,30 +345,30 @@ def _write_page(path: Path, model: Any, edges: TemporalEdges, evaluate: Any, see
     from tdlg.report import write_report
 
     command = shlex.join(["tdlg", *sys.argv[1:]])
-    with working("writing the page"):
+    with working("writing the report"):
         shown = {"positive": positive_label(model), **shown}
         write_report(path, model, edges, command=command, evaluate=evaluate, seed=seed, **shown)
-    note(f"wrote the page {path}")
+    note(f"wrote the report {path}")
 
 
 def _why(wanted: str, chosen: str, any_missing: bool) -> str:
     if wanted != "auto":
-        return "as asked"
+        return "given by --setting"
     return f"{WHY[chosen] if any_missing else 'no label is missing'}; --setting overrides"
 
 
-# ---- what links does
+# ---- links
 
 
 def _distinct(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Each pair once, in the order in which they came."""
+    """Each pair once, in the given order."""
     distinct = list(dict.fromkeys(pairs))
     if len(distinct) < len(pairs):
-        note(f"{count(len(pairs) - len(distinct), 'candidate')} repeated others and left out")
+        note(f"left out {count(len(pairs) - len(distinct), 'repeated candidate')}")
     return distinct
 
 
-# ---- what all do
+# ---- all commands
 
 
 def _described(table: Table, columns: Columns) -> str:
@@ -347,7 +377,7 @@ def _described(table: Table, columns: Columns) -> str:
 
 
 def _given(**options: Any) -> Any:
-    """Those that were given; the library knows the others."""
+    """The options that were given; the library has defaults for the others."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -358,13 +388,13 @@ def _keep(model: Any, save: Path | None) -> None:
 
 
 def _time(at: str, edges: TemporalEdges) -> float | int | str:
-    """A time as the edges have it."""
+    """The time in the type that the edges use."""
     if edges.time_unit is not None:
         return at
     try:
         return int(at) if at.lstrip("+-").isdecimal() else float(at)
     except ValueError:
-        raise ParameterError(f"The times of these edges are numbers, and {at!r} of --at is none.") from None
+        raise ParameterError(f"The times of these edges are numbers, but --at {at!r} is not a number.") from None
 
 
 def _node_vectors(edges: TemporalEdges, vectors: Any) -> pl.DataFrame:
