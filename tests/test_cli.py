@@ -816,7 +816,7 @@ def test_labels_that_came_later_are_read_as_then(numbers, tmp_path):
         frame.filter(pl.col("item") < 3)[:20].write_csv(low := tmp_path / "low.csv")
         assert ok("score", path, low, "--label", "stars", "--positive", "> 3").stdout
     assert [row["probability"] for row in plain] != [row["probability"] for row in told]
-    assert "the model knows 0, 1. Pass the --positive" in refused("score", path, numbers, "--label", "stars")
+    assert "the model knows only 0, 1. Pass the same --positive" in refused("score", path, numbers, "--label", "stars")
     assert "--positive" in refused("score", path, numbers, "--positive", "> 3", code=2)
 
 

@@ -237,7 +237,7 @@ def test_new_edges_for_a_fitted_model():
     model = PropagationClassifier(random_state=0).fit(edges[:300])
     text = Reader(build_report(model, edges[300:].with_label(None))).text
     assert "The interactions given" in text
-    assert "other 300 interactions" in text
+    assert "300 other interactions" in text
     assert "AUC" in text
 
 
