@@ -231,7 +231,7 @@ class TemporalEdges:
         >>> edges.codes_of(TemporalEdges([30], [40], [2]))
         (array([2], dtype=int32), array([-1], dtype=int32))
         """
-        if self.same_table(other):
+        if self.same_table(other) or self._table.spaces is other._table.spaces:
             return other.src_code, other.dst_code
         self._check_same_kind(other)
         found = read_only(self._table.positions_of(other._table))
@@ -332,6 +332,14 @@ class TemporalEdges:
         _check_lengths(edges=self._rows, label=labels)
         return self._view(self._table, self._rows, labels)
 
+    def at_ticks(self, ticks: NDArray[Any]) -> TemporalEdges:
+        """The same interactions at other times, in ticks, as edges of a new table with the same nodes.
+
+        For internal use: labels count from the time when they became known.
+        """
+        rows = slice(None) if isinstance(self._rows, range) and len(self) == len(self._table.ticks) else self.rows
+        return self._view(self._table.at_ticks(rows, ticks), self._rows, self._label)
+
     def cached(self, key: Hashable, build: Callable[[], T]) -> T:
         """Return what `build()` returned when it was first called for this key and these edges. It is not pickled.
 
@@ -430,6 +438,14 @@ class _Table:
     @property
     def codes(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         return self.spaces[0][1], self.spaces[-1][2]
+
+    def at_ticks(self, rows: Any, ticks: NDArray[Any]) -> _Table:
+        """A table with other times in some rows and the same nodes."""
+        table = _Table.__new__(_Table)
+        table.__setstate__({**self.__getstate__(), "_spaces": self.spaces, "token": uuid.uuid4().hex})
+        table.ticks = self.ticks.copy()
+        table.ticks[rows] = ticks
+        return table
 
     def written_like(self, other: _Table) -> _Table:
         """The same table with ids and categories written as in another one; itself if nothing changes."""

@@ -1,8 +1,8 @@
 """Decayed sums of several values at several rates in one walk, and the time to the nearest event; for `propagate`.
 
-The recurrence is that of `recurrence.py`; what differs is that every rate keeps its own sums, that a column may have
-happened before its event (a label that became known late), and that an event never meets its own column. Sums are written
-by event, one after the other, and brought to their rows at the end: one jump an event instead of two.
+The recurrence is that of `recurrence.py`; what differs is that every rate keeps its own sums, and that an event never meets
+its own column. Sums are written by event, one after the other, and brought to their rows at the end: one jump per event
+instead of two.
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ AHEAD = 16  # events or rows between asking for memory and using it
 
 
 @compiled
-def walk_scales(gap, source, target, n_rows, x, age, rates, strict, step, fresh, sums, nearest):  # out: sums, nearest
+def walk_scales(gap, source, target, n_rows, x, rates, strict, step, fresh, sums, nearest):  # out: sums, nearest
     """Give each event of a row the decayed sums of the columns passed, and the distance to the last one.
 
-    x : (n_cols, values); age : (n_cols,), how long before its event a column happened, or empty where none did.
+    x : (n_cols, values).
     rates : 1 / width of each scale, in ticks; strict : events at the same time do not see each other.
     step : 1 walks up from the past, -1 down from the future; fresh : whether `sums` start here, or are added to.
     sums : (n_events, rates, values); nearest : (n_events,), infinite where no column was passed.
@@ -57,9 +57,8 @@ def walk_scales(gap, source, target, n_rows, x, age, rates, strict, step, fresh,
         if col < n_cols:
             into = waiting if strict else state
             for k in range(n_rates):
-                factor = np.exp(-rates[k] * age[col]) if age.size else 1.0
                 for v in range(n_values):
-                    into[k, v] += factor * x[col, v]
+                    into[k, v] += x[col, v]
             waits = strict
             distance = distance if strict else 0.0
 
@@ -87,27 +86,3 @@ def gather_scales(slots, sums, before, after, values, gaps):  # out: values, gap
         for k in range(values.shape[1]):
             for v in range(values.shape[2]):
                 values[row, k, v] = sums[event, k, v] if event < n_events else 0.0
-
-
-@compiled
-def rates_and_counts(count, around, smoothing, unit, dust, width, out):  # out: out
-    """For each scale the smoothed rates and the log of the count, `width` columns apart.
-
-    count : (n_rows, scales); around : (n_rows, scales, 1 + targets), how many labels are known and their sums.
-    """
-    n_targets = around.shape[2] - 1
-    for row in range(count.shape[0]):
-        for k in range(count.shape[1]):
-            known = around[row, k, 0] if around[row, k, 0] >= dust else 0.0
-            for c in range(n_targets):
-                total = around[row, k, 1 + c]
-                out[row, k * width + c] = total / (known + smoothing) if abs(total) >= dust else 0.0
-            total = count[row, k]
-            out[row, k * width + n_targets] = np.log1p(total / unit) if total >= dust else 0.0
-
-
-@compiled
-def log_gaps(gaps, spread, most, unit, out):  # out: out
-    """The logs of gaps in spreads of the times, no longer than `most`, told apart from `unit` on."""
-    for row in range(gaps.size):
-        out[row] = np.log1p(min(gaps[row] / spread, most) / unit)

@@ -15,7 +15,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason, Words
-from tdlg.propagate.features import OWN_MATCHES, PropagationFeatures, Query
+from tdlg.propagate.evidence import Query
+from tdlg.propagate.features import PropagationFeatures
 
 if TYPE_CHECKING:
     import polars as pl
@@ -145,21 +146,11 @@ class Group(NamedTuple):
 
 
 def _groups(features: PropagationFeatures) -> list[Group]:
-    """The columns by what they tell; they are in the order of `get_feature_names_out`."""
-    own = features.own_
-    of_target = "mean" if features.classes_ is None else "rate"
-    told: list[tuple[str, str, str]] = []
-    for match in features.matches:
-        around = [(match, "feature", column.name) for column in own for _ in range(1 if column.categories else 2)]
-        of_scale = [(match, of_target, "")] * len(features.prior_) + [(match, "count", "")]
-        told += (of_scale + (around if match in OWN_MATCHES else [])) * len(features.scale_names_)
-        told += [(match, "gaps", "")] * (1 if features.past_only else 2)
-    n_around = (len(features.prior_) + 1) * len(features.scale_names_) + (1 if features.past_only else 2)
-    told += [("", "own", column.name) for column in own if column.has_more for _ in range(n_around)]
-    told += [("", "own", column.name) for column in own for _ in range(column.width)]
+    """The columns by what they are about."""
     columns: dict[tuple[str, str, str], list[int]] = {}
-    for position, key in enumerate(told):
-        columns.setdefault(key, []).append(position)
+    for position, column in enumerate(features.described()):
+        match = "" if column.about == "own" else column.match
+        columns.setdefault((match, column.about, column.feature), []).append(position)
     return [Group(*key, positions) for key, positions in columns.items()]
 
 

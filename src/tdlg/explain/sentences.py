@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from tdlg.clock import round_duration, time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import MATCHES
-from tdlg.propagate.features import OWN_MATCHES, Evidence, PropagationFeatures
+from tdlg.propagate.columns import OWN_MATCHES
+from tdlg.propagate.evidence import Evidence
+from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import OwnColumn, scaled
 
 __all__ = ["Words", "label_in_words", "node_in_words"]
@@ -276,7 +278,7 @@ def _present(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _compared(mine: float, usual: float, column: OwnColumn) -> str | None:
     """How an amount is beside another, both scaled as the model sees them; None where they are close."""
-    tamed = scaled(np.array([mine, usual]), column)
+    tamed = np.arcsinh(scaled(np.array([mine, usual]), column))
     more = tamed[0] - tamed[1]
     if abs(more) < ABOVE:
         return None

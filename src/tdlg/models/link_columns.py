@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from tdlg.clock import finest
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.decay import Decay, Laplace
-from tdlg.models.propagation import boosting_settings, linear_member
+from tdlg.models.boosting import boosting_settings, linear_member
 from tdlg.propagate.features import COUNT_UNIT, MATCHES, without_dust
 from tdlg.propagate.sums import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,28 +12,27 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from tdlg.checks import as_seed, check_choice
-from tdlg.clock import rounded_up
+from tdlg.checks import as_generator, as_seed
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.explain.explainable import Explainable
-from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures, Query
-from tdlg.tables.times import as_times_or_missing
+from tdlg.models.boosting import MOST_ROWS, boosting_settings, linear_member, sampled_rows, weights_for
+from tdlg.models.setting import Setting, choose_setting
+from tdlg.propagate.evidence import Evidence, Query
+from tdlg.propagate.features import MATCHES, PropagationFeatures, Scales
+from tdlg.propagate.label_times import label_ticks, on_clock
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PropagationClassifier", "PropagationRegressor", "Setting", "boosting_settings", "linear_member"]
+__all__ = ["PropagationClassifier", "PropagationRegressor"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
-Setting = Literal["auto", "interpolate", "forecast", "stream"]
 
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
 HORIZONS = (0.1, 0.5)  # least and most rows to train on after a cut, as shares of the labelled edges
@@ -54,7 +53,7 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         *,
         setting: Setting = "auto",
         matches: Sequence[str] = MATCHES,
-        scales: Sequence[float | str] = SCALES,
+        scales: Scales = "auto",
         smoothing: float = 1.0,
         n_threads: int | None = None,
         random_state: Any = None,
@@ -68,7 +67,9 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, label_time: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, label_time: Any = None, label_delay: Any = None
+    ) -> Self:
         """Learn from the edges whose label is known.
 
         Parameters
@@ -85,6 +86,9 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             By default each label is known at the time of its edge. A missing value (NaN, NaT, None) is allowed if the
             label is missing. A time after all edges, such as infinity or the year 9999, means that the label is not yet
             known.
+        label_delay
+            Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are
+            datetimes, else a number. It holds for edges to score too.
 
         Notes
         -----
@@ -100,8 +104,10 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self._check_labels(values)
         target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
         target[known] = values
-        self.setting_ = self._choose_setting(edges, known, label_time)
-        self.label_ticks_ = None if label_time is None else _ticks_of(label_time, edges.with_label(labels))
+        late = label_time is not None or label_delay is not None
+        self.setting_, self.setting_reason_ = choose_setting(type(self).__name__, self.setting, edges, known, late)
+        self.label_delay_ = label_delay
+        self.label_ticks_ = label_ticks(edges.with_label(labels), label_time, label_delay)
         self.features_ = PropagationFeatures(
             self.matches,
             scales=self.scales,
@@ -112,66 +118,62 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         ).fit(edges, labels)
         self.edges_, self.labels_ = edges, labels
         evidence = self.features_.evidence(edges).evidence._replace(label_ticks=self.label_ticks_)
-        columns, rows = self._rows_to_learn_from(evidence)
+        columns, rows, weight = self._rows_to_learn_from(evidence)
         self.typical_ = np.median(columns, axis=0)
-        weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[rows]
+        if sample_weight is not None:
+            given = _checked_weight(sample_weight, edges)[rows]
+            weight = given if weight is None else weight * given
         self.estimators_ = self._fitted_members(columns, target[rows], weight)
         return self
 
     def _fitted_members(self, columns: Floats, target: NDArray[Any], weight: Floats | None) -> list[Any]:
-        return [member.fit(columns, target, **_weights(member, weight)) for member in self._members(len(columns))]
+        return [member.fit(columns, target, **weights_for(member, weight)) for member in self._members(len(columns))]
 
     # ---- what is known, and when
 
-    def _choose_setting(self, edges: TemporalEdges, known: NDArray[np.bool_], label_time: Any) -> str:
-        check_choice(type(self).__name__, "setting", self.setting, get_args(Setting))
-        if label_time is not None and self.setting == "interpolate":
-            raise ParameterError(
-                "The 'label_time' says when labels became known, which setting='interpolate' does not use. Use "
-                "setting='stream' or 'forecast', or leave it out."
-            )
-        if self.setting != "auto":
-            return self.setting
-        if label_time is not None:
-            return "stream"
-        if known.all():
-            return "forecast"
-        first, last = edges.ticks[known].min(), edges.ticks[known].max()
-        # labels may end in the middle of a day: unlabelled edges at the time of the last label do not mean "interpolate"
-        return "forecast" if edges.ticks[~known].min() >= last and first < last else "interpolate"
-
-    def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions]:
-        """Columns of labelled edges, made with the same knowledge as those of the edges to score."""
+    def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions, Floats | None]:
+        """Columns of labelled edges, made with the same knowledge as those of the edges to score; the edges, and weights."""
         known = np.flatnonzero(evidence.labelled)
         if self.setting_ == "interpolate":
-            return self._training_columns(evidence, known), known
+            return self._training_columns([(evidence, known)])
         by_time = known[np.argsort(evidence.edges.ticks[known], kind="stable")]
         if self.setting_ == "stream":
             warm = by_time[int(COLD * len(known)) :]
-            rows = warm if self._has_all(warm) else known
-            return self._training_columns(evidence, rows), rows
-        return self._rows_after_cuts(evidence, by_time)
+            return self._training_columns([(evidence, warm if self._has_all(warm) else known)])
+        parts = self._parts_after_cuts(evidence, by_time)
+        if not self._has_all(np.concatenate([rows for _, rows in parts])):  # a class is missing: add all labelled edges
+            parts.append((evidence, by_time))
+        return self._training_columns(parts)
 
-    def _training_columns(self, evidence: Evidence, at: Positions) -> Floats:
-        return self.features_.columns(Query(evidence, at, evidence.own[at], evidence.categories[at]))
-
-    def _rows_after_cuts(self, evidence: Evidence, by_time: Positions) -> tuple[Floats, Positions]:
-        """For each of several cuts in time, the edges after the cut, with only the labels before it."""
+    def _parts_after_cuts(self, evidence: Evidence, by_time: Positions) -> list[tuple[Evidence, Positions]]:
+        """For each of several cuts in time, what was known before it, and the edges after the cut."""
         ticks, n_known = evidence.edges.ticks, len(by_time)
         known_at = ticks if evidence.label_ticks is None else np.maximum(evidence.label_ticks, ticks)
         horizon = np.clip((len(ticks) - n_known) / n_known or HORIZONS[1], *HORIZONS)
-        blocks, rows = [], []
+        parts = []
         for share in CUTS:
             cut = ticks[by_time[int(share * n_known)]]
             stop = ticks[by_time[min(int((share + horizon) * n_known), n_known - 1)]]
             window = by_time[(ticks[by_time] >= cut) & (ticks[by_time] <= stop)]
-            before = evidence._replace(labelled=evidence.labelled & (known_at < cut), label_ticks=None)
-            blocks.append(self._training_columns(before, window))
-            rows.append(window)
-        if not self._has_all(np.concatenate(rows)):  # few labels, or a class is missing: add all labelled edges
-            blocks.append(self._training_columns(evidence, by_time))
-            rows.append(by_time)
-        return np.vstack(blocks), np.concatenate(rows)
+            parts.append((evidence._replace(labelled=evidence.labelled & (known_at < cut), label_ticks=None), window))
+        return parts
+
+    def _training_columns(self, parts: list[tuple[Evidence, Positions]]) -> tuple[Floats, Positions, Floats | None]:
+        """Columns of edges from each part, those edges, and the number of edges that each stands for.
+
+        Above `MOST_ROWS` edges, the default estimators learn from a sample that keeps the edges of rare classes.
+        """
+        columns, rows, weights = [], [], []
+        most = MOST_ROWS // len(parts) if self.estimator is None else sum(len(at) for _, at in parts)
+        rng = np.random.default_rng(as_generator(as_seed(self.random_state)).integers(2**32))
+        for evidence, at in parts:
+            some, weight = sampled_rows(self._groups(at), most, rng)
+            at = at[some]
+            columns.append(self.features_.columns(Query(evidence, at, evidence.own[at], evidence.categories[at])))
+            rows.append(at)
+            weights.append(np.ones(len(at)) if weight is None else weight)
+        weight = np.concatenate(weights)
+        return np.vstack(columns), np.concatenate(rows), None if (weight == 1.0).all() else weight
 
     def _columns(self, X: Any, label_time: Any) -> Floats:
         """Columns of the edges to score."""
@@ -194,15 +196,16 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         fitted, context = self.edges_, evidence.edges
         ticks = context.ticks.copy()
         if self.label_ticks_ is not None:
-            ticks[: len(fitted)] = _on_clock(self.label_ticks_, fitted.time_unit, context)
+            ticks[: len(fitted)] = on_clock(self.label_ticks_, fitted.time_unit, context)
         new = (at >= len(fitted)) | ~self.features_.labelled_[np.minimum(at, len(fitted) - 1)]
-        if label_time is None and (new & edges.labelled).any():
+        if label_time is None and self.label_delay_ is None and (new & edges.labelled).any():
             warn(
                 "The model was fitted with 'label_time', but the edges to score have labels without it: each label is taken "
                 "as known at the time of its edge. Pass label_time= for these edges too."
             )
-        if label_time is not None:  # the times of labels given to fit stay
-            ticks[at[new]] = _on_clock(_ticks_of(label_time, edges), edges.time_unit, context)[new]
+        given = label_ticks(edges, label_time, self.label_delay_ if label_time is None else None)
+        if given is not None:  # the times of labels given to fit stay
+            ticks[at[new]] = on_clock(given, edges.time_unit, context)[new]
         return ticks
 
     def _check_asked(self, edges: TemporalEdges, label_time: Any) -> None:
@@ -251,6 +254,10 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     @abstractmethod
     def _check_labels(self, values: NDArray[Any]) -> None:
         """Refuse labels that this estimator cannot learn from."""
+
+    @abstractmethod
+    def _groups(self, rows: Positions) -> NDArray[Any]:
+        """The groups of edges of which a sample keeps the small ones whole."""
 
     @abstractmethod
     def _has_all(self, rows: Positions) -> bool:
@@ -381,6 +388,9 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
             )
 
+    def _groups(self, rows: Positions) -> NDArray[Any]:
+        return np.searchsorted(self.classes_, self.labels_[rows].astype(self.classes_.dtype))
+
     def _has_all(self, rows: Positions) -> bool:
         return len(np.unique(self.labels_[rows])) == len(self.classes_)
 
@@ -434,6 +444,9 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
         if values.dtype.kind not in "fiub":
             raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r} instead.")
 
+    def _groups(self, rows: Positions) -> NDArray[Any]:
+        return np.zeros(len(rows), np.int64)
+
     def _has_all(self, rows: Positions) -> bool:
         return len(rows) > 0
 
@@ -442,14 +455,6 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
             return [clone(self.estimator)]
         boosting = HistGradientBoostingRegressor(**boosting_settings(n_rows), random_state=as_seed(self.random_state))
         return [boosting, linear_member(Ridge(10.0))] if self.setting_ == "forecast" else [boosting]
-
-
-def linear_member(estimator: Any) -> Any:
-    """A linear model on scaled columns, each clipped to its range in training.
-
-    Without clipping, a column that was nearly constant in training could outweigh all others.
-    """
-    return make_pipeline(MinMaxScaler(clip=True), StandardScaler(), estimator)
 
 
 def _mean_logs(members: list[Any], columns: Floats) -> Floats:
@@ -463,31 +468,6 @@ def _shares(members: list[Any]) -> list[float]:
     return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]
 
 
-def boosting_settings(n_rows: int) -> dict[str, Any]:
-    """Settings that suit a few dozen noisy columns; with few rows, a leaf has at least a twentieth of them."""
-    return {
-        "max_iter": 200,
-        "learning_rate": 0.05,
-        "max_leaf_nodes": 15,
-        "min_samples_leaf": max(1, min(40, n_rows // 20)),
-        "l2_regularization": 1.0,
-        "max_features": 0.3,
-        "early_stopping": False,
-    }
-
-
-def _weights(member: Any, weight: Floats | None) -> dict[str, Floats]:
-    """Sample weights as keyword arguments for the member's `fit`."""
-    if weight is None:
-        return {}
-    name, last = member.steps[-1] if hasattr(member, "steps") else ("", member)
-    if not has_fit_parameter(last, "sample_weight"):
-        raise ParameterError(
-            f"The estimator {type(last).__name__} does not support 'sample_weight'. Leave it out, or use another estimator."
-        )
-    return {f"{name}__sample_weight" if name else "sample_weight": weight}
-
-
 def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
     """One weight per edge, none below 0."""
     weight = _check_sample_weight(sample_weight, edges.rows)
@@ -498,35 +478,3 @@ def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
             "to ignore in training."
         )
     return weight
-
-
-def _ticks_of(label_time: Any, edges: TemporalEdges) -> NDArray[Any]:
-    """Times at which labels became known, in ticks of the edges; a missing label needs no time."""
-    label_time, never = _without_infinity(label_time)
-    ticks, unit, missing = as_times_or_missing(label_time, "label_time")
-    if len(ticks) != len(edges):
-        raise EdgesError(f"The 'label_time' must have one value per edge: {len(edges):,}. Got {len(ticks):,} instead.")
-    without = missing & ~never & edges.labelled
-    if without.any():
-        raise EdgesError(
-            f"The 'label_time' is missing in row {int(np.argmax(without))} (counted from 0), whose label is known. Pass the "
-            "time when it became known, or make the label missing too."
-        )
-    known_at = edges.ticks if missing.all() else np.where(missing, edges.ticks, _on_clock(ticks, unit, edges))
-    last = np.iinfo(np.int64).max if edges.ticks.dtype.kind == "i" else np.finfo(np.float64).max
-    return np.where(never, last, known_at)
-
-
-def _without_infinity(label_time: Any) -> tuple[Any, NDArray[np.bool_]]:
-    """The times with NaN for infinity, and the mask of infinite ones: those labels never become known."""
-    times = np.asarray(label_time)
-    never = np.isposinf(times) if times.dtype.kind == "f" else np.zeros(len(times), bool)
-    return (np.where(never, np.nan, times) if never.any() else label_time), never
-
-
-def _on_clock(ticks: NDArray[Any], unit: str | None, edges: TemporalEdges) -> NDArray[Any]:
-    """Ticks on the clock of the edges, rounded up, so that no label is known too early."""
-    if (unit is None) != (edges.time_unit is None):
-        kind = "numbers" if edges.time_unit is None else "datetimes"
-        raise EdgesError(f"The 'label_time' must be {kind}, like the times of the edges. Convert one of the two.")
-    return rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_choice, check_number
-from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
@@ -20,86 +19,23 @@ from tdlg.linegraph.copies import Copies
 from tdlg.linegraph.decay import Laplace
 from tdlg.linegraph.events import own_columns
 from tdlg.linegraph.product import default_threads
-from tdlg.propagate.own_features import category_codes, fit_own, own_values
+from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
+from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
+from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values
+from tdlg.propagate.scales import choose_scales
 from tdlg.propagate.sums import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 
-__all__ = [
-    "COUNT_UNIT",
-    "MATCHES",
-    "SCALES",
-    "Evidence",
-    "PropagationFeatures",
-    "Query",
-    "category_match",
-    "without_dust",
-]
+__all__ = ["COUNT_UNIT", "MATCHES", "PropagationFeatures", "Scales", "without_dust"]
 
 Floats = NDArray[np.float64]
+Scales = Sequence[float | str] | Literal["auto"]
 
 MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
-SCALES = (0.001, 0.03, 1.0)
-OWN_MATCHES = ("src", "dst", "pair")  # matches whose neighbours an edge's own features are compared with
-ANY_CLASS = -1
 DUST = 1e-9  # smaller decayed sums are set to 0: remnants of edges long ago would be noise to a scaler
 COUNT_UNIT = 0.01  # smallest decayed count that is distinguished from 0: the column is log(1 + count / COUNT_UNIT)
 GAP_UNIT = 1e-6  # smallest gap that is distinguished from 0, in standard deviations of the times
 NO_GAP = 100.0  # gap for an edge without a previous or next one, and upper limit, in the same unit
-
-
-class Evidence(NamedTuple):
-    """The edges and labels from which columns are made.
-
-    Attributes
-    ----------
-    edges
-        All edges that count, in one table.
-    own
-        Their features as numbers, (n_edges, n_own).
-    targets
-        Their labels minus the prior, (n_edges, n_targets); values of unlabelled edges are not used.
-    labelled
-        Mask of the known labels, (n_edges,).
-    categories
-        Integer codes of the features with many categories, (n_edges, n_features with many categories).
-    label_ticks
-        Times at which the labels became known, in ticks of the edges; None if each is known at the time of its edge.
-    """
-
-    edges: TemporalEdges
-    own: Floats
-    targets: Floats
-    labelled: NDArray[np.bool_]
-    categories: NDArray[np.int64]
-    label_ticks: NDArray[Any] | None = None
-
-
-class Query(NamedTuple):
-    """Edges to score.
-
-    Attributes
-    ----------
-    evidence
-        The edges and labels from which their columns are made.
-    at
-        Their positions in the evidence, (n_edges,).
-    own, categories
-        Their features and categories as passed, (n_edges, n_own) and (n_edges, n_features with many categories). For a
-        fitted edge from another table they may differ from those in the evidence.
-    """
-
-    evidence: Evidence
-    at: NDArray[np.int64]
-    own: Floats
-    categories: NDArray[np.int64]
-
-    def some(self, which: NDArray[np.int64]) -> Query:
-        """Some of these edges, with the same evidence."""
-        return Query(self.evidence, self.at[which], self.own[which], self.categories[which])
-
-
-_LateLabels: TypeAlias = tuple[TemporalEdges, Floats, Floats]
-_Around: TypeAlias = tuple[str, TemporalEdges, Floats, TemporalEdges, Floats, _LateLabels | None]
 
 
 class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
@@ -162,7 +98,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self,
         matches: Sequence[str] = MATCHES,
         *,
-        scales: Sequence[float | str] = SCALES,
+        scales: Scales = "auto",
         past_only: bool = False,
         target: Literal["auto", "classes", "number"] = "auto",
         smoothing: float = 1.0,
@@ -195,6 +131,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self._fit_clock()
         past = edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
         self.own_ = fit_own(past)
+        self.matches_ = [match for match in self.matches if not edges.bipartite or match in OWN_MATCHES]
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -212,7 +149,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names such as "src:rate@0.03", "pair:before" and "dst:mean[amount]@1"."""
         check_is_fitted(self)
-        return np.array(self._names(), object)
+        return np.array([column.name for column in self.described()], object)
 
     # ---- evidence
 
@@ -321,9 +258,10 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if float(np.ptp(edges.ticks)) == 0.0:
             self.decays_, self.scale_names_ = [], ["all"]
             return
-        decays = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in self.scales]
+        scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
+        decays = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in scales]
         self.decays_ = [decay.freeze(edges) for decay in [*decays, Laplace(relative=1.0)]]  # the last is for gaps
-        self.scale_names_ = [scale if isinstance(scale, str) else f"{float(scale):g}" for scale in self.scales]
+        self.scale_names_ = [scale if isinstance(scale, str) else f"{float(scale):.3g}" for scale in scales]
 
     def _widths(self, time_unit: str | None) -> tuple[Floats, float]:
         """Bandwidths of the decays, and the standard deviation of the times, in ticks."""
@@ -334,127 +272,94 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     # ---- columns
 
-    def _names(self) -> list[str]:
-        return [name for name, _ in self._described()]
+    def described(self) -> list[Column]:
+        """What each column is about, in the order of `columns`."""
+        return self._description().columns()
+
+    def _description(self) -> Description:
+        rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
+        rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
+        return Description(self.matches_, self.scale_names_, rates, self.own_, self.past_only)
 
     def columns_of_class(self, code: int) -> NDArray[np.int64]:
         """Positions of the columns that are about this class or about no class."""
-        return np.array([k for k, (_, of) in enumerate(self._described()) if of in (code, ANY_CLASS)])
-
-    def _described(self) -> list[tuple[str, int]]:
-        """The name of each column, and the class that it is about, in the order of `columns`."""
-        rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
-        rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
-        around, own = [], []
-        for column in self.own_:
-            name = column.name
-            around += [f"share[{name}]"] if column.categories else [f"mean[{name}]", f"deviation[{name}]"]
-            own += [f"{name}={category}" for category in column.categories] or [name]
-        columns = []
-        for match in [*self.matches, *map(category_match, self._with_many)]:
-            of_scale = [*rates, ("count", ANY_CLASS)]
-            of_scale += [(name, ANY_CLASS) for name in around if match in OWN_MATCHES]
-            columns += [(f"{match}:{name}@{scale}", of) for scale in self.scale_names_ for name, of in of_scale]
-            columns += [(f"{match}:{name}", ANY_CLASS) for name in ("before", "after")[: 1 if self.past_only else 2]]
-        return columns + [(name, ANY_CLASS) for name in own]
+        return np.array([k for k, column in enumerate(self.described()) if column.of_class in (code, ANY_CLASS)])
 
     def columns(self, query: Query) -> Floats:
         """Make the columns of edges to score."""
-        evidence, at, own, _ = query
-        everything = len(at) == len(evidence.edges) and np.array_equal(at, np.arange(len(at)))
-        rows = evidence.edges if everything else evidence.edges[at]  # the same edges share one layout
-        labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
-        values = np.hstack([np.ones((len(labels), 1)), labels, np.isfinite(evidence.own), np.nan_to_num(evidence.own)])
-        names = self._names()
-        columns = np.empty((len(at), len(names)))
-        columns[:, len(names) - own.shape[1] :] = np.nan_to_num(own)
-        late_labels = self._late_labels(evidence)
-        around = {match: (match, rows, own, evidence.edges, values, late_labels) for match in self.matches}
-        for k, name in enumerate(self._with_many):
-            around[category_match(name)] = self._around_category(query, k, values[:, : labels.shape[1] + 1])
+        description = self._description()
+        evidence, rows = query.evidence, query.rows()
+        late = late_labels(evidence, evidence.edges)
+        around = {match: Around(match, rows, evidence.edges, late) for match in self.matches_}
+        for match, (feature, end) in description.category_matches().items():
+            around[match] = around_category(query, self._with_many.index(feature), end)
+        starts = np.cumsum([0, *(len(description.of_match(match)) for match in around)])
+        columns = np.empty((len(query.at), len(description.columns())))
+        columns[:, starts[-1] :] = np.arcsinh(np.nan_to_num(query.own))
 
-        def fill(match: str) -> None:
-            mine = [k for k, name in enumerate(names) if name.startswith(f"{match}:")]
-            self._fill(*around[match], columns[:, mine[0] : mine[-1] + 1])
+        def fill(k: int, match: str) -> None:
+            self._fill(around[match], query, description.of_scale(match), columns[:, starts[k] : starts[k + 1]])
 
         with ThreadPoolExecutor(min(self.n_threads or default_threads(), len(around))) as pool:
-            list(pool.map(fill, around))  # the walks release the interpreter's lock
+            list(pool.map(fill, range(len(around)), around))  # the walks release the interpreter's lock
         return columns
 
-    def _around_category(self, query: Query, k: int, values: Floats) -> _Around:
-        """Arguments of `_fill` for the k-th feature with many categories, with the categories as source nodes."""
-        evidence, at, own, categories = query
-        changed = np.flatnonzero(evidence.categories[at, k] != categories[:, k])  # fitted edges with another category
-        copies = Copies(evidence.edges)
-        first = np.unique(copies.at, return_index=True)[1]
-        code = np.concatenate([evidence.categories[first, k], categories[changed, k]])
-        time = np.concatenate([copies.distinct.time, evidence.edges[at[changed]].time])
-        table = TemporalEdges(code, np.zeros(len(code), np.int64), time, bipartite=True)
-        places = copies.at[at]
-        places[changed] = len(first) + np.arange(len(changed))
-        edges = table[copies.at]
-        late = self._late_labels(evidence._replace(edges=edges))
-        return "src", table[places], own[:, :0], edges, values, late
-
-    def _fill(
-        self,
-        match: str,
-        rows: TemporalEdges,
-        own: Floats,
-        edges: TemporalEdges,
-        values: Floats,
-        late_labels: _LateLabels | None,
-        out: Floats,
-    ) -> None:  # out: out
-        """Write the columns of one match.
-
-        The columns of `values` are: 1; whether the label is known, and the targets; whether each feature is known, and the
-        features.
-        """
-        from tdlg._kernels.scales import log_gaps, rates_and_counts
-
-        widths, spread = self._widths(edges.time_unit)
-        n_targets, n_own = len(self.prior_), own.shape[1] if match in OWN_MATCHES else 0
-        values = values if n_own else values[:, : 2 + n_targets]
-        sums = decayed_sums(rows, edges, values, match, widths, past_only=self.past_only)
-        count, around, present, total = np.split(sums.values, np.cumsum([1, 1 + n_targets, n_own]), axis=2)
-        if late_labels is not None:
-            known, labels, age = late_labels
-            around = decayed_sums(rows, known, labels, match, widths, past_only=True, age=age).values
-        beside = self._beside(own, without_dust(total) / (without_dust(present) + self.smoothing)) if n_own else []
-        width = n_targets + 1 + len(beside)
-        rates_and_counts(count[..., 0], around, self.smoothing, COUNT_UNIT, DUST, width, out)
-        for k, column in enumerate(beside):
-            out[:, n_targets + 1 + k : width * widths.size : width] = column[..., 0]
+    def _fill(self, around: Around, query: Query, of_scale: list[Column], out: Floats) -> None:  # out: out
+        """Write the columns of one match."""
+        evidence = query.evidence
+        widths, spread = self._widths(around.cols.time_unit)
+        labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
+        compares = any(column.about == "feature" for column in of_scale)
+        values = [np.ones((len(labels), 1)), *([labels] if around.late is None else [])]
+        values += self._own_sums(evidence.own) if compares else []
+        sums = decayed_sums(around.rows, around.cols, np.hstack(values), around.match, widths, past_only=self.past_only)
+        count, rest = sums.values[..., 0], sums.values[..., 1:]
+        if around.late is None:
+            of_labels, rest = np.split(rest, [labels.shape[1]], axis=2)
+        else:
+            edges, at = around.late
+            of_labels = decayed_sums(around.rows, edges, labels[at], around.match, widths, past_only=True).values
+        made = self._of_labels(of_labels)
+        made["count"] = self._log_count(count, around, widths)
+        if compares:
+            made |= self._beside(query.own, without_dust(rest))
+        for k, column in enumerate(of_scale):
+            out[:, k : len(of_scale) * len(widths) : len(of_scale)] = made[column.name]
         for k, gap in enumerate((sums.before,) if self.past_only else (sums.before, sums.after)):
-            log_gaps(gap, spread, NO_GAP, GAP_UNIT, out[:, width * widths.size + k])
+            out[:, len(of_scale) * len(widths) + k] = np.log1p(np.minimum(gap / spread, NO_GAP) / GAP_UNIT)
 
-    def _beside(self, own: Floats, mean: Floats) -> list[Floats]:
-        """Compare an edge's own features with those around it: mean and deviation of a number, share of a category."""
-        columns, start = [], 0
-        for column in self.own_ if own.shape[1] else ():
-            stop = start + column.width
-            mine, theirs = own[:, np.newaxis, start:stop], mean[..., start:stop]
-            columns += (
-                [(mine * theirs).sum(axis=2, keepdims=True)]
-                if column.categories
-                else [theirs, np.nan_to_num(mine - theirs)]
-            )
-            start = stop
-        return columns
+    def _of_labels(self, sums: Floats) -> dict[str, Floats]:
+        """The smoothed rates, and the log of the number of known labels."""
+        known, totals = without_dust(sums[..., 0]), without_dust(sums[..., 1:])
+        made = {
+            name: totals[..., k] / (known + self.smoothing) for k, (name, _) in enumerate(self._description().targets)
+        }
+        return made | {"known": np.log1p(known / COUNT_UNIT)}
 
-    def _late_labels(self, evidence: Evidence) -> _LateLabels | None:
-        """The labelled edges with the times when their labels became known, their values, and their ages at that time."""
-        if evidence.label_ticks is None:
-            return None
-        known_at = np.maximum(evidence.label_ticks, evidence.edges.ticks)
-        # labels that become known after all edges are left out: their times may be far beyond all others
-        known = np.flatnonzero(evidence.labelled & (known_at < evidence.edges.ticks.max()))
-        edges, ticks = evidence.edges[known], known_at[known]
-        time = times_of(ticks, edges.time_unit)
-        values = np.hstack([np.ones((len(known), 1)), evidence.targets[known]])
-        age = (ticks - edges.ticks).astype(np.float64)
-        return TemporalEdges(edges.src, edges.dst, time, bipartite=edges.bipartite), values, age
+    def _log_count(self, count: Floats, around: Around, widths: Floats) -> Floats:
+        return np.log1p(without_dust(count) / COUNT_UNIT)
+
+    def _own_sums(self, own: Floats) -> list[Floats]:
+        """What is summed of the features: whether a value is present, the values, and squares of numbers."""
+        parts, start = [], 0
+        for column in self.own_:
+            mine = own[:, start : start + column.width]
+            known, values = np.isfinite(mine[:, :1]), np.nan_to_num(mine)
+            parts += [known, values] if column.categories else [known, values, values**2]
+            start += column.width
+        return parts
+
+    def _beside(self, own: Floats, sums: Floats) -> dict[str, Floats]:
+        """Compare an edge's own features with those around it."""
+        made: dict[str, Floats] = {}
+        start = at = 0
+        for column in self.own_:
+            n_sums = 1 + column.width if column.categories else 3
+            mine = own[:, start : start + column.width]
+            compared = beside(mine, sums[..., at : at + n_sums], column, self.smoothing)
+            made |= {f"{what}[{column.name}]": values for what, values in compared.items()}
+            start, at = start + column.width, at + n_sums
+        return made
 
     def _check(self) -> None:
         """Refuse invalid parameters."""
@@ -471,11 +376,6 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             )
         check_choice(name, "target", self.target, ("auto", "classes", "number"))
         check_number(name, "smoothing", self.smoothing)
-
-
-def category_match(feature: str) -> str:
-    """The name of the match of edges that have the same category of a feature."""
-    return f"category[{feature}]"
 
 
 def without_dust(sums: Floats) -> Floats:

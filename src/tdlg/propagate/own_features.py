@@ -16,23 +16,32 @@ __all__ = ["OwnColumn", "category_codes", "fit_own", "own_values", "scaled"]
 Floats = NDArray[np.float64]
 
 MOST_CATEGORIES = 16  # maximum number of indicators per column
-LARGEST = 1e300  # larger amounts are clipped, so that all results are finite
+LARGEST = 1e140  # larger scaled amounts are clipped, so that sums of their squares are finite
+LEAST_VARIANCE = 1e-6  # of scaled amounts, for the score of an edge beside equal ones
 WEIGHT = "weight"
 
 
 class OwnColumn(NamedTuple):
-    """How a column becomes numbers: arsinh((x - centre) / spread), or indicators of its most common categories."""
+    """How a column becomes numbers: (x - centre) / spread, or indicators of its most common categories."""
 
     name: str
     categories: tuple[Hashable, ...]  # empty for a number
     centre: float = 0.0
     spread: float = 1.0
     has_more: bool = False  # whether there are further categories
+    is_positive: bool = False  # whether all fitted amounts are above 0, so that ratios have a meaning
 
     @property
     def width(self) -> int:
         """The number of columns that it becomes."""
         return len(self.categories) or 1
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What is said of an edge's value beside the values around it."""
+        if self.categories:
+            return ("share",)
+        return ("mean", "deviation", "score", "ratio") if self.is_positive else ("mean", "deviation", "score")
 
 
 def fit_own(edges: TemporalEdges) -> list[OwnColumn]:
@@ -67,9 +76,42 @@ def category_codes(edges: TemporalEdges, fitted: TemporalEdges, names: list[str]
 
 
 def scaled(x: NDArray[Any], column: OwnColumn) -> Floats:
-    """Scale amounts for the model: arsinh((x - centre) / spread), finite for all finite x."""
+    """Scale amounts for the model: (x - centre) / spread, finite for all finite x."""
     with np.errstate(over="ignore"):
-        return np.arcsinh(np.clip(x / column.spread - column.centre / column.spread, -LARGEST, LARGEST))
+        return np.clip(x / column.spread - column.centre / column.spread, -LARGEST, LARGEST)
+
+
+def beside(mine: Floats, sums: Floats, column: OwnColumn, smoothing: float) -> dict[str, Floats]:
+    """Compare the values of edges with those around them, (n_edges, n_scales) for each of `column.beside`.
+
+    Parameters
+    ----------
+    mine
+        The values of the edges, (n_edges, width).
+    sums
+        Decayed sums over the edges around, (n_edges, n_scales, 1 + width, or 3 for a number): how many have a value,
+        their values, and for a number the squares.
+    column
+        The feature.
+    smoothing
+        The number of pseudo-edges with the median value that are added to each mean.
+    """
+    mean = sums[..., 1:] / (sums[..., :1] + smoothing)
+    if column.categories:
+        return {"share": (mine[:, np.newaxis] * mean).sum(axis=2)}
+    usual = mean[..., 0]
+    more = mine - usual
+    variance = (sums[..., 2] + smoothing) / (sums[..., 0] + smoothing) - usual**2
+    compared = {
+        "mean": np.arcsinh(usual),
+        "deviation": np.arcsinh(more),
+        "score": more / np.sqrt(np.maximum(variance, 1e-6)),
+    }
+    if column.is_positive:
+        least = -column.centre / column.spread  # an amount of 0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            compared["ratio"] = np.log(np.maximum(mine - least, 1e-9) / np.maximum(usual - least, 1e-9))
+    return {name: np.nan_to_num(values) for name, values in compared.items()}
 
 
 def _names(edges: TemporalEdges) -> list[str]:
@@ -97,7 +139,7 @@ def _fit_column(edges: TemporalEdges, name: str) -> OwnColumn:
     low, centre, high = np.quantile(x, [0.25, 0.5, 0.75])
     largest = np.abs(x).max() or 1.0
     spread = high - low or largest * (x / largest).std() or 1.0
-    return OwnColumn(name, (), float(centre), float(spread))
+    return OwnColumn(name, (), float(centre), float(spread), is_positive=bool(x.min() > 0.0))
 
 
 def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:

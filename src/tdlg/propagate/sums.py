@@ -43,7 +43,6 @@ def decayed_sums(
     widths: Sequence[float] | Floats,
     *,
     past_only: bool = False,
-    age: Floats | None = None,
 ) -> Sums:
     """Sum values over the other edges that match, for several bandwidths of a Laplace decay.
 
@@ -61,8 +60,6 @@ def decayed_sums(
         Bandwidths in ticks of the common time unit of rows and columns; infinite for no decay.
     past_only
         Whether only strictly earlier edges count.
-    age
-        How many ticks before its time in `cols` each edge happened, shape (n_cols,), for labels that became known late.
 
     Examples
     --------
@@ -85,7 +82,7 @@ def decayed_sums(
     n_rows = len(row_copies.distinct)
     per_event, nearest = np.empty((layout.n_events, rates.size, x.shape[1])), np.empty((2, layout.n_events))
     nearest[1] = np.inf
-    events = layout.gap, layout.source, layout.target, n_rows, x, np.empty(0) if age is None else age, rates, past_only
+    events = layout.gap, layout.source, layout.target, n_rows, x, rates, past_only
     walk_scales(*events, 1, True, per_event, nearest[0])
     if not past_only:
         walk_scales(*events, -1, False, per_event, nearest[1])

@@ -1,0 +1,42 @@
+"""Time scales that suit the data: from the spread of the times down to the usual gap between the edges of a node."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.edges import TemporalEdges
+
+__all__ = ["choose_scales"]
+
+FACTOR = 4.0  # between two neighbouring scales
+FEWEST, MOST = 3, 6  # numbers of scales
+
+
+def choose_scales(edges: TemporalEdges) -> list[float]:
+    """Time scales in standard deviations of the times: 1, 1/4, 1/16 and so on, down to the usual gap of a node.
+
+    Parameters
+    ----------
+    edges
+        The edges whose times are looked at; not all times may be equal.
+
+    Examples
+    --------
+    >>> choose_scales(TemporalEdges(["a"] * 100, ["b"] * 100, range(100)))
+    [1.0, 0.25, 0.0625]
+    """
+    spread = float(edges.ticks.astype(np.float64).std())
+    gap = min(_usual_gap(edges, code) for code in (edges.src_code, edges.dst_code))
+    steps = math.ceil(math.log(spread / gap, FACTOR)) if 0.0 < gap < spread else MOST - 1
+    return [FACTOR**-k for k in range(min(max(steps + 1, FEWEST), MOST))]
+
+
+def _usual_gap(edges: TemporalEdges, code: NDArray[np.int32]) -> float:
+    """The median time between two consecutive edges of a node; 0 if no node has two edges."""
+    order = np.lexsort((edges.ticks, code))
+    same = np.diff(code[order]) == 0
+    gaps = np.diff(edges.ticks[order].astype(np.float64))[same]
+    return float(np.median(gaps)) if gaps.size else 0.0
