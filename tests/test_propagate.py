@@ -1,4 +1,5 @@
 import math
+import re
 
 import numpy as np
 import polars as pl
@@ -78,16 +79,16 @@ class TestDecayedSums:
         sums = decayed_sums(edges, edges, np.ones((60, 1)), "src", [np.inf])
         np.testing.assert_array_equal(sums.values[:, 0, 0], [np.sum(edges.src == s) - 1 for s in edges.src])
 
-    def test_what_became_known_late(self):
+    def test_other_times_of_the_same_nodes(self):
         edges, rng = network(), np.random.default_rng(3)
-        age = rng.integers(0, 10, 60)
-        late = TemporalEdges(edges.src, edges.dst, edges.time + age)
-        values = rng.normal(size=(60, 1))
-        sums = decayed_sums(edges, late, values, "dst", [4.0], past_only=True, age=age.astype(float))
-        for i in range(60):
-            seen = (edges.dst == edges.dst[i]) & (late.time < edges.time[i])
-            expected = np.sum(values[seen, 0] * np.exp(-(edges.time[i] - edges.time[seen]) / 4.0))
-            assert sums.values[i, 0, 0] == pytest.approx(expected, abs=1e-12)
+        late, values = edges.at_ticks(edges.ticks + rng.integers(0, 10, 60)), rng.normal(size=(60, 1))
+        other = TemporalEdges(edges.src, edges.dst, late.time)
+        assert not late.same_table(edges)
+        for match in MATCHES:
+            mine, expected = (
+                decayed_sums(edges[::2], cols, values, match, [4.0], past_only=True) for cols in (late, other)
+            )
+            np.testing.assert_array_equal(mine.values, expected.values)
 
     def test_copies_count_as_often(self):
         edges = network()
@@ -99,7 +100,7 @@ class TestDecayedSums:
 
 
 def columns_by_hand(edges, mu, match, width, spread, past_only):
-    """rate, count, before, after of each edge, as plain loops."""
+    """rate, known, count, before, after of each edge, as plain loops."""
     known = edges.labelled
     H = line_graph(edges, edges, Laplace(width), match, past_only, include_self=False)
     before, after = nearest_by_hand(edges, edges, match, past_only)
@@ -112,7 +113,7 @@ def columns_by_hand(edges, mu, match, width, spread, past_only):
                 s1 += H[i, j]
                 sy += H[i, j] * (edges.label[j] - mu)
         gaps = [math.log1p(min(gap / spread, NO_GAP) / GAP_UNIT) for gap in (before[i], after[i])]
-        rows.append([sy / (s1 + 1), math.log1p(sa / COUNT_UNIT), *gaps])
+        rows.append([sy / (s1 + 1), math.log1p(s1 / COUNT_UNIT), math.log1p(sa / COUNT_UNIT), *gaps])
     return np.array(rows)
 
 
@@ -125,25 +126,47 @@ class TestColumns:
         table = dict(zip(features.get_feature_names_out(), features.transform(edges).T, strict=True))
         for match in MATCHES:
             expected = columns_by_hand(edges, features.prior_[0], match, 0.1 * spread, spread, past_only)
-            names = [f"{match}:rate@0.1", f"{match}:count@0.1", f"{match}:before", f"{match}:after"]
-            for k, name in enumerate(names[:3] if past_only else names):
+            names = [f"{match}:{name}" for name in ("rate@0.1", "known@0.1", "count@0.1", "before", "after")]
+            for k, name in enumerate(names[:4] if past_only else names):
                 np.testing.assert_allclose(table[name], expected[:, k], atol=1e-6, err_msg=name)
-        assert len(table) == 6 * (3 if past_only else 4)
+        assert len(table) == 6 * (4 if past_only else 5)
 
-    def test_forty_eight_by_default(self):
-        features = PropagationFeatures().fit(labelled())
-        assert len(features.get_feature_names_out()) == features.transform(labelled()).shape[1] == 48
+    def test_late_labels_count_from_when_they_became_known(self):
+        edges, rng = labelled(n_times=100), np.random.default_rng(3)
+        features = PropagationFeatures(["dst"], scales=[0.5], past_only=True).fit(edges)
+        query = features.evidence(edges)
+        known_at = edges.ticks + rng.integers(0, 30, 60)
+        columns = features.columns(query._replace(evidence=query.evidence._replace(label_ticks=known_at)))
+        width, mu = 0.5 * edges.time[edges.labelled].std(), features.prior_[0]
+        for i in range(60):
+            seen = (edges.dst == edges.dst[i]) & (known_at < edges.time[i]) & edges.labelled
+            weight = np.exp(-(edges.time[i] - known_at[seen]) / width)
+            assert columns[i, 0] == pytest.approx(weight @ (edges.label[seen] - mu) / (weight.sum() + 1), abs=1e-8)
+            assert columns[i, 1] == pytest.approx(math.log1p(weight.sum() / COUNT_UNIT), abs=1e-6)
+
+    def test_two_types_of_nodes_have_no_matches_across(self):
+        names = PropagationFeatures(scales=[1.0]).fit(labelled(bipartite=True)).get_feature_names_out()
+        assert {name.partition(":")[0] for name in names} == {"src", "dst", "pair"}
+
+    def test_each_column_is_described(self):
+        edges = labelled(features={"amount": np.arange(1.0, 61.0), "code": [f"code {k % 25}" for k in range(60)]})
+        for past_only in (False, True):
+            features = PropagationFeatures(past_only=past_only).fit(edges)
+            assert len(features.described()) == features.transform(edges).shape[1]
+            names = features.get_feature_names_out().tolist()
+            assert len(set(names)) == len(names)
 
     def test_no_labels_no_rates(self):
-        names = PropagationFeatures().fit(network()).get_feature_names_out()
-        assert len(names) == 30
-        assert not any("rate" in name for name in names)
+        names = PropagationFeatures(scales=[0.1, 1.0]).fit(network()).get_feature_names_out()
+        assert len(names) == 6 * 4
+        assert not any("rate" in name or "known" in name for name in names)
 
     def test_a_rate_for_each_of_several_classes(self):
         edges = network().with_label(np.array(["a", "b", "c"])[np.arange(60) % 3])
         features = PropagationFeatures(["src"], scales=[1.0]).fit(edges)
         names = features.get_feature_names_out().tolist()
-        assert names == ["src:rate[a]@1", "src:rate[b]@1", "src:rate[c]@1", "src:count@1", "src:before", "src:after"]
+        rates = ["src:rate[a]@1", "src:rate[b]@1", "src:rate[c]@1"]
+        assert names == [*rates, "src:known@1", "src:count@1", "src:before", "src:after"]
         np.testing.assert_allclose(features.transform(edges)[:, :3].sum(axis=1), 0, atol=1e-12)
 
     def test_the_mean_of_a_number(self):
@@ -175,14 +198,15 @@ class TestColumns:
     def test_all_at_one_time(self):
         edges = TemporalEdges([1, 1, 2], [3, 4, 3], [7, 7, 7], label=[1, 0, 1])
         features = PropagationFeatures(["src"]).fit(edges)
-        assert features.get_feature_names_out()[:2].tolist() == ["src:rate@all", "src:count@all"]
+        names = features.get_feature_names_out()[:3].tolist()
+        assert names == ["src:rate@all", "src:known@all", "src:count@all"]
         mu = features.prior_[0]
         np.testing.assert_allclose(features.transform(edges)[:, 0], [-mu / 2, (1 - mu) / 2, 0])
 
     def test_set_output(self):
         table = PropagationFeatures().set_output(transform="polars").fit(labelled()).transform(labelled())
         assert isinstance(table, pl.DataFrame)
-        assert table.columns[0] == "src:rate@0.001"
+        assert table.columns[0] == "src:rate@1"
 
     def test_bad_parameters(self):
         for options, message in (
@@ -212,13 +236,20 @@ class TestOwnFeatures:
         table = dict(zip(features.get_feature_names_out(), features.transform(edges).T, strict=True))
         amount = edges.features[:, 0]
         low, middle, high = np.nanquantile(amount, [0.25, 0.5, 0.75])
-        tame = np.arcsinh((amount - middle) / (high - low))
-        there = ~np.isnan(tame)
+        scaled = (amount - middle) / (high - low)
+        there = ~np.isnan(amount)
         H = line_graph(edges, edges, Laplace(edges.time.std()), "src", include_self=False)
-        mean = H[:, there] @ tame[there] / (H[:, there].sum(axis=1) + 1)
-        np.testing.assert_allclose(table["src:mean[amount]@1"], mean, atol=1e-12)
-        np.testing.assert_allclose(table["src:deviation[amount]@1"], np.where(there, tame - mean, 0), atol=1e-12)
-        np.testing.assert_allclose(table["amount"], np.where(there, tame, 0))
+        n = H[:, there].sum(axis=1) + 1  # and a pseudo-edge of median amount and variance 1
+        mean = H[:, there] @ scaled[there] / n
+        variance = (H[:, there] @ scaled[there] ** 2 + 1) / n - mean**2
+        for name, expected in (
+            ("mean", np.arcsinh(mean)),
+            ("deviation", np.where(there, np.arcsinh(scaled - mean), 0)),
+            ("score", np.where(there, (scaled - mean) / np.sqrt(variance), 0)),
+            ("ratio", np.where(there, np.log(amount / (middle + (high - low) * mean)), 0)),
+        ):
+            np.testing.assert_allclose(table[f"src:{name}[amount]@1"], expected, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(table["amount"], np.where(there, np.arcsinh(scaled), 0))
         assert not any(name.startswith("dst-src:mean") for name in table)
 
     def test_share_of_the_own_category(self):
@@ -241,7 +272,8 @@ class TestOwnFeatures:
     def test_weight_is_a_feature(self):
         names = PropagationFeatures(["src"]).fit(network(weight=np.arange(60.0))).get_feature_names_out()
         assert "weight" in names
-        assert "src:deviation[weight]@0.03" in names
+        assert "src:deviation[weight]@1" in names
+        assert "src:ratio[weight]@1" in names
 
     def test_edges_without_the_features(self):
         with pytest.raises(EdgesError, match="lack 'amount', 'channel'"):
@@ -266,7 +298,11 @@ class TestFeaturesOfKnownEdges:
         features = PropagationFeatures().fit(self.edges(AMOUNT))
         names = features.get_feature_names_out().tolist()
         asked = self.edges(AMOUNT + 500)[7:8].with_label(None)
-        own = [k for k, name in enumerate(names) if name == "amount" or "deviation[amount]" in name]
+        own = [
+            k
+            for k, name in enumerate(names)
+            if name == "amount" or ("n[am" in name and "mean" not in name) or "score[am" in name
+        ]
         fitted, changed = features.transform(self.edges(AMOUNT)[7:8]), features.transform(asked)
         assert (changed[:, own] > fitted[:, own]).all()
         rest = np.setdiff1d(np.arange(len(names)), own)
@@ -384,7 +420,7 @@ class TestNoLeak:
         edges = labelled(n_times=10**6, share=1.0)
         some = edges[np.r_[0:40, 0:20]]
         features = PropagationFeatures().fit(some)
-        pair = features.get_feature_names_out().tolist().index("pair:rate@0.001")
+        pair = features.get_feature_names_out().tolist().index("pair:rate@1")
         alone, beside = features.transform(edges[:40]), features.transform(edges)[:40]
         np.testing.assert_allclose(beside[:, pair], alone[:, pair], atol=1e-9)
 
@@ -403,7 +439,7 @@ class TestNoLeak:
         features = PropagationFeatures().fit(edges[:40])
         fresh = TemporalEdges(edges.src[40:], edges.dst[40:], edges.time[40:] + 0)
         both = features.transform(edges[40:])
-        assert both.shape == (20, 48)
+        assert len(both) == 20
         in_first = {(s, d, t) for s, d, t in zip(edges.src[:40], edges.dst[:40], edges.time[:40], strict=True)}
         if not any((s, d, t) in in_first for s, d, t in zip(fresh.src, fresh.dst, fresh.time, strict=True)):
             np.testing.assert_allclose(features.transform(fresh), both, atol=1e-12)

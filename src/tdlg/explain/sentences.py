@@ -13,7 +13,7 @@ from tdlg.linegraph.events import MATCHES
 from tdlg.propagate.columns import OWN_MATCHES
 from tdlg.propagate.evidence import Evidence
 from tdlg.propagate.features import PropagationFeatures
-from tdlg.propagate.own_features import OwnColumn, scaled
+from tdlg.propagate.own_features import OwnColumn, raw_values, scaled
 
 __all__ = ["Words", "label_in_words", "node_in_words"]
 
@@ -259,10 +259,7 @@ def _by_key(edges: TemporalEdges, match: str) -> tuple[Positions, Positions, Pos
 
 def _as_given(edges: TemporalEdges, column: OwnColumn) -> NDArray[Any]:
     """A feature or the weight: numbers, NaN where missing, or categories, None where missing."""
-    given: Any = edges.weight
-    if column.name in edges.feature_names and edges.features is not None:
-        given = edges.features[:, edges.feature_names.index(column.name)]
-    numbers = np.asarray(given, np.float64)
+    numbers = raw_values(edges, column.name)
     if not column.categories:
         return numbers
     categories = edges.feature_categories.get(column.name)

@@ -21,7 +21,7 @@ from tdlg.linegraph.events import own_columns
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
 from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
-from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values
+from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values, tamed, to_sum
 from tdlg.propagate.scales import choose_scales
 from tdlg.propagate.sums import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
@@ -102,6 +102,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         past_only: bool = False,
         target: Literal["auto", "classes", "number"] = "auto",
         smoothing: float = 1.0,
+        calendar: bool = False,
+        as_is: Sequence[str] = (),
         n_threads: int | None = None,
     ) -> None:
         self.matches = matches
@@ -109,6 +111,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self.past_only = past_only
         self.target = target
         self.smoothing = smoothing
+        self.calendar = calendar
+        self.as_is = as_is
         self.n_threads = n_threads
 
     @all_or_nothing
@@ -130,7 +134,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self._fit_targets()
         self._fit_clock()
         past = edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
-        self.own_ = fit_own(past)
+        self.own_ = fit_own(past, self.calendar, self.as_is)
         self.matches_ = [match for match in self.matches if not edges.bipartite or match in OWN_MATCHES]
         return self
 
@@ -295,7 +299,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             around[match] = around_category(query, self._with_many.index(feature), end)
         starts = np.cumsum([0, *(len(description.of_match(match)) for match in around)])
         columns = np.empty((len(query.at), len(description.columns())))
-        columns[:, starts[-1] :] = np.arcsinh(np.nan_to_num(query.own))
+        columns[:, starts[-1] :] = tamed(query.own, self.own_)
 
         def fill(k: int, match: str) -> None:
             self._fill(around[match], query, description.of_scale(match), columns[:, starts[k] : starts[k + 1]])
@@ -311,7 +315,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
         compares = any(column.about == "feature" for column in of_scale)
         values = [np.ones((len(labels), 1)), *([labels] if around.late is None else [])]
-        values += self._own_sums(evidence.own) if compares else []
+        values += to_sum(evidence.own, self.own_) if compares else []
         sums = decayed_sums(around.rows, around.cols, np.hstack(values), around.match, widths, past_only=self.past_only)
         count, rest = sums.values[..., 0], sums.values[..., 1:]
         if around.late is None:
@@ -339,26 +343,15 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     def _log_count(self, count: Floats, around: Around, widths: Floats) -> Floats:
         return np.log1p(without_dust(count) / COUNT_UNIT)
 
-    def _own_sums(self, own: Floats) -> list[Floats]:
-        """What is summed of the features: whether a value is present, the values, and squares of numbers."""
-        parts, start = [], 0
-        for column in self.own_:
-            mine = own[:, start : start + column.width]
-            known, values = np.isfinite(mine[:, :1]), np.nan_to_num(mine)
-            parts += [known, values] if column.categories else [known, values, values**2]
-            start += column.width
-        return parts
-
     def _beside(self, own: Floats, sums: Floats) -> dict[str, Floats]:
         """Compare an edge's own features with those around it."""
         made: dict[str, Floats] = {}
         start = at = 0
         for column in self.own_:
-            n_sums = 1 + column.width if column.categories else 3
-            mine = own[:, start : start + column.width]
-            compared = beside(mine, sums[..., at : at + n_sums], column, self.smoothing)
+            mine, around = own[:, start : start + column.width], sums[..., at : at + column.n_sums]
+            compared = beside(mine, around, column, self.smoothing) if column.beside else {}
             made |= {f"{what}[{column.name}]": values for what, values in compared.items()}
-            start, at = start + column.width, at + n_sums
+            start, at = start + column.width, at + column.n_sums
         return made
 
     def _check(self) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import ticks_per_second
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, ParameterError
 
-__all__ = ["OwnColumn", "category_codes", "fit_own", "own_values", "scaled"]
+__all__ = ["OwnColumn", "beside", "category_codes", "fit_own", "own_values", "raw_values", "scaled", "tamed", "to_sum"]
 
 Floats = NDArray[np.float64]
 
 MOST_CATEGORIES = 16  # maximum number of indicators per column
 LARGEST = 1e140  # larger scaled amounts are clipped, so that sums of their squares are finite
 LEAST_VARIANCE = 1e-6  # of scaled amounts, for the score of an edge beside equal ones
+LEAST_AMOUNT = 1e-3  # smaller amounts are taken as this share of the median in ratios
 WEIGHT = "weight"
+CALENDAR = ("hour of day", "day of week")
 
 
 class OwnColumn(NamedTuple):
@@ -29,7 +32,7 @@ class OwnColumn(NamedTuple):
     centre: float = 0.0
     spread: float = 1.0
     has_more: bool = False  # whether there are further categories
-    is_positive: bool = False  # whether all fitted amounts are above 0, so that ratios have a meaning
+    beside: tuple[str, ...] = ()  # how an edge's value is compared with those around it
 
     @property
     def width(self) -> int:
@@ -37,21 +40,41 @@ class OwnColumn(NamedTuple):
         return len(self.categories) or 1
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """What is said of an edge's value beside the values around it."""
-        if self.categories:
-            return ("share",)
-        return ("mean", "deviation", "score", "ratio") if self.is_positive else ("mean", "deviation", "score")
+    def n_sums(self) -> int:
+        """The number of values whose sums are needed: whether there is one, the values, and the squares of a number."""
+        return (1 + self.width if self.categories else 3) if self.beside else 0
 
 
-def fit_own(edges: TemporalEdges) -> list[OwnColumn]:
-    """Determine centres, spreads and categories from the features and weights of edges."""
-    return [_fit_column(edges, name) for name in _names(edges)]
+def fit_own(edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] = ()) -> list[OwnColumn]:
+    """Determine centres, spreads and categories from the features and weights of edges.
+
+    Parameters
+    ----------
+    edges
+        The edges to look at.
+    calendar
+        Whether the time of day and the day of the week are features too.
+    as_is
+        Names of numeric features that are neither scaled nor compared with those around.
+    """
+    if calendar and edges.time_unit is None:
+        raise ParameterError(
+            "With calendar=True the times must be datetimes, and these are numbers. Pass datetimes, or leave it out."
+        )
+    unknown = [name for name in as_is if name not in edges.feature_names or name in edges.feature_categories]
+    if unknown:
+        raise ParameterError(
+            f"The 'as_is' parameter must name numeric features of the edges. Got {unknown[0]!r} instead; "
+            f"the features are {list(edges.feature_names)}."
+        )
+    columns = [OwnColumn(name, ()) if name in as_is else _fit_column(edges, name) for name in _names(edges)]
+    return columns + [OwnColumn(name, ()) for name in (CALENDAR if calendar else ())]
 
 
 def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
     """The numbers, (n_edges, sum of widths); NaN where an amount is missing."""
-    missing = [column.name for column in columns if column.name not in _names(edges)]
+    there = {*_names(edges), *CALENDAR}
+    missing = [column.name for column in columns if column.name not in there]
     if missing:
         raise EdgesError(
             f"The edges lack {', '.join(map(repr, missing))}, which the edges in fit() had. "
@@ -69,7 +92,7 @@ def category_codes(edges: TemporalEdges, fitted: TemporalEdges, names: list[str]
     for k, name in enumerate(names):
         number = {category: code for code, category in enumerate(fitted.feature_categories.get(name, ()))}
         named = [number.setdefault(category, len(number)) for category in edges.feature_categories.get(name, ())]
-        x = _column(edges, name)
+        x = raw_values(edges, name)
         present = np.isfinite(x)
         codes[present, k] = np.array(named, np.int64)[x[present].astype(np.int64)]
     return codes
@@ -79,6 +102,27 @@ def scaled(x: NDArray[Any], column: OwnColumn) -> Floats:
     """Scale amounts for the model: (x - centre) / spread, finite for all finite x."""
     with np.errstate(over="ignore"):
         return np.clip(x / column.spread - column.centre / column.spread, -LARGEST, LARGEST)
+
+
+def tamed(own: Floats, columns: list[OwnColumn]) -> Floats:
+    """An edge's own features as columns: the arsinh of scaled numbers, 0 where missing; all others as they are."""
+    is_scaled = np.repeat([_is_scaled(column) for column in columns], [column.width for column in columns])
+    return np.where(is_scaled, np.arcsinh(np.nan_to_num(own)), own) if columns else own
+
+
+def _is_scaled(column: OwnColumn) -> bool:
+    return bool(column.beside) and not column.categories
+
+
+def to_sum(own: Floats, columns: list[OwnColumn]) -> list[Floats]:
+    """What is summed over the edges around, (n_edges, n_sums) per column that is compared."""
+    parts, start = [], 0
+    for column in columns:
+        values = own[:, start : start + column.width]
+        start += column.width
+        known, there = np.isfinite(values[:, :1]).astype(np.float64), np.nan_to_num(values)
+        parts.append(np.hstack([known, there] if column.categories else [known, there, there**2])[:, : column.n_sums])
+    return parts
 
 
 def beside(mine: Floats, sums: Floats, column: OwnColumn, smoothing: float) -> dict[str, Floats]:
@@ -101,17 +145,26 @@ def beside(mine: Floats, sums: Floats, column: OwnColumn, smoothing: float) -> d
         return {"share": (mine[:, np.newaxis] * mean).sum(axis=2)}
     usual = mean[..., 0]
     more = mine - usual
-    variance = (sums[..., 2] + smoothing) / (sums[..., 0] + smoothing) - usual**2
+    variance = (sums[..., 2] + smoothing) / (sums[..., 0] + smoothing) - usual**2  # 1 for the pseudo-edges
     compared = {
         "mean": np.arcsinh(usual),
         "deviation": np.arcsinh(more),
         "score": more / np.sqrt(np.maximum(variance, 1e-6)),
     }
-    if column.is_positive:
-        least = -column.centre / column.spread  # an amount of 0
-        with np.errstate(invalid="ignore", divide="ignore"):
-            compared["ratio"] = np.log(np.maximum(mine - least, 1e-9) / np.maximum(usual - least, 1e-9))
+    if "ratio" in column.beside:
+        zero, least = -column.centre / column.spread, LEAST_AMOUNT * column.centre / column.spread
+        compared["ratio"] = np.log(np.maximum(mine - zero, least) / np.maximum(usual - zero, least))
     return {name: np.nan_to_num(values) for name, values in compared.items()}
+
+
+def raw_values(edges: TemporalEdges, name: str) -> Floats:
+    """A feature, the weight, the time of day in hours, or the day of the week, 0 for Monday; NaN where missing."""
+    if name in edges.feature_names and edges.features is not None:
+        return edges.features[:, edges.feature_names.index(name)].astype(np.float64)
+    if name not in CALENDAR or edges.time_unit is None:
+        return np.asarray(edges.weight, np.float64)
+    day, rest = np.divmod(edges.ticks, 86_400 * ticks_per_second(edges.time_unit))
+    return rest / (3_600.0 * ticks_per_second(edges.time_unit)) if name == CALENDAR[0] else (day + 3.0) % 7.0
 
 
 def _names(edges: TemporalEdges) -> list[str]:
@@ -119,38 +172,34 @@ def _names(edges: TemporalEdges) -> list[str]:
     return names if edges.weight is None or WEIGHT in names else [*names, WEIGHT]
 
 
-def _column(edges: TemporalEdges, name: str) -> Floats:
-    if name in edges.feature_names and edges.features is not None:
-        return edges.features[:, edges.feature_names.index(name)].astype(np.float64)
-    return np.asarray(edges.weight, np.float64)
-
-
 def _fit_column(edges: TemporalEdges, name: str) -> OwnColumn:
-    x = _column(edges, name)
+    x = raw_values(edges, name)
     x = x[np.isfinite(x)]
     if name in edges.feature_categories:
         codes, counts = np.unique(x.astype(np.int64), return_counts=True)
         common = codes[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
         named = tuple(edges.feature_categories[name][code] for code in sorted(common))
-        return OwnColumn(name, named, has_more=len(codes) > MOST_CATEGORIES)
+        return OwnColumn(name, named, has_more=len(codes) > MOST_CATEGORIES, beside=("share",))
     if not x.size:
-        return OwnColumn(name, ())
+        return OwnColumn(name, (), beside=("mean", "deviation"))
     x = np.clip(x, -LARGEST, LARGEST)  # so that no difference overflows
     low, centre, high = np.quantile(x, [0.25, 0.5, 0.75])
     largest = np.abs(x).max() or 1.0
     spread = high - low or largest * (x / largest).std() or 1.0
-    return OwnColumn(name, (), float(centre), float(spread), is_positive=bool(x.min() > 0.0))
+    is_positive = x.min() >= 0.0 < low  # so that ratios have a meaning
+    beside = ("mean", "deviation", "score", "ratio") if is_positive else ("mean", "deviation", "score")
+    return OwnColumn(name, (), float(centre), float(spread), beside=beside)
 
 
 def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
-    x = _column(edges, column.name)
+    x = raw_values(edges, column.name)
     if bool(column.categories) != (column.name in edges.feature_categories) and np.isfinite(x).any():
         kinds = ("numbers", "categories")[:: -1 if column.categories else 1]
         raise EdgesError(
             f"The feature {column.name!r} has {kinds[1]} here and had {kinds[0]} in fit(). Pass it with the same type."
         )
     if not column.categories:
-        return scaled(x, column)[:, np.newaxis]
+        return (scaled(x, column) if column.beside else x)[:, np.newaxis]
     place = {category: k for k, category in enumerate(column.categories)}
     at = np.array([place.get(category, -1) for category in edges.feature_categories.get(column.name, ())], np.int64)
     indicators = np.zeros((len(x), len(place)))
