@@ -1,0 +1,311 @@
+"""Sums and similarities over the edges around both ends of an edge that never pass through an edge of the same pair.
+
+Edges are numbered by time. Lists *by node* are given by `start` (n_nodes + 1) and members in the order of time. A sum over a
+node's edges without those of one pair is never a difference: where pairs of nodes repeat, a binary tree over the partners
+of the node holds the sums, and all but one of its leaves are added up. So no rounded remnant of a label is left behind.
+"""
+
+import numpy as np
+
+from tdlg._kernels.compiled import compiled
+from tdlg._kernels.vectors import pointer, prefetch
+
+RECENT = 32  # edges per node that are compared
+TABLE = 256  # places for marked nodes, a power of two well above RECENT
+AHEAD = 8  # events between asking for memory and using it
+COMMON = 5.0  # pseudo-count of common nodes that shrinks a similarity
+SIMILAR = 0.02  # added to the sum of similarities
+
+
+@compiled
+def by_node(nodes, members, n_nodes):
+    """Sort members by their nodes, keeping their order: start (n_nodes + 1,) and the sorted members.
+
+    nodes : (n_edges,), the node of each edge; members : numbers of some edges.
+    """
+    start = np.zeros(n_nodes + 1, np.int64)
+    for k in range(members.size):
+        start[nodes[members[k]] + 1] += 1
+    for node in range(n_nodes):
+        start[node + 1] += start[node]
+    cursor = start[:-1].copy()
+    filed = np.empty(members.size, np.int32)
+    for k in range(members.size):
+        node = nodes[members[k]]
+        filed[cursor[node]] = members[k]
+        cursor[node] += 1
+    return start, filed
+
+
+@compiled
+def partner_slots(src, dst, pairs, n_pairs, n_nodes):
+    """Number the partners of each node with which it has several edges from 1 on.
+
+    pairs : (n_edges,), the number of the pair of nodes, whatever its direction. Returns slots (2, n_edges), those of the
+    partner at the source and at the destination, 0 where the pair has a single edge; and slots used per node (n_nodes,).
+    """
+    n_edges = np.zeros(n_pairs, np.int32)
+    for edge in range(pairs.size):
+        n_edges[pairs[edge]] += src[edge] != dst[edge]
+    of_pair = np.zeros((n_pairs, 2), np.int32)  # at the smaller and at the larger node
+    used = np.zeros(n_nodes, np.int32)
+    slots = np.zeros((2, pairs.size), np.int32)
+    for edge in range(pairs.size):
+        pair = pairs[edge]
+        if n_edges[pair] < 2 or src[edge] == dst[edge]:
+            continue
+        low, high = min(src[edge], dst[edge]), max(src[edge], dst[edge])
+        if of_pair[pair, 0] == 0:
+            used[low] += 1
+            used[high] += 1
+            of_pair[pair, 0], of_pair[pair, 1] = used[low], used[high]
+        is_down = int(src[edge] != low)
+        slots[0, edge], slots[1, edge] = of_pair[pair, is_down], of_pair[pair, 1 - is_down]
+    return slots, used
+
+
+# ---- decayed sums
+
+
+@compiled
+def sums_without_pair(
+    add_start, adds, add_slot, known, values, start, queries, edges, slot, ticks, used, rates, strict, nodes, sums
+):  # out: sums
+    """Decayed count and sums of values over the edges at a node, without those of the query's own pair.
+
+    add_start, adds : edges to sum, by node and by the time `known` (n_edges,); values : (n_edges, V).
+    start, queries : rows by node; edges, slot, ticks : number, partner's slot and time of each row's edge.
+    used : partners with slots per node; rates : 1 / width; nodes : first and last node to do.
+    sums : (n_rows, rates, 1 + V), 0 for rows of nodes without edges.
+    """
+    most = 1
+    for node in range(nodes[0], nodes[1]):
+        most = max(most, used[node] + 1)
+    n_leaves = 1
+    while n_leaves < most:
+        n_leaves *= 2
+    shape = (rates.size, 1 + values.shape[1])
+    total = np.empty(shape)
+    tree, tree_known = np.empty((2 * n_leaves, *shape)), np.empty(2 * n_leaves, known.dtype)
+    is_filled = np.zeros(2 * n_leaves, np.bool_)
+    for node in range(nodes[0], nodes[1]):
+        members, rows = adds[add_start[node] : add_start[node + 1]], queries[start[node] : start[node + 1]]
+        if rows.size == 0 or members.size == 0:
+            continue
+        size = 0
+        if used[node] > 0:
+            size = 1
+            while size < used[node] + 1:
+                size *= 2
+        for step in range(1, 0 if strict else -2, -2):  # up, and down if later edges count
+            total[:] = 0.0
+            is_filled[: 2 * size] = False
+            tree_parts = tree, tree_known, is_filled, size
+            _walk(members, add_slot, known, values, rows, edges, slot, ticks, rates, strict, step, total, tree_parts, sums)
+
+
+@compiled
+def _walk(members, add_slot, known, values, rows, edges, slot, ticks, rates, strict, step, total, tree_parts, sums):  # out: sums
+    """Walk along the edges of one node, up from the past (step 1) or down from the future (-1)."""
+    tree, tree_known, is_filled, size = tree_parts
+    n_rates, n_values = rates.size, values.shape[1]
+    at = 0 if step > 0 else members.size - 1
+    now = known[members[at]]
+    for k in range(rows.size):
+        row = rows[k if step > 0 else rows.size - 1 - k]
+        edge, tick = edges[row], ticks[row]
+        while 0 <= at < members.size:
+            other = members[at]
+            if known[other] >= tick if strict else (edge - other) * step <= 0:
+                break
+            passed = abs(known[other] - now)
+            for r in range(n_rates):
+                factor = np.exp(-rates[r] * passed) if passed > 0 else 1.0
+                total[r, 0] = factor * total[r, 0] + 1.0
+                for v in range(n_values):
+                    total[r, 1 + v] = factor * total[r, 1 + v] + values[other, v]
+            now = known[other]
+            if size > 0:
+                _add_to_tree(tree, tree_known, is_filled, size + add_slot[other], now, values, other, rates)
+            at += step
+        if slot[row] > 0:
+            _add_other_leaves(tree, tree_known, is_filled, size + slot[row], tick, rates, row, sums)
+            continue
+        passed = abs(tick - now)
+        for r in range(n_rates):
+            factor = np.exp(-rates[r] * passed) if total[r, 0] > 0.0 else 0.0
+            for v in range(1 + n_values):
+                sums[row, r, v] += factor * total[r, v]
+
+
+@compiled
+def _add_to_tree(tree, tree_known, is_filled, leaf, now, values, other, rates):  # out: tree, tree_known, is_filled
+    """Add an edge to its leaf, and renew the sums on the way to the root."""
+    n_values = values.shape[1]
+    for r in range(rates.size):
+        factor = np.exp(-rates[r] * abs(now - tree_known[leaf])) if is_filled[leaf] else 0.0
+        tree[leaf, r, 0] = (factor * tree[leaf, r, 0] if is_filled[leaf] else 0.0) + 1.0
+        for v in range(n_values):
+            tree[leaf, r, 1 + v] = (factor * tree[leaf, r, 1 + v] if is_filled[leaf] else 0.0) + values[other, v]
+    tree_known[leaf], is_filled[leaf] = now, True
+    while leaf > 1:
+        above, beside = leaf >> 1, leaf ^ 1
+        for r in range(rates.size):
+            factor = np.exp(-rates[r] * abs(now - tree_known[beside])) if is_filled[beside] else 0.0
+            for v in range(1 + n_values):
+                tree[above, r, v] = tree[leaf, r, v] + (factor * tree[beside, r, v] if is_filled[beside] else 0.0)
+        tree_known[above], is_filled[above] = now, True
+        leaf = above
+
+
+@compiled
+def _add_other_leaves(tree, tree_known, is_filled, leaf, tick, rates, row, sums):  # out: sums
+    """Add the sums of all leaves but one to those of a row."""
+    while leaf > 1:
+        beside = leaf ^ 1
+        if is_filled[beside]:
+            for r in range(rates.size):
+                factor = np.exp(-rates[r] * abs(tick - tree_known[beside]))
+                for v in range(sums.shape[2]):
+                    sums[row, r, v] += factor * tree[beside, r, v]
+        leaf >>= 1
+
+
+# ---- those who agree
+
+
+@compiled
+def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, common):  # out: out, common
+    """For rows (u, v): what the nodes that resemble u have to do with v, from the lists of labelled edges of all nodes.
+
+    rows : those to do; own, opposite : u and v per row; skips : (2, n_rows), positions of the row's own edge in the two
+    kinds of lists, -1 if it is in none.
+    mine : the lists of nodes like u: start, other end, time known, residuals (n_labelled, classes).
+    theirs : the lists of nodes like v, and the position of each edge in `mine`.
+    out : (n_rows, classes, 3); common : (n_rows,), log(1 + common nodes).
+    """
+    my_start, my_other, my_known, my_residual = mine
+    start, other, known, residual, twin = theirs
+    n_classes = residual.shape[1]
+    keys, marks, n_marks = np.full(TABLE, -1, np.int32), np.zeros((TABLE, n_classes)), np.zeros(TABLE, np.int64)
+    used = np.empty(RECENT, np.int64)
+    sums, similarity = np.empty((3, n_classes)), np.empty(n_classes)  # of similarities, their sizes, common ones
+    asked, asked_known = pointer(my_other), pointer(my_known)
+    for row in rows:
+        u, v, tick = own[row], opposite[row], ticks[row]
+        n_common, n_used = 0, 0
+        first, stop = recent(my_known, my_start[u], my_start[u + 1], my_start[u], tick, skips[0, row], strict)
+        for at in range(first, stop):
+            if at != skips[0, row] and my_other[at] != v:
+                place = _place(keys, my_other[at])
+                if keys[place] < 0:
+                    keys[place] = my_other[at]
+                    used[n_used] = place
+                    n_used += 1
+                n_marks[place] += 1
+                for c in range(n_classes):
+                    marks[place, c] += my_residual[at, c]
+        for k in range(n_used):
+            for c in range(n_classes):
+                marks[used[k], c] /= n_marks[used[k]]
+        sums[:] = 0.0
+        if n_used > 0:
+            first, stop = recent(known, start[v], start[v + 1], start[v], tick, skips[1, row], strict)
+            for at in range(first, stop):
+                prefetch(asked, twin[at])
+                prefetch(asked_known, twin[at])
+        for at in range(first, stop) if n_used > 0 else range(0):
+            w = other[at]
+            if at == skips[1, row] or w == u:
+                continue
+            low, high = recent(my_known, my_start[w], my_start[w + 1], twin[at], tick, -1, strict)
+            n_both = 0
+            similarity[:] = 0.0
+            for both in range(low, high):
+                place = _place(keys, my_other[both])
+                if keys[place] >= 0:
+                    n_both += 1
+                    for c in range(n_classes):
+                        similarity[c] += my_residual[both, c] * marks[place, c]
+            if n_both == 0:
+                continue
+            n_common += n_both
+            for c in range(n_classes):
+                alike = similarity[c] / (n_both + COMMON)
+                sums[0, c] += alike * residual[at, c]
+                sums[1, c] += abs(alike)
+                sums[2, c] += n_both * residual[at, c]
+        for c in range(n_classes):
+            out[row, c, 0] = sums[0, c] / (sums[1, c] + SIMILAR)
+            out[row, c, 1] = sums[0, c]
+            out[row, c, 2] = sums[2, c] / (n_common + COMMON)
+        common[row] = np.log1p(n_common)
+        for k in range(n_used):
+            keys[used[k]], n_marks[used[k]] = -1, 0
+            marks[used[k]] = 0.0
+
+
+@compiled
+def _place(keys, node):
+    """Where a node is, or could be put, in the table of marked nodes."""
+    place = node & (TABLE - 1)
+    while keys[place] != node and keys[place] >= 0:
+        place = (place + 1) & (TABLE - 1)
+    return place
+
+
+@compiled
+def recent(known, start, stop, guess, tick, skip, strict):
+    """The range of the last RECENT edges of a list known before a time (strict), or of those nearest to it.
+
+    The edge at `skip` is not counted; it may lie within the range. Of those as near, the earlier ones come first, and of
+    those at one time, the ones next to the row's own place.
+    """
+    near = _first_not_before(known, start, stop, guess, tick)
+    if strict:
+        return max(start, near - RECENT), near
+    is_skipped = start <= skip < stop
+    n = stop - start - int(is_skipped)
+    if n <= RECENT:
+        return start, stop
+    skip = skip - start if is_skipped else n
+    near -= start + int(skip < near - start)
+    low, high = max(0, near - RECENT), min(near, n - RECENT)
+    while low < high:
+        middle = (low + high) // 2
+        last = middle + RECENT
+        before = tick - known[start + middle + int(middle >= skip)]
+        after = known[start + last + int(last >= skip)] - tick
+        if before > after:
+            low = middle + 1
+        else:
+            high = middle
+    last = low + RECENT - 1
+    return start + low + int(low >= skip), start + last + int(last >= skip) + 1
+
+
+@compiled
+def _first_not_before(known, start, stop, guess, tick):
+    """The first position with a time not before `tick`, looked for from `guess` on in growing steps."""
+    if start == stop:
+        return stop
+    low, high, step = start, stop, 1
+    if known[guess] < tick:
+        low = guess + 1
+        while guess + step < stop and known[guess + step] < tick:
+            low = guess + step + 1
+            step *= 2
+        high = min(stop, guess + step)
+    else:
+        high = guess
+        while guess - step >= start and known[guess - step] >= tick:
+            high = guess - step
+            step *= 2
+        low = max(start, guess - step + 1)
+    while low < high:
+        middle = (low + high) // 2
+        if known[middle] < tick:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,443 @@
+r"""Columns about the two ends of an edge together: what nodes like its source have to do with nodes like its destination.
+
+Let y be the label minus the prior, and let the mean of x over some edges be sum(w x) / (sum(w) + 1), w being the Laplace
+decay of the time between. "src without pair" are the edges of the same source that lead to another destination; nothing
+ever passes through an edge of the same pair, self-loops count nowhere but as rows.
+
+**Step 1** describes the ends of every edge at the time of the edge, with the long bandwidth, from labelled edges:
+
+- `src` = mean of y over src without pair, `dst` = mean of y over dst without pair
+- `src_residual` = mean of y - dst over src without pair, `dst_residual` = mean of y - src over dst without pair
+- `src_trust` = mean of y * dst over src without pair, `dst_trust` = mean of y * src over dst without pair
+- `src_in` = mean of y over the edges to the source, `dst_out` = mean of y over the edges from the destination, both
+  without the reversed pair (not if bipartite)
+
+**Step 2**, partners, with both bandwidths. At "dst" over the edges j of other sources to the same destination, dually at
+"src" over the edges j of the same source to other destinations (with dst, dst_residual, ... of j):
+
+- partners: mean of src[j] over all edges, labelled or not
+- partners-residual, partners-trusted: means of y_j - src_residual[j] and of y_j * src_trust[j] over labelled edges
+- partners-reputation, partners-reputed: mean of src_in[j] over all, of y_j * src_in[j] over labelled edges (not if
+  bipartite); "src-dst" and "dst-src": partners over the edges to the source and from the destination (not if bipartite)
+- trust: `src_trust` and `dst_trust` of the edge itself
+
+**Step 3**, agreement. Each node has its last 32 labelled edges before a time, or with labels on both sides the 32 nearest
+to it in time other than the edge itself. For an edge (u, v) and each labelled edge (w, v) of v, w != u: the similarity of u
+and w is the sum over the destinations x != v of both of (y - dst)(w, x) * (y - dst)(u, x), divided by their number + 5;
+where u has several edges to x, it is their mean. With r = (y - src)(w, v), "src" has
+
+- agreement: sum(similarity r) / (sum |similarity| + 0.02); agreement-sum: sum(similarity r)
+- agreement-common: sum(common r) / (sum(common) + 5), common being the number of those x; common: log(1 + sum(common))
+
+and "dst" has the same with sources and destinations exchanged: what u says about destinations like v.
+
+No walk of these steps, at most three hops without turning back, can return to the edge itself, so no column of an edge
+depends on its label. With `past_only`, an edge counts from strictly after its time, and its label from strictly after it
+became known; a late label decays from then on. The values of step 1 stay those of the time of the edge, so a stream needs
+per node the decayed sums, per edge under way its values of step 1, and per node two rings of its last 32 labels (other
+end, residuals, time known); labels known at one time enter by the times of their edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.edges import TemporalEdges
+from tdlg.linegraph.copies import Copies
+from tdlg.linegraph.product import default_threads
+from tdlg.propagate.columns import Column
+
+__all__ = ["residuals", "two_end_columns", "two_end_names"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+SRC, DST = 0, 1
+DUST = 1e-9  # smaller values are set to 0: remnants of edges long ago would be noise to a scaler
+EDGES_A_THREAD = 5_000  # fewer edges do not make up for the cost of a thread
+LONG = 1  # position of the long bandwidth
+
+
+def two_end_columns(
+    edges: TemporalEdges,
+    at: Positions,
+    targets: Floats,
+    labelled: NDArray[np.bool_],
+    widths: Sequence[float] | Floats,
+    *,
+    past_only: bool,
+    label_ticks: NDArray[Any] | None = None,
+    only_partners: bool = False,
+    n_threads: int | None = None,
+) -> Floats:
+    """Make the columns about the two ends of edges together, (n_rows, n_columns), in the order of `two_end_names`.
+
+    Parameters
+    ----------
+    edges
+        All edges that count, labelled or not; an edge that is held several times counts once.
+    at
+        Positions of the edges to score.
+    targets
+        Labels minus the prior, (n_edges, n_targets): one column for two classes or numbers, else one per class. Values of
+        unlabelled edges are not used.
+    labelled
+        Mask of the known labels, (n_edges,).
+    widths
+        The short and the long bandwidth, in ticks of the edges; infinite for no decay.
+    past_only
+        Whether only strictly earlier edges, and labels known strictly earlier, count.
+    label_ticks
+        Times at which the labels became known, in ticks of the edges, used with `past_only`. By default each label is
+        known at the time of its edge.
+    only_partners
+        Whether to make the columns "partners" of "dst" and "src" alone, which suit forecasts. False by default.
+    n_threads
+        Number of threads; the result does not depend on it. By default all cores are used.
+
+    Examples
+    --------
+    Cat agreed with ann about x, and disliked y:
+
+    >>> edges = TemporalEdges(["ann", "cat", "cat", "ann"], ["x", "x", "y", "y"], range(4), bipartite=True)
+    >>> targets, labelled = np.array([[0.5], [0.5], [-0.5], [0.0]]), np.array([True, True, True, False])
+    >>> columns = two_end_columns(edges, np.array([3]), targets, labelled, [1.0, np.inf], past_only=False)
+    >>> names = [column.name for column in two_end_names(bipartite=True)]
+    >>> columns[0, names.index("src:agreement")].round(2)
+    np.float64(-0.15)
+    """
+    copies = Copies(edges)
+    network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
+    evidence = _Evidence.of(network, copies, targets, labelled, label_ticks if past_only else None)
+    rows, place = np.unique(network.rank[copies.at[at]], return_inverse=True)
+    n_threads = max(1, min(n_threads or default_threads(), len(network.src) // EDGES_A_THREAD))
+    with ThreadPoolExecutor(n_threads) as pool:
+        walks = _Walks(network, evidence, np.asarray(widths, np.float64), past_only, pool, n_threads)
+        return _columns(walks, rows.astype(np.int32), edges.bipartite, only_partners)[place]
+
+
+def two_end_names(
+    classes: Sequence[Any] = (),
+    *,
+    bipartite: bool,
+    only_partners: bool = False,
+    scale_names: Sequence[str] = ("0.03", "1"),
+) -> list[Column]:
+    """What the columns of `two_end_columns` are about.
+
+    Parameters
+    ----------
+    classes
+        The classes if there are more than two, so that each has its own columns. Empty by default, for one target.
+    bipartite, only_partners
+        The same as for `two_end_columns`.
+    scale_names
+        Names of the short and of the long bandwidth. By default "0.03" and "1".
+    """
+    columns = []
+    for code, of in enumerate([f"[{label}]" for label in classes] or [""]):
+        of_class = code if len(classes) else -1
+        for match, what in _partner_kinds(bipartite, only_partners):
+            names = [f"{match}:{what}{of}@{name}" for name in scale_names]
+            columns += [Column(name, match, "partners", "", of_class, k) for k, name in enumerate(names)]
+        if not only_partners:
+            columns += [Column(f"{match}:trust{of}", match, "partners", "", of_class) for match in ("src", "dst")]
+            for match in ("src", "dst"):
+                kinds = ("agreement", "agreement-sum", "agreement-common")
+                columns += [Column(f"{match}:{kind}{of}", match, "agreement", "", of_class) for kind in kinds]
+    if not only_partners:
+        columns += [Column(f"{match}:common", match, "agreement") for match in ("src", "dst")]
+    return columns
+
+
+def residuals(
+    edges: TemporalEdges,
+    targets: Floats,
+    labelled: NDArray[np.bool_],
+    width: float,
+    *,
+    past_only: bool,
+    label_ticks: NDArray[Any] | None = None,
+) -> tuple[Floats, Floats]:
+    """Labels minus what the source, and minus what the destination has otherwise: y - src and y - dst, (n_edges, n_targets).
+
+    The parameters are those of `two_end_columns`, with the long bandwidth; unlabelled edges have 0.
+    """
+    copies = Copies(edges)
+    network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
+    evidence = _Evidence.of(network, copies, targets, labelled, label_ticks if past_only else None)
+    with ThreadPoolExecutor(1) as pool:
+        walks = _Walks(network, evidence, np.array([width, width]), past_only, pool, 1)
+        ends = [walks.describe(y, only_ends=True) for y in evidence.targets.T]
+    found = np.zeros((2, len(edges), evidence.targets.shape[1]))
+    mine = network.rank[copies.at]
+    for end in (SRC, DST):
+        for c, y in enumerate(evidence.targets.T):
+            found[end, :, c] = (y - ends[c].ends[end])[mine]
+        found[end, ~evidence.labelled[mine]] = 0.0
+    return found[SRC], found[DST]
+
+
+# ---- edges and labels, by time
+
+
+class _Network(NamedTuple):
+    """The distinct edges, numbered by time; edges at one time in the order of the table."""
+
+    rank: Positions  # number of each edge
+    nodes: NDArray[np.int32]  # (2, n_edges), sources and destinations
+    ticks: NDArray[Any]
+    slots: NDArray[np.int32]  # (2, n_edges), see `partner_slots`
+    used: NDArray[np.int32]
+    by_node: tuple[_ByNode, _ByNode]  # all edges but self-loops, by source and by destination
+
+    @property
+    def src(self) -> NDArray[np.int32]:
+        """Codes of the sources."""
+        return self.nodes[SRC]
+
+    @classmethod
+    def of(cls, edges: TemporalEdges) -> _Network:
+        """Sort distinct edges."""
+        from tdlg._kernels.layout import dense_codes, stable_argsort
+        from tdlg._kernels.two_ends import partner_slots
+
+        order = stable_argsort(edges.ticks)
+        rank = np.empty(len(edges), np.int64)
+        rank[order] = np.arange(len(edges))
+        nodes = np.stack([edges.src_code[order], edges.dst_code[order]])
+        low, high = nodes.min(axis=0), nodes.max(axis=0)
+        pairs = low.astype(np.int64) * edges.n_nodes + high
+        codes = dense_codes(pairs, stable_argsort(pairs))
+        slots, used = partner_slots(*nodes, codes, int(codes.max(initial=-1)) + 1, edges.n_nodes)
+        proper = np.flatnonzero(low != high).astype(np.int32)
+        by_end = [_ByNode.of(end, proper, edges.n_nodes) for end in nodes]
+        return cls(rank, nodes, edges.ticks[order], slots, used, (by_end[0], by_end[1]))
+
+
+class _ByNode(NamedTuple):
+    """Numbers of edges or rows, by node: those of node n are members[start[n] : start[n + 1]], by time."""
+
+    start: Positions
+    members: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, nodes: NDArray[np.int32], members: NDArray[np.int32], n_nodes: int) -> _ByNode:
+        from tdlg._kernels.two_ends import by_node
+
+        return cls(*by_node(nodes, members, n_nodes))
+
+
+class _Evidence(NamedTuple):
+    """Labels of the distinct edges by time, and the labelled edges by node and by the time known."""
+
+    targets: Floats  # 0 for unlabelled edges
+    labelled: NDArray[np.bool_]
+    known: NDArray[Any]  # time from which on a label counts
+    by_node: tuple[_ByNode, _ByNode]
+
+    @classmethod
+    def of(
+        cls, network: _Network, copies: Copies, targets: Floats, labelled: NDArray[np.bool_], label_ticks: Any
+    ) -> _Evidence:
+        """Take the first label of each edge, of copies the first that is labelled."""
+        from tdlg._kernels.layout import stable_argsort
+
+        number = network.rank[copies.at]
+        chosen = np.empty(len(network.src), np.int64)
+        chosen[number[::-1]] = np.arange(len(number))[::-1]
+        is_labelled = np.flatnonzero(labelled)[::-1]
+        chosen[number[is_labelled]] = is_labelled
+        labelled, ticks = labelled[chosen], network.ticks
+        known = ticks if label_ticks is None else np.maximum(label_ticks[chosen].astype(ticks.dtype), ticks)
+        # labels that become known after all edges are left out: their times may be far beyond all others
+        counts = labelled & (network.nodes[SRC] != network.nodes[DST])
+        counts &= True if label_ticks is None else known < ticks.max(initial=ticks.dtype.type(0))
+        known = np.where(counts, known, ticks)
+        adds = np.flatnonzero(counts).astype(np.int32)
+        adds = adds if label_ticks is None else adds[stable_argsort(known[adds])]
+        by_end = [_ByNode.of(end, adds, len(network.used)) for end in network.nodes]
+        return cls(np.where(labelled[:, np.newaxis], targets[chosen], 0.0), labelled, known, (by_end[0], by_end[1]))
+
+
+# ---- steps 1 and 2
+
+
+class _Ends(NamedTuple):
+    """Step 1: what the ends of each edge are like, (n_edges,) each, the source first; None where not needed."""
+
+    ends: tuple[Floats, Floats]  # src, dst
+    residual: tuple[Floats, Floats] | None = None
+    trust: tuple[Floats, Floats] | None = None
+    reversed: tuple[Floats, Floats] | None = None  # src_in, dst_out
+
+
+class _Walks:
+    """Means over the edges around, in threads that take nodes each."""
+
+    def __init__(
+        self,
+        network: _Network,
+        evidence: _Evidence,
+        widths: Floats,
+        past_only: bool,
+        pool: ThreadPoolExecutor,
+        n_threads: int,
+    ) -> None:
+        self.network, self.evidence, self.past_only = network, evidence, past_only
+        self.rates = 1.0 / widths
+        self._pool, self._n_threads = pool, n_threads
+        self.everything = np.arange(len(network.src), dtype=np.int32)
+        self._all_rows = self._rows_by_node(self.everything)
+
+    def _rows_by_node(self, rows: NDArray[np.int32]) -> tuple[_ByNode, _ByNode]:
+        numbers = np.arange(len(rows), dtype=np.int32)
+        src, dst = (_ByNode.of(end[rows], numbers, len(self.network.used)) for end in self.network.nodes)
+        return src, dst
+
+    def rows(self, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], tuple[_ByNode, _ByNode]]:
+        """Edges to compute means for, by number and by node."""
+        return rows, self._all_rows if len(rows) == len(self.everything) else self._rows_by_node(rows)
+
+    def describe(self, y: Floats, *, only_ends: bool = False, bipartite: bool = True) -> _Ends:
+        """Step 1 for the labels of one class."""
+        everything, rates = self.rows(self.everything), self.rates[LONG:]
+
+        def mean(mine: int, theirs: int, *values: Floats) -> list[Floats]:
+            return [x[:, 0] for x in self.means(everything, mine, theirs, values, rates, labelled=True)]
+
+        (src,), (dst,) = mean(SRC, SRC, y), mean(DST, DST, y)
+        if only_ends:
+            return _Ends((src, dst))
+        back = None if bipartite else (mean(SRC, DST, y)[0], mean(DST, SRC, y)[0])
+        src_residual, src_trust = mean(SRC, SRC, y - dst, y * dst)
+        dst_residual, dst_trust = mean(DST, DST, y - src, y * src)
+        return _Ends((src, dst), (src_residual, dst_residual), (src_trust, dst_trust), back)
+
+    def means(
+        self,
+        rows: tuple[NDArray[np.int32], tuple[_ByNode, _ByNode]],
+        mine: int,
+        theirs: int,
+        values: Sequence[Floats],
+        rates: Floats,
+        *,
+        labelled: bool,
+    ) -> list[Floats]:
+        """For each of the values its mean over the edges whose end `theirs` is the rows' end `mine`: (n_rows, rates) each."""
+        from tdlg._kernels.two_ends import sums_without_pair
+
+        network, (edges, by_node) = self.network, rows
+        adds = (self.evidence if labelled else network).by_node[theirs]
+        known = self.evidence.known if labelled else network.ticks
+        sums = np.zeros((len(edges), rates.size, 1 + len(values)))
+        x, queries = np.column_stack(values), by_node[mine]
+        slot, ticks = network.slots[mine][edges], network.ticks[edges]
+        added = *adds, network.slots[theirs], known, x
+        asked = *queries, edges, slot, ticks, network.used, rates, self.past_only
+
+        def run(nodes: tuple[int, int]) -> None:
+            sums_without_pair(*added, *asked, nodes, sums)
+
+        self.in_parts(run, queries.start + adds.start)
+        return [sums[..., 1 + v] / (sums[..., 0] + 1.0) for v in range(len(values))]
+
+    def in_parts(self, run: Callable[[tuple[int, int]], None], cost: Positions) -> None:
+        """Run for consecutive ranges of about the same cost, which is given as a cumulative sum."""
+        cuts = np.searchsorted(cost, np.linspace(0, cost[-1], self._n_threads + 1)[1:-1])
+        bounds = [0, *cuts.tolist(), len(cost) - 1]
+        list(self._pool.map(run, zip(bounds[:-1], bounds[1:], strict=True)))
+
+
+def _partner_kinds(bipartite: bool, only_partners: bool) -> list[tuple[str, str]]:
+    """The columns of step 2 that have scales, as match and name."""
+    ends = ("dst", "src")
+    if only_partners:
+        return [(match, "partners") for match in ends]
+    kinds = ["partners", "partners-residual", "partners-trusted"]
+    kinds += [] if bipartite else ["partners-reputation", "partners-reputed"]
+    found = [(match, kind) for match in ends for kind in kinds]
+    return found if bipartite else [*found, ("src-dst", "partners"), ("dst-src", "partners")]
+
+
+def _columns(walks: _Walks, rows: NDArray[np.int32], bipartite: bool, only_partners: bool) -> Floats:
+    """All columns of some of the edges."""
+    targets = walks.evidence.targets
+    described = [walks.describe(y, only_ends=only_partners, bipartite=bipartite) for y in targets.T]
+    columns = [_partners(walks, rows, y, ends, bipartite) for y, ends in zip(targets.T, described, strict=True)]
+    if only_partners:
+        return _joined(columns)
+    found, common = [], []
+    for end in (SRC, DST):
+        agreement, n_common = _agreement(walks, rows, end, described)
+        found.append(agreement)
+        common.append(n_common)
+    for c, ends in enumerate(described):
+        assert ends.trust is not None
+        columns[c] += [trust[rows] for trust in ends.trust]
+        columns[c] += [found[end][:, c, k] for end in (SRC, DST) for k in range(3)]
+    return _joined([*columns, common])
+
+
+def _joined(columns: list[list[Floats]]) -> Floats:
+    joined = np.column_stack([column for some in columns for column in some])
+    joined[np.abs(joined) < DUST] = 0.0
+    return joined
+
+
+def _partners(walks: _Walks, rows: NDArray[np.int32], y: Floats, ends: _Ends, bipartite: bool) -> list[Floats]:
+    """Step 2 for one class: the columns of `_partner_kinds`, each with both scales."""
+    filed, columns = walks.rows(rows), []
+    for end in (DST, SRC):
+        far = 1 - end  # the other end of the edges around, where the partners are
+        of_all = [ends.ends[far], *([] if ends.reversed is None else [ends.reversed[far]])]
+        found = walks.means(filed, end, end, of_all, walks.rates, labelled=False)
+        if ends.residual is not None and ends.trust is not None:
+            of_labelled = [y - ends.residual[far], y * ends.trust[far]]
+            of_labelled += [] if ends.reversed is None else [y * ends.reversed[far]]
+            known = walks.means(filed, end, end, of_labelled, walks.rates, labelled=True)
+            found = [found[0], *known[:2], *found[1:], *known[2:]]
+        columns += found
+    if ends.reversed is not None:
+        columns += walks.means(filed, SRC, DST, ends.ends[:1], walks.rates, labelled=False)
+        columns += walks.means(filed, DST, SRC, ends.ends[1:], walks.rates, labelled=False)
+    return [column[:, scale] for column in columns for scale in range(walks.rates.size)]
+
+
+# ---- step 3
+
+
+def _agreement(walks: _Walks, rows: NDArray[np.int32], end: int, described: list[_Ends]) -> tuple[Floats, Floats]:
+    """Step 3 for the nodes like the source (end 0) or like the destination (1): (n_rows, classes, 3), and log of common."""
+    from tdlg._kernels.two_ends import agreement
+
+    network, evidence = walks.network, walks.evidence
+    far = 1 - end
+    mine, theirs = (evidence.by_node[side] for side in (end, far))
+    places = np.full((2, len(network.src)), -1, np.int64)
+    for side, filed in enumerate((mine, theirs)):
+        places[side, filed.members] = np.arange(len(filed.members))
+
+    def lists(filed: _ByNode, side: int) -> tuple[Any, ...]:
+        some = filed.members  # of the lists of sources, labels minus what the destinations have otherwise
+        left = np.column_stack([y - ends.ends[1 - side] for y, ends in zip(evidence.targets.T, described, strict=True)])
+        return filed.start, network.nodes[1 - side][some], evidence.known[some], left[some]
+
+    my_lists = lists(mine, end)
+    their_lists = (*lists(theirs, far), places[0, theirs.members])
+    out, common = np.empty((len(rows), evidence.targets.shape[1], 3)), np.empty(len(rows))
+    order = walks.rows(rows)[1][far].members  # neighbouring rows share their lists
+    ends_of_rows = (network.nodes[end][rows], network.nodes[far][rows])
+    skips, ticks = places[:, rows], network.ticks[rows]
+
+    def run(part: tuple[int, int]) -> None:
+        some = order[slice(*part)]
+        agreement(some, *ends_of_rows, skips, ticks, my_lists, their_lists, walks.past_only, out, common)
+
+    walks.in_parts(run, np.arange(len(order) + 1))
+    return out, common
