@@ -238,7 +238,9 @@ class TestColumns:
         edges, targets, labelled, label_ticks = network(20_000, 900, n_times=5000, late=past_only)
         at = np.random.default_rng(1).permutation(20_000)[:15_000]
         found = [
-            two_end_columns(edges, at, targets, labelled, WIDTHS, past_only=past_only, label_ticks=label_ticks, n_threads=n)
+            two_end_columns(
+                edges, at, targets, labelled, WIDTHS, past_only=past_only, label_ticks=label_ticks, n_threads=n
+            )
             for n in (1, 2, 4)
         ]
         for other in found[1:]:
@@ -268,7 +270,9 @@ class TestLeaks:
     def test_values_of_unlabelled_edges_move_no_bit(self, past_only):
         edges, targets, labelled, _ = network(300, 12)
         other = np.where(labelled[:, None], targets, 9.0)
-        found = [two_end_columns(edges, np.arange(300), y, labelled, WIDTHS, past_only=past_only) for y in (targets, other)]
+        found = [
+            two_end_columns(edges, np.arange(300), y, labelled, WIDTHS, past_only=past_only) for y in (targets, other)
+        ]
         np.testing.assert_array_equal(*found)
 
     @pytest.mark.parametrize("late", [False, True])

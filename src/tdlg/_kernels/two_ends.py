@@ -101,11 +101,15 @@ def sums_without_pair(
             total[:] = 0.0
             is_filled[: 2 * size] = False
             tree_parts = tree, tree_known, is_filled, size
-            _walk(members, add_slot, known, values, rows, edges, slot, ticks, rates, strict, step, total, tree_parts, sums)
+            _walk(
+                members, add_slot, known, values, rows, edges, slot, ticks, rates, strict, step, total, tree_parts, sums
+            )
 
 
 @compiled
-def _walk(members, add_slot, known, values, rows, edges, slot, ticks, rates, strict, step, total, tree_parts, sums):  # out: sums
+def _walk(
+    members, add_slot, known, values, rows, edges, slot, ticks, rates, strict, step, total, tree_parts, sums
+):  # out: sums
     """Walk along the edges of one node, up from the past (step 1) or down from the future (-1)."""
     tree, tree_known, is_filled, size = tree_parts
     n_rates, n_values = rates.size, values.shape[1]

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["MOST_ROWS", "boosting_settings", "linear_member", "sampled_rows", "weights_for"]
+__all__ = [
+    "MOST_ROWS",
+    "TrainingRows",
+    "boosting_settings",
+    "linear_member",
+    "sampled_rows",
+    "tuned_settings",
+    "weights_for",
+]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-MOST_ROWS = 250_000  # more rows to learn from are sampled
+MOST_ROWS = 200_000  # more rows to learn from are sampled
+NUMBERS_OF_TREES = (50, 100, 200, 300, 400)
+SHAPES: tuple[dict[str, Any], ...] = (  # settings to choose from, the usual ones first
+    {},
+    {"max_leaf_nodes": 31},
+    {"max_leaf_nodes": 7, "min_samples_leaf": 200, "l2_regularization": 10.0},
+)
+CLEARLY = 0.002  # other settings must be better by this share of the loss
+ROWS_TO_TUNE = 40_000  # settings are chosen on a sample of this many rows
+INNER = 0.25  # share of these rows on which the settings are compared
+ENOUGH_ROWS, ENOUGH_OF_CLASS = 1_000, 50  # in the inner part, for choosing settings
 
 
 def boosting_settings(n_rows: int) -> dict[str, Any]:
@@ -31,6 +52,83 @@ def boosting_settings(n_rows: int) -> dict[str, Any]:
         "max_features": 0.3,
         "early_stopping": False,
     }
+
+
+class TrainingRows(NamedTuple):
+    """Rows to learn from.
+
+    Attributes
+    ----------
+    columns, target
+        Columns, (n_rows, n_columns), and labels, (n_rows,).
+    weight
+        How much each row counts; None if all count the same.
+    ticks
+        Times, in ticks.
+    """
+
+    columns: Floats
+    target: NDArray[Any]
+    weight: Floats | None
+    ticks: NDArray[Any]
+
+    def some(self, which: NDArray[Any]) -> TrainingRows:
+        """Some of the rows."""
+        columns, target, weight, ticks = self
+        return TrainingRows(columns[which], target[which], None if weight is None else weight[which], ticks[which])
+
+
+def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.Generator) -> dict[str, Any]:
+    """Settings of boosted trees that predict an inner part of the rows best; the usual settings if there are few rows.
+
+    Parameters
+    ----------
+    make
+        A class of boosted trees.
+    rows
+        The rows to learn from.
+    in_time
+        Whether the inner part is the latest rows, else a random part.
+    rng
+        Generator for the samples.
+    """
+    settings = boosting_settings(len(rows.target))
+    group = rows.target if make is HistGradientBoostingClassifier else np.zeros(len(rows.target))
+    kept, weight = sampled_rows(group, ROWS_TO_TUNE, rng)
+    if weight is not None:
+        rows = rows.some(kept)
+        rows = rows._replace(weight=weight if rows.weight is None else weight * rows.weight)
+    ticks = rows.ticks
+    is_inner = ticks >= np.quantile(ticks, 1 - INNER) if in_time else rng.random(len(ticks)) < INNER
+    inner, outer = rows.some(is_inner), rows.some(~is_inner)
+    if not _is_enough(group[kept][is_inner], group[kept][~is_inner]):
+        return settings
+    best: dict[str, Any] = {}
+    least, seed = np.inf, int(rng.integers(2**31))
+    for shape in SHAPES:
+        trees = make(**settings | shape | {"max_iter": NUMBERS_OF_TREES[-1]}, random_state=seed)
+        trees.fit(outer.columns, outer.target, sample_weight=outer.weight)
+        for n_trees, loss in _staged_losses(trees, inner).items():
+            if loss < least * (1.0 - CLEARLY * bool(best)):
+                best, least = shape | {"max_iter": n_trees}, loss
+    return settings | best
+
+
+def _is_enough(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
+    """Whether there are enough rows of each class to choose settings by."""
+    of_inner, of_outer = (np.unique(part, return_counts=True)[1] for part in (inner, outer))
+    smallest = min(of_inner.min(initial=len(inner)), of_outer.min(initial=len(outer)))
+    return len(of_inner) == len(of_outer) and len(inner) >= ENOUGH_ROWS and smallest >= ENOUGH_OF_CLASS
+
+
+def _staged_losses(trees: Any, rows: TrainingRows) -> dict[int, float]:
+    """The loss on rows after each of several numbers of trees."""
+    if isinstance(trees, HistGradientBoostingRegressor):
+        staged, loss = trees.staged_predict(rows.columns), mean_squared_error
+    else:
+        staged, loss = trees.staged_predict_proba(rows.columns), partial(log_loss, labels=trees.classes_)
+    predicted = enumerate(staged, start=1)
+    return {n: loss(rows.target, p, sample_weight=rows.weight) for n, p in predicted if n in NUMBERS_OF_TREES}
 
 
 def linear_member(estimator: Any) -> Any:

@@ -20,8 +20,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.explain.explainable import Explainable
-from tdlg.models.boosting import MOST_ROWS, boosting_settings, linear_member, sampled_rows, weights_for
-from tdlg.models.setting import Setting, choose_setting
+from tdlg.models.boosting import MOST_ROWS, TrainingRows, linear_member, sampled_rows, tuned_settings, weights_for
+from tdlg.models.setting import Setting, choose_setting, warn_of_late_classes
 from tdlg.propagate.evidence import Evidence, Query
 from tdlg.propagate.features import MATCHES, PropagationFeatures, Scales
 from tdlg.propagate.label_times import label_ticks, on_clock
@@ -46,6 +46,7 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     """Common base of classifier and regressor: which rows to train on, and what is known when they are scored."""
 
     _target: Literal["classes", "number"]
+    _boosting: type
 
     def __init__(
         self,
@@ -55,6 +56,8 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         matches: Sequence[str] = MATCHES,
         scales: Scales = "auto",
         smoothing: float = 1.0,
+        two_ends: bool = True,
+        calendar: bool = False,
         n_threads: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -63,6 +66,8 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self.matches = matches
         self.scales = scales
         self.smoothing = smoothing
+        self.two_ends = two_ends
+        self.calendar = calendar
         self.n_threads = n_threads
         self.random_state = random_state
 
@@ -106,6 +111,8 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         target[known] = values
         late = label_time is not None or label_delay is not None
         self.setting_, self.setting_reason_ = choose_setting(type(self).__name__, self.setting, edges, known, late)
+        if self._target == "classes" and not late:
+            warn_of_late_classes(edges, known, values)
         self.label_delay_ = label_delay
         self.label_ticks_ = label_ticks(edges.with_label(labels), label_time, label_delay)
         self.features_ = PropagationFeatures(
@@ -114,20 +121,29 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             past_only=self.setting_ != "interpolate",
             target=self._target,
             smoothing=self.smoothing,
+            two_ends=("partners" if self.setting_ == "forecast" else "all") if self.two_ends else "none",
+            calendar=self.calendar,
             n_threads=self.n_threads,
         ).fit(edges, labels)
         self.edges_, self.labels_ = edges, labels
         evidence = self.features_.evidence(edges).evidence._replace(label_ticks=self.label_ticks_)
-        columns, rows, weight = self._rows_to_learn_from(evidence)
+        columns, at, weight = self._rows_to_learn_from(evidence)
         self.typical_ = np.median(columns, axis=0)
         if sample_weight is not None:
-            given = _checked_weight(sample_weight, edges)[rows]
+            given = _checked_weight(sample_weight, edges)[at]
             weight = given if weight is None else weight * given
-        self.estimators_ = self._fitted_members(columns, target[rows], weight)
+        self.estimators_ = self._fitted_members(TrainingRows(columns, target[at], weight, edges.ticks[at]))
         return self
 
-    def _fitted_members(self, columns: Floats, target: NDArray[Any], weight: Floats | None) -> list[Any]:
-        return [member.fit(columns, target, **weights_for(member, weight)) for member in self._members(len(columns))]
+    def _fitted_members(self, rows: TrainingRows) -> list[Any]:
+        fitted = [clone(self.estimator)] if self.estimator is not None else self._members(self._settings(rows))
+        return [member.fit(rows.columns, rows.target, **weights_for(member, rows.weight)) for member in fitted]
+
+    def _settings(self, rows: TrainingRows) -> dict[str, Any]:
+        """Settings of the boosted trees, chosen on the training rows."""
+        rng = np.random.default_rng(as_seed(self.random_state))
+        seed = {"random_state": as_seed(self.random_state)}
+        return tuned_settings(self._boosting, rows, self.setting_ != "interpolate", rng) | seed
 
     # ---- what is known, and when
 
@@ -264,8 +280,8 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         """Whether these edges are enough to learn from."""
 
     @abstractmethod
-    def _members(self, n_rows: int) -> list[Any]:
-        """The estimators whose predictions are averaged."""
+    def _members(self, settings: dict[str, Any]) -> list[Any]:
+        """The default estimators, whose predictions are averaged; `settings` are those of the boosted trees."""
 
     @abstractmethod
     def _answer(self, columns: Floats) -> Floats:
@@ -275,7 +291,10 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 class PropagationClassifier(ClassifierMixin, _PropagationModel):
     """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
-    Boosted trees are trained on the columns of `PropagationFeatures`. For forecasts, where the future may differ from the
+    Boosted trees are trained on the columns of `PropagationFeatures`. With enough labels, the number and the size of the
+    trees are chosen on a part of the training edges: the latest ones, or for "interpolate" a random part. Of more than
+    200,000 training edges a sample is used, which keeps those of rare classes and has weights, so that probabilities stay
+    calibrated. For forecasts, where the future may differ from the
     past, their log-probabilities are averaged with those of logistic regression, with weights 2 and 1. Pass all edges to
     `fit`, with missing labels where they are to be predicted, and then call `predict_proba(edges)`. New edges can be scored
     too; they count as unlabelled neighbours of each other. A training edge never sees its own label, however it is passed.
@@ -289,10 +308,13 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         What is known when an edge is scored. "interpolate": the labels of other edges before and after it, as in the paper.
         "forecast": all labels up to some time, and only unlabelled edges after it; the model is trained at earlier cuts in
         time. "stream": the labels of all strictly earlier edges, or those known by then according to `label_time`; labels
-        of the edges to score count for later edges. "auto", the default: "stream" if `label_time` is passed; "forecast" if
-        every unlabelled edge is after the labelled edges, or all edges are labelled; else "interpolate".
-    matches, scales, smoothing
+        of the edges to score count for later edges. "auto", the default: "stream" if `label_time` or `label_delay` is
+        passed; "forecast" if all edges are labelled, or if most unlabelled edges are later than nearly all labelled ones;
+        else "interpolate".
+    matches, scales, smoothing, calendar
         Parameters of the columns, see `PropagationFeatures`.
+    two_ends
+        Whether the columns about both ends of an edge together are used; for forecasts, some of them. True by default.
     n_threads
         Number of threads that make the columns. By default all cores are used.
     random_state
@@ -302,8 +324,8 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     ----------
     classes_
         The distinct labels, sorted.
-    setting_
-        The setting that was used: "interpolate", "forecast" or "stream".
+    setting_, setting_reason_
+        The setting that was used, "interpolate", "forecast" or "stream", and why it was chosen.
     features_
         The fitted `PropagationFeatures`.
     estimators_
@@ -327,6 +349,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     """
 
     _target = "classes"
+    _boosting = HistGradientBoostingClassifier
 
     def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
         """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities."""
@@ -371,13 +394,13 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         """Whether each class has its own members; else the time would grow with the square of the number of classes."""
         return self.estimator is None and len(self.classes_) > FEW_CLASSES
 
-    def _fitted_members(self, columns: Floats, target: NDArray[Any], weight: Floats | None) -> list[Any]:
+    def _fitted_members(self, rows: TrainingRows) -> list[Any]:
         if not self._is_one_against_rest:
-            return super()._fitted_members(columns, target, weight)
+            return super()._fitted_members(rows)
         fitted = []
         for code, label in enumerate(self.classes_):
-            own = columns[:, self.features_.columns_of_class(code)]
-            fitted += super()._fitted_members(own, target == label, weight)
+            columns = rows.columns[:, self.features_.columns_of_class(code)]
+            fitted += super()._fitted_members(rows._replace(columns=columns, target=rows.target == label))
         return fitted
 
     def _check_labels(self, values: NDArray[Any]) -> None:
@@ -394,12 +417,9 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     def _has_all(self, rows: Positions) -> bool:
         return len(np.unique(self.labels_[rows])) == len(self.classes_)
 
-    def _members(self, n_rows: int) -> list[Any]:
-        if self.estimator is not None:
-            return [clone(self.estimator)]
-        boosting = HistGradientBoostingClassifier(**boosting_settings(n_rows), random_state=as_seed(self.random_state))
-        linear = linear_member(LogisticRegression(C=0.1, max_iter=1000))
-        return [boosting, linear] if self.setting_ == "forecast" else [boosting]
+    def _members(self, settings: dict[str, Any]) -> list[Any]:
+        boosting = HistGradientBoostingClassifier(**settings)
+        return [boosting, linear_member(LogisticRegression(C=0.1, max_iter=1000))][: 1 + (self.setting_ == "forecast")]
 
 
 class PropagationRegressor(RegressorMixin, _PropagationModel):
@@ -412,7 +432,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     estimator
         A scikit-learn regressor to train on the columns. By default boosted trees, for forecasts together with a linear
         model.
-    setting, matches, scales, smoothing, n_threads, random_state
+    setting, matches, scales, smoothing, two_ends, calendar, n_threads, random_state
         The same as for `PropagationClassifier`.
 
     Attributes
@@ -429,6 +449,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     """
 
     _target = "number"
+    _boosting = HistGradientBoostingRegressor
 
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
         """The predicted number of each edge, shape (n_edges,)."""
@@ -450,11 +471,9 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
     def _has_all(self, rows: Positions) -> bool:
         return len(rows) > 0
 
-    def _members(self, n_rows: int) -> list[Any]:
-        if self.estimator is not None:
-            return [clone(self.estimator)]
-        boosting = HistGradientBoostingRegressor(**boosting_settings(n_rows), random_state=as_seed(self.random_state))
-        return [boosting, linear_member(Ridge(10.0))] if self.setting_ == "forecast" else [boosting]
+    def _members(self, settings: dict[str, Any]) -> list[Any]:
+        boosting = HistGradientBoostingRegressor(**settings)
+        return [boosting, linear_member(Ridge(10.0))][: 1 + (self.setting_ == "forecast")]
 
 
 def _mean_logs(members: list[Any], columns: Floats) -> Floats:

@@ -23,7 +23,8 @@ class Column(NamedTuple):
     match
         The neighbours that it describes, such as "src"; "" for an edge's own feature.
     about
-        What it measures: "rate" or "mean" (labels), "count", "gaps", "feature" (beside the neighbours' features), "own".
+        What it measures: "rate" or "mean" (labels), "count", "gaps", "feature" (beside the neighbours' features), "own",
+        "partners" and "agreement" (of both ends, see `two_ends`).
     feature
         The feature that it is about; "" if none.
     of_class
@@ -53,6 +54,8 @@ class Description(NamedTuple):
         The features of the edges.
     past_only
         Whether there is no column for the time to the next edge.
+    two_ends
+        The columns about both ends of an edge together.
     """
 
     matches: Sequence[str]
@@ -60,11 +63,12 @@ class Description(NamedTuple):
     targets: Sequence[tuple[str, int]]
     own: Sequence[OwnColumn]
     past_only: bool
+    two_ends: Sequence[Column] = ()
 
     def columns(self) -> list[Column]:
-        """All columns, in order: those of each match, then the edge's own features."""
+        """All columns, in order: those of each match, of both ends together, then the edge's own features."""
         blocks = [self.of_match(match) for match in [*self.matches, *self.category_matches()]]
-        return [column for block in blocks for column in block] + self.own_columns()
+        return [column for block in [*blocks, self.two_ends, self.own_columns()] for column in block]
 
     def category_matches(self) -> dict[str, tuple[str, str]]:
         """The matches of edges of the same category, for features with many: the feature, and the end that is shared too."""

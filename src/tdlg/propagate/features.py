@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,17 @@ from tdlg.propagate.evidence import Around, Evidence, Query, around_category, la
 from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values, tamed, to_sum
 from tdlg.propagate.scales import choose_scales
 from tdlg.propagate.sums import decayed_sums
+from tdlg.propagate.two_ends import two_end_columns, two_end_names
 from tdlg.sampling.index import concatenate_edges, edge_index
 
 __all__ = ["COUNT_UNIT", "MATCHES", "PropagationFeatures", "Scales", "without_dust"]
 
 Floats = NDArray[np.float64]
 Scales = Sequence[float | str] | Literal["auto"]
+TwoEnds = Literal["all", "partners", "none"]
 
 MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
+TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
 DUST = 1e-9  # smaller decayed sums are set to 0: remnants of edges long ago would be noise to a scaler
 COUNT_UNIT = 0.01  # smallest decayed count that is distinguished from 0: the column is log(1 + count / COUNT_UNIT)
 GAP_UNIT = 1e-6  # smallest gap that is distinguished from 0, in standard deviations of the times
@@ -42,13 +45,16 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     """Columns that describe what happened around each edge: label rates, counts, times to the nearest edge.
 
     - For each match and time scale: the smoothed rate of each class (or mean of a numeric target) among the labelled edges
-      around, minus the overall rate, and the log of the decayed count of all edges.
+      around, minus the overall rate; the log of the decayed number of known labels, and of all edges.
     - For each match: the log of the time to the previous and to the next edge.
-    - With features or weights: the edge's own values, their decayed mean over the edges around with the same source,
-      destination or both, and the deviation of the edge from that mean; for a categorical feature the share of the edge's
-      own category.
+    - With features or weights: the edge's own values, and how they compare with those of the edges around with the same
+      source, destination or both. For a number: the decayed mean; the deviation from the mean; the deviation in standard
+      deviations ("score"); for amounts above 0 the log of the ratio to the mean. For a category: its share.
     - A feature with more than 16 categories has indicators for the 16 most common ones, and the rates, counts and times
-      above also over the edges of the same category.
+      above also over the edges of the same category, of the same source and category, and of the same destination and
+      category.
+    - With labels: what is known about both ends together, such as how nodes that agree with the source labelled the
+      destination, see `tdlg.propagate.two_ends`.
 
     An edge never sees its own label. With `past_only`, medians, spreads and the most common categories are computed from
     the labelled edges alone, so that the edges to score do not influence them.
@@ -57,16 +63,25 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     ----------
     matches
         Which nodes of two edges must be the same: some of "src", "dst", "src-dst", "dst-src", "pair" and "reversed", see
-        `LineGraph`. All six by default.
+        `LineGraph`. By default all six; edges of two types of nodes (`bipartite`) can only match by "src", "dst" and "pair".
     scales
         Bandwidths of the Laplace decays: numbers in standard deviations of the fitted edges' times, or durations such as
-        "7d". Default (0.001, 0.03, 1).
+        "7d". By default "auto": from 1 standard deviation down to the usual time between two edges of a node, each a
+        quarter of the one before, three to six in number.
     past_only
         Whether only strictly earlier edges count; there is then no column for the time to the next edge. False by default.
     target
         "classes", "number", or "auto" (default): a number if the labels have decimals, else classes.
     smoothing
         Strength of smoothing: the number of pseudo-edges with the average label that are added to each rate. Default 1.
+    two_ends
+        Which columns about both ends to make: "all" (default), "partners" (those that suit forecasts) or "none".
+    calendar
+        Whether the time of day, in hours, and the day of the week, 0 for Monday, are columns too. The times must be
+        datetimes, and are in UTC. False by default.
+    as_is
+        Names of numeric features that become columns unchanged, missing values included, and are not compared with those
+        around. None by default.
     n_threads
         Number of threads. By default all cores are used.
 
@@ -85,13 +100,13 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     --------
     >>> from tdlg import PropagationFeatures, TemporalEdges
     >>> edges = TemporalEdges(["a", "a", "b"], ["x", "y", "x"], [0.0, 1.0, 3.0], label=[0, 1, None])
-    >>> features = PropagationFeatures(matches=["src", "dst"], scales=[1.0])
+    >>> features = PropagationFeatures(matches=["src"], scales=[1.0], two_ends="none")
     >>> features.fit_transform(edges).round(2)
-    array([[ 0.15,  3.83, 18.42, 13.59,  0.  ,  2.3 , 18.42, 14.69],
-           [-0.15,  3.83, 13.59, 18.42,  0.  ,  0.  , 18.42, 18.42],
-           [ 0.  ,  0.  , 18.42, 18.42, -0.04,  2.3 , 14.69, 18.42]])
-    >>> features.get_feature_names_out()[:4].tolist()
-    ['src:rate@1', 'src:count@1', 'src:before', 'src:after']
+    array([[ 0.15,  3.83,  3.83, 18.42, 13.59],
+           [-0.15,  3.83,  3.83, 13.59, 18.42],
+           [ 0.  ,  0.  ,  0.  , 18.42, 18.42]])
+    >>> features.get_feature_names_out().tolist()
+    ['src:rate@1', 'src:known@1', 'src:count@1', 'src:before', 'src:after']
     """
 
     def __init__(
@@ -102,6 +117,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         past_only: bool = False,
         target: Literal["auto", "classes", "number"] = "auto",
         smoothing: float = 1.0,
+        two_ends: TwoEnds = "all",
         calendar: bool = False,
         as_is: Sequence[str] = (),
         n_threads: int | None = None,
@@ -111,6 +127,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self.past_only = past_only
         self.target = target
         self.smoothing = smoothing
+        self.two_ends = two_ends
         self.calendar = calendar
         self.as_is = as_is
         self.n_threads = n_threads
@@ -264,15 +281,15 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             return
         scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
         decays = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in scales]
-        self.decays_ = [decay.freeze(edges) for decay in [*decays, Laplace(relative=1.0)]]  # the last is for gaps
+        self.decays_ = [decay.freeze(edges) for decay in [*decays, *(Laplace(relative=scale) for scale in TWO_ENDS)]]
         self.scale_names_ = [scale if isinstance(scale, str) else f"{float(scale):.3g}" for scale in scales]
 
-    def _widths(self, time_unit: str | None) -> tuple[Floats, float]:
-        """Bandwidths of the decays, and the standard deviation of the times, in ticks."""
+    def _widths(self, time_unit: str | None) -> tuple[Floats, Floats]:
+        """Bandwidths of the scales, and those of the columns about both ends, the last being the spread of times."""
         if not self.decays_:
-            return np.array([np.inf]), 1.0
-        *widths, spread = (decay.parts(time_unit)[0].bandwidth for decay in self.decays_)
-        return np.array(widths), spread
+            return np.array([np.inf]), np.array([np.inf, np.inf])
+        widths = np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays_])
+        return widths[: -len(TWO_ENDS)], widths[-len(TWO_ENDS) :]
 
     # ---- columns
 
@@ -283,7 +300,14 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     def _description(self) -> Description:
         rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
         rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
-        return Description(self.matches_, self.scale_names_, rates, self.own_, self.past_only)
+        return Description(self.matches_, self.scale_names_, rates, self.own_, self.past_only, self._two_end_columns())
+
+    def _two_end_columns(self) -> list[Column]:
+        if self.two_ends == "none" or not len(self.prior_):
+            return []
+        classes = self.classes_.tolist() if self.classes_ is not None and len(self.prior_) > 1 else ()
+        bipartite, only_partners = self.edges_.bipartite, self.two_ends == "partners"
+        return two_end_names(classes, bipartite=bipartite, only_partners=only_partners)
 
     def columns_of_class(self, code: int) -> NDArray[np.int64]:
         """Positions of the columns that are about this class or about no class."""
@@ -299,19 +323,36 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             around[match] = around_category(query, self._with_many.index(feature), end)
         starts = np.cumsum([0, *(len(description.of_match(match)) for match in around)])
         columns = np.empty((len(query.at), len(description.columns())))
-        columns[:, starts[-1] :] = tamed(query.own, self.own_)
+        of_two_ends = slice(starts[-1], starts[-1] + len(description.two_ends))
+        columns[:, of_two_ends.stop :] = tamed(query.own, self.own_)
 
         def fill(k: int, match: str) -> None:
             self._fill(around[match], query, description.of_scale(match), columns[:, starts[k] : starts[k + 1]])
 
         with ThreadPoolExecutor(min(self.n_threads or default_threads(), len(around))) as pool:
             list(pool.map(fill, range(len(around)), around))  # the walks release the interpreter's lock
+        if description.two_ends:
+            columns[:, of_two_ends] = self._of_two_ends(query)
         return columns
+
+    def _of_two_ends(self, query: Query) -> Floats:
+        evidence = query.evidence
+        return two_end_columns(
+            evidence.edges,
+            query.at,
+            evidence.targets,
+            evidence.labelled,
+            self._widths(evidence.edges.time_unit)[1],
+            past_only=self.past_only,
+            label_ticks=evidence.label_ticks,
+            only_partners=self.two_ends == "partners",
+            n_threads=self.n_threads,
+        )
 
     def _fill(self, around: Around, query: Query, of_scale: list[Column], out: Floats) -> None:  # out: out
         """Write the columns of one match."""
         evidence = query.evidence
-        widths, spread = self._widths(around.cols.time_unit)
+        widths, (_, spread) = self._widths(around.cols.time_unit)
         labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
         compares = any(column.about == "feature" for column in of_scale)
         values = [np.ones((len(labels), 1)), *([labels] if around.late is None else [])]
@@ -367,6 +408,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             raise ParameterError(
                 f"The 'scales' parameter of {name} must have at least one value. Got {self.scales!r} instead."
             )
+        check_choice(name, "two_ends", self.two_ends, get_args(TwoEnds))
         check_choice(name, "target", self.target, ("auto", "classes", "number"))
         check_number(name, "smoothing", self.smoothing)
 

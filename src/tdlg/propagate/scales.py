@@ -12,7 +12,7 @@ from tdlg.edges import TemporalEdges
 __all__ = ["choose_scales"]
 
 FACTOR = 4.0  # between two neighbouring scales
-FEWEST, MOST = 3, 6  # numbers of scales
+FEWEST, MOST = 4, 6  # numbers of scales
 
 
 def choose_scales(edges: TemporalEdges) -> list[float]:
@@ -26,7 +26,7 @@ def choose_scales(edges: TemporalEdges) -> list[float]:
     Examples
     --------
     >>> choose_scales(TemporalEdges(["a"] * 100, ["b"] * 100, range(100)))
-    [1.0, 0.25, 0.0625]
+    [1.0, 0.25, 0.0625, 0.015625]
     """
     spread = float(edges.ticks.astype(np.float64).std())
     gap = min(_usual_gap(edges, code) for code in (edges.src_code, edges.dst_code))
@@ -35,8 +35,8 @@ def choose_scales(edges: TemporalEdges) -> list[float]:
 
 
 def _usual_gap(edges: TemporalEdges, code: NDArray[np.int32]) -> float:
-    """The median time between two consecutive edges of a node; 0 if no node has two edges."""
+    """The lower quartile of the time between two consecutive edges of a node; 0 if no node has two edges."""
     order = np.lexsort((edges.ticks, code))
     same = np.diff(code[order]) == 0
     gaps = np.diff(edges.ticks[order].astype(np.float64))[same]
-    return float(np.median(gaps)) if gaps.size else 0.0
+    return float(np.quantile(gaps, 0.25)) if gaps.size else 0.0

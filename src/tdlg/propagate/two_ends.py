@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -351,7 +352,7 @@ class _Walks:
         """Run for consecutive ranges of about the same cost, which is given as a cumulative sum."""
         cuts = np.searchsorted(cost, np.linspace(0, cost[-1], self._n_threads + 1)[1:-1])
         bounds = [0, *cuts.tolist(), len(cost) - 1]
-        list(self._pool.map(run, zip(bounds[:-1], bounds[1:], strict=True)))
+        list(self._pool.map(run, pairwise(bounds)))
 
 
 def _partner_kinds(bipartite: bool, only_partners: bool) -> list[tuple[str, str]]:

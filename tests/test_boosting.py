@@ -1,0 +1,74 @@
+"""The rows and settings of the boosted trees."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from tdlg import PropagationClassifier, TemporalEdges
+from tdlg.models import boosting
+from tdlg.models.boosting import TrainingRows, boosting_settings, sampled_rows, tuned_settings
+
+
+class TestSample:
+    @pytest.mark.parametrize("sizes", [[100, 5], [50, 50], [30, 3, 500], [1000]])
+    def test_keeps_small_groups_and_totals(self, sizes):
+        group = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+        rows, weight = sampled_rows(group, 60, np.random.default_rng(1))
+        assert len(rows) == min(60, sum(sizes))
+        assert (np.diff(rows) > 0).all()
+        for k, size in enumerate(sizes):
+            mine = group[rows] == k
+            assert weight[mine].sum() == pytest.approx(size)
+            assert mine.sum() >= min(size, 60 // len(sizes))
+
+    def test_of_few_rows_is_all(self):
+        rows, weight = sampled_rows(np.zeros(10), 10, np.random.default_rng(0))
+        assert rows.tolist() == list(range(10))
+        assert weight is None
+
+    def test_probabilities_stay_calibrated(self, monkeypatch):
+        monkeypatch.setattr("tdlg.models.propagation.MOST_ROWS", 1500)
+        rng = np.random.default_rng(0)
+        n = 12_000
+        risk = np.where(rng.integers(0, 10, n) == 0, 0.2, 0.01)
+        label = (rng.random(n) < risk).astype(float)
+        edges = TemporalEdges(
+            rng.integers(0, 500, n), rng.integers(0, 500, n), np.arange(n), label=label, features={"risky": risk > 0.1}
+        )
+        hidden = np.arange(n) >= 9000
+        model = PropagationClassifier(setting="stream", random_state=0)
+        scores = model.fit(edges[~hidden]).predict_proba(edges[hidden].with_label(None))[:, 1]
+        assert scores.mean() == pytest.approx(label[hidden].mean(), rel=0.25)
+        risky = risk[hidden] > 0.1
+        assert scores[risky].mean() == pytest.approx(0.2, abs=0.06)
+        assert scores[~risky].mean() == pytest.approx(0.01, abs=0.01)
+
+
+class TestTuning:
+    @staticmethod
+    def rows(n, noise, seed=0):
+        rng = np.random.default_rng(seed)
+        columns = rng.normal(size=(n, 12))
+        signal = (np.sin(3 * columns[:, 0]) * columns[:, 1] * columns[:, 2] > 0) if noise < 1 else columns[:, 0] > 0
+        target = np.where(rng.random(n) < noise / 2, rng.random(n) < 0.5, signal).astype(int)
+        return TrainingRows(columns, target, None, np.arange(n))
+
+    def test_few_rows_have_the_usual_settings(self):
+        rows = self.rows(1000, 0.1)
+        found = tuned_settings(HistGradientBoostingClassifier, rows, True, np.random.default_rng(0))
+        assert found == boosting_settings(1000)
+
+    def test_more_trees_where_there_is_more_to_learn(self, monkeypatch):
+        monkeypatch.setattr(boosting, "ENOUGH_ROWS", 500)
+        hard, simple = (
+            tuned_settings(HistGradientBoostingClassifier, rows, True, np.random.default_rng(0))
+            for rows in (self.rows(6000, 0.05), self.rows(3000, 1.9))
+        )
+        assert hard["max_iter"] > 200 > simple["max_iter"]
+
+    def test_numbers(self, monkeypatch):
+        monkeypatch.setattr(boosting, "ENOUGH_ROWS", 300)
+        rows = self.rows(1500, 0.1)
+        rows = rows._replace(target=rows.columns[:, 0] + np.random.default_rng(0).normal(size=1500))
+        found = tuned_settings(HistGradientBoostingRegressor, rows, False, np.random.default_rng(0))
+        assert found["max_iter"] <= 200

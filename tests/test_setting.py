@@ -1,0 +1,135 @@
+"""Which setting is chosen for labels that are missing, end, or become known late; and when labels became known."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from tdlg import EdgesError, ParameterError, PropagationClassifier, TdlgWarning, TemporalEdges
+from tdlg.models.setting import choose_setting, warn_of_late_classes
+from tdlg.propagate.label_times import label_ticks
+from tdlg.propagate.scales import choose_scales
+
+N = 1000
+
+
+def edges(label=None, **options):
+    rng = np.random.default_rng(0)
+    return TemporalEdges(rng.integers(0, 30, N), rng.integers(0, 30, N), np.arange(N), label=label, **options)
+
+
+def chosen(known, setting="auto", late=False):
+    return choose_setting("Model", setting, edges(), known, late)[0]
+
+
+class TestChoice:
+    def test_missing_here_and_there(self):
+        assert chosen(np.random.default_rng(1).random(N) < 0.7) == "interpolate"
+
+    def test_a_gap_in_the_middle(self):
+        assert chosen((np.arange(N) < 400) | (np.arange(N) >= 600)) == "interpolate"
+
+    def test_labels_that_end(self):
+        assert chosen(np.arange(N) < 700) == "forecast"
+        assert chosen(np.ones(N, bool)) == "forecast"
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_labels_that_trickle_in(self, seed):
+        """Known after 5 to 40 of 180 days: the missing labels lie among known ones, but nearly all of these are earlier."""
+        rng = np.random.default_rng(seed)
+        day = np.arange(N) / N * 180
+        assert chosen(day + rng.uniform(5, 40, N) < 180) == "forecast"
+
+    def test_trickling_labels_and_some_that_are_never_known(self):
+        rng = np.random.default_rng(0)
+        day = np.arange(N) / N * 180
+        assert chosen((day + rng.uniform(5, 40, N) < 180) & (rng.random(N) > 0.02)) == "forecast"
+
+    def test_times_of_labels(self):
+        assert chosen(np.random.default_rng(1).random(N) < 0.7, late=True) == "stream"
+        assert chosen(np.ones(N, bool), "forecast", late=True) == "forecast"
+        with pytest.raises(ParameterError, match="interpolate"):
+            chosen(np.ones(N, bool), "interpolate", late=True)
+
+    def test_says_why(self):
+        model = PropagationClassifier(random_state=0).fit(edges(np.where(np.arange(N) < 700, np.arange(N) % 2, np.nan)))
+        assert model.setting_ == "forecast"
+        assert model.setting_reason_ == "all missing labels are after the known ones"
+
+
+class TestLateClasses:
+    def test_warns_of_a_class_that_the_latest_labels_lack(self):
+        label = (np.random.default_rng(0).random(N) < 0.3).astype(float)
+        label[-200:] = 0.0
+        with pytest.warns(
+            TdlgWarning, match=r"None of the latest 50 known labels is 1.0, although 2\d.\d% .*label_delay"
+        ):
+            PropagationClassifier(random_state=0).fit(edges(label))
+
+    def test_is_silent_if_that_is_chance(self):
+        label = np.zeros(N)
+        label[[10, 20, 30]] = 1.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warn_of_late_classes(edges(), np.ones(N, bool), label)
+            warn_of_late_classes(edges(), np.ones(N, bool), np.arange(N) % 2)
+
+
+class TestLabelTicks:
+    def test_a_delay(self):
+        few = TemporalEdges([1, 2], [2, 3], np.array(["2025-01-01", "2025-01-03"], "datetime64[s]"), label=[0, 1])
+        np.testing.assert_array_equal(label_ticks(few, label_delay="7d"), few.ticks + 7 * 86_400)
+        decimals = TemporalEdges([1, 2], [2, 3], [0.5, 1.5], label=[0, 1])
+        np.testing.assert_array_equal(label_ticks(decimals, label_delay=0.25), [0.75, 1.75])
+
+    def test_a_delay_is_rounded_up(self):
+        assert label_ticks(TemporalEdges([1], [2], [5], label=[0]), label_delay=0.1).tolist() == [6]
+
+    def test_far_ahead(self):
+        largest = np.iinfo(np.int64).max
+        assert label_ticks(edges(np.arange(N) % 2), label_delay=1e30).tolist() == [largest] * N
+        few = TemporalEdges([1, 2], [2, 3], [0, 1], label=[0, 1])
+        assert label_ticks(few, [np.inf, 1e19]).tolist() == [largest, largest]
+
+    @pytest.mark.parametrize(
+        ("delay", "message"), [("7d", "number"), (-1, "not negative"), (np.inf, "not negative"), (True, "number")]
+    )
+    def test_bad_delays(self, delay, message):
+        with pytest.raises(ParameterError, match=rf"'label_delay' must be .*{message}.* Got {delay!r}"):
+            label_ticks(edges(), label_delay=delay)
+
+    def test_a_number_of_datetimes(self):
+        dated = TemporalEdges([1], [2], np.array(["2025-01-01"], "datetime64[s]"))
+        with pytest.raises(ParameterError, match=r"duration such as '7d'. Got 7 instead"):
+            label_ticks(dated, label_delay=7)
+
+    def test_both(self):
+        with pytest.raises(ParameterError, match="not both"):
+            label_ticks(edges(), np.arange(N), label_delay=7)
+
+    def test_one_per_edge(self):
+        with pytest.raises(EdgesError, match=r"one value per edge: 1,000. Got 3"):
+            label_ticks(edges(), [1, 2, 3])
+
+    def test_a_delay_is_a_label_time(self):
+        labels = np.where(np.arange(N) < 800, np.arange(N) % 2, np.nan)
+        one = PropagationClassifier(random_state=0).fit(edges(labels), label_delay=30)
+        two = PropagationClassifier(random_state=0).fit(edges(labels), label_time=np.arange(N) + 30)
+        assert one.setting_ == "stream"
+        later = edges(np.arange(N) % 2)[750:]
+        np.testing.assert_array_equal(
+            one.predict_proba(later), two.predict_proba(later, label_time=np.arange(750, N) + 30)
+        )
+        assert not np.array_equal(one.predict_proba(later), two.predict_proba(later, label_time=np.arange(750, N)))
+
+
+class TestScales:
+    def test_reach_down_to_the_usual_gap(self):
+        rng = np.random.default_rng(0)
+        rare = TemporalEdges(rng.integers(0, 300, N), rng.integers(0, 300, N), np.arange(N))
+        often = TemporalEdges(rng.integers(0, 3, N), rng.integers(0, 3, N), np.arange(N))
+        assert choose_scales(rare) == [1.0, 0.25, 0.0625]
+        assert choose_scales(often) == [4.0**-k for k in range(6)]
+
+    def test_no_node_acts_twice(self):
+        assert len(choose_scales(TemporalEdges(range(5), range(5, 10), range(5)))) == 6
