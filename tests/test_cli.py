@@ -29,6 +29,8 @@ from tdlg.cli.labels import as_two_numbers, labelled_edges
 from tdlg.cli.terminal import in_shell_words, one_line
 from tdlg.exceptions import ParameterError
 
+pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
+
 ROOT = Path(__file__).parents[1]
 COMMANDS = ["classify", "outliers", "links", "embed", "score", "nodes", "explain"]
 COMMANDS += ["compare", "datasets", "info", "demo"]
