@@ -222,7 +222,7 @@ class TestClassifier:
 
     @pytest.mark.usefixtures("few_trees_here")
     def test_sample_weight(self):
-        edges = network(1000)
+        edges = network(400)
         weight = np.where(edges.src < 30, 1.0, 1e-9)
         heavy = PropagationClassifier(setting="interpolate", random_state=0).fit(edges, sample_weight=weight)
         plain = PropagationClassifier(setting="interpolate", random_state=0).fit(edges)
@@ -435,7 +435,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.needs("data")
+@pytest.mark.needs("data", "time")
 def test_beats_the_paper_on_its_own_data(data_dir, monkeypatch):
     monkeypatch.setenv("TDLG_DATA", str(data_dir))
     edges = load_dataset("bitcoinalpha")
