@@ -155,10 +155,14 @@ class Conformance:
         y = self.form.make(scaled, decay=self.form.bandwidth_scaled(self.form.decay, 4)) @ x
         np.testing.assert_allclose(y, self.H @ x, rtol=0, atol=2 * self.allowed)
 
+    def square(self, edges):
+        """The exact square line graph of the rows or of the columns."""
+        return self.exact if self.rows is self.cols else self.form.exact(edges)
+
     def check_normalizations(self):
+        columns = self.square(self.cols).sum(axis=0)
         for kind in ("spectral", "edge"):
             N = self.H.normalized(kind)
-            columns = self.form.exact(self.cols).sum(axis=0)
             expected = oracle.normalized(self.exact, kind, columns)
             unclear = (self.exact.sum(axis=1) < 1e-3)[:, None] | (columns < 1e-3)[None, :]  # too near 0 / 0 to compare
             X = np.eye(self.H.shape[1], dtype=self.form.dtype)
@@ -170,7 +174,7 @@ class Conformance:
 
     def check_normalizations_of_the_transpose(self):
         """As those of any line graph: the degrees of the columns are from their own square, seen the same way."""
-        columns = self.form.exact(self.rows).sum(axis=1)
+        columns = self.square(self.rows).sum(axis=1)
         unclear = (self.exact.sum(axis=0) < 1e-3)[:, None] | (columns < 1e-3)[None, :]
         for kind in ("spectral", "edge"):
             expected = oracle.normalized(self.exact.T, kind, columns)

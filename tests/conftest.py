@@ -1,9 +1,11 @@
 """What the tests share: the `needs` marker and the count of what was skipped, the data folder, hypothesis."""
 
+import gc
 import importlib.util
 import os
 import shutil
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,44 @@ def chromium() -> str:
     return find_chromium()
 
 
+@contextmanager
+def fewer_trees():
+    """A tenth of the boosted trees by default."""
+    from tdlg.models import link_columns, propagation
+
+    many = propagation.boosting_settings
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (propagation, link_columns):
+            patch.setattr(module, "boosting_settings", lambda n: many(n) | {"max_iter": 20, "learning_rate": 0.3})
+        yield
+
+
+@pytest.fixture(scope="module")
+def few_trees():
+    """Fewer trees in a module that tests what is done with a model, not how good it is."""
+    with fewer_trees():
+        yield
+
+
+@pytest.fixture
+def few_trees_here():
+    """Fewer trees in one test."""
+    with fewer_trees():
+        yield
+
+
+@pytest.fixture
+def true_map():
+    """For a test whose page has the map that users see, although its module has `quick_map`."""
+
+
+@pytest.fixture
+def quick_map(request, monkeypatch):
+    """Two of the map's dimensions in place of t-SNE, which takes most of a report's time."""
+    if "true_map" not in request.fixturenames:
+        monkeypatch.setattr("sklearn.manifold.TSNE.fit_transform", lambda _, rows: rows[:, :2])
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", f"needs(*names): skip where one of {', '.join(NEEDS)} is missing")
 
@@ -75,6 +115,10 @@ def pytest_collection_modifyitems(items):
         for name in needs_of(item):
             if name not in NEEDS:
                 raise pytest.UsageError(f"{item.nodeid} needs {name!r}. Known: {', '.join(NEEDS)}")
+
+
+def pytest_collection_finish():
+    gc.freeze()  # the modules stay: `evaluate` collects garbage in each trial, and would look through all of them
 
 
 def pytest_runtest_setup(item):

@@ -46,8 +46,9 @@ def line_graph(rows, cols, decay, match="any", past_only=False, include_self=Tru
                 continue
             if not include_self and rows.same_table(cols) and rows.rows[i] == cols.rows[j]:
                 continue
-            distance = float(Fraction(row_times[i]) - Fraction(col_times[j]))
-            H[i, j] = shared_endpoints(row_ends[i], col_ends[j], match) * weight(decay, distance)
+            if shared := shared_endpoints(row_ends[i], col_ends[j], match):
+                distance = float(Fraction(row_times[i]) - Fraction(col_times[j]))
+                H[i, j] = shared * weight(decay, distance)
     return H
 
 

@@ -47,7 +47,7 @@ def test_the_page_shows_every_script():
     assert sorted(shown()) == sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(ON_DATA + ON_NONE)
 
 
-@pytest.mark.needs("data")
+@pytest.mark.needs("data", "time")
 @pytest.mark.parametrize("name", ON_DATA)
 def test_the_answer_is_the_one_shown(name, data_dir):
     done = run(name, TDLG_DATA=str(data_dir))

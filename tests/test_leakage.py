@@ -16,6 +16,7 @@ def small(monkeypatch):
     return asked
 
 
+@pytest.mark.usefixtures("few_trees_here")
 def test_table(small, tmp_path):
     rows = leakage.run_leakage(tmp_path / "rows.csv")
     assert small == [("bitcoinalpha", {"bipartite": None}), ("escorts", {"bipartite": True})]

@@ -66,10 +66,11 @@ def test_every_form(match, decay, past_only, include_self):
     Conformance(form, network()).check_all()
     edges = network(seed=1)
     Conformance(form, edges[:25], edges[10:]).check_all()
-    Conformance(form, network(n_nodes=12, seed=2), edges).check_all()
+    if include_self:  # two tables have no edge in common that could be left out
+        Conformance(form, network(n_nodes=12, seed=2), edges).check_all()
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("n_threads", [2, 7])  # one thread: test_every_form
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("past_only", [False, True], ids=["both", "past"])
 def test_threads(decay, past_only, n_threads, many_threads):
@@ -86,8 +87,7 @@ def plain_loops(monkeypatch):
     monkeypatch.setattr(walks_module, "USE_VECTORS", False)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("dtype", "n_threads"), [(np.float32, 3), (np.float64, 1)])
 @pytest.mark.parametrize("past_only", [False, True], ids=["both", "past"])
 @pytest.mark.parametrize("decay", DECAYS)
 def test_plain_loops(decay, past_only, dtype, n_threads, plain_loops, many_threads):

@@ -84,7 +84,7 @@ class TestWhatIsFound:
         np.testing.assert_array_equal(scores, detector.model_.decision_function(edges[1::2]))
         assert roc_auc_score(is_odd(1200, 60)[1::2], -scores) > 0.9
 
-    @pytest.mark.needs("data")
+    @pytest.mark.needs("data", "time")
     def test_real_ratings_are_told_from_shuffled_ones(self, data_dir):
         edges = read_edges(data_dir / "soc-sign-bitcoinalpha.csv", src=0, dst=1, time=3, header=False)
         held_out = np.random.default_rng(0).random(len(edges)) < 0.3

@@ -15,6 +15,8 @@ from tdlg.judge.tasks import EdgeClassification
 from tdlg.methods.ours import make_method
 from tdlg.report.subject import make_subject
 
+pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
+
 
 @pytest.mark.parametrize(
     ("labels", "positive"),

@@ -74,6 +74,7 @@ def auc(model, edges, asked, **options):
     return roc_auc_score(edges.label[asked], model.predict_proba(edges[asked], **options)[:, 1])
 
 
+@pytest.mark.usefixtures("few_trees_here")
 class TestSetting:
     edges = network(400)
 
@@ -162,6 +163,7 @@ class TestClassifier:
             model = PropagationClassifier(setting=setting, random_state=0).fit(hide(edges, hidden))
             assert auc(model, edges, hidden) > 0.95, setting
 
+    @pytest.mark.usefixtures("few_trees_here")
     def test_several_classes_of_text(self):
         edges, hidden = network(), random_part(3000)
         kind = np.array(["a", "b", "c"])[(edges.dst + edges.label) % 3]
@@ -171,6 +173,7 @@ class TestClassifier:
         np.testing.assert_allclose(probability.sum(axis=1), 1)
         assert np.mean(model.predict(edges[hidden]) == kind[hidden]) > 0.7
 
+    @pytest.mark.usefixtures("few_trees_here")
     @pytest.mark.parametrize("setting", ["interpolate", "forecast"])
     def test_many_classes_have_trees_of_their_own(self, setting, tmp_path):
         edges = network(1200)
@@ -188,6 +191,7 @@ class TestClassifier:
         model.save(tmp_path / "many.tdlg")
         np.testing.assert_array_equal(load_model(tmp_path / "many.tdlg").predict_proba(edges[hidden]), proba)
 
+    @pytest.mark.usefixtures("few_trees_here")
     def test_labels_that_are_true_false_or_missing(self):
         edges = network(500)
         label = np.where(random_part(500), None, edges.label.astype(bool))
@@ -216,8 +220,9 @@ class TestClassifier:
         with pytest.raises(ParameterError, match="KNeighborsClassifier does not support 'sample_weight'"):
             PropagationClassifier(KNeighborsClassifier()).fit(edges, sample_weight=np.ones(200))
 
+    @pytest.mark.usefixtures("few_trees_here")
     def test_sample_weight(self):
-        edges = network(1000)
+        edges = network(400)
         weight = np.where(edges.src < 30, 1.0, 1e-9)
         heavy = PropagationClassifier(setting="interpolate", random_state=0).fit(edges, sample_weight=weight)
         plain = PropagationClassifier(setting="interpolate", random_state=0).fit(edges)
@@ -225,27 +230,32 @@ class TestClassifier:
         for setting in ("forecast", "stream"):
             PropagationClassifier(setting=setting).fit(edges, sample_weight=weight)
 
+    @pytest.mark.usefixtures("few_trees_here")
     @pytest.mark.parametrize("model", [PropagationClassifier(), PropagationRegressor()])
     def test_negative_weights(self, model):
         with pytest.raises(ParameterError, match=r"'sample_weight' must not be negative. Got -1\.0 in row 3"):
             model.fit(network(300), sample_weight=np.where(np.arange(300) == 3, -1.0, 1.0))
 
+    @pytest.mark.usefixtures("few_trees_here")
     def test_same_seed_same_answer(self):
         edges, hidden = hide(network(1000), random_part(1000)), random_part(1000)
         one, two = (PropagationClassifier(random_state=5).fit(edges).predict_proba(edges[hidden]) for _ in range(2))
         np.testing.assert_array_equal(one, two)
 
+    @pytest.mark.usefixtures("few_trees_here")
     def test_new_edges_and_no_edges(self):
         model = PropagationClassifier(random_state=0).fit(network(500))
         assert model.predict_proba(TemporalEdges([1, 999], [2, 998], [101.0, 102.0])).shape == (2, 2)
         assert model.predict(network(500)[:0]).shape == (0,)
 
+    @pytest.mark.usefixtures("few_trees_here")
     def test_in_cross_validation(self):
         edges = network(1000)
         model = PropagationClassifier(setting="interpolate", random_state=0)
         folds = KFold(3, shuffle=True, random_state=0)
         assert cross_val_score(model, edges, edges.label, cv=folds, scoring="roc_auc").mean() > 0.6
 
+    @pytest.mark.usefixtures("few_trees_here")
     @pytest.mark.parametrize("setting", ["interpolate", "forecast", "stream"])
     def test_saved_and_loaded(self, tmp_path, setting):
         edges = network(500)
@@ -278,6 +288,7 @@ class TestClassifier:
         assert auc(PropagationClassifier(random_state=0).fit(hide(tied, hidden)), tied, hidden) > 0.9
 
 
+@pytest.mark.usefixtures("few_trees_here")
 class TestNoLeak:
     @pytest.mark.parametrize("setting", ["interpolate", "forecast"])
     def test_labels_of_edges_asked_for_change_nothing(self, setting):
@@ -414,6 +425,7 @@ EXPECTED_FAILURES = {
 }
 
 
+@pytest.mark.usefixtures("few_trees_here")
 @pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
 @parametrize_with_checks(
     [PropagationClassifier(), PropagationClassifier(setting="interpolate"), PropagationRegressor(setting="stream")],
@@ -423,7 +435,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.needs("data")
+@pytest.mark.needs("data", "time")
 def test_beats_the_paper_on_its_own_data(data_dir, monkeypatch):
     monkeypatch.setenv("TDLG_DATA", str(data_dir))
     edges = load_dataset("bitcoinalpha")

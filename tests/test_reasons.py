@@ -22,6 +22,8 @@ from tdlg.clock import time_in_words
 from tdlg.explain import nodes, propagation
 from tdlg.explain.sentences import label_in_words, node_in_words
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 MATCHES = {  # (ends of the edge explained, ends of the other that must be the same), and the words for it
     "src": ((0,), (0,), "from {0}"),
     "dst": ((1,), (1,), "to {1}"),

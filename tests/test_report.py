@@ -40,6 +40,8 @@ from tdlg.report.sections.quality import _precision, judge
 from tdlg.report.subject import make_subject
 from tdlg.report.text import Clock, as_json, count, in_words, name_of, nice_step, percent, share
 
+pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
+
 HOSTILE = "</script><script>alert(1)</script>"
 
 
@@ -166,7 +168,7 @@ def test_nothing_is_asked_of_the_network(page):
     assert "unsafe" not in policy
 
 
-def test_the_same_seed_gives_the_same_page(page):
+def test_the_same_seed_gives_the_same_page(page, true_map):
     edges = ratings(names=HOSTILE + "{}")
     given = {"title": "A <b> & title", "command": 'tdlg "<i>"'}
     assert build_report(PropagationClassifier(random_state=0), edges, **given) == page
@@ -266,12 +268,12 @@ def test_labels_that_become_known_later_when_looking_ahead():
     assert held.label_time is None
 
 
-def test_all_at_one_time():
+def test_all_at_one_time(true_map):
     edges = ratings(time=np.zeros(360), hidden="mixed")
     assert "happened at one time" in Reader(build_report(PropagationClassifier(random_state=0), edges)).text
 
 
-def test_a_handful_of_edges():
+def test_a_handful_of_edges(true_map):
     edges = TemporalEdges(list("abcd"), list("wxyz"), [1, 2, 3, 4], label=["no", "yes", "no", None])
     text = Reader(build_report(PropagationClassifier(random_state=0), edges)).text
     assert "too few interactions" in text

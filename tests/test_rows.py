@@ -631,7 +631,7 @@ def test_solver_stops_when_asked():
     assert clone(LineGraphClassifier(max_iter=3)).max_iter == 3
 
 
-@pytest.mark.needs("data")
+@pytest.mark.needs("data", "time")
 @pytest.mark.parametrize(("name", "least"), [("bitcoinalpha", 0.90), ("bitcoinotc", 0.92)])
 def test_the_papers_edge_classification(name, least, data_dir):
     edges = read_edges(data_dir / f"soc-sign-{name}.csv", src=0, dst=1, label=2, time=3)
