@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, Hint
 
 __all__ = ["OwnColumn", "category_codes", "fit_own", "own_values", "scaled"]
 
@@ -44,9 +44,10 @@ def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
     """The numbers, (n_edges, sum of widths); NaN where an amount is missing."""
     missing = [column.name for column in columns if column.name not in _names(edges)]
     if missing:
+        features = [column.name for column in columns if column.name != WEIGHT]
         raise EdgesError(
-            f"The edges lack {', '.join(map(repr, missing))}, which the edges in fit() had. "
-            f"Give the same features: TemporalEdges(..., features=...), read_edges(..., features=[...])."
+            f"The edges lack {', '.join(map(repr, missing))}, which the fitted edges have.",
+            Hint("Pass {weight}.", weight=...) if missing == [WEIGHT] else Hint("Pass {features}.", features=features),
         )
     return np.hstack([np.empty((len(edges), 0)), *(_values(edges, column) for column in columns)])
 
@@ -105,7 +106,8 @@ def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
     if bool(column.categories) != (column.name in edges.feature_categories) and np.isfinite(x).any():
         kinds = ("numbers", "categories")[:: -1 if column.categories else 1]
         raise EdgesError(
-            f"The feature {column.name!r} has {kinds[1]} here and had {kinds[0]} in fit(). Pass it with the same type."
+            f"The feature {column.name!r} has {kinds[1]} here and had {kinds[0]} in the fitted edges. "
+            "Pass it with the same type."
         )
     if not column.categories:
         return scaled(x, column)[:, np.newaxis]
