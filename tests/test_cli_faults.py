@@ -277,7 +277,7 @@ def test_errors_do_not_speak_python(tmp_path, command, rows, kind):
         (["links", "{gaps}", "--candidates", "{empty}"], "Pass at least one. Or leave out --candidates."),
         (
             ["links", "{gaps}", "--method", "rows", "--at", 1e12],
-            "nearer to it with --at. Or fit with --method 'propagation', which reaches further.",
+            "nearer to it with --at. Or fit with --method propagation, which reaches further.",
         ),
         (["outliers", "{same}", "--method", "rows"], "The bandwidth of the decay is 0, because all 2"),
     ],

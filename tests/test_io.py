@@ -618,7 +618,7 @@ def test_numbers_as_dates_in_a_frame():
         (
             "a,b,1\nc,d,1e20\n",
             {"time_unit": "s"},
-            r"'time' in data row 2.*beyond.*datetime64\[s\].*Pass a finer time_unit=",
+            r"'time' in data row 2.*beyond.*counted in s\. Pass a finer time_unit=",
         ),
         ("a,b,1.5\nc,d,1e18\n", {"time_unit": "s"}, r"'time' in data row 2.*beyond.*datetime64\[us\]"),
         ("a,b,99999999999999999999\n", {}, r"'time' in data row 1.*is 99999999999999999999, beyond int64"),

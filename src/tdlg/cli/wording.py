@@ -32,8 +32,8 @@ def in_shell_words(message: Exception, context: Any) -> str:
 def _as_option(name: str, value: Any, context: Any) -> str | None:
     here, anywhere = _options(context)
     if name in SAME_EFFECT:
-        name, value = SAME_EFFECT[name]
-        anywhere = here  # the option of another command has no effect on this one
+        instead, choice = SAME_EFFECT[name]
+        return f"{here[instead]} {choice}" if instead in here else None
     option = {**anywhere, **here}.get(OTHER_NAMES.get(name, name))
     return None if option is None else " ".join([option, *_shown(value)])
 

@@ -124,7 +124,7 @@ def from_numbers(ticks: NDArray[Any], unit: str, name: str = "time") -> NDArray[
         beyond = np.abs(ticks) >= 2.0**63
         if beyond.any():
             raise bad_row(
-                f"The '{name}' in {{row}} is beyond the range of datetime64[{unit}].",
+                f"The '{name}' in {{row}} is beyond the range of dates counted in {unit}.",
                 int(np.argmax(beyond)),
                 Hint("Pass a finer {time_unit}, such as 'ms', or leave it out.", time_unit=...),
             )
