@@ -27,15 +27,15 @@ class TestSample:
         assert weight is None
 
     def test_probabilities_stay_calibrated(self, monkeypatch):
-        monkeypatch.setattr("tdlg.models.propagation.MOST_ROWS", 1500)
+        monkeypatch.setattr("tdlg.models.propagation.MOST_ROWS", 6000)
         rng = np.random.default_rng(0)
-        n = 12_000
+        n = 24_000
         risk = np.where(rng.integers(0, 10, n) == 0, 0.2, 0.01)
         label = (rng.random(n) < risk).astype(float)
         edges = TemporalEdges(
             rng.integers(0, 500, n), rng.integers(0, 500, n), np.arange(n), label=label, features={"risky": risk > 0.1}
         )
-        hidden = np.arange(n) >= 9000
+        hidden = np.arange(n) >= 16_000
         model = PropagationClassifier(setting="stream", random_state=0)
         scores = model.fit(edges[~hidden]).predict_proba(edges[hidden].with_label(None))[:, 1]
         assert scores.mean() == pytest.approx(label[hidden].mean(), rel=0.25)

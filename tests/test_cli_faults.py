@@ -274,15 +274,14 @@ def test_errors_do_not_speak_python(tmp_path, command, rows, kind):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["links", "{one}"], "The table has one row, which shuffling cannot change."),
-        (["outliers", "{one}"], "The table has one row, which shuffling cannot change."),
-        (["outliers", "{gaps}", "--contamination", 0], "--contamination must be above 0 and at most 0.5."),
-        (["links", "{gaps}", "--candidates", "{empty}"], "Pass at least one, or leave out --candidates."),
+        (["links", "{one}"], "There is only one edge (1 sample), which shuffling cannot change."),
+        (["outliers", "{one}"], "There is only one edge (1 sample), which shuffling cannot change."),
+        (["links", "{gaps}", "--candidates", "{empty}"], "Pass at least one. Or leave out --candidates."),
         (
             ["links", "{gaps}", "--method", "rows", "--at", 1e12],
-            "nearer to it (--at ...), or use --method propagation.",
+            "nearer to it with --at. Or fit with --method propagation, which reaches further.",
         ),
-        (["outliers", "{same}", "--method", "rows"], "The decay of --method rows has a bandwidth of 0, because all 2"),
+        (["outliers", "{same}", "--method", "rows"], "The bandwidth of the decay is 0, because all 2"),
     ],
 )
 def test_library_errors_name_what_the_shell_has(gaps, tmp_path, arguments, said):
@@ -298,6 +297,7 @@ def test_library_errors_name_what_the_shell_has(gaps, tmp_path, arguments, said)
     [
         (["score", "m", "x.csv", "--positive", "> 0"], "which is missing. Give the label column with --label."),
         (["classify", "x.csv", "--label", "y", "--method", "rows", "--setting", "stream"], "Leave out --setting or"),
+        (["outliers", "x.csv", "--contamination", 0], "must be above 0 and at most 0.5. Got 0 instead"),
     ],
 )
 def test_wrong_usage_is_told_in_sentences(arguments, said):

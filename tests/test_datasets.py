@@ -298,7 +298,7 @@ class TestSums:
         assert str(data / "CollegeMsg.txt") in message
         assert hashlib.sha256(OTHER.encode()).hexdigest() in message
         assert hashlib.sha256(TEXT.encode()).hexdigest() in message
-        assert "Remove it, and it is downloaded again; or pass check=False" in message
+        assert "Remove it, and it is downloaded again. Or pass check=False" in message
 
     def test_a_corrupt_cache_is_not_used_and_not_overwritten(self, cache, server):
         server.serves("collegemsg", TEXT.encode())

@@ -433,7 +433,7 @@ def test_codes_of_ids_of_another_type_are_unseen():
 
 
 def test_codes_of_needs_the_same_bipartite():
-    with pytest.raises(EdgesError, match=r"One of the two sets of edges is bipartite.*same value of bipartite="):
+    with pytest.raises(EdgesError, match=r"edges are bipartite, and .* edges are not\..*same value of bipartite="):
         make().codes_of(make(bipartite=True))
 
 

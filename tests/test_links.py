@@ -197,7 +197,7 @@ class TestTies:
     @pytest.mark.parametrize("decay", [None, Gaussian(3.0), Laplace(3.0)])
     def test_too_late_to_tell(self, decay):
         model = fitted(decay=decay)
-        with pytest.raises(ParameterError, match=r"score the same at 1000.*last fitted edge.*at=.*wider bandwidth"):
+        with pytest.raises(ParameterError, match=r"score the same at 1000.*last fitted.*at=.*decay=.*reaches further"):
             model.top(at=1000)
         with pytest.raises(ParameterError, match="2 candidates score the same at 1000"):
             model.top(at=1000, candidates=[[1, 2], [3, 4]])

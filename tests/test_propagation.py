@@ -106,9 +106,9 @@ class TestSetting:
     def test_bad(self):
         with pytest.raises(ParameterError, match=r"'setting' .* Got 'online'"):
             PropagationClassifier(setting="online").fit(self.edges)
-        with pytest.raises(ParameterError, match="setting='interpolate' does not use"):
+        with pytest.raises(ParameterError, match="setting 'interpolate' does not use"):
             PropagationClassifier(setting="interpolate").fit(self.edges, label_time=self.edges.time)
-        with pytest.raises(ParameterError, match="used only with setting='stream'"):
+        with pytest.raises(ParameterError, match="used only in the setting 'stream'"):
             PropagationClassifier().fit(self.edges).predict(self.edges, label_time=self.edges.time)
         with pytest.raises(EdgesError, match=r"one value per edge: 400\. Got 3"):
             PropagationClassifier().fit(self.edges, label_time=[1, 2, 3])

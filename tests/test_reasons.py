@@ -698,7 +698,7 @@ class TestTable:
         model = fitted(small(), "forecast")
         with pytest.raises(ParameterError, match=r"one of the classes \['fine', 'fraud'\]\. Got 'spam'"):
             model.explain(small(), positive="spam")
-        with pytest.raises(ParameterError, match="used only with setting='stream'"):
+        with pytest.raises(ParameterError, match="used only in the setting 'stream'"):
             model.explain(small(), label_time=small().time)
 
     def test_not_fitted(self):
@@ -885,7 +885,7 @@ class TestNodeScores:
         assert table["node"][0] == "bad"
         assert table["mean"][0] == pytest.approx(5, abs=0.3)
         assert re.match(r"the last 10 labelled interactions to 'bad' had 5|the last 10 .* had 4\.9", table["reason"][0])
-        with pytest.raises(ParameterError, match=r"this is a regressor\. Leave out positive=1"):
+        with pytest.raises(ParameterError, match=r"this is a regressor\. Got 1\. Leave out positive="):
             node_scores(model, edges, positive=1)
 
     @pytest.mark.parametrize("label", ["fraud", "fine"])

@@ -189,7 +189,7 @@ def test_models_are_equal_by_value():
         (dict(n_nodes=5, degree=3), r"Got 3 times 5 instead: make one of them even"),
         (dict(communities=0), r"'communities' parameter .* Got 0"),
         (dict(communities=101), r"must be at most 'n_nodes', 100: .* Got 101"),
-        (dict(communities=(10, 20)), r"sum to 'n_nodes', 100. Got \(10, 20\) instead: pass n_nodes=30"),
+        (dict(communities=(10, 20)), r"sum to 'n_nodes', 100. Got \(10, 20\) instead\. Pass n_nodes=30"),
         (dict(communities=(100, 0)), r"'communities' parameter .* Got 0"),
         (dict(communities="UV"), r"'communities' parameter .* Got 'UV'"),
         (dict(intra=0.9), r"one entry per period, such as \(0.9, 0.1\). Got 0.9"),

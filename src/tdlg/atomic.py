@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 __all__ = ["as_path", "is_special", "new_file", "replacing", "target_of"]
 
@@ -47,8 +47,10 @@ def target_of(path: Any) -> Path:
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise ParameterError(
-            f"The folder {str(target.parent)!r} of the 'path' does not exist. "
-            f"Create it first, with Path({str(target.parent)!r}).mkdir(parents=True)."
+            f"The folder {str(target.parent)!r} of the 'path' does not exist. Create it first.",
+            Hint("Use {code}.", code=f"Path({str(target.parent)!r}).mkdir(parents=True)"),
+            parameter="path",
+            value=path,
         )
     if target.is_dir():
         raise ParameterError(f"The 'path' must be a file. {str(target)!r} is a folder: add a file name.")

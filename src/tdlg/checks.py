@@ -46,7 +46,9 @@ def check_count(owner: str, name: str, value: Any, least: int) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ParameterError(
-            f"The {name!r} parameter of {owner} must be a whole number, at least {least}. Got {value!r} instead."
+            f"The {name!r} parameter of {owner} must be a whole number, at least {least}. Got {value!r} instead.",
+            parameter=name,
+            value=value,
         )
 
 
@@ -61,7 +63,9 @@ def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> No
     """
     if not is_number(value) or not 0 < value < below:
         wanted = "a positive number" if below == np.inf else f"between 0 and {below:g}"
-        raise ParameterError(f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead.")
+        raise ParameterError(
+            f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead.", parameter=name, value=value
+        )
 
 
 def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None]) -> None:
@@ -75,7 +79,11 @@ def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None
     """
     listed = list(choices)
     if not (value is None or isinstance(value, str)) or value not in listed:
-        raise ParameterError(f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.")
+        raise ParameterError(
+            f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.",
+            parameter=name,
+            value=value,
+        )
 
 
 # ---- random states
@@ -96,7 +104,9 @@ def as_generator(random_state: Any) -> np.random.Generator:
     except (TypeError, ValueError):
         raise ParameterError(
             f"The 'random_state' parameter must be None, a whole number at least 0, or a numpy Generator or RandomState. "
-            f"Got {random_state!r} instead."
+            f"Got {random_state!r} instead.",
+            parameter="random_state",
+            value=random_state,
         ) from None
 
 

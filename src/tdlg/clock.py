@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, Hint, ParameterError
 
 __all__ = [
     "UNITS",
@@ -184,7 +184,8 @@ def _refined(ticks: NDArray[np.int64], unit: str, finer: str) -> NDArray[np.int6
         first, last = times_of(np.array([ticks.min(), ticks.max()]), unit)
         raise EdgesError(
             f"Times from {first} to {last} cannot be counted in {finer}, the unit of the other edges, within 64 bits. Give "
-            "both in the coarser unit, for instance with .astype('datetime64[s]')."
+            "both in the coarser unit.",
+            Hint("For instance, use {code}.", code="time.astype('datetime64[s]')"),
         )
     return ticks * factor
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import times_of
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, Hint
 from tdlg.tables.column import Column, read_only
 from tdlg.tables.ids import Factors, as_ids, concatenate_ids, factorise, is_integers, positions, written_alike
 from tdlg.tables.times import as_times
@@ -240,9 +240,9 @@ class TemporalEdges:
     def _check_same_kind(self, other: TemporalEdges) -> None:
         if self.bipartite != other.bipartite:
             raise EdgesError(
-                f"One of the two sets of edges is bipartite and the other is not: these edges have "
-                f"bipartite={self.bipartite}, the other edges have bipartite={other.bipartite}. "
-                f"Create both with the same value of bipartite=."
+                f"{'These' if self.bipartite else 'The other'} edges are bipartite, and "
+                f"{'the other' if self.bipartite else 'these'} edges are not.",
+                Hint("Create both with the same value of {bipartite}.", bipartite=...),
             )
 
     def knows_nodes_of(self, other: TemporalEdges) -> NDArray[np.bool_]:
@@ -533,7 +533,9 @@ def _row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
     if isinstance(key, slice | EllipsisType):
         return key if isinstance(key, slice) else slice(None)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        raise EdgesError(f"A key of edges must select rows. Got {key} instead. Use edges[{key}:{key + 1}].")
+        raise EdgesError(
+            f"A key of edges must select rows. Got {key} instead.", Hint("Use {code}.", code=f"edges[{key}:{key + 1}]")
+        )
     index = np.empty((0, 0))
     with suppress(ValueError):  # raised for nested lists of different lengths
         index = np.asarray(key)
@@ -542,16 +544,16 @@ def _row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
     if index.ndim == 1 and (index.dtype.kind in "iu" or not len(index)):
         return _from_positions(index.astype(np.int64), n_edges)
     raise EdgesError(
-        f"A key of edges must be a slice, positions or a mask. Got {type(key).__name__} {key!r} instead. "
-        f"Use edges[:10], edges[[0, 5]] or edges[edges.time < cut]."
+        f"A key of edges must be a slice, positions or a mask. Got {type(key).__name__} {key!r} instead.",
+        Hint("Use {code}.", code="edges[:10], edges[[0, 5]] or edges[edges.time < cut]"),
     )
 
 
 def _from_mask(mask: NDArray[np.bool_], n_edges: int) -> NDArray[np.int64]:
     if mask.shape != (n_edges,):
         raise EdgesError(
-            f"A mask must have one value per edge: {n_edges:,}. Got a mask of shape {mask.shape} instead. "
-            f"Make it from these edges, such as edges.time < cut."
+            f"A mask must have one value per edge: {n_edges:,}. Got a mask of shape {mask.shape} instead.",
+            Hint("Make it from these edges, such as {code}.", code="edges.time < cut"),
         )
     return np.flatnonzero(mask)
 

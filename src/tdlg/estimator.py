@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from numbers import Integral
 from typing import Any, TypeVar, cast
@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError, warn
+from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import LineGraph, Normalization, NormalizedLineGraph
 from tdlg.tables.find_columns import usual_at
@@ -22,6 +22,7 @@ from tdlg.tables.frames import eager_frame
 __all__ = [
     "EdgesEstimator",
     "all_or_nothing",
+    "check_target",
     "known_labels",
     "new_nodes",
     "strange_end",
@@ -31,6 +32,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 ENDS, ENDS_AND_TIME = 2, 3  # number of columns that a table of edges must have, and should have
 ROLES = ("src", "dst", "time")
+LABELS_OF_EDGES = "TemporalEdges(..., label=...), read_edges(..., label=...)"
 FEW_NODES = 5  # below this number of nodes, new nodes are nothing unusual
 MOSTLY = 0.9  # above this share of new nodes, the ids are probably written differently from those of the fitted edges
 
@@ -79,13 +81,13 @@ class EdgesEstimator:
         edges = edges.with_ids_of(self.edges_)
         strange = strange_end(self, edges)
         if strange is not None:
-            warn(f"{strange} Check that they are written as in fit().")
+            warn(f"{strange} Check that they are written as in the fitted edges.")
         for name, categories in edges.feature_categories.items():
             fitted = self.edges_.feature_categories.get(name, ())
             if len(categories) > 1 and fitted and not set(categories) & set(fitted):
                 warn(
-                    f"None of the categories of the feature {name!r} was in fit(), so the model knows nothing about them. "
-                    f"Fitted: {fitted[0]!r}; here: {categories[0]!r}."
+                    f"None of the categories of the feature {name!r} was in the fitted edges, so the model knows nothing "
+                    f"about them. Fitted: {fitted[0]!r}; here: {categories[0]!r}."
                 )
         return edges
 
@@ -111,6 +113,8 @@ class EdgesEstimator:
         else:
             names = [f"feature_{k}" for k in range(len(columns) - ENDS_AND_TIME)]
         features = dict(zip(names, columns[ENDS_AND_TIME:], strict=True))
+        for name in _labels_among(names) if reset else []:
+            warn(f"The column {name!r} of X is taken as a feature, not as the label.", _as_label(name))
         bipartite = not reset and self.edges_.bipartite
         return TemporalEdges(src, dst, time, features=features, bipartite=bipartite)
 
@@ -213,10 +217,27 @@ def _named_order(names: list[str]) -> list[int]:
         raise EdgesError(
             f"The columns of X are {names}: by position, {names[0]!r} would be the source, {names[1]!r} the destination and "
             f"{names[2]!r} the time. The names contradict this, but do not show which column is {' and '.join(unclear)}. "
-            "Put the columns in the order src, dst, time, features, or use from_frame(X, src=..., dst=..., time=...)."
+            "Put the columns in the order src, dst, time, features.",
+            Hint("Or use {code}.", code="from_frame(X, src=..., dst=..., time=...)"),
         )
     first = [0, 1, 2] if unclear else [found[role][0] for role in ROLES]
     return first + [k for k in range(len(names)) if k not in first]
+
+
+def check_target(model: Any, X: Any, y: Any) -> None:
+    """Refuse a table without y; scikit-learn's checks expect these words."""
+    if y is None and not isinstance(X, TemporalEdges):
+        hints = [_as_label(name) for name in _labels_among(getattr(X, "columns", []))]
+        raise EdgesError(f"{type(model).__name__} requires y to be passed, but the target y is None.", *hints)
+
+
+def _labels_among(names: Iterable[Any]) -> list[str]:
+    """The names of columns that are called label."""
+    return [str(name) for name in names if str(name).lower() == "label"]
+
+
+def _as_label(name: str) -> Hint:
+    return Hint("Leave it out of X and pass it as y, or use {code}.", code=f"from_frame(X, label={name!r})")
 
 
 def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
@@ -225,8 +246,9 @@ def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np
         edges = edges.with_label(y if hasattr(y, "to_list") else column_or_1d(y, warn=True))
     if edges.label is None:
         raise EdgesError(
-            "The edges have no labels to learn from. Pass them as y, or with the edges: TemporalEdges(..., label=...), "
-            "read_edges(..., label=...). Use a missing label (NaN, None) for an edge whose label is to be predicted."
+            "The edges have no labels to learn from.",
+            Hint("Pass them as y, or with the edges: {code}.", code=LABELS_OF_EDGES),
+            "Use a missing label (NaN, None) for an edge whose label is to be predicted.",
         )
     return edges.label, edges.labelled, _plain(edges.label[edges.labelled], y, edges.labelled)
 

@@ -15,7 +15,8 @@ from typer.core import TyperGroup
 from tdlg import __version__
 from tdlg.cli.options import example
 from tdlg.cli.process import heed_interrupts, open_streams, was_interrupted
-from tdlg.cli.terminal import in_shell_words, note, one_line, red, warn
+from tdlg.cli.terminal import note, red, warn
+from tdlg.cli.wording import in_shell_words
 from tdlg.exceptions import TdlgWarning
 
 __all__ = ["app", "run_app"]
@@ -28,14 +29,14 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        with _plain_errors(), _plain_warnings():
+        with _plain_errors(ctx), _plain_warnings(ctx):
             result = super().invoke(ctx)
             sys.stdout.flush()  # here, so that a closed pipe is still noticed
             return result
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
+def _plain_errors(context: Any) -> Iterator[None]:
     """Show errors that a user can cause as one line."""
     try:
         yield
@@ -49,7 +50,7 @@ def _plain_errors() -> Iterator[None]:
             raise _interrupted() from None
         if not _is_plain(error) or os.environ.get("TDLG_TRACEBACK"):
             raise
-        red(f"error: {_message(error)}")
+        red(f"error: {_of_system(error) or in_shell_words(error, context) or type(error).__name__}")
         raise typer.Exit(1) from None
 
 
@@ -67,13 +68,14 @@ def _is_of_polars(error: Exception) -> bool:
     return any(kind.__module__.startswith("polars") for kind in type(error).__mro__)
 
 
-def _message(error: Exception) -> str:
+def _of_system(error: Exception) -> str:
+    """The message of an error of the operating system; empty for any other error."""
     if isinstance(error, MemoryError):
         return f"There is not enough memory. {error}".strip()
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}"
-    return in_shell_words(one_line(str(error)) or type(error).__name__)
+    return ""
 
 
 def _forget_stdout() -> None:
@@ -85,14 +87,14 @@ def _forget_stdout() -> None:
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
+def _plain_warnings(context: Any) -> Iterator[None]:
     """Show the warnings that are meant for users as messages, and hide all others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, category, *_, **__: (
             warn if issubclass(category, TdlgWarning) else note
-        )(in_shell_words(one_line(str(message))))
+        )(in_shell_words(message, context) if isinstance(message, Exception) else message)
         yield
 
 
@@ -131,5 +133,5 @@ def run_app() -> None:
     try:
         app(prog_name="tdlg")
     except OSError as error:  # while printing help or usage, before a command runs
-        red(f"error: {_message(error)}")
+        red(f"error: {_of_system(error) or error}")
         raise SystemExit(1) from None

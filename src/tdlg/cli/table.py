@@ -189,7 +189,7 @@ def _on_disk(path: Path) -> Iterator[Path]:
         try:
             yield file.rename(file.with_suffix(_suffix(file)))
         except ReadError as error:
-            raise ReadError(str(error).replace(f"{folder}/", "")) from None
+            raise error.as_kind(ReadError, error.problem.replace(f"{folder}/", "")) from None
 
 
 def _suffix(file: Path) -> str:

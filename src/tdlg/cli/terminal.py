@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = [
     "aligned",
     "count",
-    "in_shell_words",
     "is_terminal",
     "note",
     "one_line",
@@ -34,24 +32,6 @@ MOST_COLUMNS = 9  # of a table, shown on a terminal
 CELL = 40  # characters of a value that are shown
 EXACT = 1e4  # larger numbers, such as times, are shown with all digits
 WIDE = "reason"  # the column that is never shortened
-ARGUMENTS = (  # of the library that are options of the command line
-    "src|dst|time|label|features|categories|bipartite|separator|time_format|time_unit|setting|at|candidates|random_state"
-)
-OTHER_NAMES = {"random_state": "seed"}
-ONLY_IN_PYTHON = {  # texts in messages of the library, and their replacement on the command line
-    r"model\.save\(path\)": "--save",
-    r"np\.\w+\(([^()]*)\)": r"\1",
-    r" \(n_samples=\d+\)": "",
-    r"\b(LinkPredictor|EdgeOutlierDetector) was given one edge": "The table has one row",
-    r"The '(contamination)' parameter of \w+ must be 'auto', or above": r"--\1 must be above",
-    r"or none at all: candidates=None": "or leave out --candidates",
-    r"or fit with a wider bandwidth than .*\.": "or use --method propagation.",
-    r"\b\w+\(relative=[^)]*\) gives": "The decay of --method rows has",
-    r"Give an absolute one, \w+\(bandwidth=\.\.\.\), or use NoDecay\(\)": "Use --method propagation",
-    r"\bEdgeClassification\b": "--evaluate random",
-    r"Give the same features: TemporalEdges\(.*\]\)": "Leave out --features",
-}
-AS_IT_IS = r"""data row \d+ \((?:'[^']*'|"[^"]*"|[^)'"])*\)|(?<!\w)'[^']*'(?!\w)|"[^"]*\""""  # the user's values
 
 
 # ---- messages
@@ -82,28 +62,6 @@ def one_line(text: str, keep: str = "") -> str:
     """
     text = text if keep else " ".join(text.split("\n"))
     return "".join(sign if sign.isprintable() or sign in keep else "\N{REPLACEMENT CHARACTER}" for sign in text)
-
-
-def in_shell_words(message: str) -> str:
-    """A message of the library with its arguments written as options; values of the data stay unchanged.
-
-    Examples
-    --------
-    >>> in_shell_words("Two may be 'src': ['a', 'b']. Pass src='a', or another.")
-    "Two may be 'src': ['a', 'b']. Pass --src 'a', or another."
-    """
-    for pattern, words in ONLY_IN_PYTHON.items():
-        message = re.sub(pattern, words, message)
-    argument = rf"(?<![\w-])({ARGUMENTS})=(?=(\.{{3}}|[^\s,.)])?)"
-    message = re.sub(f"{AS_IT_IS}|{argument}", _as_option, message)
-    return re.sub(r"(--[a-z-]+ [^\s,]+), (?=--)", r"\1 ", message)
-
-
-def _as_option(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return found[0]
-    name = "--" + OTHER_NAMES.get(found[1], found[1]).replace("_", "-")
-    return f"{name} " if found[2] else name
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

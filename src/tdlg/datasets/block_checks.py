@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdlg.checks import check_count, is_number
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 __all__ = ["OWNER", "Shares", "checked_intra", "checked_sizes", "one_a_period"]
 
@@ -39,8 +39,10 @@ def checked_sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
     sizes = tuple(map(int, communities))
     if sum(sizes) != n_nodes:
         raise ParameterError(
-            f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead: "
-            f"pass n_nodes={sum(sizes)}, or other sizes."
+            f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead.",
+            Hint("Pass {n_nodes}, or other sizes.", n_nodes=sum(sizes)),
+            parameter="communities",
+            value=sizes,
         )
     return sizes
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import IO
 
 from tdlg.datasets.registry import Dataset, named
-from tdlg.exceptions import ReadError
+from tdlg.exceptions import Hint, ReadError
 
 __all__ = ["dataset_file", "is_available"]
 
@@ -138,7 +138,8 @@ def _check_sum(path: Path, dataset: Dataset) -> None:
     if found != dataset.sha256:
         raise ReadError(
             f"{path}: this is not the file of the data set {dataset.name!r}, or it is damaged: its sha256 is {found}, "
-            f"and should be {dataset.sha256}. {_removed(dataset)}; or pass check=False to use it as it is."
+            f"and should be {dataset.sha256}. {_removed(dataset)}.",
+            Hint("Or pass {check} to use it as it is.", check=False),
         )
 
 
@@ -215,8 +216,8 @@ def _installed(packed: Path, dataset: Dataset, origin: str, way_out: str) -> Pat
     sums = ", ".join(f"{total} ({member})" if member else total for member, total in found.items())
     raise ReadError(
         f"{origin}: this does not hold the file of the data set {dataset.name!r}:{_looks_like_a_page(packed)} the sha256 "
-        f"is {sums}, and should be {dataset.sha256}. {way_out} Another version can be read all the "
-        f"same, unpacked and with check=False."
+        f"is {sums}, and should be {dataset.sha256}. {way_out}",
+        Hint("Another version can be read all the same, unpacked and with {check}.", check=False),
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tdlg.datasets.files import dataset_file
 from tdlg.datasets.registry import DATASETS, Dataset, named
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError, ReadError
+from tdlg.exceptions import Hint, ParameterError, ReadError
 from tdlg.io import read_edges
 
 __all__ = ["load_dataset"]
@@ -95,7 +95,12 @@ def _check_label(dataset: Dataset, label: Any) -> None:
         raise ParameterError(f"The 'label' must be one of {LABELS}. Got {label!r} instead.")
     if label == "rating" and "rating" not in dataset.columns:
         rated = [name for name, other in DATASETS.items() if "rating" in other.columns]
-        raise ParameterError(f"The data set {dataset.name!r} has no ratings. Leave label= out, or load one of {rated}.")
+        raise ParameterError(
+            f"The data set {dataset.name!r} has no ratings, but {rated} have.",
+            Hint("Leave out {label}, or load one of these.", label=...),
+            parameter="label",
+            value=label,
+        )
 
 
 def _check_random_state(dataset: Dataset, random_state: Any) -> None:
@@ -106,15 +111,19 @@ def _check_random_state(dataset: Dataset, random_state: Any) -> None:
         )
     if "time" not in dataset.columns and random_state is None:
         raise ParameterError(
-            f"The file of {dataset.name!r} has no times: they are synthetic, for measuring speed only. Pass random_state=, "
-            f"such as random_state=0, to sample them."
+            f"The file of {dataset.name!r} has no times: they are synthetic, for measuring speed only.",
+            Hint("Pass {random_state}, or another seed, to sample them.", random_state=0),
+            parameter="random_state",
         )
 
 
 def _check_dates(dataset: Dataset, dates: bool) -> None:
     if dates and not dataset.dated:
         raise ParameterError(
-            f"The times of {dataset.name!r} are not dates: they count from an unknown start. Leave out dates=True."
+            f"The times of {dataset.name!r} are not dates: they count from an unknown start.",
+            Hint("Leave out {dates}.", dates=True),
+            parameter="dates",
+            value=dates,
         )
 
 

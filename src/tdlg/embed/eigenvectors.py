@@ -116,7 +116,7 @@ class EdgeEmbedding(ProductFeatures):
         H, rng = self._fit_edges(X), as_generator(self.random_state)
         values, vectors, converged = top_eigenpairs(H, min(self.n_components, H.shape[0]), self.tol, rng)
         if not converged:
-            warn(f"The eigenvectors did not reach tol={self.tol}. Raise tol.", ConvergenceWarning)
+            warn(f"The eigenvectors did not reach the tolerance {self.tol}. Raise 'tol'.", category=ConvergenceWarning)
         self.n_components_ = n_resolved(values, self.tol)
         self.eigenvalues_ = values[: self.n_components_]
         self.embedding_ = flip_signs(vectors[:, : self.n_components_]) * self._scales()

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 
 from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 __all__ = ["node_embeddings"]
 
@@ -67,8 +67,10 @@ def _incidence(edges: TemporalEdges) -> csr_array:
 def _check(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
     if not isinstance(edges, TemporalEdges):
         raise ParameterError(
-            f"The 'edges' parameter of node_embeddings must be TemporalEdges. Got {type(edges).__name__} instead: wrap "
-            "columns as TemporalEdges(src, dst, time)."
+            f"The 'edges' parameter of node_embeddings must be TemporalEdges. Got {type(edges).__name__} instead.",
+            Hint("Wrap columns as {code}.", code="TemporalEdges(src, dst, time)"),
+            parameter="edges",
+            value=edges,
         )
     check_choice("node_embeddings", "aggregate", aggregate, ("mean", "sum"))
     if Y.ndim != 2 or Y.shape[0] != edges.n_edges or Y.dtype.kind not in "biuf":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 from tdlg.explain.sentences import label_in_words
 
 __all__ = ["positive_class", "positive_of", "refuse_positive"]
@@ -71,7 +71,10 @@ def refuse_positive(given: Any) -> None:
     """Refuse a class where the model predicts numbers."""
     if given is not None:
         raise ParameterError(
-            f"The 'positive' class is for classifiers, and this is a regressor. Leave out positive={given!r}."
+            f"The 'positive' class is for classifiers, and this is a regressor. Got {given!r}.",
+            Hint("Leave out {positive}.", positive=...),
+            parameter="positive",
+            value=given,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ReadError
+from tdlg.exceptions import EdgesError, Hint, ReadError
 from tdlg.tables.column import row_name
 
 __all__ = ["from_networkx", "to_networkx"]
@@ -84,10 +84,10 @@ def from_networkx(
     try:
         return TemporalEdges(src, dst, **columns, bipartite=bipartite)
     except EdgesError as error:
-        message = str(error)
+        problem = error.problem
         if error.row is not None:
-            message = message.replace(row_name(error.row), _name(edges[error.row]))
-        raise ReadError(f"The graph: {message}") from None
+            problem = problem.replace(row_name(error.row), _name(edges[error.row]))
+        raise error.as_kind(ReadError, f"The graph: {problem}") from None
 
 
 def to_networkx(edges: TemporalEdges) -> Any:
@@ -138,8 +138,8 @@ def to_networkx(edges: TemporalEdges) -> Any:
 def _edges_of(graph: Any, bipartite: bool) -> list[_Edge]:
     if not hasattr(graph, "is_multigraph"):
         raise ReadError(
-            f"The 'graph' must be a networkx graph. Got {type(graph).__name__} instead. "
-            f"Use from_frame for a dataframe, TemporalEdges(src, dst, time) for arrays and lists."
+            f"The 'graph' must be a networkx graph. Got {type(graph).__name__} instead.",
+            Hint("Use from_frame for a dataframe, {code} for arrays and lists.", code="TemporalEdges(src, dst, time)"),
         )
     if graph.is_multigraph():
         edges = [_Edge(*edge) for edge in graph.edges(keys=True, data=True)]
@@ -184,8 +184,10 @@ def _column(edges: list[_Edge], role: str, name: Any, required: bool = False) ->
     if without is not None and (required or not any(name in edge.attributes for edge in edges)):
         present = list(dict.fromkeys(found for edge in edges for found in edge.attributes))
         raise ReadError(
-            f"The graph: {_name(without)} has no attribute {name!r} for '{role}'. The attributes of edges are {present}. "
-            f"Pass {role}= with one of them, or add this attribute to every edge."
+            f"The graph: {_name(without)} has no attribute {name!r} for '{role}'. The attributes of edges are {present}.",
+            Hint("Pass {} with one of them, or add this attribute to every edge.", **{role: ...}),
+            parameter=role,
+            value=name,
         )
     return [edge.attributes.get(name) for edge in edges]
 

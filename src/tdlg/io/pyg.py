@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import check_unit
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ReadError
+from tdlg.exceptions import EdgesError, Hint, ReadError
 from tdlg.tables.times import as_times, from_numbers
 from tdlg.tables.values import known
 
@@ -74,7 +74,7 @@ def from_pyg(
             bipartite=bipartite,
         )
     except EdgesError as error:
-        raise ReadError(f"The data: {error}") from None
+        raise error.as_kind(ReadError, f"The data: {error.problem}") from None
 
 
 def to_pyg(edges: TemporalEdges) -> Any:
@@ -127,7 +127,8 @@ def _columns(data: Any) -> list[NDArray[Any]]:
     if len(found) < len(held):
         raise ReadError(
             f"The 'data' must be a TemporalData of PyTorch Geometric, with src, dst and t. "
-            f"Got {type(data).__name__} with {_keys(data)} instead. Create one, or use TemporalEdges(src, dst, time)."
+            f"Got {type(data).__name__} with {_keys(data)} instead.",
+            Hint("Create one, or use {code}.", code="TemporalEdges(src, dst, time)"),
         )
     return found
 
@@ -137,7 +138,10 @@ def _named(data: Any, role: str, name: str | None, usual: str | None = None) -> 
     array = None if name is None else _tensor(data, name)
     if array is None and name is not None and name != usual:
         raise ReadError(
-            f"The data has no {name!r} for '{role}'. It has {_keys(data)}. Pass one of these, or {role}=None."
+            f"The data has no {name!r} for '{role}'. It has {_keys(data)}.",
+            Hint("Pass one of these, or {}.", **{role: None}),
+            parameter=role,
+            value=name,
         )
     return array
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import check_unit, times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ReadError, warn
+from tdlg.exceptions import EdgesError, Hint, ReadError, warn
 from tdlg.tables.column import as_column, row_name, short
 from tdlg.tables.csv import Source
 from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
@@ -195,10 +195,10 @@ def _build(
         chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
         edges = TemporalEdges(**{**parts, "time": times}, features=chosen, bipartite=bipartite)
     except EdgesError as error:
-        message = str(error)
+        problem = error.problem
         if error.row is not None:
-            message = message.replace(row_name(error.row), _shown_row(parts, error.row))
-        raise ReadError(f"{source.origin}: {message}") from None
+            problem = problem.replace(row_name(error.row), _shown_row(parts, error.row))
+        raise error.as_kind(ReadError, f"{source.origin}: {problem}") from None
     _warn_of_unread_numbers(edges, {names[k] for k in code_at})
     return edges
 
@@ -219,7 +219,10 @@ def _check_no_role(source: Source, at: dict[str, int], features: list[int]) -> N
         if role in at and at[role] in features:
             column = source.names[at[role]]
             raise ReadError(
-                f"{source.origin}: The column {column!r} is the '{role}', {why}. Leave it out of features=."
+                f"{source.origin}: The column {column!r} is the '{role}', {why}.",
+                Hint("Leave it out of {features}.", features=...),
+                parameter="features",
+                value=column,
             )
 
 
@@ -232,7 +235,7 @@ def _unlike(source: Source, positions: list[int]) -> list[str]:
 
 
 def _shown_row(columns: dict[str, Any], row: int) -> str:
-    values = ", ".join(f"{role}={short(_item(column, row))}" for role, column in columns.items())
+    values = ", ".join(f"{role}: {short(_item(column, row))}" for role, column in columns.items())
     return f"data row {row + 1} ({values})"
 
 
@@ -253,12 +256,18 @@ def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
     if time_format is not None and isinstance(column, np.ndarray) and len(column):
         raise EdgesError(
             "The 'time_format' is only for text and whole numbers, but these times are datetimes or have decimals. "
-            "Leave it out."
+            "Leave it out.",
+            parameter="time_format",
+            value=time_format,
         )
     if time_unit is None or (time_unit == unit and not len(ticks)):
         return times_of(ticks, unit)
     if unit is not None:
-        raise EdgesError(f"The 'time_unit' {time_unit!r} is only for numbers, but these times are dates. Leave it out.")
+        raise EdgesError(
+            f"The 'time_unit' {time_unit!r} is only for numbers, but these times are dates. Leave it out.",
+            parameter="time_unit",
+            value=time_unit,
+        )
     return from_numbers(ticks, time_unit)
 
 
@@ -274,4 +283,4 @@ def _frame_source(frame: Any) -> Source:
     try:
         return frame_source(frame)
     except EdgesError as error:
-        raise ReadError(str(error)) from None
+        raise error.as_kind(ReadError, error.problem) from None

@@ -24,7 +24,7 @@ from tdlg import __version__
 from tdlg.atomic import new_file
 from tdlg.checks import check_count, set_missing_seed
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError, ReadError
+from tdlg.exceptions import EdgesError, Hint, ParameterError, ReadError
 from tdlg.explain.positive import positive_class
 from tdlg.judge.tasks import Task, Trial
 from tdlg.methods.base import Method
@@ -201,7 +201,10 @@ def read_results(path: str | os.PathLike[str]) -> pl.DataFrame:
     import polars as pl
 
     if not Path(path).exists():
-        raise ReadError(f"There is no file {str(path)!r}. Give the path that evaluate(..., path=...) wrote to.")
+        raise ReadError(
+            f"There is no file {str(path)!r}.",
+            Hint("Give the path that {code} wrote to.", code="evaluate(..., path=...)"),
+        )
     rows = [asdict(result) for result in _read(Path(path))]
     return pl.DataFrame(rows, schema={name: _dtype(kind) for name, kind in COLUMNS.items()})
 
@@ -313,8 +316,9 @@ def _in_time(method: Method, trial: Trial, test: NDArray[np.int64]) -> tuple[Sco
     for asked, scores in parts:
         if scores.shape[1:] != whole.shape[1:]:
             raise EdgesError(
-                "A class of labels first appears after the cut, so the scores of the blocks do not compare. Use a later "
-                "cut (train_share=...), or join rare classes."
+                "A class of labels first appears after the cut, so the scores of the blocks do not compare. Join rare "
+                "classes, or use a later cut.",
+                Hint("Pass a larger {train_share} for that.", train_share=...),
             )
         whole[place[asked]] = scores
     embed_seconds, fit_seconds, predict_seconds = seconds.tolist()
@@ -329,12 +333,13 @@ def _check_same(
     if (row.n_train, row.n_test) != (len(trial.train), len(tests[row.task])):
         raise ParameterError(
             f"{what} learnt from {row.n_train:,} edges and scored {row.n_test:,}, not {len(trial.train):,} and "
-            f"{len(tests[row.task]):,} as here. Give these edges another name (dataset=...), or another path."
+            f"{len(tests[row.task]):,} as here.",
+            Hint("Give these edges another {dataset} name, or pass another {path}.", dataset=..., path=...),
         )
     if row.fingerprint not in ("", fingerprint):
         raise ParameterError(
-            f"{what} was measured on other edges, labels or splits, or for another positive class. Give these "
-            "edges another name (dataset=...), or another path."
+            f"{what} was measured on other edges, labels or splits, or for another positive class.",
+            Hint("Give these edges another {dataset} name, or pass another {path}.", dataset=..., path=...),
         )
     if not any_version and (row.version != __version__ or not row.fingerprint):
         was = (
@@ -344,7 +349,8 @@ def _check_same(
         )
         now = f"; this is tdlg {__version__}" if row.version != __version__ else ""
         raise ParameterError(
-            f"{what} {was}{now}. Give another path, or any_version=True to accept rows of other versions."
+            f"{what} {was}{now}. Give another path.",
+            Hint("Or pass {any_version} to accept rows of other versions.", any_version=True),
         )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import as_generator, check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, Hint
 from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
 
@@ -135,8 +135,9 @@ class EdgeClassification:
         cut = round(self.train_share * len(labelled))
         if not 0 < cut < len(labelled):
             raise EdgesError(
-                f"{len(labelled)} labelled edges are too few for train_share={self.train_share}: no edge is left to train "
-                "on or to score. Pass more labels, or another share."
+                f"{len(labelled)} labelled edges are too few for a training share of {self.train_share}: no edge is left "
+                "to train on or to score. Pass more labels.",
+                Hint("Or pass another {train_share}.", train_share=...),
             )
         everything = np.arange(len(self.edges))
         tests = {self.name: np.sort(labelled[cut:])}
@@ -193,7 +194,8 @@ class ChronologicalClassification:
         train = labelled[ticks[labelled] < cut]
         if not len(train):
             raise EdgesError(
-                "No labelled edge is before the cut: too many happened at one time. Use EdgeClassification."
+                "No labelled edge is before the cut: too many happened at one time.",
+                Hint("Use {code}.", code="EdgeClassification"),
             )
         tests = {self.name: labelled[ticks[labelled] >= cut]}
         everything = np.arange(len(self.edges))
@@ -284,7 +286,9 @@ def _is_late(edges: TemporalEdges, whole: TemporalEdges, n_intervals: int) -> ND
 def _labels(edges: TemporalEdges) -> NDArray[Any]:
     label = edges.label
     if label is None:
-        raise EdgesError("The edges have no labels. Pass them with the edges: TemporalEdges(..., label=...).")
+        raise EdgesError(
+            "The edges have no labels.", Hint("Pass them with the edges: {code}.", code="TemporalEdges(..., label=...)")
+        )
     return label
 
 
@@ -292,6 +296,6 @@ def _check_labelled(edges: TemporalEdges, task: str) -> None:
     known = np.unique(_labels(edges)[edges.labelled].astype(str)) if edges.label is not None else np.empty(0)
     if len(known) < 2:
         raise EdgesError(
-            f"{task} needs at least two different labels. Got {len(known)} instead. Pass them with the edges: "
-            f"TemporalEdges(..., label=...), read_edges(..., label=...)."
+            f"{task} needs at least two different labels. Got {len(known)} instead.",
+            Hint("Pass them with the edges: {code}.", code="TemporalEdges(..., label=...), read_edges(..., label=...)"),
         )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tdlg._kernels import CONSTANT, GAUSSIAN, LAPLACE
 from tdlg.checks import is_number
 from tdlg.clock import Duration, as_seconds, is_duration, seconds_per_tick
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
@@ -118,12 +118,14 @@ class _Bell(Decay):
         spread = _spread(edges) * self.relative
         if not math.isfinite(spread):
             raise ParameterError(
-                f"{self!r} gives an infinite bandwidth: the times are too far apart. Give an absolute one."
+                f"{self!r} gives an infinite bandwidth: the times are too far apart.",
+                Hint("Give an absolute {bandwidth}.", bandwidth=...),
             )
         if spread == 0.0:
             raise ParameterError(
-                f"{self!r} gives a bandwidth of 0, because all {edges.n_edges} edges have the same time. "
-                f"Give an absolute one, {type(self).__name__}(bandwidth=...), or use NoDecay()."
+                f"The bandwidth of the decay is 0, because all {edges.n_edges} edges have the same time.",
+                Hint("Use {decay}.", decay=NoDecay()),
+                Hint("Or give an absolute bandwidth, {code}.", code=f"{type(self).__name__}(bandwidth=...)"),
             )
         if edges.time_unit is None:
             return type(self)(bandwidth=spread)  # a Python float: its repr can be pasted back
@@ -132,7 +134,9 @@ class _Bell(Decay):
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
         """One summand, with its bandwidth in ticks."""
         if self.bandwidth is None:
-            raise ParameterError(f"{self!r} is relative to the times of edges. Call freeze(edges) first.")
+            raise ParameterError(
+                f"{self!r} is relative to the times of edges.", Hint("Call {code} first.", code="freeze(edges)")
+            )
         return (Part(self._code, _in_ticks(self, time_unit), 1.0),)
 
     @property
@@ -353,8 +357,10 @@ def _check_width(owner: str, name: str, value: object) -> None:
     if not is_number(value) or not 1e-280 < float(value) < 1e280:  # type: ignore[arg-type]
         or_duration = ", or a duration such as '7d'" if name == "bandwidth" else ""
         raise ParameterError(
-            f"The {name!r} parameter of {owner} must be a positive and finite number{or_duration}. Got {value!r} instead. "
-            "For weights that do not fade use NoDecay()."
+            f"The {name!r} parameter of {owner} must be a positive and finite number{or_duration}. Got {value!r} instead.",
+            Hint("For weights that do not fade use {code}.", code="NoDecay()"),
+            parameter=name,
+            value=value,
         )
 
 
@@ -365,8 +371,8 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
         if time_unit is None:
             raise ParameterError(
                 f"{decay!r} has a bandwidth with a unit, but the times of these edges are plain numbers. Give the "
-                "bandwidth as a number in the same unit, or the times as datetimes (read_edges and from_frame: "
-                "time_unit='s')."
+                "bandwidth as a number in the same unit.",
+                Hint("Or give the times as datetimes, with {time_unit} of read_edges and from_frame.", time_unit="s"),
             )
         ticks = as_seconds(bandwidth) / seconds_per_tick(time_unit)
         _check_width(type(decay).__name__, "bandwidth", ticks)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import common_clock
-from tdlg.exceptions import EdgesError, TooLargeError
+from tdlg.exceptions import EdgesError, Hint, TooLargeError
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
@@ -248,6 +248,6 @@ def _check_number(rows: TemporalEdges, cols: TemporalEdges, match: str) -> None:
     n_events = (2 if match == "any" else 1) * (cols.n_edges + (0 if once else rows.n_edges))
     if n_events > _MOST_EVENTS:
         raise TooLargeError(
-            f"{n_events:,} ends of edges are more than a line graph can hold ({_MOST_EVENTS:,}). "
-            "Multiply by blocks of rows or columns: LineGraph(edges[:k], edges) and so on."
+            f"{n_events:,} ends of edges are more than a line graph can hold ({_MOST_EVENTS:,}).",
+            Hint("Multiply by blocks of rows or columns: {code} and so on.", code="LineGraph(edges[:k], edges)"),
         )

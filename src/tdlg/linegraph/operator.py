@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator
 from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
 from tdlg.checks import check_choice, check_count, is_number
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError, TooLargeError
+from tdlg.exceptions import Hint, ParameterError, TooLargeError
 from tdlg.linegraph.copies import Copies
 from tdlg.linegraph.decay import SMALLEST_TOL, Decay, Gaussian, Part, decay_values, reach
 from tdlg.linegraph.events import MATCHES, build_layout
@@ -300,8 +300,9 @@ class LineGraph(LinearOperator):
             raise TooLargeError(
                 f"The explicit {self.shape[0]:,} x {self.shape[1]:,} matrix has {n_entries:,} entries and would need "
                 f"{needed:,} bytes; {limit:,} are {'free' if max_bytes is None else 'allowed by max_bytes'}. Products need "
-                "no matrix: use H @ x, H.row(i) or H.row_sums()"
-                f"{'; or leave out small entries with to_csr(cutoff=1e-3)' if fades else ''}."
+                "no matrix.",
+                Hint("Use {code}.", code="H @ x, H.row(i) or H.row_sums()"),
+                *([Hint("Or leave out small entries with {cutoff}.", cutoff=1e-3)] if fades else []),
             )
 
 
@@ -473,8 +474,10 @@ def _check_arguments(
     for name, edges in (("rows", rows), ("cols", cols)):
         if not isinstance(edges, TemporalEdges):
             raise ParameterError(
-                f"The {name!r} parameter of LineGraph must be TemporalEdges. Got {type(edges).__name__} instead: "
-                "wrap columns as TemporalEdges(src, dst, time), or a table with from_frame."
+                f"The {name!r} parameter of LineGraph must be TemporalEdges. Got {type(edges).__name__} instead.",
+                Hint("Wrap columns as {code}, or a table with from_frame.", code="TemporalEdges(src, dst, time)"),
+                parameter=name,
+                value=edges,
             )
     if not isinstance(decay, Decay | None):
         raise ParameterError(

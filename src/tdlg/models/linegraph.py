@@ -18,8 +18,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
-from tdlg.exceptions import EdgesError, ParameterError, warn
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
+from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.explain.explainable import Explainable
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.models.solver import Point, logistic_regression
@@ -140,8 +140,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         callback
             Function that is called with (step, objective) after each Newton step; the solver stops if it returns True.
         """
-        if y is None and not isinstance(X, TemporalEdges):
-            raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        check_target(self, X, y)
         self._check()
         edges = self._edges(X, reset=True)
         labels, known, values = _known(edges, y)
@@ -164,8 +163,9 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         )
         if solution.n_iter == self.max_iter and not solution.converged:
             warn(
-                f"The solver stopped after max_iter={self.max_iter} steps before reaching tol={self.tol}. Raise one.",
-                ConvergenceWarning,
+                f"The solver stopped after {self.max_iter} steps, before it reached the tolerance {self.tol}.",
+                Hint("Raise {max_iter} or {tol}.", max_iter=..., tol=...),
+                category=ConvergenceWarning,
             )
         self.coef_, self.intercept_ = solution.coef.T, solution.intercept
         self.n_iter_, self.n_products_, self.objective_ = solution.n_iter, solution.n_products, solution.objective
@@ -310,8 +310,9 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         classes, codes, counts = np.unique(labels[rows], return_inverse=True, return_counts=True)
         if counts.min() < 2:
             raise EdgesError(
-                f"With bandwidth='auto' each class needs at least two labelled edges with a positive weight, and the class "
-                f"{classes[counts.argmin()]!s} has only one. Pass more labels, or set a bandwidth."
+                f"To choose the bandwidth, each class needs at least two labelled edges with a positive weight, and the "
+                f"class {classes[counts.argmin()]!s} has only one. Pass more labels.",
+                Hint("Or set {bandwidth}.", bandwidth=...),
             )
         seed = as_seed(as_generator(self.random_state))
         folds = StratifiedKFold(min(3, int(counts.min())), shuffle=True, random_state=seed)

@@ -14,7 +14,7 @@ from tdlg.checks import as_generator, check_choice, check_count, check_number
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.explain.rows import as_series
 from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.operator import LineGraph
@@ -204,7 +204,9 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
             if at is not None:
                 raise ParameterError(
                     f"The 'candidates' have their own times, but 'at' is {at!r}. Leave out 'at', or pass the candidates "
-                    "as an array with the columns src and dst."
+                    "as an array with the columns src and dst.",
+                    parameter="at",
+                    value=at,
                 )
             return _checked_number(candidates.with_ids_of(self.edges_))
         fitted = self.edges_
@@ -223,16 +225,13 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
                 f"All {len(edges):,} candidates score the same: none of their nodes is among the fitted edges. Pass "
                 "candidates between nodes of the fitted edges."
             )
+        by_rows = self.method == "rows"
         raise ParameterError(
             f"All {len(edges):,} candidates score the same at {_shown(edges.time)}: that is too many bandwidths away from "
-            f"the fitted edges of their nodes. The last fitted edge is at {self.edges_.time.max()}. Choose a time nearer to "
-            f"it (at=...){self._wider()}."
+            f"the fitted edges of their nodes. The last fitted edge is at {self.edges_.time.max()}.",
+            Hint("Choose a time nearer to it with {at}.", at=...),
+            *([Hint("Or fit with {decay}, which reaches further.", decay=Gaussian(relative=1.0))] if by_rows else []),
         )
-
-    def _wider(self) -> str:
-        if self.method == "propagation":
-            return ""
-        return f", or fit with a wider bandwidth than {self.decay_!r}, such as decay=Gaussian(relative=1.0)"
 
     def _have_something_near(self, edges: TemporalEdges) -> bool:
         fitted = self.model_.edges_
@@ -256,7 +255,7 @@ def check_enough(estimator: Any, edges: TemporalEdges) -> None:
     """Refuse a single edge: shuffling its columns gives the edge itself."""
     if len(edges) < 2:
         raise EdgesError(
-            f"{type(estimator).__name__} was given one edge (n_samples=1), which shuffling cannot change. "
+            "There is only one edge (1 sample), which shuffling cannot change. "
             "Pass at least two edges, better hundreds."
         )
 
@@ -304,8 +303,10 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
         found = repr(wrong[0]) if wrong else ""
     if len(columns) != 2:
         raise ParameterError(
-            f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got {found} instead. "
-            "For candidates with their own times, make TemporalEdges(src, dst, time)."
+            f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got {found} instead.",
+            Hint("For candidates with their own times, make {code}.", code="TemporalEdges(src, dst, time)"),
+            parameter="candidates",
+            value=candidates,
         )
     return columns[0], columns[1]
 
@@ -313,7 +314,9 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
 def _checked_number(edges: TemporalEdges) -> TemporalEdges:
     if len(edges) == 0:
         raise ParameterError(
-            "There are no candidates to choose from. Pass at least one, or none at all: candidates=None."
+            "There are no candidates to choose from. Pass at least one.",
+            Hint("Or leave out {candidates}.", candidates=...),
+            parameter="candidates",
         )
     return edges
 

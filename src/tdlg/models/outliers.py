@@ -170,7 +170,9 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         if share != "auto" and not (is_number(share) and 0 < share <= 0.5):
             raise ParameterError(
                 f"The 'contamination' parameter of EdgeOutlierDetector must be 'auto', or above 0 and at most 0.5. "
-                f"Got {share!r} instead."
+                f"Got {share!r} instead.",
+                parameter="contamination",
+                value=share,
             )
         if edge_index(edges).at.max() == 0:
             raise EdgesError(

@@ -17,8 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.checks import as_generator, as_seed
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
-from tdlg.exceptions import EdgesError, ParameterError, warn
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
+from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.explain.explainable import Explainable
 from tdlg.models.boosting import MOST_ROWS, TrainingRows, linear_member, sampled_rows, tuned_settings, weights_for
 from tdlg.models.setting import Setting, choose_setting, warn_of_late_classes
@@ -100,8 +100,7 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         The same edges, labels and `random_state` give the same model. If the rows are in another order, the trees may
         choose differently among equally good splits.
         """
-        if y is None and not isinstance(X, TemporalEdges):
-            raise EdgesError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        check_target(self, X, y)
         edges = self._edges(X, reset=True)
         labels, known, values = known_labels(edges, y)
         if not known.any():
@@ -217,7 +216,8 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         if label_time is None and self.label_delay_ is None and (new & edges.labelled).any():
             warn(
                 "The model was fitted with 'label_time', but the edges to score have labels without it: each label is taken "
-                "as known at the time of its edge. Pass label_time= for these edges too."
+                "as known at the time of its edge.",
+                Hint("Pass {label_time} for these edges too.", label_time=...),
             )
         given = label_ticks(edges, label_time, self.label_delay_ if label_time is None else None)
         if given is not None:  # the times of labels given to fit stay
@@ -227,21 +227,26 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     def _check_asked(self, edges: TemporalEdges, label_time: Any) -> None:
         if label_time is not None and self.setting_ != "stream":
             raise ParameterError(
-                "The 'label_time' of edges to score is used only with setting='stream'. This model has the setting "
-                f"{self.setting_!r}. Leave it out, or fit with setting='stream'."
+                "The 'label_time' of edges to score is used only in the setting 'stream'. This model has the setting "
+                f"{self.setting_!r}.",
+                Hint("Leave out {label_time}, or fit with {setting}.", label_time=..., setting="stream"),
+                parameter="label_time",
+                value=label_time,
             )
         comparable = len(edges) > 0 and (edges.time_unit is None) == (self.edges_.time_unit is None)
         if self.setting_ == "interpolate" and comparable and edges.time.min() > self.edges_.time.max():
             warn(
                 "All edges to score are later than the fitted ones, but the model learnt from labels before and after "
-                "(setting='interpolate'). Fit with setting='forecast', or with 'stream' if labels arrive later."
+                "(the setting 'interpolate').",
+                Hint("Fit with {setting}, or with 'stream' if labels arrive later.", setting="forecast"),
             )
         several = comparable and len(edges) >= SEVERAL
         if self.setting_ != "interpolate" and several and edges.time.max() <= self._first_label_time():
             warn(
-                f"No edge to score is later than the first label that the model learnt from, and setting={self.setting_!r} "
-                "uses only earlier labels. Fit on earlier edges (in scikit-learn: cv=TimeSeriesSplit()), or with "
-                "setting='interpolate'."
+                f"No edge to score is later than the first label that the model learnt from, and the setting "
+                f"{self.setting_!r} uses only earlier labels.",
+                Hint("Fit on earlier edges, or with {setting}.", setting="interpolate"),
+                Hint("In scikit-learn, use {code}.", code="cv=TimeSeriesSplit()"),
             )
 
     def _first_label_time(self) -> Any:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError, warn
+from tdlg.exceptions import Hint, ParameterError, warn
 
 __all__ = ["Setting", "choose_setting", "warn_of_late_classes"]
 
@@ -39,8 +39,10 @@ def choose_setting(
     check_choice(owner, "setting", setting, get_args(Setting))
     if late and setting == "interpolate":
         raise ParameterError(
-            "The 'label_time' says when labels became known, which setting='interpolate' does not use. Use "
-            "setting='stream' or 'forecast', or leave it out."
+            "It is given when labels became known, which the setting 'interpolate' does not use.",
+            Hint("Use {setting} or 'forecast', or leave out {label_time}.", setting="stream", label_time=...),
+            parameter="setting",
+            value=setting,
         )
     if setting != "auto":
         return setting, "as given"
@@ -80,7 +82,8 @@ def warn_of_late_classes(edges: TemporalEdges, known: NDArray[np.bool_], labels:
         if (1.0 - share) ** n_latest < UNLIKELY and not (labels[latest] == value).any():
             warn(
                 f"None of the latest {n_latest:,} known labels is {value}, although {share:.1%} of all known labels are: "
-                "these labels probably become known later than others. Pass label_time= or label_delay=, or leave labels "
-                "that are not final missing."
+                "these labels probably become known later than others.",
+                Hint("Pass {label_time} or {label_delay},", label_time=..., label_delay=...),
+                "or make labels that are not final missing.",
             )
             return

@@ -147,7 +147,7 @@ def open_archive(path: Path) -> Iterator[ArchiveReader]:
     """Open the archive at a path after a check of its checksum."""
     if not path.is_file():
         what = "this is a folder or device, not a file" if path.exists() else "there is no such file"
-        raise ReadError(f"{path}: {what}. Pass the path of a model written by model.save(path).")
+        raise ReadError(f"{path}: {what}. Pass the path of a saved model.")
     with open(path, "rb") as file:
         _check_ours(file, path)
         try:
@@ -192,4 +192,4 @@ def _check_ours(file: BinaryIO, path: Path) -> None:
         raise ReadError(f"{path}: the file is damaged: its checksum does not match. {WRITE_AGAIN}")
     if start.startswith(b"PK") and not is_zipfile(file):
         raise ReadError(f"{path}: the file is truncated or damaged: its end is missing. {WRITE_AGAIN}")
-    raise ReadError(f"{path}: this is not a tdlg model. Pass the path of a file written by model.save(path).")
+    raise ReadError(f"{path}: this is not a tdlg model. Pass the path of a saved model.")

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from tdlg.edges import TemporalEdges, _Table
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace, Mixture, NoDecay
 from tdlg.persist.archive import KINDS, ArchiveReader, ArchiveWriter
 from tdlg.persist.edges import edges_from, edges_state, table_from, table_state
@@ -280,9 +280,11 @@ def _with_records(name: str, value: Any) -> Any:
 def _unsupported(value: Any, where: str) -> ParameterError:
     kind = type(value)
     if kind in (np.random.RandomState, np.random.Generator):
-        way_out = "Use a whole number instead, such as model.set_params(random_state=0); no new fit is needed."
+        hint: str | Hint = Hint(
+            "Use a whole number instead, such as {random_state}; no new fit is needed.", random_state=0
+        )
     elif isinstance(value, BaseEstimator):
-        way_out = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
+        hint = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
     else:
-        way_out = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
-    return ParameterError(f"{where} is a {kind.__module__}.{kind.__qualname__}, which cannot be saved. {way_out}")
+        hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
+    return ParameterError(f"{where} is a {kind.__module__}.{kind.__qualname__}, which cannot be saved.", hint)

@@ -141,9 +141,9 @@ def _manifest(archive: ArchiveReader, path: Path) -> dict[str, Any]:
         version, made_with = manifest["format_version"], manifest["made_with"]["tdlg"]
         is_ours = manifest["format"] == FORMAT and type(version) is int and version >= 1
     except NOT_A_MODEL as error:
-        raise ReadError(f"{path}: this is not a tdlg model ({error}). Pass the path of one.") from error
+        raise ReadError(f"{path}: this is not a tdlg model ({error}). Pass the path of a saved model.") from error
     if not is_ours:
-        raise ReadError(f"{path}: this is not a tdlg model. Pass the path of a file written by model.save(path).")
+        raise ReadError(f"{path}: this is not a tdlg model. Pass the path of a saved model.")
     if version > FORMAT_VERSION:
         raise ReadError(
             f"{path}: the model has version {version} of the format, written by tdlg {made_with}; this is tdlg "

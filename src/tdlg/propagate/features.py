@@ -217,8 +217,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         strange = found[~np.isin(found, self.classes_)]
         if len(strange):
             raise EdgesError(
-                f"The edges have the label {strange[0]!r}, which is not one of those in fit(): {self.classes_.tolist()}. "
-                "Pass the same labels as in fit(), or no labels."
+                f"The edges have the label {strange[:1].tolist()[0]!r}, which is not one of the fitted labels: "
+                f"{self.classes_.tolist()}. Pass labels that were fitted, or no labels."
             )
 
     def _find(self, edges: TemporalEdges) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tdlg.checks import is_number
 from tdlg.clock import LAST_TICK, as_seconds, is_duration, rounded_up, ticks_per_second
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.tables.times import as_times_or_missing
 
 __all__ = ["label_ticks", "on_clock"]
@@ -38,7 +38,12 @@ def label_ticks(edges: TemporalEdges, label_time: Any = None, label_delay: Any =
     if label_delay is None:
         return None if label_time is None else _given(edges, label_time)
     if label_time is not None:
-        raise ParameterError("Pass either 'label_time' or 'label_delay', not both.")
+        raise ParameterError(
+            "The 'label_time' and the 'label_delay' are both given, and say the same in two ways.",
+            Hint("Leave out {label_delay}.", label_delay=...),
+            parameter="label_delay",
+            value=label_delay,
+        )
     delay = _delay_ticks(label_delay, edges.time_unit)
     if edges.ticks.dtype.kind == "f":
         return edges.ticks + delay
@@ -52,7 +57,9 @@ def _delay_ticks(delay: Any, time_unit: str | None) -> float:
     if time_unit is None and is_number(delay) and 0 <= delay < np.inf:
         return float(delay)
     form = "a number that is not negative, in the unit of the times" if time_unit is None else "a duration such as '7d'"
-    raise ParameterError(f"The 'label_delay' must be {form}. Got {delay!r} instead.")
+    raise ParameterError(
+        f"The 'label_delay' must be {form}. Got {delay!r} instead.", parameter="label_delay", value=delay
+    )
 
 
 def _given(edges: TemporalEdges, label_time: Any) -> NDArray[Any]:

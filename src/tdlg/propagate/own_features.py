@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import ticks_per_second
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, Hint, ParameterError
 
 __all__ = ["OwnColumn", "beside", "category_codes", "fit_own", "own_values", "raw_values", "scaled", "tamed", "to_sum"]
 
@@ -59,13 +59,18 @@ def fit_own(edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] =
     """
     if calendar and edges.time_unit is None:
         raise ParameterError(
-            "With calendar=True the times must be datetimes, and these are numbers. Pass datetimes, or leave it out."
+            "The 'calendar' parameter needs times that are datetimes, and these are numbers.",
+            Hint("Pass datetimes, or leave out {calendar}.", calendar=...),
+            parameter="calendar",
+            value=calendar,
         )
     unknown = [name for name in as_is if name not in edges.feature_names or name in edges.feature_categories]
     if unknown:
         raise ParameterError(
             f"The 'as_is' parameter must name numeric features of the edges. Got {unknown[0]!r} instead; "
-            f"the features are {list(edges.feature_names)}."
+            f"the features are {list(edges.feature_names)}.",
+            parameter="as_is",
+            value=as_is,
         )
     columns = [OwnColumn(name, ()) if name in as_is else _fit_column(edges, name) for name in _names(edges)]
     return columns + [OwnColumn(name, ()) for name in (CALENDAR if calendar else ())]
@@ -76,9 +81,10 @@ def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
     there = {*_names(edges), *CALENDAR}
     missing = [column.name for column in columns if column.name not in there]
     if missing:
+        features = [column.name for column in columns if column.name != WEIGHT]
         raise EdgesError(
-            f"The edges lack {', '.join(map(repr, missing))}, which the edges in fit() had. "
-            f"Give the same features: TemporalEdges(..., features=...), read_edges(..., features=[...])."
+            f"The edges lack {', '.join(map(repr, missing))}, which the fitted edges have.",
+            Hint("Pass {weight}.", weight=...) if missing == [WEIGHT] else Hint("Pass {features}.", features=features),
         )
     return np.hstack([np.empty((len(edges), 0)), *(_values(edges, column) for column in columns)])
 
@@ -196,7 +202,8 @@ def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
     if bool(column.categories) != (column.name in edges.feature_categories) and np.isfinite(x).any():
         kinds = ("numbers", "categories")[:: -1 if column.categories else 1]
         raise EdgesError(
-            f"The feature {column.name!r} has {kinds[1]} here and had {kinds[0]} in fit(). Pass it with the same type."
+            f"The feature {column.name!r} has {kinds[1]} here and had {kinds[0]} in the fitted edges. "
+            "Pass it with the same type."
         )
     if not column.categories:
         return (scaled(x, column) if column.beside else x)[:, np.newaxis]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 from tdlg.linegraph.copies import Copies
 from tdlg.linegraph.events import build_layout
 
@@ -72,8 +72,10 @@ def decayed_sums(
 
     if match == "any":
         raise ParameterError(
-            "The 'match' parameter of decayed_sums must say which ends are compared, such as 'src'. Got 'any' instead: "
-            "use LineGraph(..., match='any') for it."
+            "The 'match' parameter of decayed_sums must say which ends are compared, such as 'src'. Got 'any' instead.",
+            Hint("Use {code} for it.", code="LineGraph(..., match='any')"),
+            parameter="match",
+            value="any",
         )
     row_copies, col_copies = Copies(rows), Copies(cols)
     layout = build_layout(row_copies.distinct, col_copies.distinct, match)

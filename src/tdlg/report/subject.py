@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import set_missing_seed
 from tdlg.clock import check_unit, times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.explain.positive import positive_of
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.propagation import PropagationClassifier
@@ -130,8 +130,8 @@ def make_subject(
         )
     if edges is not None and not isinstance(edges, TemporalEdges):
         raise EdgesError(
-            f"The 'edges' of a report must be TemporalEdges. Got {type(edges).__name__} instead. Make them with "
-            f"from_frame(table) or read_edges(path)."
+            f"The 'edges' of a report must be TemporalEdges. Got {type(edges).__name__} instead.",
+            Hint("Make them with {code}.", code="from_frame(table) or read_edges(path)"),
         )
     model, edges = _fitted(model, edges, y, seed), None if edges is None else _labelled(edges, y)
     learnt = model.edges_.with_label(model.labels_)
@@ -174,8 +174,8 @@ def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -
     except NotFittedError:
         if edges is None:
             raise ParameterError(
-                f"The 'model' is not fitted, and no 'edges' are given to fit it on. Call {type(model).__name__}.fit "
-                f"first, or give edges=."
+                "The 'model' is not fitted, and no 'edges' are given to fit it on.",
+                Hint("Call {code} first, or give {edges}.", code=f"{type(model).__name__}.fit", edges=...),
             ) from None
         model = clone(model)
         set_missing_seed(model, seed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, Hint
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,9 +35,9 @@ SHOWN = 60  # maximum number of characters of a value in a message
 Column: TypeAlias = "NDArray[Any] | pl.Series"
 
 
-def bad_row(message: str, row: int) -> EdgesError:
-    """Make the error for one invalid row, whose name replaces `{row}` in the message; `io` inserts its own name."""
-    error = EdgesError(message.replace("{row}", row_name(row)))
+def bad_row(problem: str, row: int, *hints: str | Hint) -> EdgesError:
+    """Make the error for one invalid row, whose name replaces `{row}` in the problem; `io` inserts its own name."""
+    error = EdgesError(problem.replace("{row}", row_name(row)), *hints)
     error.row = row
     return error
 
@@ -143,17 +143,17 @@ def _private(array: NDArray[Any]) -> NDArray[Any]:
 def _not_a_column(values: Any, name: str) -> EdgesError:
     kind = type(values).__name__
     if isinstance(values, Mapping | Set):
-        way_out = f"Pass {name}=list(...), in the order of the rows."
+        hint: str | Hint = Hint("Pass a list, {code}, in the order of the rows.", code=f"{name}=list(...)")
     else:
-        way_out = "Pass a list, an array or a dataframe's column, one value per row."
-    return EdgesError(f"The '{name}' must be a column. Got {kind} {short(values)} instead. {way_out}")
+        hint = "Pass a list, an array or a dataframe's column, one value per row."
+    return EdgesError(f"The '{name}' must be a column. Got {kind} {short(values)} instead.", hint)
 
 
 def _from_numpy(array: NDArray[Any], name: str) -> Column:
     if array.ndim != 1:
         raise EdgesError(
-            f"The '{name}' must have one dimension. Got an array of shape {array.shape} instead. "
-            f"Pass one column, such as array[:, 0]."
+            f"The '{name}' must have one dimension. Got an array of shape {array.shape} instead.",
+            Hint("Pass one column, such as {code}.", code="array[:, 0]"),
         )
     kind = array.dtype.kind
     if kind == "O":
@@ -170,8 +170,8 @@ def _from_polars(series: Any, name: str) -> Column:
 
     if not isinstance(series, pl.Series):
         raise EdgesError(
-            f"The '{name}' must be a column. Got a polars {type(series).__name__} instead. "
-            f'Pass one of its columns, such as frame["{name}"], or use from_frame(frame).'
+            f"The '{name}' must be a column. Got a polars {type(series).__name__} instead.",
+            Hint("Pass one of its columns, such as {code}.", code=f'frame["{name}"], or use from_frame(frame)'),
         )
     dtype = series.dtype
     if dtype in (pl.String, pl.Categorical, pl.Enum):
@@ -286,8 +286,9 @@ def check_unicode(values: Iterable[Any], name: str) -> None:
             except UnicodeEncodeError:
                 raise bad_row(
                     f"The '{name}' has text that is not valid Unicode in {{row}}: {short(value)} holds a lone surrogate, "
-                    f"half of a character. Replace it, such as by value.encode(errors='replace').decode().",
+                    f"half of a character.",
                     row,
+                    Hint("Replace it, such as by {code}.", code="value.encode(errors='replace').decode()"),
                 ) from None
 
 

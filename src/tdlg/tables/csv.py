@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdlg.exceptions import ReadError, warn
+from tdlg.exceptions import Hint, ReadError, warn
 from tdlg.tables.packed import text_bytes
 from tdlg.tables.text import MISSING_WORDS, numbers
 from tdlg.tables.times import reads_as_time
@@ -64,7 +64,7 @@ def csv_source(
     separator = _found_separator(lines, path, least) if separator is None else _checked_separator(separator)
     first = _fields(lines[0], separator)
     if len(first) == 1:
-        raise _one_column(path, lines[0], f" with separator={separator!r}")
+        raise _one_column(path, lines[0], f" with the separator {separator!r}")
     has_names = _looks_like_names(first, time_format) if header is None else header
     _warn_of_skipped_rows(skipped, separator, len(first), path)
     body = text[len(rows[0]) + 1 :] if has_names else text
@@ -153,8 +153,8 @@ def _not_utf8(path: Path, error: Exception) -> ReadError:
 
 
 def _one_column(path: Path, line: str, how: str) -> ReadError:
-    way_out = NOT_CLOSED if line.count('"') % 2 else "Pass the right separator=."
-    return ReadError(f"{path}: only one column found{how}; the first line is {line[:80]!r}. {way_out}")
+    hint = NOT_CLOSED if line.count('"') % 2 else Hint("Pass the right {separator}.", separator=...)
+    return ReadError(f"{path}: only one column found{how}; the first line is {line[:80]!r}.", hint)
 
 
 def _checked_separator(separator: Any) -> str:
@@ -163,7 +163,9 @@ def _checked_separator(separator: Any) -> str:
     if not isinstance(separator, str) or not separator or set(separator) & set('"\r\n'):
         raise ReadError(
             f"The 'separator' must be text without quotes or line ends, such as ',' or '::', or ' ' for runs of "
-            f"blanks. Got {separator!r} instead."
+            f"blanks. Got {separator!r} instead.",
+            parameter="separator",
+            value=separator,
         )
     return separator
 
@@ -266,15 +268,17 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
         lines = body.decode().rstrip("\n").split("\n")
     except UnicodeDecodeError as not_utf8:
         return _not_utf8(path, not_utf8)
-    way_out = NOT_CLOSED if body.count(b'"') % 2 else "Correct that row, or pass the right separator=."
+    hint = Hint("Correct that row, or pass the right {separator}.", separator=...)
     with suppress(csv.Error):
         for row, fields in enumerate(csv.reader(lines, delimiter=_sign(separator))):
             if len(fields) != n_columns:
                 return ReadError(
                     f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: "
-                    f"{separator.join(fields)!r}. {way_out}"
+                    f"{separator.join(fields)!r}.",
+                    NOT_CLOSED if body.count(b'"') % 2 else hint,
                 )
-    return ReadError(f"{path}: the file cannot be read as csv ({error}). Check its quotes and separator=.")
+    hint = Hint("Check its quotes and {separator}.", separator=...)
+    return ReadError(f"{path}: the file cannot be read as csv ({error}).", hint)
 
 
 def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], Any]) -> dict[int, Any]:

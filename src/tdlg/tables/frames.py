@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tdlg.exceptions import EdgesError, ReadError
+from tdlg.exceptions import EdgesError, Hint, ReadError
 from tdlg.tables.csv import Source
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ def eager_frame(frame: Any, name: str) -> nw.DataFrame[Any]:
         _ = eager.columns  # some libraries detect equal names only here
     except TypeError:
         raise EdgesError(
-            f"The '{name}' must be a dataframe (pandas, polars, pyarrow, ...). Got {type(frame).__name__} instead. "
-            f"Use TemporalEdges(src, dst, time) for arrays and lists, read_edges(path) for a file."
+            f"The '{name}' must be a dataframe (pandas, polars, pyarrow, ...). Got {type(frame).__name__} instead.",
+            Hint("Use {code} for a file.", code="TemporalEdges(src, dst, time) for arrays and lists, read_edges(path)"),
         ) from None
     except nw.exceptions.DuplicateError:
         names = [str(name) for name in frame.columns]
         raise EdgesError(
-            f"The columns of '{name}' must differ in name. Got {names} instead. "
-            f"Rename them, such as {name}.columns = [...]."
+            f"The columns of '{name}' must differ in name. Got {names} instead.",
+            Hint("Rename them, such as {code}.", code=f"{name}.columns = [...]"),
         ) from None
     return eager
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tdlg.exceptions import ReadError
+from tdlg.exceptions import Hint, ReadError
 from tdlg.tables.csv import Source, csv_source
 from tdlg.tables.frames import parquet_source
 from tdlg.tables.jsonlines import jsonl_source
@@ -49,7 +49,12 @@ def _kind(path: Path) -> str:
 def _check_no_csv_options(path: Path, kind: str, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
-            raise ReadError(f"{path}: {name}={value!r} is for csv files, and this is {kind}. Leave it out.")
+            raise ReadError(
+                f"{path}: The {name!r} is for csv files, and this is {kind}. Got {value!r}.",
+                Hint("Leave out {}.", **{name: ...}),
+                parameter=name,
+                value=value,
+            )
 
 
 def _check_path(path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import UNITS
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, Hint
 from tdlg.tables.column import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed, short
 from tdlg.tables.text import MISSING_WORDS, numbers
 
@@ -100,7 +100,7 @@ def as_times_or_missing(values: Any, name: str) -> tuple[NDArray[Any], str | Non
         if error.row is None:
             raise
         row = int(rows[error.row])
-        raise bad_row(str(error).replace(row_name(error.row), "{row}"), row) from None
+        raise bad_row(error.problem.replace(row_name(error.row), "{row}"), row, *error.args[1:]) from None
     ticks = np.zeros(len(column), known.dtype)
     ticks[rows] = known
     return ticks, unit, missing
@@ -124,9 +124,9 @@ def from_numbers(ticks: NDArray[Any], unit: str, name: str = "time") -> NDArray[
         beyond = np.abs(ticks) >= 2.0**63
         if beyond.any():
             raise bad_row(
-                f"The '{name}' in {{row}} is beyond the range of datetime64[{unit}]. "
-                f"Check the time_unit: it may be a finer one, such as 'ms'. Or leave it out.",
+                f"The '{name}' in {{row}} is beyond the range of dates counted in {unit}.",
                 int(np.argmax(beyond)),
+                Hint("Pass a finer {time_unit}, such as 'ms', or leave it out.", time_unit=...),
             )
         ticks = sealed(np.round(ticks).astype(np.int64))
     return ticks.view(f"datetime64[{unit}]")
@@ -274,9 +274,10 @@ def _missing_words(text: pl.Series) -> NDArray[np.bool_]:
 
 def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> EdgesError:
     return bad_row(
-        f"The '{name}' in {{row}} is {short(text[row])}, which is not {wanted}. "
-        f'Correct or drop that row, or say how all times are written, such as time_format="%d.%m.%Y %H:%M".',
+        f"The '{name}' in {{row}} is {short(text[row])}, which is not {wanted}.",
         row,
+        "Correct or drop that row.",
+        Hint("Or pass the format of all times, such as {time_format}.", time_format="%d.%m.%Y %H:%M"),
     )
 
 
@@ -320,9 +321,11 @@ def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series 
                 raise EdgesError(
                     f"The 'time_format' {time_format!r} does not describe a date: "
                     f"{str(error).replace(dated_format, time_format)}. "
-                    f'Pass a format such as "%Y-%m-%d %H:%M:%S".'
+                    f"Pass a format such as '%Y-%m-%d %H:%M:%S'.",
+                    parameter="time_format",
+                    value=time_format,
                 ) from None
-            raise _unreadable(text, name, row, f"of time_format={time_format!r}") from None
+            raise _unreadable(text, name, row, f"in the format {time_format!r}") from None
 
     if values:
         read(unread)  # if this row is invalid, the other rows need not be read
@@ -383,10 +386,10 @@ def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict
     if not day_first and not month_first and (first != second).any():
         row = int(np.argmax(first != second))
         raise bad_row(
-            f"The '{name}' is ambiguous: {text[row]!r} in {{row}} can be day/month or month/day. "
-            f'Pass time_format="{_format_of(text[row], "dm")}" if the day comes first, '
-            f'time_format="{_format_of(text[row], "md")}" if the month does.',
+            f"The '{name}' is ambiguous: {text[row]!r} in {{row}} can be day/month or month/day.",
             row,
+            Hint("Pass {time_format} if the day comes first.", time_format=_format_of(text[row], "dm")),
+            Hint("Pass {time_format} if the month comes first.", time_format=_format_of(text[row], "md")),
         )
     return {"first": "month", "other": "day"} if month_first else {"first": "day", "other": "month"}
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, Hint
 from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, nulls, sealed, short
 from tdlg.tables.frames import eager_frame
 from tdlg.tables.ids import written_alike
@@ -103,8 +103,8 @@ def as_features(values: Any, name: str = "features") -> Features | None:
         return _from_columns(dict(values), name)
     if hasattr(values, "toarray"):
         raise EdgesError(
-            f"The '{name}' must be dense. Got {type(values).__name__} of shape {values.shape} instead. "
-            f"Pass {name}.toarray()."
+            f"The '{name}' must be dense. Got {type(values).__name__} of shape {values.shape} instead.",
+            Hint("Pass {code}.", code=f"{name}.toarray()"),
         )
     if hasattr(type(values), "columns"):  # of the class: on a lazy frame the property would compute them
         return _from_columns(_columns_of(values, name), name)
@@ -167,8 +167,9 @@ def _check_one_kind(column: NDArray[Any], name: str) -> None:
         if value is not None and type(value) is not type(first):
             raise bad_row(
                 f"The '{name}' mixes {type(first).__name__} and {type(value).__name__}: {first!r}, and "
-                f"{value!r} in {{row}}. Pass labels of one type, such as [str(y) for y in label].",
+                f"{value!r} in {{row}}. Labels must be of one type.",
                 row,
+                Hint("Pass them as text, {code}.", code="[str(y) for y in label]"),
             )
 
 
@@ -197,8 +198,8 @@ def _as_matrix(values: Any, name: str) -> NDArray[Any] | None:
         return None
     if array.ndim != 2:
         raise EdgesError(
-            f"The '{name}' must have two dimensions. Got an array of shape {array.shape} instead. "
-            f"Pass features.reshape(n_edges, -1)."
+            f"The '{name}' must have two dimensions. Got an array of shape {array.shape} instead.",
+            Hint("Pass {code}.", code="features.reshape(n_edges, -1)"),
         )
     return np.asarray(array)
 

@@ -205,11 +205,18 @@ def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
 
 
 def _tidy(reasons: pl.DataFrame) -> pl.DataFrame:
-    """Reasons for display: whole labels as integers, times without trailing zeros, no positions of edges."""
+    """Reasons for display: whole labels as integers, whole days without a clock time, no positions of edges."""
     import polars as pl
     import polars.selectors as cs
 
     reasons = reasons.drop(AMONG_FITTED, strict=False)
     numbers = reasons.select(cs.by_name("class", require_all=False) & cs.float())
     whole = [column.name for column in numbers if (column % 1 == 0).all()]
-    return reasons.with_columns(pl.col(whole).cast(pl.Int64), cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%.f"))
+    times = [_in_words(column) for column in reasons.select(cs.datetime())]
+    return reasons.with_columns(pl.col(whole).cast(pl.Int64), *times)
+
+
+def _in_words(times: pl.Series) -> pl.Series:
+    """Times as text: days if none of them has a clock time, else with seconds and the digits that they need."""
+    is_day = (times.dt.truncate("1d") == times).all()
+    return times.dt.to_string("%Y-%m-%d" if is_day else "%Y-%m-%dT%H:%M:%S%.f")

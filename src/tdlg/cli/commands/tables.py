@@ -17,7 +17,7 @@ from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Posi
 from tdlg.cli.output import check_folder, check_model_file, check_output, give, rounded
 from tdlg.cli.quality import print_quality
 from tdlg.cli.table import Table, note_words, read_pairs, read_table
-from tdlg.cli.terminal import count, in_shell_words, note, warn, working
+from tdlg.cli.terminal import count, note, warn, working
 from tdlg.exceptions import ParameterError, TdlgError
 
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ def outliers(
     """
     from tdlg.models.outliers import EdgeOutlierDetector
 
+    if contamination == 0:
+        raise typer.BadParameter("it must be above 0 and at most 0.5. Got 0 instead.", param_hint="--contamination")
     check_output(output)
     check_model_file(save)
     table = read_table(edges, columns)
@@ -331,7 +333,7 @@ def _evaluate(
     except TdlgError as error:
         if not goes_on:
             raise
-        note(f"not evaluated: {in_shell_words(str(error))}")
+        note(f"not evaluated: {error.problem}")
 
 
 def _ids(table: Table) -> pl.Series | None:

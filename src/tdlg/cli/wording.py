@@ -1,0 +1,60 @@
+"""Messages of the library in the words of the shell: parameters are written as options."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from tdlg.cli.terminal import one_line
+from tdlg.exceptions import TdlgError, TdlgWarning
+
+__all__ = ["in_shell_words"]
+
+OTHER_NAMES = {"random_state": "seed"}  # parameters whose option has another name
+SAME_EFFECT = {"decay": ("method", "propagation")}  # parameters without an option, and the option to use instead
+
+
+def in_shell_words(message: Exception, context: Any) -> str:
+    """The text of an error or a warning on one line, with parameters of the library written as options.
+
+    Parameters
+    ----------
+    message
+        The error or warning. Its hints on parameters that are not options of any command are left out.
+    context
+        The context of the group of all commands, which knows the command that runs.
+    """
+    if not isinstance(message, TdlgError | TdlgWarning):
+        return one_line(str(message))
+    return one_line(message.worded(lambda name, value: _as_option(name, value, context)))
+
+
+def _as_option(name: str, value: Any, context: Any) -> str | None:
+    here, anywhere = _options(context)
+    if name in SAME_EFFECT:
+        instead, choice = SAME_EFFECT[name]
+        return f"{here[instead]} {choice}" if instead in here else None
+    option = {**anywhere, **here}.get(OTHER_NAMES.get(name, name))
+    return None if option is None else " ".join([option, *_shown(value)])
+
+
+def _options(context: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """The options of the command that runs, and those of all commands, by the name of their parameter."""
+    found = {
+        name: {
+            str(given.name): max(given.opts, key=len) for given in command.params if given.param_type_name == "option"
+        }
+        for name, command in context.command.commands.items()
+    }
+    return found.get(context.invoked_subcommand or "", {}), {k: v for given in found.values() for k, v in given.items()}
+
+
+def _shown(value: Any) -> list[str]:
+    """The value behind an option, in quotes if it is text; nothing for a flag and where the user has to find the value."""
+    if value is ... or value is True:
+        return []
+    if isinstance(value, list):
+        value = ",".join(map(str, value))
+    if not isinstance(value, str):
+        return [str(value)]
+    return [shlex.quote(value) if "'" in value else f"'{value}'"]

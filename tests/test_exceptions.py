@@ -1,0 +1,203 @@
+"""Errors and warnings: what they carry, and how Python and the shell word them."""
+
+import pickle
+import re
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tdlg
+from tdlg.checks import check_count
+from tdlg.cli.wording import in_shell_words
+from tdlg.exceptions import EdgesError, Hint, ParameterError, ReadError, TdlgError, TdlgWarning, warn
+from tdlg.linegraph.decay import NoDecay
+from test_cli import refused
+
+PYTHON = re.compile(r"\b[a-z_]+=|\w\(|\.save\b|TemporalEdges|read_edges|np\.|\bNone\b|datetime64|\bfit\(\)")
+
+
+def shell(running, **commands):
+    """The context of a group of commands with these options, one of which runs."""
+    of_group = {
+        name: SimpleNamespace(
+            params=[SimpleNamespace(name=one, opts=[f"--{one}"], param_type_name="option") for one in given]
+        )
+        for name, given in commands.items()
+    }
+    return SimpleNamespace(command=SimpleNamespace(commands=of_group), invoked_subcommand=running)
+
+
+# ---- in Python
+
+
+def test_an_error_carries_parameter_value_and_hint():
+    with pytest.raises(ParameterError) as caught:
+        check_count("LineGraph", "n_threads", 0, 1)
+    assert (caught.value.parameter, caught.value.value, caught.value.hint) == ("n_threads", 0, "")
+    frame = pd.DataFrame({"user": [1], "payer": [2], "to": [3], "time": [4]})
+    with pytest.raises(ReadError) as caught:
+        tdlg.from_frame(frame)
+    assert caught.value.hint == "Pass src='user', or another."
+    assert str(caught.value) == f"{caught.value.problem} {caught.value.hint}"
+    with pytest.raises(ReadError) as caught:
+        tdlg.from_frame(frame, src="nobody")
+    assert (caught.value.parameter, caught.value.value) == ("src", "nobody")
+
+
+def test_a_plain_message_has_no_hint():
+    error = TdlgError("It is {wrong}.")
+    assert (str(error), error.problem, error.hint, error.parameter, error.value) == ("It is {wrong}.",) * 2 + (
+        "",
+        None,
+        None,
+    )
+
+
+def test_braces_in_values_are_kept():
+    hint = Hint("Pass {src} or {dst}.", src="{dst}", dst=...)
+    assert str(TdlgError("No.", hint)) == "No. Pass src='{dst}' or dst=."
+
+
+@pytest.mark.parametrize("value", [3, "x", np.arange(3), lambda: None])
+def test_errors_are_pickled(value):
+    error = EdgesError(
+        "It is wrong.", Hint("Pass {decay}.", decay=NoDecay()), "Or not.", parameter="decay", value=value
+    )
+    error.row = 7
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is EdgesError
+    assert (str(copy), copy.row, copy.parameter) == ("It is wrong. Pass decay=NoDecay(). Or not.", 7, "decay")
+    assert np.array_equal(copy.value, repr(value) if callable(value) else value)
+    assert in_shell_words(copy, shell("links", links=["method"])) == "It is wrong. Pass --method propagation. Or not."
+
+
+def test_warnings_carry_hints():
+    with pytest.warns(TdlgWarning, match=re.escape("Late. Fit with setting='forecast'.")) as caught:
+        warn("Late.", Hint("Fit with {setting}.", setting="forecast"))
+    message = caught[0].message
+    assert (message.problem, message.hint) == ("Late.", "Fit with setting='forecast'.")
+    assert caught[0].filename == __file__
+    context = shell("score", score=["top"], classify=["setting"])
+    assert in_shell_words(message, context) == "Late. Fit with --setting 'forecast'."
+    assert str(pickle.loads(pickle.dumps(message))) == str(message)
+
+
+# ---- in the shell
+
+
+@pytest.mark.parametrize(
+    ("hint", "wanted"),
+    [
+        (Hint("Pass {src}.", src="it's"), """No. Pass --src 'it'"'"'s'."""),
+        (Hint("Pass {src}.", src=0), "No. Pass --src 0."),
+        (Hint("Pass {src}.", src=...), "No. Pass --src."),
+        (Hint("Pass {bipartite}.", bipartite=True), "No. Pass --bipartite."),
+        (Hint("Pass {features}.", features=["a", "b"]), "No. Pass --features 'a,b'."),
+        (Hint("Pass {random_state}.", random_state=3), "No. Pass --seed 3."),
+        (Hint("Pass {tol}.", tol=1), "No."),
+        (Hint("Pass {decay}.", decay=NoDecay()), "No."),  # only another command has --method
+        (Hint("Use {code}.", code="H @ x"), "No."),
+        ("Do it.", "No. Do it."),
+    ],
+)
+def test_hints_as_options(hint, wanted):
+    context = shell("info", info=["src", "bipartite", "features", "seed"], links=["method"])
+    assert in_shell_words(TdlgError("No.", hint), context) == wanted
+
+
+FILES = {
+    "empty.csv": "",
+    "header.csv": "src,dst,time\n",
+    "ragged.csv": "src,dst,time\na,b,1\na,b,1,2\n",
+    "broken.jsonl": '{"src": 1}\n{"src":\n',
+    "named.csv": "von,nach,wann\na,b,gestern\n",
+    "several.csv": "user,payer,dst,time\na,b,c,1\n",
+    "dates.csv": "src,dst,time\na,b,03/04/2020\nb,c,05/06/2020\n",
+    "days.csv": "src,dst,time\na,b,2020-01-31\nb,c,2020-02-01\n",
+    "nameless.csv": "a,b,1,2\nb,c,2,3\n",
+    "twice.csv": "src,src,dst,time\na,b,c,1\n",
+    "one.csv": "src,dst,time\na,b,1\n",
+    "same.csv": "src,dst,time,y\na,b,1,1\nb,c,1,0\n",
+    "gaps.csv": "src,dst,time,y,x\na,b,1,1,1\nb,c,2,0,\nc,a,3,,2\n",
+    "hole.csv": "src,dst,time\na,b,1\n,c,2\n",
+    "huge.csv": "src,dst,time\na,b,1\nc,d,1e20\n",
+    "no.csv": "src,dst\nx,y\nu,v\n",
+}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "info empty.csv",
+        "info header.csv",
+        "info ragged.csv",
+        "info broken.jsonl",
+        "info named.csv",
+        "info named.csv --src von --dst von --time wann",
+        "info named.csv --src von --dst nach --time wann",
+        "info several.csv",
+        "info dates.csv",
+        "info dates.csv --time-format %d",
+        "info dates.csv --time-format %Q",
+        "info days.csv --time-unit s",
+        "info huge.csv --time-unit s",
+        "info one.csv --time-format %d/%m/%Y",
+        "info gaps.csv --separator ;",
+        "info gaps.csv --features time",
+        "info gaps.csv --src 9",
+        "info nameless.csv",
+        "info twice.csv",
+        "info twice.csv --src src",
+        "info hole.csv",
+        "info nosuch.csv",
+        "classify gaps.csv --label y --features x,y",
+        "classify gaps.csv --label z",
+        "outliers one.csv",
+        "outliers same.csv --method rows",
+        "links same.csv --method rows",
+        "links gaps.csv --candidates header.csv",
+        "links gaps.csv --at 0",
+        "links gaps.csv --at soon",
+        "links gaps.csv --candidates no.csv",
+        "score gaps.csv gaps.csv",
+        "score nosuch gaps.csv",
+        "datasets get nosuch",
+    ],
+)
+def test_the_shell_never_speaks_python(tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    assert not PYTHON.search(re.sub(r"data row \d+ \(.*?\)", "a row", refused(*line.split())))
+
+
+@pytest.mark.parametrize("node", ["src=3", "np.float64(3)", "model.save(path)", "time_format='%d'", "{label}", "{row}"])
+def test_values_of_the_data_are_never_rewritten(tmp_path, node):
+    (path := tmp_path / "x.csv").write_text(f'src,dst,time\na,b,1\n"{node}",,2\n')
+    text = refused("info", path)
+    assert f"(src: {node!r}, dst: None, time: 2)" in text
+    (path := tmp_path / "y.csv").write_text(f'src,dst,"{node}"\na,b,1\n')
+    text = refused("info", path)
+    assert f"The columns are ['src', 'dst', {node!r}]. Pass --time with a name." in text
+
+
+# ---- a label among the columns of X
+
+
+def test_a_label_in_a_frame_is_reported():
+    frame = pd.DataFrame({"src": list("abca"), "dst": list("bcab"), "time": range(4), "label": [0, 1, 0, 1]})
+    model = tdlg.LineGraphClassifier(random_state=0)
+    with pytest.raises(
+        EdgesError, match=re.escape("target y is None. Leave it out of X and pass it as y, or use from_frame(X,")
+    ):
+        model.fit(frame)
+    with pytest.warns(TdlgWarning, match="The column 'label' of X is taken as a feature, not as the label"):
+        model.fit(frame, frame["label"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)
+        model.fit(frame.drop(columns="label"), frame["label"])
+        model.fit(tdlg.from_frame(frame, label="label"))
