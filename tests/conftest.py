@@ -70,13 +70,14 @@ def chromium() -> str:
 
 @contextmanager
 def fewer_trees():
-    """A tenth of the boosted trees by default."""
-    from tdlg.models import link_columns, propagation
+    """A tenth of the boosted trees by default, and no choice of their number."""
+    from tdlg.models import boosting, link_columns
 
-    many = propagation.boosting_settings
+    many = boosting.boosting_settings
     with pytest.MonkeyPatch.context() as patch:
-        for module in (propagation, link_columns):
+        for module in (boosting, link_columns):
             patch.setattr(module, "boosting_settings", lambda n: many(n) | {"max_iter": 20, "learning_rate": 0.3})
+        patch.setattr(boosting, "ENOUGH_ROWS", 10**9)
         yield
 
 

@@ -19,7 +19,7 @@ class ByHand:
 
     def __init__(self, edges, y, labelled, widths, past_only, label_ticks=None):
         self.widths, self.past_only = widths, past_only
-        self.edges = {}
+        self.edges, self.found = {}, {}
         for position, row in enumerate(edges.rows.tolist()):
             is_better = row in self.edges and labelled[position] and not self.edges[row].labelled
             if row in self.edges and not is_better:
@@ -73,17 +73,19 @@ class ByHand:
 
     def recent(self, i, end, node):
         """The labelled edges of a node that are compared for edge i."""
-        order = {row: k for k, row in enumerate(sorted(self.edges))}
+        if (i.row, end, node) in self.found:
+            return self.found[i.row, end, node]
         listed = [j for j in self.edges.values() if j.labelled and j.ends[end] == node and j.ends[0] != j.ends[1]]
-        listed.sort(key=lambda j: (j.known, j.time, order[j.row]))
         if self.past_only:
-            return [j for j in listed if j.known < i.time][-RECENT:]
+            listed = sorted((j for j in listed if j.known < i.time), key=lambda j: (j.known, j.time, j.row))[-RECENT:]
+        else:
+            listed = sorted((j for j in listed if j is not i), key=lambda j: self.nearness(i, j))[:RECENT]
+        self.found[i.row, end, node] = listed
+        return listed
 
-        def nearness(j):
-            is_before = j.time < i.time
-            return abs(j.time - i.time), not is_before, (-1 if is_before else 1) * order[j.row]
-
-        return sorted((j for j in listed if j is not i), key=nearness)[:RECENT]
+    def nearness(self, i, j):
+        is_before = j.time < i.time
+        return abs(j.time - i.time), not is_before, -j.row if is_before else j.row
 
     def agreement(self, row, match):
         i, end = self.edges[row], ("src", "dst").index(match)

@@ -1,6 +1,7 @@
 """Sums and similarities over the edges around both ends of an edge that never pass through an edge of the same pair.
 
-Edges are numbered by time. Lists *by node* are given by `start` (n_nodes + 1) and members in the order of time. A sum over a
+Edges are numbered by time. What is filed *by node* has `start` (n_nodes + 1), and
+the members of each node in the order of time. A sum over a
 node's edges without those of one pair is never a difference: where pairs of nodes repeat, a binary tree over the partners
 of the node holds the sums, and all but one of its leaves are added up. So no rounded remnant of a label is left behind.
 """
@@ -12,28 +13,23 @@ from tdlg._kernels.vectors import pointer, prefetch
 
 RECENT = 32  # edges per node that are compared
 TABLE = 256  # places for marked nodes, a power of two well above RECENT
-AHEAD = 8  # events between asking for memory and using it
 COMMON = 5.0  # pseudo-count of common nodes that shrinks a similarity
 SIMILAR = 0.02  # added to the sum of similarities
 
 
 @compiled
-def by_node(nodes, members, n_nodes):
-    """Sort members by their nodes, keeping their order: start (n_nodes + 1,) and the sorted members.
-
-    nodes : (n_edges,), the node of each edge; members : numbers of some edges.
-    """
+def by_node(nodes, n_nodes):
+    """Sort members by node, keeping their order: start (n_nodes + 1,) and the numbers of the members, sorted."""
     start = np.zeros(n_nodes + 1, np.int64)
-    for k in range(members.size):
-        start[nodes[members[k]] + 1] += 1
+    for k in range(nodes.size):
+        start[nodes[k] + 1] += 1
     for node in range(n_nodes):
         start[node + 1] += start[node]
     cursor = start[:-1].copy()
-    filed = np.empty(members.size, np.int32)
-    for k in range(members.size):
-        node = nodes[members[k]]
-        filed[cursor[node]] = members[k]
-        cursor[node] += 1
+    filed = np.empty(nodes.size, np.int32)
+    for k in range(nodes.size):
+        filed[cursor[nodes[k]]] = k
+        cursor[nodes[k]] += 1
     return start, filed
 
 
@@ -68,29 +64,27 @@ def partner_slots(src, dst, pairs, n_pairs, n_nodes):
 
 
 @compiled
-def sums_without_pair(
-    add_start, adds, add_slot, known, values, start, queries, edges, slot, ticks, used, rates, strict, nodes, sums
-):  # out: sums
-    """Decayed count and sums of values over the edges at a node, without those of the query's own pair.
+def sums_without_pair(adds, values, rows, used, rates, strict, nodes, sums):  # out: sums
+    """Decayed count and sums of values over the edges at a node, without those of the row's own pair.
 
-    add_start, adds : edges to sum, by node and by the time `known` (n_edges,); values : (n_edges, V).
-    start, queries : rows by node; edges, slot, ticks : number, partner's slot and time of each row's edge.
+    adds : the edges to sum, filed by node: start, and in that order their numbers, partners' slots and times known.
+    values : (n_adds, V), in that order; rows : the edges to compute sums for, as `adds`, with the times they happened.
     used : partners with slots per node; rates : 1 / width; nodes : first and last node to do.
-    sums : (n_rows, rates, 1 + V), 0 for rows of nodes without edges.
+    sums : (n_rows, rates, 1 + V), in the order of `rows`, zeros to add to.
     """
-    most = 1
+    add_start, known, start = adds[0], adds[3], rows[0]
+    most, n_leaves = 0, 1
     for node in range(nodes[0], nodes[1]):
-        most = max(most, used[node] + 1)
-    n_leaves = 1
-    while n_leaves < most:
+        most = max(most, used[node])
+    while n_leaves < most + 1:
         n_leaves *= 2
     shape = (rates.size, 1 + values.shape[1])
     total = np.empty(shape)
     tree, tree_known = np.empty((2 * n_leaves, *shape)), np.empty(2 * n_leaves, known.dtype)
     is_filled = np.zeros(2 * n_leaves, np.bool_)
     for node in range(nodes[0], nodes[1]):
-        members, rows = adds[add_start[node] : add_start[node + 1]], queries[start[node] : start[node + 1]]
-        if rows.size == 0 or members.size == 0:
+        mine, theirs = (start[node], start[node + 1]), (add_start[node], add_start[node + 1])
+        if mine[0] == mine[1] or theirs[0] == theirs[1]:
             continue
         size = 0
         if used[node] > 0:
@@ -100,37 +94,35 @@ def sums_without_pair(
         for step in range(1, 0 if strict else -2, -2):  # up, and down if later edges count
             total[:] = 0.0
             is_filled[: 2 * size] = False
-            tree_parts = tree, tree_known, is_filled, size
             _walk(
-                members, add_slot, known, values, rows, edges, slot, ticks, rates, strict, step, total, tree_parts, sums
+                adds, theirs, values, rows, mine, rates, strict, step, total, (tree, tree_known, is_filled, size), sums
             )
 
 
 @compiled
-def _walk(
-    members, add_slot, known, values, rows, edges, slot, ticks, rates, strict, step, total, tree_parts, sums
-):  # out: sums
+def _walk(adds, theirs, values, rows, mine, rates, strict, step, total, leaves, sums):  # out: sums
     """Walk along the edges of one node, up from the past (step 1) or down from the future (-1)."""
-    tree, tree_known, is_filled, size = tree_parts
+    _, numbers, add_slot, known = adds
+    _, edges, slot, ticks = rows
+    tree, tree_known, is_filled, size = leaves
     n_rates, n_values = rates.size, values.shape[1]
-    at = 0 if step > 0 else members.size - 1
-    now = known[members[at]]
-    for k in range(rows.size):
-        row = rows[k if step > 0 else rows.size - 1 - k]
+    at = theirs[0] if step > 0 else theirs[1] - 1
+    now = known[at]
+    for k in range(mine[1] - mine[0]):
+        row = mine[0] + k if step > 0 else mine[1] - 1 - k
         edge, tick = edges[row], ticks[row]
-        while 0 <= at < members.size:
-            other = members[at]
-            if known[other] >= tick if strict else (edge - other) * step <= 0:
+        while theirs[0] <= at < theirs[1]:
+            if known[at] >= tick if strict else (edge - numbers[at]) * step <= 0:
                 break
-            passed = abs(known[other] - now)
+            passed = abs(known[at] - now)
             for r in range(n_rates):
                 factor = np.exp(-rates[r] * passed) if passed > 0 else 1.0
                 total[r, 0] = factor * total[r, 0] + 1.0
                 for v in range(n_values):
-                    total[r, 1 + v] = factor * total[r, 1 + v] + values[other, v]
-            now = known[other]
+                    total[r, 1 + v] = factor * total[r, 1 + v] + values[at, v]
+            now = known[at]
             if size > 0:
-                _add_to_tree(tree, tree_known, is_filled, size + add_slot[other], now, values, other, rates)
+                _add_to_tree(tree, tree_known, is_filled, size + add_slot[at], now, values, at, rates)
             at += step
         if slot[row] > 0:
             _add_other_leaves(tree, tree_known, is_filled, size + slot[row], tick, rates, row, sums)
@@ -143,14 +135,14 @@ def _walk(
 
 
 @compiled
-def _add_to_tree(tree, tree_known, is_filled, leaf, now, values, other, rates):  # out: tree, tree_known, is_filled
+def _add_to_tree(tree, tree_known, is_filled, leaf, now, values, at, rates):  # out: tree, tree_known, is_filled
     """Add an edge to its leaf, and renew the sums on the way to the root."""
     n_values = values.shape[1]
     for r in range(rates.size):
         factor = np.exp(-rates[r] * abs(now - tree_known[leaf])) if is_filled[leaf] else 0.0
         tree[leaf, r, 0] = (factor * tree[leaf, r, 0] if is_filled[leaf] else 0.0) + 1.0
         for v in range(n_values):
-            tree[leaf, r, 1 + v] = (factor * tree[leaf, r, 1 + v] if is_filled[leaf] else 0.0) + values[other, v]
+            tree[leaf, r, 1 + v] = (factor * tree[leaf, r, 1 + v] if is_filled[leaf] else 0.0) + values[at, v]
     tree_known[leaf], is_filled[leaf] = now, True
     while leaf > 1:
         above, beside = leaf >> 1, leaf ^ 1

@@ -353,6 +353,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         """Write the columns of one match."""
         evidence = query.evidence
         widths, (_, spread) = self._widths(around.cols.time_unit)
+        spread = spread if np.isfinite(spread) else 1.0
         labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
         compares = any(column.about == "feature" for column in of_scale)
         values = [np.ones((len(labels), 1)), *([labels] if around.late is None else [])]

@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,10 +116,10 @@ def two_end_columns(
     network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
     evidence = _Evidence.of(network, copies, targets, labelled, label_ticks if past_only else None)
     rows, place = np.unique(network.rank[copies.at[at]], return_inverse=True)
-    n_threads = max(1, min(n_threads or default_threads(), len(network.src) // EDGES_A_THREAD))
+    n_threads = max(1, min(n_threads or default_threads(), len(network.ticks) // EDGES_A_THREAD))
     with ThreadPoolExecutor(n_threads) as pool:
         walks = _Walks(network, evidence, np.asarray(widths, np.float64), past_only, pool, n_threads)
-        return _columns(walks, rows.astype(np.int32), edges.bipartite, only_partners)[place]
+        return _columns(walks, rows, edges.bipartite, only_partners)[place]
 
 
 def two_end_names(
@@ -187,6 +187,35 @@ def residuals(
 # ---- edges and labels, by time
 
 
+class _ByNode(NamedTuple):
+    """Edges by source or by destination: those of node n are at start[n] to start[n + 1] of the other arrays, by time."""
+
+    start: Positions
+    edges: NDArray[np.int32]  # their numbers
+    slots: NDArray[np.int32]  # see `partner_slots`
+    ticks: NDArray[Any]
+    order: NDArray[np.int32]  # positions in the edges that were filed
+
+    @classmethod
+    def of(
+        cls,
+        edges: NDArray[np.int32],
+        nodes: NDArray[np.int32],
+        slots: NDArray[np.int32],
+        ticks: NDArray[Any],
+        n_nodes: int,
+    ) -> _ByNode:
+        """File edges, given by their numbers, that are sorted by time."""
+        from tdlg._kernels.two_ends import by_node
+
+        start, order = by_node(nodes[edges], n_nodes)
+        filed = edges[order]
+        return cls(start, filed, slots[filed], ticks[filed], order)
+
+
+_BothEnds: TypeAlias = tuple[_ByNode, _ByNode]
+
+
 class _Network(NamedTuple):
     """The distinct edges, numbered by time; edges at one time in the order of the table."""
 
@@ -195,12 +224,6 @@ class _Network(NamedTuple):
     ticks: NDArray[Any]
     slots: NDArray[np.int32]  # (2, n_edges), see `partner_slots`
     used: NDArray[np.int32]
-    by_node: tuple[_ByNode, _ByNode]  # all edges but self-loops, by source and by destination
-
-    @property
-    def src(self) -> NDArray[np.int32]:
-        """Codes of the sources."""
-        return self.nodes[SRC]
 
     @classmethod
     def of(cls, edges: TemporalEdges) -> _Network:
@@ -212,26 +235,21 @@ class _Network(NamedTuple):
         rank = np.empty(len(edges), np.int64)
         rank[order] = np.arange(len(edges))
         nodes = np.stack([edges.src_code[order], edges.dst_code[order]])
-        low, high = nodes.min(axis=0), nodes.max(axis=0)
-        pairs = low.astype(np.int64) * edges.n_nodes + high
+        pairs = nodes.min(axis=0).astype(np.int64) * edges.n_nodes + nodes.max(axis=0)
         codes = dense_codes(pairs, stable_argsort(pairs))
         slots, used = partner_slots(*nodes, codes, int(codes.max(initial=-1)) + 1, edges.n_nodes)
-        proper = np.flatnonzero(low != high).astype(np.int32)
-        by_end = [_ByNode.of(end, proper, edges.n_nodes) for end in nodes]
-        return cls(rank, nodes, edges.ticks[order], slots, used, (by_end[0], by_end[1]))
+        return cls(rank, nodes, edges.ticks[order], slots, used)
 
+    def by_node(self, edges: NDArray[Any], ticks: NDArray[Any] | None = None) -> _BothEnds:
+        """File edges, given by their numbers and sorted by these times (by default their own), at both ends."""
+        some, times = edges.astype(np.int32), self.ticks if ticks is None else ticks
+        src, dst = (_ByNode.of(some, self.nodes[end], self.slots[end], times, len(self.used)) for end in (SRC, DST))
+        return src, dst
 
-class _ByNode(NamedTuple):
-    """Numbers of edges or rows, by node: those of node n are members[start[n] : start[n + 1]], by time."""
-
-    start: Positions
-    members: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, nodes: NDArray[np.int32], members: NDArray[np.int32], n_nodes: int) -> _ByNode:
-        from tdlg._kernels.two_ends import by_node
-
-        return cls(*by_node(nodes, members, n_nodes))
+    @property
+    def is_proper(self) -> NDArray[np.bool_]:
+        """Mask of the edges that are not self-loops."""
+        return self.nodes[SRC] != self.nodes[DST]
 
 
 class _Evidence(NamedTuple):
@@ -239,31 +257,28 @@ class _Evidence(NamedTuple):
 
     targets: Floats  # 0 for unlabelled edges
     labelled: NDArray[np.bool_]
-    known: NDArray[Any]  # time from which on a label counts
-    by_node: tuple[_ByNode, _ByNode]
+    by_node: _BothEnds
 
     @classmethod
     def of(
         cls, network: _Network, copies: Copies, targets: Floats, labelled: NDArray[np.bool_], label_ticks: Any
     ) -> _Evidence:
-        """Take the first label of each edge, of copies the first that is labelled."""
+        """Take one label per edge: of copies that of the first that is labelled."""
         from tdlg._kernels.layout import stable_argsort
 
-        number = network.rank[copies.at]
-        chosen = np.empty(len(network.src), np.int64)
-        chosen[number[::-1]] = np.arange(len(number))[::-1]
-        is_labelled = np.flatnonzero(labelled)[::-1]
-        chosen[number[is_labelled]] = is_labelled
-        labelled, ticks = labelled[chosen], network.ticks
-        known = ticks if label_ticks is None else np.maximum(label_ticks[chosen].astype(ticks.dtype), ticks)
+        number, ticks = network.rank[copies.at], network.ticks
+        chosen = np.empty(len(ticks), np.int64)
+        for some in (np.arange(len(number)), np.flatnonzero(labelled)):
+            chosen[number[some[::-1]]] = some[::-1]
+        labelled = labelled[chosen]
+        targets = np.where(labelled[:, np.newaxis], targets[chosen], 0.0)
+        counts = labelled & network.is_proper
+        if label_ticks is None:
+            return cls(targets, labelled, network.by_node(np.flatnonzero(counts)))
+        known = np.maximum(label_ticks[chosen].astype(ticks.dtype), ticks)
         # labels that become known after all edges are left out: their times may be far beyond all others
-        counts = labelled & (network.nodes[SRC] != network.nodes[DST])
-        counts &= True if label_ticks is None else known < ticks.max(initial=ticks.dtype.type(0))
-        known = np.where(counts, known, ticks)
-        adds = np.flatnonzero(counts).astype(np.int32)
-        adds = adds if label_ticks is None else adds[stable_argsort(known[adds])]
-        by_end = [_ByNode.of(end, adds, len(network.used)) for end in network.nodes]
-        return cls(np.where(labelled[:, np.newaxis], targets[chosen], 0.0), labelled, known, (by_end[0], by_end[1]))
+        some = np.flatnonzero(counts & (known < ticks[-1])) if len(ticks) else np.empty(0, np.int64)
+        return cls(targets, labelled, network.by_node(some[stable_argsort(known[some])], known))
 
 
 # ---- steps 1 and 2
@@ -279,7 +294,7 @@ class _Ends(NamedTuple):
 
 
 class _Walks:
-    """Means over the edges around, in threads that take nodes each."""
+    """Means over the edges around, in threads that take some of the nodes each."""
 
     def __init__(
         self,
@@ -293,24 +308,15 @@ class _Walks:
         self.network, self.evidence, self.past_only = network, evidence, past_only
         self.rates = 1.0 / widths
         self._pool, self._n_threads = pool, n_threads
-        self.everything = np.arange(len(network.src), dtype=np.int32)
-        self._all_rows = self._rows_by_node(self.everything)
-
-    def _rows_by_node(self, rows: NDArray[np.int32]) -> tuple[_ByNode, _ByNode]:
-        numbers = np.arange(len(rows), dtype=np.int32)
-        src, dst = (_ByNode.of(end[rows], numbers, len(self.network.used)) for end in self.network.nodes)
-        return src, dst
-
-    def rows(self, rows: NDArray[np.int32]) -> tuple[NDArray[np.int32], tuple[_ByNode, _ByNode]]:
-        """Edges to compute means for, by number and by node."""
-        return rows, self._all_rows if len(rows) == len(self.everything) else self._rows_by_node(rows)
+        self.everything = network.by_node(np.arange(len(network.ticks)))
+        self._proper = network.by_node(np.flatnonzero(network.is_proper))
 
     def describe(self, y: Floats, *, only_ends: bool = False, bipartite: bool = True) -> _Ends:
         """Step 1 for the labels of one class."""
-        everything, rates = self.rows(self.everything), self.rates[LONG:]
 
         def mean(mine: int, theirs: int, *values: Floats) -> list[Floats]:
-            return [x[:, 0] for x in self.means(everything, mine, theirs, values, rates, labelled=True)]
+            found = self.means(self.everything, mine, theirs, values, self.rates[LONG:], labelled=True)
+            return [x[:, 0] for x in found]
 
         (src,), (dst,) = mean(SRC, SRC, y), mean(DST, DST, y)
         if only_ends:
@@ -321,32 +327,20 @@ class _Walks:
         return _Ends((src, dst), (src_residual, dst_residual), (src_trust, dst_trust), back)
 
     def means(
-        self,
-        rows: tuple[NDArray[np.int32], tuple[_ByNode, _ByNode]],
-        mine: int,
-        theirs: int,
-        values: Sequence[Floats],
-        rates: Floats,
-        *,
-        labelled: bool,
+        self, rows: _BothEnds, mine: int, theirs: int, values: Sequence[Floats], rates: Floats, *, labelled: bool
     ) -> list[Floats]:
-        """For each of the values its mean over the edges whose end `theirs` is the rows' end `mine`: (n_rows, rates) each."""
+        """The mean of each of the values over the edges whose end `theirs` is the rows' end `mine`, (n_rows, rates) each."""
         from tdlg._kernels.two_ends import sums_without_pair
 
-        network, (edges, by_node) = self.network, rows
-        adds = (self.evidence if labelled else network).by_node[theirs]
-        known = self.evidence.known if labelled else network.ticks
-        sums = np.zeros((len(edges), rates.size, 1 + len(values)))
-        x, queries = np.column_stack(values), by_node[mine]
-        slot, ticks = network.slots[mine][edges], network.ticks[edges]
-        added = *adds, network.slots[theirs], known, x
-        asked = *queries, edges, slot, ticks, network.used, rates, self.past_only
-
-        def run(nodes: tuple[int, int]) -> None:
-            sums_without_pair(*added, *asked, nodes, sums)
-
-        self.in_parts(run, queries.start + adds.start)
-        return [sums[..., 1 + v] / (sums[..., 0] + 1.0) for v in range(len(values))]
+        asked, added = rows[mine], (self.evidence.by_node if labelled else self._proper)[theirs]
+        x = np.column_stack([value[added.edges] for value in values])
+        sums = np.zeros((len(asked.edges), rates.size, 1 + len(values)))
+        parts = added[:4], x, asked[:4], self.network.used, rates, self.past_only
+        self.in_parts(lambda nodes: sums_without_pair(*parts, nodes, sums), asked.start + added.start)
+        means = np.empty((len(values), len(sums), rates.size))
+        for v, mean in enumerate(means):
+            mean[asked.order] = sums[..., 1 + v] / (sums[..., 0] + 1.0)
+        return list(means)
 
     def in_parts(self, run: Callable[[tuple[int, int]], None], cost: Positions) -> None:
         """Run for consecutive ranges of about the same cost, which is given as a cumulative sum."""
@@ -366,16 +360,18 @@ def _partner_kinds(bipartite: bool, only_partners: bool) -> list[tuple[str, str]
     return found if bipartite else [*found, ("src-dst", "partners"), ("dst-src", "partners")]
 
 
-def _columns(walks: _Walks, rows: NDArray[np.int32], bipartite: bool, only_partners: bool) -> Floats:
-    """All columns of some of the edges."""
+def _columns(walks: _Walks, rows: Positions, bipartite: bool, only_partners: bool) -> Floats:
+    """All columns of some of the edges, given by their numbers."""
+    everything = len(rows) == len(walks.network.ticks)
+    filed = walks.everything if everything else walks.network.by_node(rows)
     targets = walks.evidence.targets
     described = [walks.describe(y, only_ends=only_partners, bipartite=bipartite) for y in targets.T]
-    columns = [_partners(walks, rows, y, ends, bipartite) for y, ends in zip(targets.T, described, strict=True)]
+    columns = [_partners(walks, filed, y, ends) for y, ends in zip(targets.T, described, strict=True)]
     if only_partners:
         return _joined(columns)
     found, common = [], []
     for end in (SRC, DST):
-        agreement, n_common = _agreement(walks, rows, end, described)
+        agreement, n_common = _agreement(walks, rows, filed, end, described)
         found.append(agreement)
         common.append(n_common)
     for c, ends in enumerate(described):
@@ -391,54 +387,53 @@ def _joined(columns: list[list[Floats]]) -> Floats:
     return joined
 
 
-def _partners(walks: _Walks, rows: NDArray[np.int32], y: Floats, ends: _Ends, bipartite: bool) -> list[Floats]:
+def _partners(walks: _Walks, rows: _BothEnds, y: Floats, ends: _Ends) -> list[Floats]:
     """Step 2 for one class: the columns of `_partner_kinds`, each with both scales."""
-    filed, columns = walks.rows(rows), []
+    columns = []
     for end in (DST, SRC):
         far = 1 - end  # the other end of the edges around, where the partners are
         of_all = [ends.ends[far], *([] if ends.reversed is None else [ends.reversed[far]])]
-        found = walks.means(filed, end, end, of_all, walks.rates, labelled=False)
+        found = walks.means(rows, end, end, of_all, walks.rates, labelled=False)
         if ends.residual is not None and ends.trust is not None:
             of_labelled = [y - ends.residual[far], y * ends.trust[far]]
             of_labelled += [] if ends.reversed is None else [y * ends.reversed[far]]
-            known = walks.means(filed, end, end, of_labelled, walks.rates, labelled=True)
+            known = walks.means(rows, end, end, of_labelled, walks.rates, labelled=True)
             found = [found[0], *known[:2], *found[1:], *known[2:]]
         columns += found
     if ends.reversed is not None:
-        columns += walks.means(filed, SRC, DST, ends.ends[:1], walks.rates, labelled=False)
-        columns += walks.means(filed, DST, SRC, ends.ends[1:], walks.rates, labelled=False)
+        columns += walks.means(rows, SRC, DST, ends.ends[:1], walks.rates, labelled=False)
+        columns += walks.means(rows, DST, SRC, ends.ends[1:], walks.rates, labelled=False)
     return [column[:, scale] for column in columns for scale in range(walks.rates.size)]
 
 
 # ---- step 3
 
 
-def _agreement(walks: _Walks, rows: NDArray[np.int32], end: int, described: list[_Ends]) -> tuple[Floats, Floats]:
+def _agreement(
+    walks: _Walks, rows: Positions, filed: _BothEnds, end: int, described: list[_Ends]
+) -> tuple[Floats, Floats]:
     """Step 3 for the nodes like the source (end 0) or like the destination (1): (n_rows, classes, 3), and log of common."""
     from tdlg._kernels.two_ends import agreement
 
-    network, evidence = walks.network, walks.evidence
-    far = 1 - end
-    mine, theirs = (evidence.by_node[side] for side in (end, far))
-    places = np.full((2, len(network.src)), -1, np.int64)
-    for side, filed in enumerate((mine, theirs)):
-        places[side, filed.members] = np.arange(len(filed.members))
+    network, evidence, far = walks.network, walks.evidence, 1 - end
+    places = np.full((2, len(network.ticks)), -1, np.int64)
+    for side in (SRC, DST):
+        edges = evidence.by_node[side].edges
+        places[side, edges] = np.arange(len(edges))
 
-    def lists(filed: _ByNode, side: int) -> tuple[Any, ...]:
-        some = filed.members  # of the lists of sources, labels minus what the destinations have otherwise
-        left = np.column_stack([y - ends.ends[1 - side] for y, ends in zip(evidence.targets.T, described, strict=True)])
-        return filed.start, network.nodes[1 - side][some], evidence.known[some], left[some]
+    def lists(side: int) -> tuple[Any, ...]:
+        found = evidence.by_node[side]  # the lists of sources have labels minus what the destinations have otherwise
+        left = [y - ends.ends[1 - side] for y, ends in zip(evidence.targets.T, described, strict=True)]
+        return found.start, network.nodes[1 - side][found.edges], found.ticks, np.column_stack(left)[found.edges]
 
-    my_lists = lists(mine, end)
-    their_lists = (*lists(theirs, far), places[0, theirs.members])
+    mine, theirs = lists(end), (*lists(far), places[end, evidence.by_node[far].edges])
     out, common = np.empty((len(rows), evidence.targets.shape[1], 3)), np.empty(len(rows))
-    order = walks.rows(rows)[1][far].members  # neighbouring rows share their lists
-    ends_of_rows = (network.nodes[end][rows], network.nodes[far][rows])
-    skips, ticks = places[:, rows], network.ticks[rows]
+    skips = np.stack([places[end, rows], places[far, rows]])
+    asked = network.nodes[end][rows], network.nodes[far][rows], skips, network.ticks[rows]
+    order = filed[far].order  # neighbouring rows share their lists
 
     def run(part: tuple[int, int]) -> None:
-        some = order[slice(*part)]
-        agreement(some, *ends_of_rows, skips, ticks, my_lists, their_lists, walks.past_only, out, common)
+        agreement(order[slice(*part)], *asked, mine, theirs, walks.past_only, out, common)
 
     walks.in_parts(run, np.arange(len(order) + 1))
     return out, common

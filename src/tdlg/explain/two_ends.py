@@ -1,0 +1,148 @@
+"""What stands behind the columns about the two ends of an edge together, in words."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.explain.sentences import Reason, Words, _by_key
+from tdlg.linegraph.events import MATCHES
+from tdlg.propagate.two_ends import residuals
+
+__all__ = ["TwoEndWords"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+RECENT = 32  # edges per node that are compared, the nearest in time
+PARTNERS = 10  # number of edges around whose partners a sentence is about, the nearest in time
+ELSEWHERE = 50  # number of labelled edges of the partners that a sentence is about, the nearest in time
+SHARED = 5.0  # pseudo-count of common nodes that shrinks a similarity
+
+ALIKE = {
+    "src": "to {{dst}} from sources that {} with {{src}} about other destinations",
+    "dst": "from {{src}} to destinations that other sources label {} {{dst}}",
+}
+HOW = {"src": {1: "agree", -1: "disagree"}, "dst": {1: "like", -1: "unlike"}}  # by the sign of the similarity
+OF_PARTNERS = {
+    "dst": "from other sources of {dst} to other destinations",
+    "src": "to other destinations of {src} from other sources",
+    "src-dst": "from sources of {src} to other destinations",
+    "dst-src": "to destinations of {dst} from other sources",
+}
+
+
+class TwoEndWords(Words):
+    """Sentences about the edges to score that are about both ends together. The parameters are those of `Words`."""
+
+    def agreement(self, i: int, match: str, code: int) -> Reason:
+        """Which labels the nodes most similar to one end have with the other end.
+
+        With the match "src" these are sources that agree with the source about other destinations; with "dst", destinations
+        that other sources label like the destination. If none does, the sentence is about those that disagree.
+        """
+        others, similarity = self._similar(i, match, code)
+        sign = 1 if (similarity > 0).any() or not (similarity < 0).any() else -1
+        chosen = np.flatnonzero(similarity * sign > 0)
+        if not len(chosen):
+            return f"no labelled interaction {self._where_alike(i, match, sign)}" + " yet" * self._past_only, []
+        chosen = others[chosen[np.argsort(-np.abs(similarity[chosen]), kind="stable")]]
+        target = self._evidence.targets[chosen, self._column(code)]
+        sentence = self._of_labels(self._where_alike(i, match, sign), target, code, f"the {len(chosen)}")
+        return sentence, self._behind(chosen)
+
+    def partners(self, i: int, match: str, code: int) -> Reason:
+        """Which labels the partners of an end have elsewhere."""
+        where = self._said(OF_PARTNERS[match], i)
+        known = self._of_partners(i, match)
+        if not len(known):
+            return f"no labelled interaction {where}" + " yet" * self._past_only, []
+        recent = self._nearest(i, known, ELSEWHERE)
+        target, column = self._evidence.targets[recent], self._column(code)
+        usual = self._evidence.targets[np.flatnonzero(self._features.labelled_), column].mean()
+        telling = self._nearness(i, recent) * np.abs(target[:, column] - usual)  # a rare label tells more
+        sentence = self._of_labels(where, target[:, column], code, self._many(recent, known))
+        return sentence, self._behind(recent[np.argsort(-telling, kind="stable")])
+
+    def _where_alike(self, i: int, match: str, sign: int) -> str:
+        return self._said(ALIKE[match].format(HOW[match][sign]), i)
+
+    def _column(self, code: int) -> int:
+        return 0 if self._evidence.targets.shape[1] == 1 else code
+
+    # ---- neighbours of neighbours, as positions in the evidence
+
+    def _similar(self, i: int, match: str, code: int) -> tuple[Positions, Floats]:
+        """The labelled edges of other nodes at the far end, and how similar these nodes are to the near end."""
+        far = "dst" if match == "src" else "src"
+        near_codes, far_codes = self._codes[match], self._codes[far]
+        u, v, left = near_codes[self._at[i]], far_codes[self._at[i]], self._left[match][:, self._column(code)]
+        marks: dict[int, list[float]] = {}
+        for other in self._compared(i, match, u):
+            if far_codes[other] != v:
+                marks.setdefault(int(far_codes[other]), []).append(left[other])
+        means = {node: float(np.mean(values)) for node, values in marks.items()}
+        others = [other for other in self._compared(i, far, v) if near_codes[other] != u]
+        similarity = []
+        for other in others:
+            listed = self._compared(i, match, near_codes[other])
+            both = [edge for edge in listed if int(far_codes[edge]) in means]
+            agreed = sum(left[edge] * means[int(far_codes[edge])] for edge in both)
+            similarity.append(agreed / (len(both) + SHARED))
+        return np.array(others, np.int64), np.array(similarity)
+
+    def _compared(self, i: int, match: str, node: int) -> Positions:
+        """The labelled edges of a node nearest to the edge in time, or the last ones known before it."""
+        known = self._known_of(i, match, node)
+        if not self._past_only:
+            return self._nearest(i, known, RECENT)
+        return known[np.lexsort((known, self._ticks[known], self._known_at[known]))][-RECENT:]
+
+    def _known_of(self, i: int, match: str, node: int) -> Positions:
+        """All labelled edges of a node, each once, without self-loops, that the edge may know."""
+        order, keys, _ = self._by_match(match)
+        found = order[slice(*np.searchsorted(keys, [node, node + 1]))]
+        found = found[self._evidence.labelled[found] & (self._codes["src"][found] != self._codes["dst"][found])]
+        if self._past_only:
+            found = found[self._known_at[found] < self._ticks[self._at[i]]]
+        rows = self._evidence.edges.rows[found]
+        first = np.sort(np.unique(rows, return_index=True)[1])
+        return found[first][rows[first] != self._evidence.edges.rows[self._at[i]]]
+
+    def _of_partners(self, i: int, match: str) -> Positions:
+        """The labelled edges of the partners with other nodes; the partners are those of the edges nearest in time."""
+        mine, theirs = MATCHES[match]
+        far = "src" if theirs == "dst" else "dst"  # where the partners are
+        here = self._codes[mine][self._at[i]]
+        opposite = self._codes["src" if mine == "dst" else "dst"][self._at[i]]
+        around = self._around(i, match)
+        around = around[(self._codes[far][around] != opposite) & (self._codes[far][around] != here)]
+        partners = np.unique(self._codes[far][self._nearest(i, around, PARTNERS)])
+        found = [self._known_of(i, far, partner) for partner in partners]
+        known = np.concatenate([np.empty(0, np.int64), *found])
+        return known[self._codes[theirs][known] != here]
+
+    @cached_property
+    def _codes(self) -> dict[str, NDArray[np.int32]]:
+        return {"src": self._evidence.edges.src_code, "dst": self._evidence.edges.dst_code}
+
+    @cached_property
+    def _known_at(self) -> NDArray[np.generic]:
+        """When each label became known."""
+        late = self._evidence.label_ticks
+        return self._ticks if late is None else np.maximum(late, self._ticks)
+
+    @cached_property
+    def _left(self) -> dict[str, Floats]:
+        """Labels minus what the other end has otherwise, for the edges of a source and of a destination."""
+        edges, targets, labelled = self._evidence.edges, self._evidence.targets, self._evidence.labelled
+        late, width = self._evidence.label_ticks, float(self._widths[-1])
+        src, dst = residuals(edges, targets, labelled, width, past_only=self._past_only, label_ticks=late)
+        return {"src": dst, "dst": src}
+
+    def _by_match(self, match: str) -> tuple[Positions, Positions, Positions]:
+        if match not in self._sorted:
+            self._sorted[match] = _by_key(self._evidence.edges, match)
+        return self._sorted[match]
