@@ -401,6 +401,8 @@ class TestEffects:
                     "gaps": "before|after",
                     "feature": rf"(mean|deviation|score|ratio|share)\[{group.feature}\]@.*",
                     "own": rf"{group.feature}(=.*)?",
+                    "partners": r"(partners[a-z-]*|trust)\[\w+\](@.*)?",
+                    "agreement": r"(agreement[a-z-]*\[\w+\]|common)",
                 }[group.kind]
                 pattern = f"{group.match}:({kind})" if group.match else kind
                 assert all(re.fullmatch(pattern, names[k]) for k in group.columns), group
