@@ -15,7 +15,8 @@ from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.decay import Decay
-from tdlg.linegraph.operator import LineGraph, Normalization, NormalizedLineGraph
+from tdlg.linegraph.normalized import NormalizedLineGraph
+from tdlg.linegraph.operator import LineGraph, Normalization
 from tdlg.tables.find_columns import usual_at
 from tdlg.tables.frames import eager_frame
 

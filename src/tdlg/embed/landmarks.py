@@ -14,7 +14,8 @@ from tdlg.embed.features import EdgeFeatures
 from tdlg.embed.resistances import effective_resistances
 from tdlg.estimator import all_or_nothing
 from tdlg.linegraph.decay import Decay
-from tdlg.linegraph.operator import LineGraph, Normalization, NormalizedLineGraph
+from tdlg.linegraph.normalized import NormalizedLineGraph
+from tdlg.linegraph.operator import LineGraph, Normalization
 
 __all__ = ["LandmarkFeatures"]
 

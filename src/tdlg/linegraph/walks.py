@@ -17,8 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN
-from tdlg.linegraph.decay import ExponentialSum, Part, exponential_sum, gaussian_exponentials, product_error
+from tdlg.linegraph.decay import Part
 from tdlg.linegraph.events import Layout
+from tdlg.linegraph.exponentials import (
+    ExponentialSum,
+    exponential_sum,
+    exponential_table,
+    gaussian_exponentials,
+    padded_exponentials,
+)
 
 __all__ = ["LANES", "Walk", "walks_of"]
 
@@ -142,11 +149,7 @@ class Wave(Walk):
 
     @cached_property
     def _terms(self) -> ExponentialSum:
-        """The terms for a bandwidth of 1, padded with zeros to the number of lanes."""
-        terms = gaussian_exponentials(self.tol)
-        lanes = 4 if terms.rates.size <= 4 else 8
-        spare = np.zeros(lanes - terms.rates.size, complex)
-        return ExponentialSum(np.append(terms.rates, spare), np.append(terms.coefs, spare))
+        return padded_exponentials(self.tol)  # for a bandwidth of 1
 
     @cached_property
     def _coefs(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -155,8 +158,8 @@ class Wave(Walk):
 
     @cached_property
     def _wave(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        step, table, poly = _wave_table(self.tol)
-        return 1.0 / (step * self.bandwidth), table, poly
+        cells_each, table, poly = _aligned_table(self.tol)
+        return cells_each / self.bandwidth, table, poly
 
     def no_state(self, lanes: int) -> NDArray[np.float64]:
         if lanes == 1:
@@ -230,28 +233,13 @@ def walks_of(parts: Sequence[Part], tol: float, use_vectors: bool | None = None)
 
 
 @lru_cache
-def _wave_table(tol: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Cell width in bandwidths, table and polynomial, with which `_kernels.waves` computes exp(-rates * gap).
-
-    The cells are as wide as the error allows: a gap of z causes a relative error of z times that of the polynomial, and
-    a sum fades within the reach of the decay.
-    """
-    terms = Wave(1.0, 1.0, tol)._terms
-    scale = np.abs(terms.coefs).max() * 10.0
-    allowed = (tol - product_error(gaussian_exponentials(tol))) / 2
-    for cells_each in (16, 32, 64, 128, 256):
-        poly, error = _fit_poly(terms.rates / cells_each)
-        if error * cells_each * scale <= allowed:
-            break
-    slowest = terms.rates.real[terms.rates != 0].min()
-    n_cells = math.ceil(cells_each * math.log(100 * scale / tol) / slowest)
-    table = np.exp(-np.outer(np.arange(n_cells + 1) / cells_each, terms.rates))
-    table[-1] = 0.0
-    return 1.0 / cells_each, _aligned(np.hstack([table.real, table.imag])), _aligned(np.hstack([poly.real, poly.imag]))
+def _aligned_table(tol: float) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+    """`exponential_table` with real and imaginary parts side by side, so that no vector crosses two cache lines."""
+    cells_each, table, poly = exponential_table(tol)
+    return cells_each, _aligned(np.hstack([table.real, table.imag])), _aligned(np.hstack([poly.real, poly.imag]))
 
 
 def _aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A copy that starts at a cache line, so that no vector in it crosses two cache lines."""
     copy = empty_aligned(array.shape, array.dtype)
     copy[:] = array
     return copy
@@ -263,16 +251,3 @@ def empty_aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     flat = np.empty(n_bytes + 64, np.uint8)
     skip = -flat.ctypes.data % 64
     return flat[skip : skip + n_bytes].view(dtype).reshape(shape)
-
-
-def _fit_poly(rates: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], float]:
-    """Interpolate (exp(-rates * z) - 1) / z for |z| <= 1/2 at Chebyshev's points: coefficients, largest error."""
-    from tdlg._kernels.waves import DEGREE
-
-    def wanted(z: NDArray[np.float64]) -> NDArray[Any]:
-        return np.expm1(-np.outer(z, rates)) / z[:, np.newaxis]
-
-    z = 0.5 * np.cos(np.pi * (np.arange(DEGREE) + 0.5) / DEGREE)
-    poly: NDArray[np.complex128] = np.linalg.solve(np.vander(z, DEGREE, increasing=True), wanted(z))
-    z = np.linspace(-0.5, 0.5, 400)
-    return poly, float(np.abs(np.vander(z, DEGREE, increasing=True) @ poly - wanted(z)).max())

@@ -16,9 +16,8 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.linegraph.copies import Copies
 from tdlg.linegraph.decay import Laplace
-from tdlg.linegraph.events import own_columns
+from tdlg.linegraph.events import Copies, own_columns
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.own_features import category_codes, fit_own, own_values
 from tdlg.propagate.sums import decayed_sums
