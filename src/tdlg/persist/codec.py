@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from tdlg.edges import TemporalEdges, _Table
+from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace, Mixture, NoDecay
 from tdlg.persist.archive import KINDS, ArchiveReader, ArchiveWriter
 from tdlg.persist.edges import edges_from, edges_state, table_from, table_state
 from tdlg.persist.sklearn_parts import is_part, part_from_bytes, part_to_bytes
 from tdlg.tables.column import read_only
+from tdlg.tables.edge_table import EdgeTable
 
 __all__ = ["Decoder", "Encoder", "is_estimator"]
 
@@ -252,7 +253,7 @@ class Decoder:
 
     def _edges(self, node: dict[str, Any]) -> TemporalEdges:
         table = self.decode(node["table"])
-        if type(table) is not _Table:
+        if type(table) is not EdgeTable:
             raise ValueError("edges without a table")
         return edges_from(table, self.decode(node["rows"]), self.decode(node["label"]))
 
