@@ -110,7 +110,7 @@ class LandmarkFeatures(EdgeFeatures):
         check_choice("LandmarkFeatures", "sampling", self.sampling, ("uniform", "degree", "resistance"))
         self._fit_edges(X)
         rng = as_generator(self.random_state)
-        self.landmarks_ = _drawn(self._odds(rng), self.n_components, rng)
+        self.landmarks_ = _sampled(self._weights(rng), self.n_components, rng)
         self.n_components_ = len(self.landmarks_)
         return self
 
@@ -124,20 +124,19 @@ class LandmarkFeatures(EdgeFeatures):
         """
         check_is_fitted(self)
         rows = self._edges(X, reset=False)
+        graph: LineGraph | NormalizedLineGraph
         graph = LineGraph(rows, self.edges_[self.landmarks_], decay=self.decay_, n_threads=self.n_threads)
-        kind = self.normalization
-        matrix = (graph if kind is None else self._normalized(graph, kind)).to_csr()
+        if self.normalization is not None:  # with the degrees of the whole line graph
+            whole = cast(NormalizedLineGraph, self._graph(rows))
+            right = whole.right[self.landmarks_]
+            graph = NormalizedLineGraph(graph, self.normalization, left=whole.left, right=right)
+        matrix = graph.to_csr()
         return matrix.toarray() if self.dense else matrix
-
-    def _normalized(self, columns: LineGraph, kind: Normalization) -> NormalizedLineGraph:
-        """The landmarks' columns of the normalised line graph, with the degrees of the whole line graph."""
-        whole = cast(NormalizedLineGraph, self._graph(columns.rows))
-        return NormalizedLineGraph(columns, kind, left=whole.left, right=whole.right[self.landmarks_])
 
     def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"landmarks_": (self.n_components_,)}
 
-    def _odds(self, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _weights(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Unnormalised sampling probabilities of the edges."""
         if self.sampling == "degree":
             return LineGraph(self.edges_, decay=self.decay_, n_threads=self.n_threads).row_sums()
@@ -146,8 +145,8 @@ class LandmarkFeatures(EdgeFeatures):
         return np.ones(self.edges_.n_edges)
 
 
-def _drawn(odds: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _sampled(weights: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A weighted sample without replacement: the smallest of exponential arrival times with these rates."""
     with np.errstate(divide="ignore"):
-        arrivals = rng.exponential(size=odds.size) / np.maximum(odds, 0.0)
+        arrivals = rng.exponential(size=weights.size) / np.maximum(weights, 0.0)
     return np.sort(np.argsort(arrivals, kind="stable")[:size])

@@ -28,7 +28,7 @@ MATCHES = {
     "src-dst": ("src", "dst"),
     "dst-src": ("dst", "src"),
     "pair": ("pair", "pair"),
-    "reversed": ("riap", "pair"),  # the row's pair read backwards
+    "reversed": ("pair backwards", "pair"),
 }
 
 _MOST_EVENTS = np.iinfo(np.int32).max - 1
@@ -88,7 +88,7 @@ class Layout:
         return sum({id(array): array.nbytes for array in arrays}.values())
 
     @contextmanager
-    def one_value_an_event(self, dtype: Any) -> Iterator[NDArray[Any]]:
+    def one_value_per_event(self, dtype: Any) -> Iterator[NDArray[Any]]:
         """Work space that the next product reuses, because new memory doubles the cost of writing. Its last entry is 0."""
         try:
             space = self._spare.pop()  # simultaneous products use one each
@@ -188,21 +188,21 @@ def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout
     return cols.cached(("layout", match), lambda: _rectangular(cols, cols, row_key, col_key))
 
 
-def _symmetric(edges: TemporalEdges, kind: str) -> Layout:
+def _symmetric(edges: TemporalEdges, key: str) -> Layout:
     from tdlg._kernels.layout import place_symmetric
 
     _check_span(edges.ticks)
-    keys, _, n_keys = _keys(edges, edges, kind, kind)
+    keys, _, n_keys = _keys(edges, edges, key, key)
     source, gap, slots = place_symmetric(keys, n_keys, edges.ticks, _time_order(edges, edges.ticks))
     return Layout(source, source, gap, slots, slots, edges.ticks, edges.ticks, edges.time_unit)
 
 
-def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str) -> Layout:
+def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_key: str, col_key: str) -> Layout:
     from tdlg._kernels.layout import place_rectangular
 
     row_ticks, col_ticks, time_unit = _common_ticks(rows, cols)
     _check_span(row_ticks, col_ticks)
-    row_keys, col_keys, n_keys = _keys(rows, cols, row_kind, col_kind)
+    row_keys, col_keys, n_keys = _keys(rows, cols, row_key, col_key)
     orders = _time_order(rows, row_ticks), _time_order(cols, col_ticks)
     own = own_columns(rows, cols)
     source, target, gap, row_slots, col_slots = place_rectangular(
@@ -232,22 +232,22 @@ def _time_order(edges: TemporalEdges, ticks: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def _keys(
-    rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str
+    rows: TemporalEdges, cols: TemporalEdges, row_key: str, col_key: str
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """The keys of rows and of columns, (edges, ends) each, -1 for an end without a match; and the number of keys."""
     codes = {"cols": (cols.src_code, cols.dst_code)}
     codes["rows"] = codes["cols"] if rows is cols else cols.codes_of(rows)
-    if col_kind == "pair":
-        return _pair_keys(codes["rows"], codes["cols"], cols.n_nodes, backwards=row_kind == "riap")
-    row_keys = _end_keys(*codes["rows"], row_kind)
-    col_keys = row_keys if rows is cols and row_kind == col_kind else _end_keys(*codes["cols"], col_kind)
+    if col_key == "pair":
+        return _pair_keys(codes["rows"], codes["cols"], cols.n_nodes, backwards=row_key == "pair backwards")
+    row_keys = _end_keys(*codes["rows"], row_key)
+    col_keys = row_keys if rows is cols and row_key == col_key else _end_keys(*codes["cols"], col_key)
     return row_keys, col_keys, cols.n_nodes
 
 
-def _end_keys(src: NDArray[np.int32], dst: NDArray[np.int32], kind: str) -> NDArray[np.int32]:
-    if kind == "ends":
+def _end_keys(src: NDArray[np.int32], dst: NDArray[np.int32], key: str) -> NDArray[np.int32]:
+    if key == "ends":
         return np.stack([src, np.where(src == dst, np.int32(-1), dst)], axis=1)  # a self-loop has one end
-    return (src if kind == "src" else dst)[:, np.newaxis]
+    return (src if key == "src" else dst)[:, np.newaxis]
 
 
 def _pair_keys(

@@ -9,7 +9,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from tdlg._kernels import BOTH, FUTURE, GAUSSIAN
 from tdlg.checks import check_choice
-from tdlg.linegraph.operator import TRANSPOSED, Floats, LineGraph, Normalization, as_floats
+from tdlg.linegraph.operator import TRANSPOSED, LineGraph, Normalization, as_floats
+from tdlg.linegraph.walks import Floats
 
 __all__ = ["NormalizedLineGraph"]
 

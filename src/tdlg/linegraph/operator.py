@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from tdlg.linegraph.decay import Decay, Gaussian, Part, decay_values, reach
 from tdlg.linegraph.events import MATCHES, Copies, build_layout
 from tdlg.linegraph.exponentials import SMALLEST_TOL
 from tdlg.linegraph.product import default_threads, multiply
-from tdlg.linegraph.walks import Walk, walks_of
+from tdlg.linegraph.walks import Floats, Walk, walks_of
 from tdlg.memory import free_bytes
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ __all__ = ["LineGraph"]
 
 Match = Literal["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
 Normalization = Literal["spectral", "edge"]
-Floats = NDArray[Any]  # float64 or float32
 
 TRANSPOSED: dict[Match, Match] = {"src-dst": "dst-src", "dst-src": "src-dst"}  # the other matches stay
 LARGEST_VALUE = 1e290  # larger values of x use the slow walks

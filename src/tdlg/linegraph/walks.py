@@ -92,8 +92,39 @@ class Walk:
         self.run(replace(stretch.part(stretch.first, stretch.stop, -1), fresh=False), behind, out)
 
 
+class _VectorWalk(Walk):
+    """A walk with kernels for one column and for LANES columns, in one direction and in both."""
+
+    def _kernels(self) -> tuple[Any, Any, Any, Any]:
+        """`walk`, `walk_both`, `walk_columns` and `walk_columns_both`; they are imported at first use."""
+        raise TypeError(f"{type(self).__name__} does not name its kernels")
+
+    @property
+    def _numbers(self) -> tuple[Any, Any]:
+        """What the kernels need to know about the decay."""
+        raise TypeError(f"{type(self).__name__} does not describe its decay")
+
+    def run(self, stretch: Stretch, state: NDArray[Any], out: Floats) -> None:
+        walk, _, walk_columns, _ = self._kernels()
+        s, events = stretch, (stretch.layout.gap, stretch.layout.source, stretch.x)
+        way = s.first, s.stop, s.step, *self._numbers, s.strict, s.emit
+        if out.ndim == 1:
+            walk(*events, *way, s.own, s.fresh, state, out)
+        else:
+            walk_columns(*events, *way, (s.own,) * LANES, s.fresh, state, out)
+
+    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
+        _, walk_both, _, walk_columns_both = self._kernels()
+        s, events = stretch, (stretch.layout.gap, stretch.layout.source, stretch.x)
+        way = s.first, s.stop, *self._numbers
+        if out.ndim == 1:
+            walk_both(*events, *way, s.own, s.fresh, before, behind, out)
+        else:
+            walk_columns_both(*events, *way, (s.own,) * LANES, s.fresh, before, behind, out)
+
+
 @dataclass(frozen=True, eq=False)
-class Fading(Walk):
+class Fading(_VectorWalk):
     """Exponentials with real rates: exact except for rounding."""
 
     rates: NDArray[np.float64]
@@ -105,37 +136,23 @@ class Fading(Walk):
         return math.inf if (self.rates == 0).any() else float(37.0 / self.rates.min())
 
     def no_state(self, lanes: int) -> NDArray[np.float64]:
-        return np.zeros((self.rates.size, lanes))
+        return np.zeros(self.rates.size if lanes == 1 else (self.rates.size, lanes))
 
     def faded(self, state: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
-        return state * np.exp(-self.rates * distance)[:, np.newaxis]
+        return (state.T * np.exp(-self.rates * distance)).T
 
-    def run(self, stretch: Stretch, state: NDArray[np.float64], out: Floats) -> None:
-        from tdlg._kernels.fading import walk, walk_columns
+    @property
+    def _numbers(self) -> tuple[Any, Any]:
+        return self.rates, self.weights
 
-        s, layout = stretch, stretch.layout
-        way = s.first, s.stop, s.step, self.rates, self.weights, s.strict, s.emit
-        if out.ndim == 1:
-            walk(layout.gap, layout.source, s.x, *way, s.own, s.fresh, state[:, 0], out)
-        else:
-            own = (s.own,) * LANES
-            walk_columns(layout.gap, layout.source, s.x, *way, own, s.fresh, state, out)
+    def _kernels(self) -> tuple[Any, Any, Any, Any]:
+        from tdlg._kernels.fading import walk, walk_both, walk_columns, walk_columns_both
 
-    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
-        from tdlg._kernels.fading import walk_both, walk_columns_both
-
-        s, layout = stretch, stretch.layout
-        way = s.first, s.stop, self.rates, self.weights
-        if out.ndim == 1:
-            states = before[:, 0], behind[:, 0]
-            walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, *states, out)
-        else:
-            own = (s.own,) * LANES
-            walk_columns_both(layout.gap, layout.source, s.x, *way, own, s.fresh, before, behind, out)
+        return walk, walk_both, walk_columns, walk_columns_both
 
 
 @dataclass(frozen=True, eq=False)
-class Wave(Walk):
+class Wave(_VectorWalk):
     """One Gaussian, as a sum of complex exponentials with one lane each."""
 
     bandwidth: float
@@ -152,14 +169,15 @@ class Wave(Walk):
         return padded_exponentials(self.tol)  # for a bandwidth of 1
 
     @cached_property
-    def _coefs(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def _numbers(self) -> tuple[Any, Any]:
         coefs = self.weight * self._terms.coefs
-        return tuple(coefs.real.tolist()), tuple(coefs.imag.tolist())
-
-    @cached_property
-    def _wave(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
         cells_each, table, poly = _aligned_table(self.tol)
-        return cells_each / self.bandwidth, table, poly
+        return (tuple(coefs.real.tolist()), tuple(coefs.imag.tolist())), (cells_each / self.bandwidth, table, poly)
+
+    def _kernels(self) -> tuple[Any, Any, Any, Any]:
+        from tdlg._kernels.waves import walk_both, walk_columns, walk_columns_both, walk_one
+
+        return walk_one, walk_both, walk_columns, walk_columns_both
 
     def no_state(self, lanes: int) -> NDArray[np.float64]:
         if lanes == 1:
@@ -172,28 +190,6 @@ class Wave(Walk):
         factor = np.exp(-self._terms.rates[: re.shape[0]] * distance / self.bandwidth)
         whole = (re + 1j * im) * (factor if by_lane else factor[:, np.newaxis])
         return np.stack([whole.real, whole.imag], axis=0 if by_lane else 1)
-
-    def run(self, stretch: Stretch, state: NDArray[np.float64], out: Floats) -> None:
-        from tdlg._kernels.waves import walk_columns, walk_one
-
-        s, layout = stretch, stretch.layout
-        way = s.first, s.stop, s.step, self._coefs, self._wave, s.strict, s.emit
-        if out.ndim == 1:
-            walk_one(layout.gap, layout.source, s.x, *way, s.own, s.fresh, state, out)
-        else:
-            own = (s.own,) * LANES
-            walk_columns(layout.gap, layout.source, s.x, *way, own, s.fresh, state, out)
-
-    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
-        from tdlg._kernels.waves import walk_both, walk_columns_both
-
-        s, layout = stretch, stretch.layout
-        way = s.first, s.stop, self._coefs, self._wave
-        if out.ndim == 1:
-            walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, before, behind, out)
-        else:
-            own = (s.own,) * LANES
-            walk_columns_both(layout.gap, layout.source, s.x, *way, own, s.fresh, before, behind, out)
 
 
 @dataclass(frozen=True, eq=False)
