@@ -124,14 +124,14 @@ class LandmarkFeatures(EdgeFeatures):
         """
         check_is_fitted(self)
         rows = self._edges(X, reset=False)
-        graph: LineGraph | NormalizedLineGraph
         graph = LineGraph(rows, self.edges_[self.landmarks_], decay=self.decay_, n_threads=self.n_threads)
-        if self.normalization is not None:  # with the degrees of the whole line graph
-            whole = cast(NormalizedLineGraph, self._graph(rows))
-            right = whole.right[self.landmarks_]
-            graph = NormalizedLineGraph(graph, self.normalization, left=whole.left, right=right)
-        matrix = graph.to_csr()
+        matrix = (graph if self.normalization is None else self._normalized(graph, self.normalization)).to_csr()
         return matrix.toarray() if self.dense else matrix
+
+    def _normalized(self, columns: LineGraph, normalization: Normalization) -> NormalizedLineGraph:
+        """The landmarks' columns of the normalised line graph, with the degrees of the whole line graph."""
+        whole = cast(NormalizedLineGraph, self._graph(columns.rows))
+        return NormalizedLineGraph(columns, normalization, left=whole.left, right=whole.right[self.landmarks_])
 
     def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"landmarks_": (self.n_components_,)}
