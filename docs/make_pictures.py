@@ -18,7 +18,7 @@ import polars as pl
 
 from tdlg import Laplace, LineGraph, TemporalEdges, write_report
 from tdlg.judge.evaluate import read_results, summarise
-from tdlg.linegraph.decay import _fit_exponentials, product_error
+from tdlg.linegraph.exponentials import _fit_exponentials, product_error
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"

@@ -5,7 +5,8 @@ import pytest
 
 import oracle
 from tdlg import Gaussian, Laplace, LineGraph, Mixture, NoDecay, ParameterError, TemporalEdges
-from tdlg.linegraph.decay import decay_values, exponential_sum, gaussian_exponentials, reach
+from tdlg.linegraph.decay import decay_values, reach
+from tdlg.linegraph.exponentials import exponential_sum, gaussian_exponentials
 
 NUMBERS = TemporalEdges([0, 1, 2], [1, 2, 3], [0.0, 10.0, 40.0])
 DAYS = TemporalEdges([0, 1, 2], [1, 2, 3], np.array(["2024-01-01", "2024-01-11", "2024-02-10"], "datetime64[D]"))

@@ -54,7 +54,7 @@ def network(n_nodes=8, n_edges=40, seed=0, times=30, **options):
 @pytest.fixture
 def many_threads(monkeypatch):
     """Let even a small product use every thread that it is given."""
-    monkeypatch.setattr(product_module, "EVENTS_A_THREAD", 1)
+    monkeypatch.setattr(product_module, "EVENTS_PER_THREAD", 1)
 
 
 @pytest.mark.parametrize("include_self", [True, False], ids=["self", "no-self"])

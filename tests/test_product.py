@@ -58,7 +58,7 @@ def test_an_error_in_one_thread_leaves_no_trace():
     with pytest.raises(KeyboardInterrupt):
         product._each(fail_first, [0, 1])
     assert finished == [1]  # whoever still wrote was waited for
-    with pytest.raises(RuntimeError), H._layout.one_value_an_event(np.dtype(float)):
+    with pytest.raises(RuntimeError), H._layout.one_value_per_event(np.dtype(float)):
         raise RuntimeError
     assert H._layout._spare == []  # and what was half-written is not used again
     assert np.array_equal(H @ x, expected)

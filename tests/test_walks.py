@@ -45,7 +45,7 @@ def test_vectors_and_plain_loops_give_the_same():
 @pytest.mark.parametrize("decay", [Gaussian(40.0), Laplace(40.0), Mixture([Laplace(3.0), Gaussian(90.0), NoDecay()])])
 def test_keys_as_long_as_chunks(decay, past_only, monkeypatch):
     # Keys that end before, at and behind the border of a chunk, with equal times across it.
-    monkeypatch.setattr(product, "EVENTS_A_THREAD", 1)
+    monkeypatch.setattr(product, "EVENTS_PER_THREAD", 1)
     sizes = [size + more for size in (waves.CHUNK, fading.CHUNK) for more in (-1, 0, 1)] + [2 * waves.CHUNK + 1, 3]
     key = np.repeat(np.arange(len(sizes)), sizes)
     rng = np.random.default_rng(0)

@@ -15,7 +15,8 @@ from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.linegraph.decay import Decay
-from tdlg.linegraph.operator import LineGraph, Normalization, NormalizedLineGraph
+from tdlg.linegraph.normalized import NormalizedLineGraph
+from tdlg.linegraph.operator import LineGraph, Normalization
 from tdlg.tables.find_columns import usual_at
 from tdlg.tables.frames import eager_frame
 
@@ -255,9 +256,9 @@ def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np
 
 def _plain(labels: NDArray[Any], y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
     """Known labels in their own type: booleans or integers, if only missing labels turned them into objects or floats."""
-    kinds = set(map(type, labels)) if labels.dtype == object else set()
-    if kinds in ({bool}, {int}):  # integers beyond 2**53 with missing labels are stored as objects
-        return labels.astype(kinds.pop())
+    types = set(map(type, labels)) if labels.dtype == object else set()
+    if types in ({bool}, {int}):  # integers beyond 2**53 with missing labels are stored as objects
+        return labels.astype(types.pop())
     given = y.to_list() if hasattr(y, "to_list") else y
     if labels.dtype.kind != "f" or not isinstance(given, list | np.ndarray) or known.all():
         return labels

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_count
 from tdlg.estimator import EdgesEstimator
-from tdlg.linegraph.operator import LineGraph, NormalizedLineGraph
+from tdlg.linegraph.normalized import NormalizedLineGraph
+from tdlg.linegraph.operator import LineGraph
 
 __all__ = ["EdgeFeatures", "ProductFeatures", "flip_signs", "inverted", "n_resolved"]
 

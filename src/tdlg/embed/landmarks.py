@@ -14,7 +14,8 @@ from tdlg.embed.features import EdgeFeatures
 from tdlg.embed.resistances import effective_resistances
 from tdlg.estimator import all_or_nothing
 from tdlg.linegraph.decay import Decay
-from tdlg.linegraph.operator import LineGraph, Normalization, NormalizedLineGraph
+from tdlg.linegraph.normalized import NormalizedLineGraph
+from tdlg.linegraph.operator import LineGraph, Normalization
 
 __all__ = ["LandmarkFeatures"]
 
@@ -109,7 +110,7 @@ class LandmarkFeatures(EdgeFeatures):
         check_choice("LandmarkFeatures", "sampling", self.sampling, ("uniform", "degree", "resistance"))
         self._fit_edges(X)
         rng = as_generator(self.random_state)
-        self.landmarks_ = _drawn(self._odds(rng), self.n_components, rng)
+        self.landmarks_ = _sampled(self._weights(rng), self.n_components, rng)
         self.n_components_ = len(self.landmarks_)
         return self
 
@@ -124,19 +125,18 @@ class LandmarkFeatures(EdgeFeatures):
         check_is_fitted(self)
         rows = self._edges(X, reset=False)
         graph = LineGraph(rows, self.edges_[self.landmarks_], decay=self.decay_, n_threads=self.n_threads)
-        kind = self.normalization
-        matrix = (graph if kind is None else self._normalized(graph, kind)).to_csr()
+        matrix = (graph if self.normalization is None else self._normalized(graph, self.normalization)).to_csr()
         return matrix.toarray() if self.dense else matrix
 
-    def _normalized(self, columns: LineGraph, kind: Normalization) -> NormalizedLineGraph:
+    def _normalized(self, columns: LineGraph, normalization: Normalization) -> NormalizedLineGraph:
         """The landmarks' columns of the normalised line graph, with the degrees of the whole line graph."""
         whole = cast(NormalizedLineGraph, self._graph(columns.rows))
-        return NormalizedLineGraph(columns, kind, left=whole.left, right=whole.right[self.landmarks_])
+        return NormalizedLineGraph(columns, normalization, left=whole.left, right=whole.right[self.landmarks_])
 
     def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"landmarks_": (self.n_components_,)}
 
-    def _odds(self, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _weights(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Unnormalised sampling probabilities of the edges."""
         if self.sampling == "degree":
             return LineGraph(self.edges_, decay=self.decay_, n_threads=self.n_threads).row_sums()
@@ -145,8 +145,8 @@ class LandmarkFeatures(EdgeFeatures):
         return np.ones(self.edges_.n_edges)
 
 
-def _drawn(odds: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _sampled(weights: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A weighted sample without replacement: the smallest of exponential arrival times with these rates."""
     with np.errstate(divide="ignore"):
-        arrivals = rng.exponential(size=odds.size) / np.maximum(odds, 0.0)
+        arrivals = rng.exponential(size=weights.size) / np.maximum(weights, 0.0)
     return np.sort(np.argsort(arrivals, kind="stable")[:size])

@@ -10,7 +10,6 @@ from scipy.sparse.linalg import LinearOperator
 
 from tdlg.checks import as_generator, check_count
 from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
-from tdlg.embed.lanczos import orthonormal
 from tdlg.estimator import all_or_nothing
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
@@ -120,6 +119,5 @@ def _range_of(H: LinearOperator, width: int, n_iter: int, rng: np.random.Generat
     """An orthonormal basis of H^(n_iter + 1) times random vectors."""
     Q = rng.normal(size=(H.shape[0], width))
     for _ in range(n_iter + 1):
-        W = H @ Q
-        Q = orthonormal(W, rng, float(np.linalg.norm(W, axis=0).max()))
+        Q = np.linalg.qr(H @ Q)[0]
     return Q

@@ -88,8 +88,8 @@ def explain_propagation(
     Edges that are new to the model count as neighbours of each other. To explain some edges as they were scored, pass all
     edges and `rows`.
 
-    The time is that of predicting (number of groups + 1) times as many edges, about 25 times without features, plus about 0.1 ms
-    per reason. Edges are processed in blocks to limit the memory.
+    The time is that of predicting (number of groups + 1) times as many edges, about 25 times without features, plus about
+    0.1 ms per reason. Edges are processed in blocks to limit the memory.
 
     Examples
     --------

@@ -251,7 +251,7 @@ class Words:
 def _by_key(edges: TemporalEdges, match: str) -> tuple[Positions, Positions, Positions]:
     """The edges by what they are found by, then by time; their keys in that order; and the key each of them looks for."""
     src, dst = edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64)
-    keys = {"src": src, "dst": dst, "pair": src * edges.n_nodes + dst, "riap": dst * edges.n_nodes + src}
+    keys = {"src": src, "dst": dst, "pair": src * edges.n_nodes + dst, "pair backwards": dst * edges.n_nodes + src}
     wanted, found_by = (keys[kind] for kind in MATCHES[match])
     order = np.lexsort((edges.ticks, found_by))
     return order, found_by[order], wanted

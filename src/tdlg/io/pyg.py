@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tdlg.clock import check_unit
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ReadError
+from tdlg.tables.labels import known
 from tdlg.tables.times import as_times, from_numbers
-from tdlg.tables.values import known
 
 __all__ = ["from_pyg", "to_pyg"]
 

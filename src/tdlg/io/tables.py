@@ -15,12 +15,12 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ReadError, warn
 from tdlg.tables.column import as_column, row_name, short
 from tdlg.tables.csv import Source
+from tdlg.tables.features import as_categories
 from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
 from tdlg.tables.frames import frame_source
 from tdlg.tables.paths import file_source
 from tdlg.tables.text import unread_number
 from tdlg.tables.times import as_times, from_numbers
-from tdlg.tables.values import as_categories
 
 __all__ = ["from_frame", "read_edges"]
 

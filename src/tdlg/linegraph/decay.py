@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay"]
 
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
-SMALLEST_TOL = 1e-10  # below this, rounding errors of long sums exceed the error of the approximation
 
 Bandwidth = float | Duration
 
@@ -38,13 +36,6 @@ class Part(NamedTuple):
     code: int
     bandwidth: float
     weight: float
-
-
-class ExponentialSum(NamedTuple):
-    """k(d) = Re sum of coefs * exp(-rates * |d|), for d in ticks."""
-
-    rates: NDArray[np.complex128]
-    coefs: NDArray[np.complex128]
 
 
 class Decay:
@@ -278,78 +269,6 @@ def reach(parts: Sequence[Part], cutoff: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if decay_values(heights, np.array([middle]))[0] > least else (low, middle)
     return high
-
-
-def exponential_sum(parts: Sequence[Part], tol: float) -> ExponentialSum:
-    """Write a decay as a sum of exponentials: exact for Laplace and constant parts, within `tol` for Gaussian ones.
-
-    "Within tol" refers to products: |error of H @ x| <= tol * max|x| * (largest row sum of H), see `product_error`.
-    """
-    n_gaussian = max(1, sum(part.code == GAUSSIAN for part in parts))
-    rates, coefs = [], []
-    for code, bandwidth, weight in parts:
-        unit = gaussian_exponentials(tol / n_gaussian) if code == GAUSSIAN else _ONE_EXPONENTIAL
-        rates.append(unit.rates / bandwidth if code != CONSTANT else np.zeros(1, complex))
-        coefs.append(unit.coefs * weight)
-    return ExponentialSum(np.concatenate(rates), np.concatenate(coefs))
-
-
-_ONE_EXPONENTIAL = ExponentialSum(np.ones(1, complex), np.ones(1, complex))
-
-
-@lru_cache
-def gaussian_exponentials(tol: float) -> ExponentialSum:
-    """exp(-x^2 / 2) on x >= 0 as the real part of the fewest complex exponentials that keep products within tol."""
-    for n_terms in range(2, 9):
-        terms = _fit_exponentials(n_terms)
-        if product_error(terms) <= 0.9 * tol:  # the rest is for the errors of the lookup table and of the threads
-            return terms
-    raise ParameterError(
-        f"The 'tol' parameter must be at least {SMALLEST_TOL:g} per Gaussian part: sums in float64 are not more accurate. "
-        f"Got {tol:g} per part instead."
-    )
-
-
-def _fit_exponentials(n_terms: int, reach: float = 9.0, n_samples: int = 200) -> ExponentialSum:
-    """Fit Re sum c_k exp(-l_k x) to exp(-x^2 / 2): rates by ESPRIT, then coefficients by least squares.
-
-    ESPRIT: samples of a sum of exponentials fill a Hankel matrix whose column space is closed under a shift by one
-    sample; the eigenvalues of that shift are exp(-l_k * step). Rates come in conjugate pairs, so each term kept stands
-    for a pair.
-    """
-    x = np.linspace(0.0, reach, n_samples)
-    half = n_samples // 2
-    samples = np.exp(-0.5 * x * x)
-    hankel = np.lib.stride_tricks.sliding_window_view(samples, half)
-    basis = np.linalg.svd(hankel, full_matrices=False)[0][:, : 2 * n_terms]
-    shift = np.linalg.lstsq(basis[:-1], basis[1:], rcond=None)[0]
-    rates = -np.log(np.linalg.eigvals(shift).astype(complex)) / x[1]
-    rates = np.sort_complex(rates[rates.imag > 0])
-
-    x = np.linspace(0.0, 2 * reach, 4 * n_samples)
-    waves = np.exp(-np.outer(x, rates))
-    solution = np.linalg.lstsq(np.hstack([waves.real, -waves.imag]), np.exp(-0.5 * x * x), rcond=None)[0]
-    return ExponentialSum(rates, solution[: rates.size] + 1j * solution[rates.size :])
-
-
-def product_error(terms: ExponentialSum) -> float:
-    """Bound |error of (H @ x)_i| / (max|x| * largest row sum of H) for a sum of exponentials in place of the Gaussian.
-
-    Cut the time axis around edge i into windows of width h <= 2. The n edges of a node within one window have on average
-    a row sum of at least n * (1 + exp(-h^2 / 2)) / 2 (the least is reached with half of them at each border), so n is
-    bounded by the largest row sum, and each edge in the window adds at most the window's largest error. Twice, as an
-    edge has two ends.
-    """
-    x = np.linspace(-18.0, 18.0, 3601)
-    waves = np.exp(-np.outer(np.abs(x), terms.rates))
-    error = np.abs((waves @ terms.coefs).real - np.exp(-0.5 * x * x))
-    bounds = []
-    for width in (1.0, 1.25, 1.5, 1.75, 2.0):
-        for offset in np.linspace(0.0, width, 8, endpoint=False):
-            window = np.floor((x - x[0] + offset) / width).astype(int)
-            largest = np.maximum.reduceat(error, np.flatnonzero(np.diff(window, prepend=-1)))
-            bounds.append(largest.sum() * 2 / (1 + math.exp(-0.5 * width**2)))
-    return 2 * min(bounds)
 
 
 def _check_width(owner: str, name: str, value: object) -> None:

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from tdlg.clock import common_clock
 from tdlg.exceptions import EdgesError, Hint, TooLargeError
@@ -17,7 +18,7 @@ from tdlg.exceptions import EdgesError, Hint, TooLargeError
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["MATCHES", "Layout", "build_layout"]
+__all__ = ["MATCHES", "Copies", "Layout", "build_layout"]
 
 # Which ends of a row edge and a column edge must be the same node, as (row key, column key). "any": any end of both.
 MATCHES = {
@@ -27,7 +28,7 @@ MATCHES = {
     "src-dst": ("src", "dst"),
     "dst-src": ("dst", "src"),
     "pair": ("pair", "pair"),
-    "reversed": ("riap", "pair"),  # the row's pair read backwards
+    "reversed": ("pair backwards", "pair"),
 }
 
 _MOST_EVENTS = np.iinfo(np.int32).max - 1
@@ -87,7 +88,7 @@ class Layout:
         return sum({id(array): array.nbytes for array in arrays}.values())
 
     @contextmanager
-    def one_value_an_event(self, dtype: Any) -> Iterator[NDArray[Any]]:
+    def one_value_per_event(self, dtype: Any) -> Iterator[NDArray[Any]]:
         """Work space that the next product reuses, because new memory doubles the cost of writing. Its last entry is 0."""
         try:
             space = self._spare.pop()  # simultaneous products use one each
@@ -114,6 +115,61 @@ class Layout:
         )
 
 
+class Copies:
+    """Edges that a selection contains more than once, for example in a bootstrap sample.
+
+    Only the distinct edges have events; this class maps between them and the copies.
+
+    Attributes
+    ----------
+    distinct
+        Each edge once.
+    at
+        For each edge of the selection, its position in `distinct`.
+    none
+        Whether all edges are distinct.
+    """
+
+    def __init__(self, edges: TemporalEdges) -> None:
+        self.at, distinct = edges.cached(("copies",), lambda: _find_copies(edges))
+        self.none = distinct is None
+        self.distinct = edges if distinct is None else distinct
+
+    @property
+    def count(self) -> NDArray[np.int64]:
+        """How often each distinct edge occurs."""
+        return np.bincount(self.at, minlength=len(self.distinct))
+
+    def add(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Sum the rows of the copies of each edge."""
+        if self.none:
+            return x
+        total = np.zeros((len(self.distinct), x.shape[1]), x.dtype)
+        np.add.at(total, self.at, x)
+        return total
+
+    def repeat(self, y: Any) -> Any:
+        """Repeat the rows of an array or sparse matrix for every copy of an edge."""
+        return y if self.none else y[self.at]
+
+    def repeat_columns(self, matrix: csr_array) -> csr_array:
+        """Repeat the columns for every copy of an edge."""
+        return matrix if self.none else csr_array(matrix[:, self.at])
+
+
+def _find_copies(edges: TemporalEdges) -> tuple[NDArray[np.int64], TemporalEdges | None]:
+    """The position of each edge among the distinct edges, and the distinct edges, or None if all are distinct.
+
+    The result is cached with the edges, so it must not refer to them: a reference cycle would delay freeing them.
+    """
+    rows = edges.rows
+    if not np.all(rows[1:] > rows[:-1]):  # ascending rows, the usual case, are distinct
+        found, first, at = np.unique(rows, return_index=True, return_inverse=True)
+        if found.size < rows.size:
+            return at, edges[first]
+    return np.arange(rows.size), None
+
+
 def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout:
     """Sort the events of rows and columns; no row and no column may occur twice.
 
@@ -132,21 +188,21 @@ def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout
     return cols.cached(("layout", match), lambda: _rectangular(cols, cols, row_key, col_key))
 
 
-def _symmetric(edges: TemporalEdges, kind: str) -> Layout:
+def _symmetric(edges: TemporalEdges, key: str) -> Layout:
     from tdlg._kernels.layout import place_symmetric
 
     _check_span(edges.ticks)
-    keys, _, n_keys = _keys(edges, edges, kind, kind)
+    keys, _, n_keys = _keys(edges, edges, key, key)
     source, gap, slots = place_symmetric(keys, n_keys, edges.ticks, _time_order(edges, edges.ticks))
     return Layout(source, source, gap, slots, slots, edges.ticks, edges.ticks, edges.time_unit)
 
 
-def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str) -> Layout:
+def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_key: str, col_key: str) -> Layout:
     from tdlg._kernels.layout import place_rectangular
 
     row_ticks, col_ticks, time_unit = _common_ticks(rows, cols)
     _check_span(row_ticks, col_ticks)
-    row_keys, col_keys, n_keys = _keys(rows, cols, row_kind, col_kind)
+    row_keys, col_keys, n_keys = _keys(rows, cols, row_key, col_key)
     orders = _time_order(rows, row_ticks), _time_order(cols, col_ticks)
     own = own_columns(rows, cols)
     source, target, gap, row_slots, col_slots = place_rectangular(
@@ -176,22 +232,22 @@ def _time_order(edges: TemporalEdges, ticks: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def _keys(
-    rows: TemporalEdges, cols: TemporalEdges, row_kind: str, col_kind: str
+    rows: TemporalEdges, cols: TemporalEdges, row_key: str, col_key: str
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """The keys of rows and of columns, (edges, ends) each, -1 for an end without a match; and the number of keys."""
     codes = {"cols": (cols.src_code, cols.dst_code)}
     codes["rows"] = codes["cols"] if rows is cols else cols.codes_of(rows)
-    if col_kind == "pair":
-        return _pair_keys(codes["rows"], codes["cols"], cols.n_nodes, backwards=row_kind == "riap")
-    row_keys = _end_keys(*codes["rows"], row_kind)
-    col_keys = row_keys if rows is cols and row_kind == col_kind else _end_keys(*codes["cols"], col_kind)
+    if col_key == "pair":
+        return _pair_keys(codes["rows"], codes["cols"], cols.n_nodes, backwards=row_key == "pair backwards")
+    row_keys = _end_keys(*codes["rows"], row_key)
+    col_keys = row_keys if rows is cols and row_key == col_key else _end_keys(*codes["cols"], col_key)
     return row_keys, col_keys, cols.n_nodes
 
 
-def _end_keys(src: NDArray[np.int32], dst: NDArray[np.int32], kind: str) -> NDArray[np.int32]:
-    if kind == "ends":
+def _end_keys(src: NDArray[np.int32], dst: NDArray[np.int32], key: str) -> NDArray[np.int32]:
+    if key == "ends":
         return np.stack([src, np.where(src == dst, np.int32(-1), dst)], axis=1)  # a self-loop has one end
-    return (src if kind == "src" else dst)[:, np.newaxis]
+    return (src if key == "src" else dst)[:, np.newaxis]
 
 
 def _pair_keys(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,18 +16,20 @@ from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
 from tdlg.checks import check_choice, check_count, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError, TooLargeError
-from tdlg.linegraph.copies import Copies
-from tdlg.linegraph.decay import SMALLEST_TOL, Decay, Gaussian, Part, decay_values, reach
-from tdlg.linegraph.events import MATCHES, build_layout
+from tdlg.linegraph.decay import Decay, Gaussian, Part, decay_values, reach
+from tdlg.linegraph.events import MATCHES, Copies, build_layout
+from tdlg.linegraph.exponentials import SMALLEST_TOL
 from tdlg.linegraph.product import default_threads, multiply
-from tdlg.linegraph.walks import Walk, walks_of
+from tdlg.linegraph.walks import Floats, Walk, walks_of
 from tdlg.memory import free_bytes
 
-__all__ = ["LineGraph", "NormalizedLineGraph"]
+if TYPE_CHECKING:
+    from tdlg.linegraph.normalized import NormalizedLineGraph
+
+__all__ = ["LineGraph"]
 
 Match = Literal["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
 Normalization = Literal["spectral", "edge"]
-Floats = NDArray[Any]  # float64 or float32
 
 TRANSPOSED: dict[Match, Match] = {"src-dst": "dst-src", "dst-src": "src-dst"}  # the other matches stay
 LARGEST_VALUE = 1e290  # larger values of x use the slow walks
@@ -126,19 +128,10 @@ class LineGraph(LinearOperator):
     # -- must: the product ------------------------------------------------------------------------------------------
 
     def _matmat(self, X: ArrayLike) -> Floats:
-        x = self._col_copies.add(_as_floats(X))
+        x = self._col_copies.add(as_floats(X))
         own = sum(part.weight for part in self._parts) if self.include_self and self._view == BOTH else 0.0
         y = multiply(self._layout, self._walks_for(x), x, self._view, own, self.n_threads or default_threads())
         return self._row_copies.repeat(y)
-
-    def _matvec(self, x: ArrayLike) -> Floats:
-        return self._matmat(np.reshape(x, (-1, 1)))[:, 0]
-
-    def _rmatvec(self, x: ArrayLike) -> Floats:
-        return self.T._matvec(x)
-
-    def _rmatmat(self, X: ArrayLike) -> Floats:
-        return self.T._matmat(X)
 
     def _transpose(self) -> LineGraph:
         """H.T: rows and columns are swapped, and past and future too. It shares the layout of H."""
@@ -242,6 +235,8 @@ class LineGraph(LinearOperator):
 
     def normalized(self, kind: Normalization) -> NormalizedLineGraph:
         """D^-1/2 H D^-1/2 ("spectral") or (D^-1 H + H D^-1) / 2 ("edge") as an operator, without its matrix."""
+        from tdlg.linegraph.normalized import NormalizedLineGraph
+
         return NormalizedLineGraph(self, kind)
 
     def __repr__(self) -> str:
@@ -306,109 +301,6 @@ class LineGraph(LinearOperator):
             )
 
 
-class NormalizedLineGraph(LinearOperator):
-    """A line graph divided by its degrees, as an operator without its matrix. `LineGraph.normalized` returns it.
-
-    The degree of a row is its own sum; the degree of a column is its sum in the square line graph of the columns, so that
-    new rows are scaled like fitted ones. Degrees within the error of a product count as 0, and 0 / 0 = 0.
-
-    Parameters
-    ----------
-    graph
-        The line graph H.
-    kind
-        "spectral": D^-1/2 H D^-1/2, whose eigenvalues lie in [-1, 1]. "edge": (D^-1 H + H D^-1) / 2, which gives every edge
-        about the same total weight: rows sum to at least 1/2, and all entries to the number of edges.
-    left, right
-        Factors of the rows and of the columns, shapes (n_rows,) and (n_cols,). By default degrees ** -0.5 ("spectral") or
-        degrees ** -1 ("edge") of this line graph; pass those of another line graph to use its degrees.
-
-    Attributes
-    ----------
-    left, right
-        Factors of the rows and of the columns.
-
-    Examples
-    --------
-    >>> from tdlg import LineGraph, NoDecay, TemporalEdges
-    >>> edges = TemporalEdges(["a", "b"], ["b", "c"], [0, 1])
-    >>> LineGraph(edges, decay=NoDecay()).normalized("edge").row_sums()
-    array([1., 1.])
-    """
-
-    def __init__(
-        self,
-        graph: LineGraph,
-        kind: Normalization,
-        *,
-        left: NDArray[np.float64] | None = None,
-        right: NDArray[np.float64] | None = None,
-    ) -> None:
-        check_choice("normalized", "kind", kind, ("spectral", "edge"))
-        self.graph, self.kind = graph, kind
-        power = -0.5 if kind == "spectral" else -1.0
-        self.left = _power(_degrees(graph), power) if left is None else left
-        if right is not None:
-            self.right = right
-        elif graph.is_symmetric and left is None:
-            self.right = self.left
-        else:
-            self.right = _power(_degrees(_square_of_columns(graph).T), power)
-        super().__init__(graph.dtype, graph.shape)
-
-    def _matmat(self, X: ArrayLike) -> Floats:
-        x = _as_floats(X)
-        left, right = (scale.astype(x.dtype)[:, np.newaxis] for scale in (self.left, self.right))
-        if self.kind == "spectral":
-            return left * (self.graph @ (right * x))
-        both = self.graph @ np.hstack([x, right * x])
-        return 0.5 * (left * both[:, : x.shape[1]] + both[:, x.shape[1] :])
-
-    def _matvec(self, x: ArrayLike) -> Floats:
-        return self._matmat(np.reshape(x, (-1, 1)))[:, 0]
-
-    def _rmatmat(self, X: ArrayLike) -> Floats:
-        return self.T._matmat(X)
-
-    def _rmatvec(self, x: ArrayLike) -> Floats:
-        return self.T._matvec(x)
-
-    def _transpose(self) -> NormalizedLineGraph:
-        return NormalizedLineGraph(self.graph.T, self.kind, left=self.right, right=self.left)
-
-    _adjoint = _transpose
-
-    def row_sums(self) -> NDArray[np.float64]:
-        """The sum of each row."""
-        sums: NDArray[np.float64] = self @ np.ones(self.shape[1])
-        return sums
-
-    def diagonal(self) -> NDArray[np.float64]:
-        """The entries at (i, i)."""
-        n = min(self.shape)
-        return self.graph.diagonal() * self._scale(self.left[:n], self.right[:n])
-
-    def row(self, i: int) -> csr_array:
-        """Row i as a sparse matrix of one row."""
-        return self._scaled(self.graph.row(i), self.left[[i]])
-
-    def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
-        """The explicit matrix; see `LineGraph.to_csr`."""
-        return self._scaled(self.graph.to_csr(cutoff, max_bytes), self.left)
-
-    def _scaled(self, matrix: csr_array, left: NDArray[np.float64]) -> csr_array:
-        by_row = np.repeat(left, np.diff(matrix.indptr))
-        data = matrix.data * self._scale(by_row, self.right[matrix.indices])
-        return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-    def _scale(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The factor of an entry of H."""
-        return left * right if self.kind == "spectral" else 0.5 * (left + right)
-
-    def __repr__(self) -> str:
-        return f"<{self.kind}-normalized {self.graph!r}>"
-
-
 def _shared(rows: TemporalEdges, cols: TemporalEdges, match: Match) -> NDArray[np.int64]:
     """The number of shared endpoints of row i and column i."""
     (u, v), (s, t) = cols.codes_of(rows), (cols.src_code, cols.dst_code)
@@ -425,39 +317,7 @@ def _shared(rows: TemporalEdges, cols: TemporalEdges, match: Match) -> NDArray[n
     return same[match].astype(int)
 
 
-def _square_of_columns(graph: LineGraph) -> LineGraph:
-    """The line graph of the columns alone."""
-    if graph.rows is graph.cols:
-        return graph
-    is_future = graph._view == FUTURE  # the transpose of a line graph with past_only
-    square = LineGraph(
-        graph.cols,
-        decay=graph.decay,
-        match=TRANSPOSED.get(graph.match, graph.match) if is_future else graph.match,
-        past_only=graph._view != BOTH,
-        include_self=graph.include_self,
-        tol=graph.tol,
-        n_threads=graph.n_threads,
-    )
-    return square.T if is_future else square
-
-
-def _degrees(graph: LineGraph) -> NDArray[np.float64]:
-    """Row sums; sums within the error of a product are 0, but no sum is less than an edge's own entry."""
-    sums = graph.row_sums()
-    exact = all(part.code != GAUSSIAN for part in graph._parts)
-    noise = (1e-14 if exact else graph.tol) * sums.max(initial=0.0)
-    own = graph.diagonal() if graph.is_symmetric else 0.0
-    degrees: NDArray[np.float64] = np.maximum(np.where(sums > noise, sums, 0.0), own)
-    return degrees
-
-
-def _power(degrees: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
-    """Degrees ** exponent, and 0 where a degree is 0."""
-    return np.where(degrees > 0, np.where(degrees > 0, degrees, 1.0) ** exponent, 0.0)
-
-
-def _as_floats(x: ArrayLike) -> Floats:
+def as_floats(x: ArrayLike) -> Floats:
     """Convert x to float64 unless it is float32, with contiguous rows."""
     x = np.asarray(x)
     if x.dtype.kind == "c":

@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from tdlg._kernels import BOTH, FUTURE
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.events import Layout
-from tdlg.linegraph.walks import LANES, Stretch, Walk, empty_aligned
+from tdlg.linegraph.walks import LANES, Floats, Stretch, Walk, empty_aligned
 
 __all__ = ["default_threads", "multiply"]
 
-EVENTS_A_THREAD = 20_000  # fewer events do not make up for the cost of a thread
-
-Floats = NDArray[Any]  # float64 or float32
+EVENTS_PER_THREAD = 20_000  # fewer events do not make up for the cost of a thread
 
 
 def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: float, n_threads: int) -> Floats:
@@ -35,11 +33,11 @@ def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: f
 
     own : the weight of the entry of an event with itself.
     """
-    n_threads = max(1, min(n_threads, layout.n_events // EVENTS_A_THREAD))
+    n_threads = max(1, min(n_threads, layout.n_events // EVENTS_PER_THREAD))
     y = np.empty((layout.row_slots.shape[0], x.shape[1]), x.dtype)
     if x.shape[1] == 1:
         flat = x[:, 0] if layout.is_square else np.append(x[:, 0], x.dtype.type(0))  # 0 for events without a column
-        with layout.one_value_an_event(x.dtype) as per_event:
+        with layout.one_value_per_event(x.dtype) as per_event:
             _event_sums(layout, walks, flat, view, own, n_threads, per_event)
             _edge_sums(layout, per_event, 0, n_threads, y)
         return y

@@ -17,8 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN
-from tdlg.linegraph.decay import ExponentialSum, Part, exponential_sum, gaussian_exponentials, product_error
+from tdlg.linegraph.decay import Part
 from tdlg.linegraph.events import Layout
+from tdlg.linegraph.exponentials import (
+    ExponentialSum,
+    exponential_sum,
+    exponential_table,
+    gaussian_exponentials,
+    padded_exponentials,
+)
 
 __all__ = ["LANES", "Walk", "walks_of"]
 
@@ -85,8 +92,39 @@ class Walk:
         self.run(replace(stretch.part(stretch.first, stretch.stop, -1), fresh=False), behind, out)
 
 
+class _VectorWalk(Walk):
+    """A walk with kernels for one column and for LANES columns, in one direction and in both."""
+
+    def _kernels(self) -> tuple[Any, Any, Any, Any]:
+        """`walk`, `walk_both`, `walk_columns` and `walk_columns_both`; they are imported at first use."""
+        raise TypeError(f"{type(self).__name__} does not name its kernels")
+
+    @property
+    def _numbers(self) -> tuple[Any, Any]:
+        """What the kernels need to know about the decay."""
+        raise TypeError(f"{type(self).__name__} does not describe its decay")
+
+    def run(self, stretch: Stretch, state: NDArray[Any], out: Floats) -> None:
+        walk, _, walk_columns, _ = self._kernels()
+        s, events = stretch, (stretch.layout.gap, stretch.layout.source, stretch.x)
+        way = s.first, s.stop, s.step, *self._numbers, s.strict, s.emit
+        if out.ndim == 1:
+            walk(*events, *way, s.own, s.fresh, state, out)
+        else:
+            walk_columns(*events, *way, (s.own,) * LANES, s.fresh, state, out)
+
+    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
+        _, walk_both, _, walk_columns_both = self._kernels()
+        s, events = stretch, (stretch.layout.gap, stretch.layout.source, stretch.x)
+        way = s.first, s.stop, *self._numbers
+        if out.ndim == 1:
+            walk_both(*events, *way, s.own, s.fresh, before, behind, out)
+        else:
+            walk_columns_both(*events, *way, (s.own,) * LANES, s.fresh, before, behind, out)
+
+
 @dataclass(frozen=True, eq=False)
-class Fading(Walk):
+class Fading(_VectorWalk):
     """Exponentials with real rates: exact except for rounding."""
 
     rates: NDArray[np.float64]
@@ -98,37 +136,23 @@ class Fading(Walk):
         return math.inf if (self.rates == 0).any() else float(37.0 / self.rates.min())
 
     def no_state(self, lanes: int) -> NDArray[np.float64]:
-        return np.zeros((self.rates.size, lanes))
+        return np.zeros(self.rates.size if lanes == 1 else (self.rates.size, lanes))
 
     def faded(self, state: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
-        return state * np.exp(-self.rates * distance)[:, np.newaxis]
+        return (state.T * np.exp(-self.rates * distance)).T
 
-    def run(self, stretch: Stretch, state: NDArray[np.float64], out: Floats) -> None:
-        from tdlg._kernels.fading import walk, walk_columns
+    @property
+    def _numbers(self) -> tuple[Any, Any]:
+        return self.rates, self.weights
 
-        s, layout = stretch, stretch.layout
-        way = s.first, s.stop, s.step, self.rates, self.weights, s.strict, s.emit
-        if out.ndim == 1:
-            walk(layout.gap, layout.source, s.x, *way, s.own, s.fresh, state[:, 0], out)
-        else:
-            own = (s.own,) * LANES
-            walk_columns(layout.gap, layout.source, s.x, *way, own, s.fresh, state, out)
+    def _kernels(self) -> tuple[Any, Any, Any, Any]:
+        from tdlg._kernels.fading import walk, walk_both, walk_columns, walk_columns_both
 
-    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
-        from tdlg._kernels.fading import walk_both, walk_columns_both
-
-        s, layout = stretch, stretch.layout
-        way = s.first, s.stop, self.rates, self.weights
-        if out.ndim == 1:
-            states = before[:, 0], behind[:, 0]
-            walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, *states, out)
-        else:
-            own = (s.own,) * LANES
-            walk_columns_both(layout.gap, layout.source, s.x, *way, own, s.fresh, before, behind, out)
+        return walk, walk_both, walk_columns, walk_columns_both
 
 
 @dataclass(frozen=True, eq=False)
-class Wave(Walk):
+class Wave(_VectorWalk):
     """One Gaussian, as a sum of complex exponentials with one lane each."""
 
     bandwidth: float
@@ -142,21 +166,18 @@ class Wave(Walk):
 
     @cached_property
     def _terms(self) -> ExponentialSum:
-        """The terms for a bandwidth of 1, padded with zeros to the number of lanes."""
-        terms = gaussian_exponentials(self.tol)
-        lanes = 4 if terms.rates.size <= 4 else 8
-        spare = np.zeros(lanes - terms.rates.size, complex)
-        return ExponentialSum(np.append(terms.rates, spare), np.append(terms.coefs, spare))
+        return padded_exponentials(self.tol)  # for a bandwidth of 1
 
     @cached_property
-    def _coefs(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def _numbers(self) -> tuple[Any, Any]:
         coefs = self.weight * self._terms.coefs
-        return tuple(coefs.real.tolist()), tuple(coefs.imag.tolist())
+        cells_each, table, poly = _aligned_table(self.tol)
+        return (tuple(coefs.real.tolist()), tuple(coefs.imag.tolist())), (cells_each / self.bandwidth, table, poly)
 
-    @cached_property
-    def _wave(self) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-        step, table, poly = _wave_table(self.tol)
-        return 1.0 / (step * self.bandwidth), table, poly
+    def _kernels(self) -> tuple[Any, Any, Any, Any]:
+        from tdlg._kernels.waves import walk_both, walk_columns, walk_columns_both, walk_one
+
+        return walk_one, walk_both, walk_columns, walk_columns_both
 
     def no_state(self, lanes: int) -> NDArray[np.float64]:
         if lanes == 1:
@@ -169,28 +190,6 @@ class Wave(Walk):
         factor = np.exp(-self._terms.rates[: re.shape[0]] * distance / self.bandwidth)
         whole = (re + 1j * im) * (factor if by_lane else factor[:, np.newaxis])
         return np.stack([whole.real, whole.imag], axis=0 if by_lane else 1)
-
-    def run(self, stretch: Stretch, state: NDArray[np.float64], out: Floats) -> None:
-        from tdlg._kernels.waves import walk_columns, walk_one
-
-        s, layout = stretch, stretch.layout
-        way = s.first, s.stop, s.step, self._coefs, self._wave, s.strict, s.emit
-        if out.ndim == 1:
-            walk_one(layout.gap, layout.source, s.x, *way, s.own, s.fresh, state, out)
-        else:
-            own = (s.own,) * LANES
-            walk_columns(layout.gap, layout.source, s.x, *way, own, s.fresh, state, out)
-
-    def run_both(self, stretch: Stretch, before: NDArray[Any], behind: NDArray[Any], out: Floats) -> None:
-        from tdlg._kernels.waves import walk_both, walk_columns_both
-
-        s, layout = stretch, stretch.layout
-        way = s.first, s.stop, self._coefs, self._wave
-        if out.ndim == 1:
-            walk_both(layout.gap, layout.source, s.x, *way, s.own, s.fresh, before, behind, out)
-        else:
-            own = (s.own,) * LANES
-            walk_columns_both(layout.gap, layout.source, s.x, *way, own, s.fresh, before, behind, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,28 +229,13 @@ def walks_of(parts: Sequence[Part], tol: float, use_vectors: bool | None = None)
 
 
 @lru_cache
-def _wave_table(tol: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Cell width in bandwidths, table and polynomial, with which `_kernels.waves` computes exp(-rates * gap).
-
-    The cells are as wide as the error allows: a gap of z causes a relative error of z times that of the polynomial, and
-    a sum fades within the reach of the decay.
-    """
-    terms = Wave(1.0, 1.0, tol)._terms
-    scale = np.abs(terms.coefs).max() * 10.0
-    allowed = (tol - product_error(gaussian_exponentials(tol))) / 2
-    for cells_each in (16, 32, 64, 128, 256):
-        poly, error = _fit_poly(terms.rates / cells_each)
-        if error * cells_each * scale <= allowed:
-            break
-    slowest = terms.rates.real[terms.rates != 0].min()
-    n_cells = math.ceil(cells_each * math.log(100 * scale / tol) / slowest)
-    table = np.exp(-np.outer(np.arange(n_cells + 1) / cells_each, terms.rates))
-    table[-1] = 0.0
-    return 1.0 / cells_each, _aligned(np.hstack([table.real, table.imag])), _aligned(np.hstack([poly.real, poly.imag]))
+def _aligned_table(tol: float) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+    """`exponential_table` with real and imaginary parts side by side, so that no vector crosses two cache lines."""
+    cells_each, table, poly = exponential_table(tol)
+    return cells_each, _aligned(np.hstack([table.real, table.imag])), _aligned(np.hstack([poly.real, poly.imag]))
 
 
 def _aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A copy that starts at a cache line, so that no vector in it crosses two cache lines."""
     copy = empty_aligned(array.shape, array.dtype)
     copy[:] = array
     return copy
@@ -263,16 +247,3 @@ def empty_aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     flat = np.empty(n_bytes + 64, np.uint8)
     skip = -flat.ctypes.data % 64
     return flat[skip : skip + n_bytes].view(dtype).reshape(shape)
-
-
-def _fit_poly(rates: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], float]:
-    """Interpolate (exp(-rates * z) - 1) / z for |z| <= 1/2 at Chebyshev's points: coefficients, largest error."""
-    from tdlg._kernels.waves import DEGREE
-
-    def wanted(z: NDArray[np.float64]) -> NDArray[Any]:
-        return np.expm1(-np.outer(z, rates)) / z[:, np.newaxis]
-
-    z = 0.5 * np.cos(np.pi * (np.arange(DEGREE) + 0.5) / DEGREE)
-    poly: NDArray[np.complex128] = np.linalg.solve(np.vander(z, DEGREE, increasing=True), wanted(z))
-    z = np.linspace(-0.5, 0.5, 400)
-    return poly, float(np.abs(np.vander(z, DEGREE, increasing=True) @ poly - wanted(z)).max())

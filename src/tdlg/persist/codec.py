@@ -19,18 +19,19 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from tdlg.edges import TemporalEdges, _Table
+from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace, Mixture, NoDecay
 from tdlg.persist.archive import KINDS, ArchiveReader, ArchiveWriter
 from tdlg.persist.edges import edges_from, edges_state, table_from, table_state
 from tdlg.persist.sklearn_parts import is_part, part_from_bytes, part_to_bytes
 from tdlg.tables.column import read_only
+from tdlg.tables.edge_table import EdgeTable
 
 __all__ = ["Decoder", "Encoder", "is_estimator"]
 
 PLAIN = (type(None), bool, str)
-DECAYS: dict[str, type[Decay]] = {kind.__name__: kind for kind in (Gaussian, Laplace, Mixture, NoDecay)}
+DECAYS: dict[str, type[Decay]] = {class_.__name__: class_ for class_ in (Gaussian, Laplace, Mixture, NoDecay)}
 RECORDS = {
     "LinkModel": "tdlg.models.link_columns",
     "OwnColumn": "tdlg.propagate.own_features",
@@ -43,9 +44,9 @@ SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of wh
 JSON_INTEGERS = range(-(2**63), 2**63)
 
 
-def is_estimator(kind: type) -> bool:
+def is_estimator(class_: type) -> bool:
     """Whether this is a public estimator of this package itself, not a subclass of one."""
-    return _estimator_named(kind.__name__) is kind
+    return _estimator_named(class_.__name__) is class_
 
 
 def _estimator_named(name: str) -> Any:
@@ -81,16 +82,16 @@ class Encoder:
 
     def encode(self, value: Any, where: str) -> Any:
         """Return the json of a value; `where` names it in the error if its type cannot be saved."""
-        kind = type(value)
-        if kind in PLAIN or (kind is int and value in JSON_INTEGERS) or (kind is float and math.isfinite(value)):
+        class_ = type(value)
+        if class_ in PLAIN or (class_ is int and value in JSON_INTEGERS) or (class_ is float and math.isfinite(value)):
             return value
-        if kind is list:
+        if class_ is list:
             return [self.encode(item, f"{where}[{k}]") for k, item in enumerate(value)]
-        if kind in self._rules:
-            name, rule = self._rules[kind]
+        if class_ in self._rules:
+            name, rule = self._rules[class_]
             return {"kind": name, **rule(value, where)}
-        if kind in (int, float):
-            return {"kind": kind.__name__, "value": hex(value) if kind is int else struct.pack(">d", value).hex()}
+        if class_ in (int, float):
+            return {"kind": class_.__name__, "value": hex(value) if class_ is int else struct.pack(">d", value).hex()}
         return self._encode_large(value, where)
 
     def _encode_large(self, value: Any, where: str) -> Any:
@@ -252,15 +253,15 @@ class Decoder:
 
     def _edges(self, node: dict[str, Any]) -> TemporalEdges:
         table = self.decode(node["table"])
-        if type(table) is not _Table:
+        if type(table) is not EdgeTable:
             raise ValueError("edges without a table")
         return edges_from(table, self.decode(node["rows"]), self.decode(node["label"]))
 
     def _estimator(self, node: dict[str, Any]) -> Any:
-        kind = _estimator_named(node["class"])
-        if kind is None:
+        class_ = _estimator_named(node["class"])
+        if class_ is None:
             raise ValueError(f"this version has no estimator {node['class']!r}")
-        model = kind(**self._named(node["params"]))
+        model = class_(**self._named(node["params"]))
         fitted = self._named(node["fitted"])
         model.__setstate__({name: _with_records(name, value) for name, value in fitted.items()})
         getattr(model, "_check_loaded", lambda: None)()
@@ -269,17 +270,17 @@ class Decoder:
 
 def _with_records(name: str, value: Any) -> Any:
     """A fitted attribute; plain tuples in files of version 1 become the records that they stand for."""
-    kind = _record_named(RECORDS_AT.get(name, ""))
-    if kind is None:
+    class_ = _record_named(RECORDS_AT.get(name, ""))
+    if class_ is None:
         return value
     if isinstance(value, list):
-        return [kind(*item) for item in value]
-    return kind(*value) if isinstance(value, tuple) else value
+        return [class_(*item) for item in value]
+    return class_(*value) if isinstance(value, tuple) else value
 
 
 def _unsupported(value: Any, where: str) -> ParameterError:
-    kind = type(value)
-    if kind in (np.random.RandomState, np.random.Generator):
+    class_ = type(value)
+    if class_ in (np.random.RandomState, np.random.Generator):
         hint: str | Hint = Hint(
             "Use a whole number instead, such as {random_state}; no new fit is needed.", random_state=0
         )
@@ -287,4 +288,4 @@ def _unsupported(value: Any, where: str) -> ParameterError:
         hint = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
     else:
         hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
-    return ParameterError(f"{where} is a {kind.__module__}.{kind.__qualname__}, which cannot be saved.", hint)
+    return ParameterError(f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved.", hint)

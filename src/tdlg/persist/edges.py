@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 
 from tdlg.clock import UNITS
-from tdlg.edges import TemporalEdges, _Table
+from tdlg.edges import TemporalEdges
 from tdlg.tables.column import read_only
-from tdlg.tables.values import Features
+from tdlg.tables.edge_table import EdgeTable
+from tdlg.tables.features import Features
 
 __all__ = ["edges_from", "edges_state", "table_from", "table_state"]
 
 
-def edges_state(edges: TemporalEdges) -> tuple[_Table, dict[str, Any]]:
+def edges_state(edges: TemporalEdges) -> tuple[EdgeTable, dict[str, Any]]:
     """Return the table, the rows of these edges in it, and their labels."""
     table, rows, label = edges.__getstate__()
     return table, {"rows": rows, "label": label}
 
 
-def edges_from(table: _Table, rows: Any, label: Any) -> TemporalEdges:
+def edges_from(table: EdgeTable, rows: Any, label: Any) -> TemporalEdges:
     """Return the edges with this state."""
     n_rows = len(table.ticks)
     if not isinstance(rows, range):
@@ -40,7 +41,7 @@ def edges_from(table: _Table, rows: Any, label: Any) -> TemporalEdges:
     return edges
 
 
-def table_state(table: _Table) -> dict[str, Any]:
+def table_state(table: EdgeTable) -> dict[str, Any]:
     """Return the columns of a table; nodes only if they do not follow from integer ids."""
     state = {name: getattr(table, name) for name in ("token", "src", "dst", "ticks", "unit", "weight", "bipartite")}
     is_plain = table.src is not None and table.dst is not None
@@ -49,7 +50,7 @@ def table_state(table: _Table) -> dict[str, Any]:
     return {**state, "spaces": spaces, "features": features}
 
 
-def table_from(state: dict[str, Any]) -> _Table:
+def table_from(state: dict[str, Any]) -> EdgeTable:
     """Return the table with this state."""
     ticks = state["ticks"]
     _check(
@@ -67,7 +68,7 @@ def table_from(state: dict[str, Any]) -> _Table:
         _check_column(column, "f" if name == "weight" else "if" if name == "ticks" else "i", len(ticks), name)
     held = {name: None if column is None else read_only(column) for name, column in columns.items()}
     same = {name: state[name] for name in ("token", "unit", "bipartite")}
-    table = _Table.__new__(_Table)
+    table = EdgeTable.__new__(EdgeTable)
     table.__setstate__(
         {**held, **same, "features": _checked_features(state["features"], len(ticks)), "_spaces": spaces}
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
-from tdlg.linegraph.copies import Copies
+from tdlg.linegraph.events import Copies
 
 __all__ = ["Around", "Evidence", "Query", "around_category", "late_labels"]
 

@@ -15,9 +15,8 @@ from tdlg.checks import check_choice, check_number
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.linegraph.copies import Copies
 from tdlg.linegraph.decay import Laplace
-from tdlg.linegraph.events import own_columns
+from tdlg.linegraph.events import Copies, own_columns
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
 from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels

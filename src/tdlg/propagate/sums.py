@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
-from tdlg.linegraph.copies import Copies
-from tdlg.linegraph.events import build_layout
+from tdlg.linegraph.events import Copies, build_layout
 
 __all__ = ["Sums", "decayed_sums"]
 

@@ -49,7 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
-from tdlg.linegraph.copies import Copies
+from tdlg.linegraph.events import Copies
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import Column
 

@@ -242,29 +242,27 @@ def _from_objects(values: list[Any], name: str) -> Column:
     known = types - {type(None)}
     if known == {str}:
         return _from_strings(values, name)
-    if known and all(_is_number(kind) for kind in known):
+    if known and all(_is_number(type_) for type_ in known):
         return _from_numbers(values, known, None in values)
-    if known and types == known and all(issubclass(kind, bool | np.bool_) for kind in known):
+    if known and types == known and all(issubclass(type_, bool | np.bool_) for type_ in known):
         return sealed(np.array(values, bool))
     return _objects(values)
 
 
-def _is_number(kind: type) -> bool:
-    return issubclass(kind, int | float | np.integer | np.floating | Decimal) and not issubclass(kind, bool)
+def _is_number(type_: type) -> bool:
+    return issubclass(type_, int | float | np.integer | np.floating | Decimal) and not issubclass(type_, bool)
 
 
 def _from_numbers(values: list[Any], types: set[type], has_null: bool) -> NDArray[Any]:
-    are_whole = all(issubclass(kind, int | np.integer) for kind in types)
+    are_whole = all(issubclass(type_, int | np.integer) for type_ in types)
     if not are_whole or (has_null and all(value is None or abs(value) <= EXACT for value in values)):
         return sealed(np.array([np.nan if value is None else float(value) for value in values]))
     try:
-        return _whole_objects(values) if has_null else sealed(np.array(values, np.int64))
+        if has_null:
+            return _objects([None if value is None else int(value) for value in values])
+        return sealed(np.array(values, np.int64))
     except OverflowError:
         return _objects(values)
-
-
-def _whole_objects(values: list[Any]) -> NDArray[Any]:
-    return _objects([None if value is None else int(value) for value in values])
 
 
 def _from_strings(values: list[Any], name: str) -> Column:

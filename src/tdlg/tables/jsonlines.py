@@ -94,7 +94,7 @@ def _parsed(text: bytes) -> Any:
 # ---- values to columns
 
 
-def _kinds(values: list[Any]) -> set[type]:
+def _types(values: list[Any]) -> set[type]:
     return set(map(type, values)) - {type(None)}
 
 
@@ -102,14 +102,14 @@ def _as_written(values: list[Any]) -> pl.Series:
     """The values as a column of their type; several types, and integers beyond int64, as objects."""
     import polars as pl
 
-    kinds = _kinds(values)
-    if kinds == {str}:
+    types = _types(values)
+    if types == {str}:
         return _strings(values)
-    if kinds == {int} and max(abs(value) for value in values if value is not None) < 2**63:
+    if types == {int} and max(abs(value) for value in values if value is not None) < 2**63:
         return pl.Series(values, dtype=pl.Int64)
-    if kinds == {float} or kinds == {int, float}:
+    if types == {float} or types == {int, float}:
         return pl.Series(values, dtype=pl.Float64, strict=False)
-    return pl.Series(values, dtype=pl.Object if kinds - {bool} else pl.Boolean)
+    return pl.Series(values, dtype=pl.Object if types - {bool} else pl.Boolean)
 
 
 def _typed(values: list[Any]) -> pl.Series:
@@ -121,7 +121,7 @@ def _typed(values: list[Any]) -> pl.Series:
 
 
 def _is_nested(values: list[Any]) -> bool:
-    return not _kinds(values).isdisjoint((dict, list))
+    return not _types(values).isdisjoint((dict, list))
 
 
 def _text(values: list[Any]) -> pl.Series:

@@ -29,28 +29,28 @@ def file_source(
     _check_path(path)
     if is_csv(path):
         return csv_source(path, separator, header, time_format, least)
-    is_parquet = _kind(path) in PARQUET
+    is_parquet = _suffix(path) in PARQUET
     _check_no_csv_options(path, "parquet" if is_parquet else "JSON lines", separator=separator, header=header)
     return parquet_source(path) if is_parquet else jsonl_source(path)
 
 
 def is_csv(path: Path) -> bool:
     """Whether the file is read as csv."""
-    return _kind(path) not in (*PARQUET, *JSON_LINES)
+    return _suffix(path) not in (*PARQUET, *JSON_LINES)
 
 
-def _kind(path: Path) -> str:
+def _suffix(path: Path) -> str:
     """The suffix of the name; only text files may be gzipped."""
     suffix = path.suffix.lower()
     inner = Path(path.stem).suffix.lower()
     return inner if suffix == ".gz" and inner in JSON_LINES else suffix
 
 
-def _check_no_csv_options(path: Path, kind: str, **options: Any) -> None:
+def _check_no_csv_options(path: Path, file_type: str, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             raise ReadError(
-                f"{path}: The {name!r} is for csv files, and this is {kind}. Got {value!r}.",
+                f"{path}: The {name!r} is for csv files, and this is {file_type}. Got {value!r}.",
                 Hint("Leave out {}.", **{name: ...}),
                 parameter=name,
                 value=value,
@@ -59,13 +59,10 @@ def _check_no_csv_options(path: Path, kind: str, **options: Any) -> None:
 
 def _check_path(path: Path) -> None:
     if path.is_dir():
-        raise ReadError(f"{path}: this is a folder. Pass one file of it, such as {_some_file(path)!r}.")
+        some_file = min((entry.name for entry in path.iterdir() if entry.is_file()), default="edges.csv")
+        raise ReadError(f"{path}: this is a folder. Pass one file of it, such as {some_file!r}.")
     if not path.exists():
         near = os.listdir(path.parent) if path.parent.is_dir() else []
         close = difflib.get_close_matches(path.name, near, 3, 0.5)
         hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Check the path."
         raise ReadError(f"{path}: there is no such file. {hint}")
-
-
-def _some_file(folder: Path) -> str:
-    return min((entry.name for entry in folder.iterdir() if entry.is_file()), default="edges.csv")

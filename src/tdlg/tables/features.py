@@ -1,4 +1,4 @@
-"""Labels, weights and features of edges."""
+"""Features of edges: a matrix of numbers, with codes for categories."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.exceptions import EdgesError, Hint
-from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, nulls, sealed, short
+from tdlg.tables.column import as_column, bad_row, converted, frozen, nulls, sealed
 from tdlg.tables.frames import eager_frame
 from tdlg.tables.ids import written_alike
+from tdlg.tables.labels import as_numbers, first_value
 
-__all__ = ["Features", "as_categories", "as_features", "as_labels", "as_weights", "known"]
+__all__ = ["Features", "as_categories", "as_features"]
 
 CHUNK = 1 << 16  # rows of a feature matrix that are checked at a time, so that a memmap is never loaded as a whole
 
@@ -33,58 +34,6 @@ class Features(NamedTuple):
             for name, mine in self.categories.items()
         }
         return self if written == self.categories else self._replace(categories=written)
-
-
-def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
-    """Check a column of labels: integers, booleans, floats (NaN missing) or objects (None missing).
-
-    Examples
-    --------
-    >>> as_labels(["fraud", None, "fair"])
-    array(['fraud', None, 'fair'], dtype=object)
-    """
-    column = as_column(values, name)
-    if not isinstance(column, np.ndarray):
-        return sealed(np.array(column.to_list(), object))
-    kind = column.dtype.kind
-    if kind in "mMc":
-        raise EdgesError(
-            f"The '{name}' must hold numbers, booleans or strings. Got {column.dtype} instead. "
-            f"Pass numbers, such as seconds."
-        )
-    if kind == "f":
-        _check_no_infinity(column, name)
-        return frozen(converted(column, np.float64))
-    if kind == "O":
-        _check_one_kind(column, name)
-        _check_not_too_long(column, name)
-        check_unicode(column, name)
-    return frozen(column)
-
-
-def known(label: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mask of the labels that are not missing."""
-    if label.dtype.kind == "f":
-        return cast("NDArray[np.bool_]", ~np.isnan(label))
-    if label.dtype.kind == "O":
-        return np.fromiter((value is not None for value in label), bool, len(label))
-    return np.ones(len(label), bool)
-
-
-def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
-    """Check a column of weights: finite numbers, as float64."""
-    column = _numbers(as_column(values, name))
-    if not isinstance(column, np.ndarray) or column.dtype.kind not in "iufb":
-        raise EdgesError(f"The '{name}' must hold numbers. Got {_first(column)} instead. Pass one number per edge.")
-    finite = np.isfinite(column)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise bad_row(
-            f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. "
-            f"Drop that row, or give it a weight such as 1.",
-            row,
-        )
-    return frozen(converted(column, np.float64))
 
 
 def as_features(values: Any, name: str = "features") -> Features | None:
@@ -134,54 +83,6 @@ def as_categories(values: Any, name: str) -> Any:
         return as_column([None if value != value else str(int(value)) for value in column.tolist()], name)
     missing = nulls(column)
     return as_column([None if gap else str(value) for value, gap in zip(column.tolist(), missing, strict=True)], name)
-
-
-def _numbers(column: Column) -> Column:
-    """Objects that are whole numbers, booleans or missing as floats; any other column is unchanged."""
-    if not isinstance(column, np.ndarray) or column.dtype.kind != "O":
-        return column
-    kinds = {type(value) for value in column if value is not None}
-    is_long = any(isinstance(value, int) and abs(value) >= 2**64 for value in column)
-    return converted(column, np.float64) if kinds <= {bool} or (kinds == {int} and not is_long) else column
-
-
-def _first(column: Column) -> str:
-    return repr(column[0]) if len(column) else "an empty column of strings"
-
-
-def _check_no_infinity(column: NDArray[Any], name: str) -> None:
-    infinite = np.isinf(column)
-    if infinite.any():
-        row = int(np.argmax(infinite))
-        raise bad_row(
-            f"The '{name}' must be finite, or NaN where missing. Got {column[row]} in {{row}}. "
-            f"Replace it by a number, or by NaN.",
-            row,
-        )
-
-
-def _check_one_kind(column: NDArray[Any], name: str) -> None:
-    first: Any = None
-    for row, value in enumerate(column):
-        first = value if first is None else first
-        if value is not None and type(value) is not type(first):
-            raise bad_row(
-                f"The '{name}' mixes {type(first).__name__} and {type(value).__name__}: {first!r}, and "
-                f"{value!r} in {{row}}. Labels must be of one type.",
-                row,
-                Hint("Pass them as text, {code}.", code="[str(y) for y in label]"),
-            )
-
-
-def _check_not_too_long(column: NDArray[Any], name: str) -> None:
-    """Refuse whole numbers beyond int64: models could not learn them as numbers."""
-    for row, value in enumerate(column):
-        if type(value) is int and not -(2**63) <= value < 2**63:
-            raise bad_row(
-                f"The '{name}' has the whole number {short(value)} in {{row}}, which is beyond 64 bits. Pass labels as "
-                "text, or as small numbers.",
-                row,
-            )
 
 
 def _columns_of(frame: Any, name: str) -> dict[str, Any]:
@@ -260,13 +161,13 @@ def _feature(values: Any, column_name: str, name: str) -> tuple[NDArray[Any], tu
     """The column as floats, and its categories if it has strings or a categorical type."""
     if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
         return _codes_of_categories(values)
-    column = _numbers(as_column(values, column_name))
+    column = as_numbers(as_column(values, column_name))
     if not isinstance(column, np.ndarray):
         return _codes_of_strings(column)
     if column.dtype.kind in "iufb":
         return converted(column, np.float64), None
     raise EdgesError(
-        f"The column {column_name!r} of '{name}' must hold numbers or strings. Got {_first(column)} "
+        f"The column {column_name!r} of '{name}' must hold numbers or strings. Got {first_value(column)} "
         f"({column.dtype}) instead. Turn it into numbers (datetimes into seconds), or leave it out."
     )
 
