@@ -326,7 +326,7 @@ def test_report_and_save(table, tmp_path, monkeypatch):
     pages = []
 
     def write_report(path, model, edges, *, command, positive, evaluate, seed, **shown):
-        pages.append((type(model).__name__, len(edges), command, seed, positive, evaluate))
+        pages.append((type(model).__name__, len(edges.edges), command, seed, positive, evaluate))
         Path(path).write_text("<html>")
 
     monkeypatch.setitem(sys.modules, "tdlg.report", SimpleNamespace(write_report=write_report))
@@ -339,7 +339,7 @@ def test_report_and_save(table, tmp_path, monkeypatch):
     assert pages[0][2] == f"tdlg classify '{table}' --seed 3"
     assert pages[0][3:] == (3, "betrug", "auto")
     ok(*given, "--evaluate", "time", "--positive", "ok")
-    assert pages[1][3:] == (3, "ok", "time")
+    assert (*pages[1][3:5], pages[1][5].how) == (3, "ok", "time")
     assert tdlg.load_model(model).setting_ == "interpolate"
     assert f"wrote the report {page}" in result.stderr
 

@@ -22,7 +22,7 @@ from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
-from tdlg.explain.explainable import Explainable
+from tdlg.explain.explainable import Explainable, Scored
 from tdlg.propagate.features import MATCHES, SCALES, Evidence, PropagationFeatures, Query
 from tdlg.tables.times import as_times_or_missing
 
@@ -173,12 +173,26 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             rows.append(by_time)
         return np.vstack(blocks), np.concatenate(rows)
 
-    def _columns(self, X: Any, label_time: Any) -> Floats:
-        """Columns of the edges to score."""
+    def scored(self, X: Any, *, label_time: Any = None) -> Scored:
+        """Edges with their predictions and columns, to pass to `explain` and `node_scores`; see `predict_proba`.
+
+        Parameters
+        ----------
+        X
+            The edges to score, fitted or new.
+        label_time
+            With setting="stream", the times at which the labels of X become known. By default the times of the edges.
+        """
+        edges, query, columns = self._columns(X, label_time)
+        return Scored(edges, self._values(columns), query, columns)
+
+    def _columns(self, X: Any, label_time: Any) -> tuple[TemporalEdges, Query, Floats]:
+        """The edges to score, what is known then, and their columns."""
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
         self._check_asked(edges, label_time)
-        return self.features_.columns(self._evidence(edges, label_time))
+        query = self._evidence(edges, label_time)
+        return edges, query, self.features_.columns(query)
 
     def _evidence(self, edges: TemporalEdges, label_time: Any) -> Query:
         """What is known when these edges are scored, their positions in it, and their own features."""
@@ -217,8 +231,10 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
                 "All edges to score are later than the fitted ones, but the model learnt from labels before and after "
                 "(setting='interpolate'). Fit with setting='forecast', or with 'stream' if labels arrive later."
             )
-        several = comparable and len(edges) >= SEVERAL
-        if self.setting_ != "interpolate" and several and edges.time.max() <= self._first_label_time():
+        known = edges.labelled
+        unknown = edges if known.all() else edges[~known]  # of a whole table, the edges without a label matter
+        several = comparable and len(unknown) >= SEVERAL
+        if self.setting_ != "interpolate" and several and unknown.time.max() <= self._first_label_time():
             warn(
                 f"No edge to score is later than the first label that the model learnt from, and setting={self.setting_!r} "
                 "uses only earlier labels. Fit on earlier edges (in scikit-learn: cv=TimeSeriesSplit()), or with "
@@ -235,16 +251,16 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         from tdlg.explain.propagation import explain_propagation
 
         check_is_fitted(self)
-        edges = self._edges(X, reset=False)
+        edges = X if isinstance(X, Scored) else self._edges(X, reset=False)
         return explain_propagation(self, edges, top, rows=rows, positive=positive, label_time=label_time)
 
     def _node_reasons(
-        self, edges: TemporalEdges, riskiest: Positions, sampled: Positions, code: int | None, label_time: Any
+        self, scored: Scored, riskiest: Positions, sampled: Positions, code: int | None
     ) -> list[str | None]:
         """The reason for each node: the reason that most of its sampled edges share."""
         from tdlg.explain.propagation import node_reasons
 
-        return node_reasons(self, edges, sampled, code, label_time)
+        return node_reasons(self, scored, sampled, code)
 
     # ---- to be defined by each subclass
 
@@ -263,6 +279,10 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     @abstractmethod
     def _answer(self, columns: Floats) -> Floats:
         """Their averaged prediction: log-probabilities, (n_rows, n_classes), or numbers, (n_rows,)."""
+
+    def _values(self, columns: Floats) -> Floats:
+        """Probabilities of a classifier, numbers of a regressor."""
+        return self._answer(columns)
 
 
 class PropagationClassifier(ClassifierMixin, _PropagationModel):
@@ -336,7 +356,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         label_time
             With setting="stream", the times at which the labels of X become known. By default the times of the edges.
         """
-        return softmax(self._logs(X, label_time), axis=1)
+        return self.scored(X, label_time=label_time).values
 
     def predict(self, X: Any, *, label_time: Any = None) -> NDArray[Any]:
         """The most probable class of each edge."""
@@ -344,7 +364,10 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         return self.classes_[best]
 
     def _logs(self, X: Any, label_time: Any) -> Floats:
-        return self._answer(self._columns(X, label_time))
+        return self._answer(self._columns(X, label_time)[2])
+
+    def _values(self, columns: Floats) -> Floats:
+        return softmax(self._answer(columns), axis=1)
 
     def _answer(self, columns: Floats) -> Floats:
         """Weighted means of the members' log-probabilities."""
@@ -422,7 +445,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
 
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
         """The predicted number of each edge, shape (n_edges,)."""
-        return self._answer(self._columns(X, label_time))
+        return self.scored(X, label_time=label_time).values
 
     def _answer(self, columns: Floats) -> Floats:
         if not len(columns):
