@@ -48,7 +48,7 @@ def auc_and_precision(is_positive: Mask, scores: Floats) -> tuple[float, float]:
     Examples
     --------
     >>> auc_and_precision(np.array([True, False, True, False]), np.array([0.9, 0.8, 0.7, 0.1]))
-    (0.75, 0.8333333333333334)
+    (0.75, 0.8333333333333333)
     """
     if not _has_both(is_positive):
         return float("nan"), float("nan")
