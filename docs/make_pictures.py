@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from tdlg import Laplace, LineGraph, TemporalEdges, write_report
-from tdlg.judge.evaluate import read_results, summarise
+from tdlg.judge.results import read_results, summarise
 from tdlg.linegraph.exponentials import _fit_exponentials, product_error
 
 HERE = Path(__file__).parent

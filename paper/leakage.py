@@ -16,7 +16,8 @@ from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ReadError
-from tdlg.judge.evaluate import evaluate, read_results, summarise
+from tdlg.judge.evaluate import evaluate
+from tdlg.judge.results import read_results, summarise
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Task
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from paper.machine import Session, read_sessions
 from paper.published import Estimate
 from paper.recipes import RECIPES, Protocol, Run
 from paper.synthetic import read_draws
-from tdlg.judge.evaluate import read_results, summarise
+from tdlg.judge.results import read_results, summarise
 
 if TYPE_CHECKING:
     import polars as pl

@@ -26,7 +26,8 @@ from tdlg.datasets.load import load_dataset
 from tdlg.datasets.table import describe
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.judge.evaluate import evaluate, read_results
+from tdlg.judge.evaluate import evaluate
+from tdlg.judge.results import read_results
 from tdlg.judge.tasks import EdgeClassification, LinkPrediction, Task
 
 __all__ = ["Step", "reproduce", "run_recipes"]

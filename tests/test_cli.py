@@ -328,7 +328,7 @@ def test_report_and_save(table, tmp_path, monkeypatch):
     pages = []
 
     def write_report(path, model, edges, *, command, positive, evaluate, seed, **shown):
-        pages.append((type(model).__name__, len(edges), command, seed, positive, evaluate))
+        pages.append((type(model).__name__, len(edges.edges), command, seed, positive, evaluate))
         Path(path).write_text("<html>")
 
     monkeypatch.setitem(sys.modules, "tdlg.report", SimpleNamespace(write_report=write_report))
@@ -341,7 +341,7 @@ def test_report_and_save(table, tmp_path, monkeypatch):
     assert pages[0][2] == f"tdlg classify '{table}' --seed 3"
     assert pages[0][3:] == (3, "betrug", "auto")
     ok(*given, "--evaluate", "time", "--positive", "ok")
-    assert pages[1][3:] == (3, "ok", "time")
+    assert (*pages[1][3:5], pages[1][5].how) == (3, "ok", "time")
     assert tdlg.load_model(model).setting_ == "interpolate"
     assert f"wrote the report {page}" in result.stderr
 
@@ -374,6 +374,63 @@ def test_a_real_report(table, tmp_path, true_map):
     ok("classify", table, *OPTIONS, "--label", LABEL, "--report", tmp_path / "page.html", "-o", tmp_path / "out.csv")
     assert "Café № 1" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "page.html"]
+
+
+def counted(monkeypatch, counts, owner, name):
+    """Count the calls of a function from here on."""
+    function = getattr(owner, name)
+
+    def call(*given, **more):
+        counts[name] = counts.get(name, 0) + 1
+        return function(*given, **more)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+def test_each_thing_is_done_once(table, tmp_path, monkeypatch):
+    from tdlg.io import tables as reading
+    from tdlg.methods.references import LabelRates
+    from tdlg.models.propagation import PropagationClassifier
+    from tdlg.propagate.features import PropagationFeatures
+    from tdlg.tables import csv as csv_files
+
+    given = ["classify", table, *OPTIONS, "--label", LABEL, "--evaluate", "random"]
+    alone = ok(*given)
+    counts = {}
+    for owner, name in (
+        (csv_files, "text_bytes"),
+        (csv_files, "_read_columns"),
+        (reading, "roles"),
+        (PropagationClassifier, "fit"),
+        (PropagationClassifier, "_answer"),
+        (LabelRates, "fit"),
+        (PropagationFeatures, "columns"),
+    ):
+        counts_of = counts.setdefault(owner.__name__.rpartition(".")[2], {})
+        counted(monkeypatch, counts_of, owner, name)
+    both = ok(*given, "--report", tmp_path / "page.html")
+    assert both.stdout == alone.stdout
+    assert counts["csv"] == {"text_bytes": 1, "_read_columns": 1}
+    assert counts["tables"] == {"roles": 1}
+    assert counts["LabelRates"] == {"fit": 1}
+    assert counts["PropagationFeatures"] == {"columns": 4}  # of two fits, of the edges held out, of all edges
+    assert counts["PropagationClassifier"]["fit"] == 2  # the model, and its copy without the labels held out
+    assert (
+        counts["PropagationClassifier"]["_answer"] == 2 + 2 * 2
+    )  # probabilities; effects for interactions and for nodes
+
+
+def test_shell_and_page_show_the_same_figures(table, tmp_path):
+    given = ["classify", table, *OPTIONS, "--label", LABEL, "--evaluate", "time", "--report", tmp_path / "page.html"]
+    shell = {line.split("  ")[0]: line.split()[-3:] for line in ok(*given).stderr.splitlines()}
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    rows = re.findall(r'<tr><th scope="row">(AUC|Average precision)<.*?</tr>', page, re.S)
+    cells = re.findall(
+        r'<tr><th scope="row">(?:AUC|Average precision)<.*?ours">([\d.]+) .*?figure">([\d.]+) ', page, re.S
+    )
+    assert len(rows) == len(cells) == 2
+    assert [ours for ours, _ in cells] == shell["propagation"][:2]
+    assert [theirs for _, theirs in cells] == shell["label rates"][:2]
 
 
 @pytest.mark.parametrize("positive", ["> 3", "<= 3"])

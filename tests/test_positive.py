@@ -10,7 +10,8 @@ from tdlg import LineGraphClassifier, ParameterError, PropagationClassifier, Tem
 from tdlg.cli import app
 from tdlg.explain.positive import positive_class, positive_of
 from tdlg.explain.sentences import label_in_words
-from tdlg.judge.evaluate import class_metrics, evaluate, precision_recall_at
+from tdlg.judge.evaluate import evaluate
+from tdlg.judge.metrics import class_metrics, precision_recall_at
 from tdlg.judge.tasks import EdgeClassification
 from tdlg.methods.ours import make_method
 from tdlg.report.subject import make_subject

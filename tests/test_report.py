@@ -31,12 +31,12 @@ from tdlg import (
 )
 from tdlg.datasets.blocks import make_tsbm
 from tdlg.exceptions import EdgesError
-from tdlg.judge.evaluate import class_metrics
+from tdlg.judge.holdout import hold_out, judge
+from tdlg.judge.metrics import calibration, class_metrics, rank
 from tdlg.report import build_report, write_report
 from tdlg.report.cautions import last_labels
-from tdlg.report.holdout import calibration, hold_out, rank
 from tdlg.report.page import NAVIGATION
-from tdlg.report.sections.quality import _precision, judge
+from tdlg.report.sections.quality import _precision
 from tdlg.report.subject import make_subject
 from tdlg.report.text import Clock, as_json, count, in_words, name_of, nice_step, percent, share
 
@@ -257,15 +257,16 @@ def test_labels_that_become_known_later():
     model = PropagationClassifier(random_state=0).fit(edges, label_time=edges.time + 0.01)
     text = Reader(build_report(model)).text
     assert "Each label became known after its interaction was scored" in text
-    assert "the times of the labels were given" in text
+    assert "the times at which labels became known were given" in text
 
 
 def test_labels_that_become_known_later_when_looking_ahead():
     edges = ratings(hidden="none")
     model = PropagationClassifier(setting="forecast", random_state=0).fit(edges, label_time=edges.time + 0.01)
-    held, _ = hold_out(make_subject(model, None, None, None, None, 0), "auto")
+    held = hold_out(model, edges)
     assert held.model.label_ticks_ is not None
-    assert held.label_time is None
+    assert held.scored.query.evidence.label_ticks is not None
+    build_report(model, edges.with_label([*edges.label[:-9], *[None] * 9]), evaluate=None)
 
 
 def test_all_at_one_time(true_map):
@@ -283,7 +284,7 @@ def test_one_of_a_class_can_be_held_out():
     labels = ["fine"] * 59 + ["fraud"] + [None] * 10
     edges = TemporalEdges(np.arange(70) % 7, np.arange(70) % 5 + 7, np.arange(70), label=labels)
     text = Reader(build_report(PropagationClassifier(random_state=0), edges)).text
-    assert "Labels could not be held out" in text
+    assert "The quality could not be measured: " in text
 
 
 def test_the_class_looked_for():
@@ -472,12 +473,12 @@ def test_several_classes_have_the_headline_of_the_command_line():
     edges = ratings(labels=("a", "b", "c"), hidden="mixed")
     model = PropagationClassifier(random_state=0)
     subject = make_subject(model, edges, None, None, None, 0)
-    held, _ = hold_out(subject, "auto")
-    judged = judge(subject, held)
+    held = hold_out(subject.model, subject.learnt)
+    judged = judge(held, subject.positive)
     y = subject.learnt.label
     train = np.flatnonzero(held.model.edges_.with_label(held.model.labels_).labelled)
-    wanted = class_metrics(y, train, held.asked.rows, held.probability)[:2]
-    auc, precision = judged.headline("model")
+    wanted = class_metrics(y, train, held.edges.rows, held.probability)[:2]
+    auc, precision = judged.headline["model"]
     assert (auc[0], precision[0]) == pytest.approx(wanted)
     assert auc[1] < auc[0] < auc[2]
     text = Reader(build_report(model, edges)).text
@@ -501,7 +502,7 @@ def subject_of(hidden, model=None):
 
 
 @pytest.mark.parametrize(
-    ("hidden", "evaluate", "kind", "setting"),
+    ("hidden", "evaluate", "how", "setting"),
     [
         ("late", "auto", "time", "forecast"),
         ("none", "auto", "time", "forecast"),
@@ -510,9 +511,10 @@ def subject_of(hidden, model=None):
         ("late", "random", "random", "interpolate"),
     ],
 )
-def test_labels_are_held_out_as_suits_the_setting(hidden, evaluate, kind, setting):
-    held, _ = hold_out(subject_of(hidden), evaluate)
-    assert held.kind == kind
+def test_labels_are_held_out_as_suits_the_setting(hidden, evaluate, how, setting):
+    subject = subject_of(hidden)
+    held = hold_out(subject.model, subject.learnt, evaluate)
+    assert held.how == how
     assert held.model.setting_ == setting
 
 
@@ -522,17 +524,15 @@ def test_labels_are_held_out_as_suits_the_setting(hidden, evaluate, kind, settin
 )
 def test_held_out_labels_are_not_seen(model, evaluate):
     subject = subject_of("mixed", model)
-    held, _ = hold_out(subject, evaluate)
+    held = hold_out(subject.model, subject.learnt, evaluate)
     known = held.model.edges_.with_label(held.model.labels_).labelled
-    rows = held.asked.rows
+    rows = held.edges.rows
     assert not known[rows].any()
     assert known.sum() == held.n_train
     flipped = subject.learnt.label.copy()
     flipped[rows] = np.where(flipped[rows] == "fraud", "fine", "fraud")
     if evaluate == "time":  # the same split, whatever its labels say
-        again, _ = hold_out(
-            make_subject(model, ratings(hidden="mixed").with_label(flipped.tolist()), None, "fraud", None, 0), evaluate
-        )
+        again = hold_out(subject.model, ratings(hidden="mixed").with_label(flipped.tolist()), evaluate)
         np.testing.assert_array_equal(again.probability, held.probability)
 
 

@@ -13,7 +13,7 @@ from paper.published import Estimate, notebook_auc, paper_auc, paper_datasets
 from paper.recipes import BANDWIDTHS, NORMALISATIONS
 from paper.results import Results
 from tdlg import Gaussian, Laplace, ParameterError, ReadError, TemporalEdges
-from tdlg.judge.evaluate import COLUMNS, read_results
+from tdlg.judge.results import COLUMNS, read_results
 from tdlg.methods.base import Method
 from tdlg.methods.ours import METHODS
 
@@ -272,7 +272,7 @@ class TestReproduce:
         path = tmp_path / "runtime.csv"
         path.write_text("\n".join(line.rpartition(",")[0] for line in path.read_text().splitlines()) + "\n")
         before = read_results(path)
-        monkeypatch.setattr("tdlg.judge.evaluate.__version__", "9.9")
+        monkeypatch.setattr("tdlg.judge.results.__version__", "9.9")
         reproduce("runtime", trials=2, **asked)
         after = read_results(path)
         assert after.filter(after["version"] != "9.9").equals(before)

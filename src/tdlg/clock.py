@@ -32,6 +32,7 @@ __all__ = [
     "ticks_per_second",
     "time_in_words",
     "times_of",
+    "unit_in_words",
 ]
 
 Duration: TypeAlias = str | timedelta | np.timedelta64
@@ -64,6 +65,17 @@ def check_unit(owner: str, unit: Any) -> None:
     """Refuse a `time_unit` that is neither None nor one of `UNITS`."""
     if unit is not None:
         check_choice(owner, "time_unit", unit, UNITS)
+
+
+def unit_in_words(unit: str) -> str:
+    """The name of a unit, in the plural.
+
+    Examples
+    --------
+    >>> unit_in_words("ms")
+    'milliseconds'
+    """
+    return _NAMES[_NANOSECONDS[unit]].split()[-1]
 
 
 def ticks_per_second(unit: str) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tdlg.edges import TemporalEdges
+    from tdlg.explain.explainable import Scored
 
 __all__ = ["answers", "explained", "kind_of", "meaning", "positive_label", "spread", "two_classes"]
 
@@ -34,7 +35,7 @@ def kind_of(model: Any) -> str:
     return tags.estimator_type or ("links" if tags.transformer_tags is None else "transformer")
 
 
-def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
+def answers(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
     """The columns that a model adds to a table.
 
     Parameters
@@ -42,11 +43,11 @@ def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
     model
         A fitted model of any kind.
     edges
-        The edges to score.
+        The edges to score; or, for a classifier or regressor, what `model.scored` returned for them.
     """
-    columns: dict[str, Callable[[Any, TemporalEdges], dict[str, Any]]] = {
+    columns: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
         "classifier": _class_columns,
-        "regressor": lambda model, edges: {"predicted": _short(model.predict(edges))},
+        "regressor": lambda model, edges: {"predicted": _short(_values(model, edges))},
         "outlier_detector": lambda model, edges: {
             "oddness": _short(-model.score_samples(edges)),
             "outlier": (model.predict(edges) < 0).astype(int),
@@ -57,13 +58,19 @@ def answers(model: Any, edges: TemporalEdges) -> dict[str, Any]:
     return columns[kind_of(model)](model, edges)
 
 
-def _class_columns(model: Any, edges: TemporalEdges) -> dict[str, Any]:
+def _values(model: Any, edges: TemporalEdges | Scored) -> Any:
+    from tdlg.explain.explainable import Scored
+
+    return (edges if isinstance(edges, Scored) else model.scored(edges)).values
+
+
+def _class_columns(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
     """The predicted class and a probability: with two classes of the positive class, else of the predicted class."""
     import numpy as np
 
     from tdlg.explain.positive import positive_of
 
-    probability = model.predict_proba(edges)
+    probability = _values(model, edges)
     best = probability.argmax(axis=1)
     shown = probability[np.arange(len(best)), positive_of(model) if len(model.classes_) == 2 else best]
     return {"predicted": plain_classes(model.classes_)[best], "probability": _short(shown)}

@@ -7,7 +7,6 @@ __all__ = ["classify_cost", "in_time"]
 START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
 EDGE_BYTES, CLASS_BYTES = 1300, 200  # per edge, and per edge and class
-FEW_CLASSES = 5  # up to this number, the trees of each class use the columns of all classes
 
 
 def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[float, float]:
@@ -20,7 +19,7 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
     n_classes
         Number of classes of the labels; 2 by default.
     n_fits
-        Number of models to fit: one to fill in labels, and one more for each of --evaluate and --report. 1 by default.
+        Number of models to fit: one to fill in labels, and one more with --evaluate or --report. 1 by default.
 
     Examples
     --------
@@ -28,8 +27,13 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
     >>> round(seconds), round(memory / 1e6)
     (9, 530)
     """
-    n_outputs = 1 if n_classes <= 2 else n_classes
-    n_columns = (18 * n_outputs + 24) / 42 if n_outputs <= FEW_CLASSES else 1.0
+    n_outputs, n_columns = 1, 1.0
+    if n_classes > 2:
+        from tdlg.models.propagation import FEW_CLASSES  # takes a second to load
+
+        n_outputs = n_classes
+        if n_classes <= FEW_CLASSES:  # the trees of each class use the columns of all classes
+            n_columns = (18 * n_outputs + 24) / 42
     seconds = n_fits * n_edges * n_outputs * (COLUMN_SECONDS + TREE_SECONDS * n_columns)
     return START_SECONDS + seconds, START_BYTES + n_edges * (EDGE_BYTES + CLASS_BYTES * n_outputs)
 

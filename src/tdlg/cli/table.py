@@ -84,32 +84,20 @@ def read_table(
     categories
         Names of the categorical features; by default those of `columns`.
     """
-    from tdlg.io import read_edges
-    from tdlg.tables.find_columns import named_by_comment, roles
+    from tdlg.io.tables import build_edges
 
     with _on_disk(path) as file:
         source, frame = _frame(file, columns)
         wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
         which = {role: _which(source, text) for role, text in wanted.items()}
-        options: dict[str, Any] = {
-            **which,
-            "features": _features(source, columns.features, features),
-            "categories": _features(source, columns.categories, categories),
-        }
+        listed = _features(source, columns.features, features), _features(source, columns.categories, categories)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `note_words` reports the same with names of options
-            edges = read_edges(
-                file,
-                **options,
-                bipartite=columns.bipartite,
-                separator=_separator(file, columns),
-                time_format=columns.time_format,
-                time_unit=columns.time_unit,
-            )
+            edges, roles = build_edges(source, which, listed, columns.bipartite, columns.time_format, columns.time_unit)
     if not len(edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
-    names = roles(named_by_comment(source, list(which.values())), which)
-    return Table(edges, _without_numbers(frame, source, names), {role: frame.columns[at] for role, at in names.items()})
+    frame = _without_numbers(frame, source, roles)
+    return Table(edges, frame, {role: frame.columns[at] for role, at in roles.items()})
 
 
 def note_words(edges: TemporalEdges, columns: Columns) -> None:
@@ -209,20 +197,14 @@ def _start(file: Path) -> bytes:
     return start
 
 
-def _separator(file: Path, columns: Columns) -> str | None:
-    """The separator for a csv file; for other formats None, because --separator may be meant for another file."""
-    from tdlg.tables.paths import is_csv
-
-    return columns.separator if is_csv(file) else None
-
-
 def _frame(file: Path, columns: Columns, least: int = 3) -> tuple[Source, pl.DataFrame]:
     """The source and all its columns unchanged, except for blanks around csv values."""
     import polars as pl
 
-    from tdlg.tables.paths import file_source
+    from tdlg.tables.paths import file_source, is_csv
 
-    source = file_source(file, _separator(file, columns), None, columns.time_format, least)
+    separator = columns.separator if is_csv(file) else None  # for other formats, it may be meant for another file
+    source = file_source(file, separator, None, columns.time_format, least)
     every = list(range(len(source.names)))
     read = source.read(every, set(), set(every))
     names = [
@@ -238,7 +220,7 @@ def _which(source: Source, text: str | None) -> str | int | None:
     return int(text)
 
 
-def _features(source: Source, text: str | None, names: Sequence[str] | None) -> list[str | int | None]:
+def _features(source: Source, text: str | None, names: Sequence[str] | None) -> list[Any]:
     """The columns in the comma-separated text, or by default these names."""
     listed = [_ours(source, name) for name in names or []]
     if text is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,50 @@ from tdlg.edges import TemporalEdges
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Explainable"]
+__all__ = ["Explainable", "Scored"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Edges that a model has scored, with all that it computed for them.
+
+    `explain`, `node_scores` and the report take it in place of the edges, so that nothing is computed twice.
+
+    Attributes
+    ----------
+    edges
+        The edges, with ids as the model has them.
+    values
+        The probabilities of the classes, (n_edges, n_classes); the predicted numbers of a regressor, (n_edges,).
+    query, columns
+        What is known when the edges are scored, and their columns, for a propagation model; else None.
+    """
+
+    edges: TemporalEdges
+    values: NDArray[np.float64]
+    query: Any = None
+    columns: Any = None
+
+    def some(self, which: NDArray[np.int64]) -> Scored:
+        """Some of the edges, by position."""
+        query, columns = (None, None) if self.query is None else (self.query.some(which), self.columns[which])
+        return Scored(self.edges[which], self.values[which], query, columns)
 
 
 class Explainable(ABC):
     """A model that gives reasons for its predictions: what `node_scores`, the report and `tdlg explain` rely on."""
+
+    @abstractmethod
+    def scored(self, X: Any, *, label_time: Any = None) -> Scored:
+        """Score edges, and keep what was computed for them.
+
+        Parameters
+        ----------
+        X
+            The edges to score, fitted or new.
+        label_time
+            When the labels of the edges become known, for a propagation model under setting="stream".
+        """
 
     @abstractmethod
     def explain(
@@ -28,7 +68,7 @@ class Explainable(ABC):
         Parameters
         ----------
         X
-            The edges to explain, fitted or new.
+            The edges to explain, fitted or new; or what `scored` returned for them.
         top
             How many reasons to give per edge, those of the largest effect first; 3 by default.
         rows
@@ -49,11 +89,6 @@ class Explainable(ABC):
 
     @abstractmethod
     def _node_reasons(
-        self,
-        edges: TemporalEdges,
-        riskiest: NDArray[np.int64],
-        sampled: NDArray[np.int64],
-        code: int | None,
-        label_time: Any,
+        self, scored: Scored, riskiest: NDArray[np.int64], sampled: NDArray[np.int64], code: int | None
     ) -> list[str | None]:
         """One reason per node, given its riskiest edge and some sampled ones; None where nothing raised the score."""

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
-from tdlg.checks import check_choice
+from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
-from tdlg.explain.explainable import Explainable
+from tdlg.explain.explainable import Explainable, Scored
 from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import as_series
 
@@ -35,6 +35,7 @@ def node_scores(
     positive: Any = None,
     role: Literal["both", "src", "dst"] = "both",
     *,
+    top: int | None = None,
     label_time: Any = None,
 ) -> pl.DataFrame:
     """Order nodes by how risky their interactions are: which account to open first.
@@ -54,13 +55,15 @@ def node_scores(
         A fitted `PropagationClassifier` or `LineGraphClassifier`; or a `PropagationRegressor`, whose predictions are used
         in place of probabilities.
     edges
-        The interactions to score, fitted or new.
+        The interactions to score, fitted or new; or what `model.scored` returned for them.
     positive
         The class that is risky. By default it is the positive class, see `tdlg.explain.positive.positive_class`. Not for
         a regressor.
     role
         Which interactions of a node count: all ("both"), or only those in which it is the source ("src") or the
         destination ("dst").
+    top
+        How many nodes to give, the riskiest first; all nodes by default. With fewer nodes, fewer reasons are looked for.
     label_time
         When the labels of the edges become known, for a propagation model under setting="stream".
 
@@ -101,21 +104,21 @@ def node_scores(
     _check_model(model)
     check_choice("node_scores", "role", role, ("both", "src", "dst"))
     check_is_fitted(model)
-    asked = model._edges(edges, reset=False)
+    if top is not None:
+        check_count("node_scores", "top", top, 1)
     code = _positive(model, positive)
-    answer = model.predict if code is None else model.predict_proba
-    values = answer(asked, label_time=label_time)
-    values = values if code is None else values[:, code]
-    node, edge = _ends(asked, role)
+    scored = edges if isinstance(edges, Scored) else model.scored(edges, label_time=label_time)
+    edges, values = scored.edges, scored.values if code is None else scored.values[:, code]
+    node, edge = _ends(edges, role)
     nodes = _summed(node, edge, values)
-    order = np.lexsort((nodes.node, -nodes.expected, -nodes.score))
+    order = np.lexsort((nodes.node, -nodes.expected, -nodes.score))[:top]
     worst = nodes.edge[order]
     first = order[:NODES_EXPLAINED]
-    explained = model._node_reasons(asked, nodes.edge[first], nodes.sampled[first], code, label_time)
+    explained = model._node_reasons(scored, nodes.edge[first], nodes.sampled[first], code)
     return pl.DataFrame(
         {
-            "node": as_series(asked.node_ids[nodes.node[order]]),
-            "role": pl.Series(_roles(nodes.node, asked, role)[order], dtype=pl.String),
+            "node": as_series(edges.node_ids[nodes.node[order]]),
+            "role": pl.Series(_roles(nodes.node, edges, role)[order], dtype=pl.String),
             "n": pl.Series(nodes.n[order], dtype=pl.Int64),
             "expected": nodes.expected[order],
             "mean": (nodes.expected / nodes.n)[order],

@@ -12,6 +12,7 @@ from sklearn.base import is_regressor
 
 from tdlg.checks import check_count
 from tdlg.edges import TemporalEdges
+from tdlg.explain.explainable import Scored
 from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason
@@ -35,7 +36,7 @@ REASONS_COUNTED = 3  # of each of these, the strongest
 
 def explain_propagation(
     model: Any,
-    edges: TemporalEdges,
+    edges: TemporalEdges | Scored,
     top: int = 3,
     *,
     rows: Any = None,
@@ -56,7 +57,7 @@ def explain_propagation(
     model
         A fitted `PropagationClassifier` or `PropagationRegressor`.
     edges
-        The edges to explain, fitted or new.
+        The edges to explain, fitted or new; or what `model.scored` returned for them.
     top
         How many reasons to give per edge, those of the largest effect first; 3 by default, fewer if fewer groups have
         an effect.
@@ -107,9 +108,15 @@ def explain_propagation(
     [99, 97, 95, 93, 91]
     """
     check_count("explain", "top", top, 1)
-    query = _look(model, edges, label_time)
+    scored, edges = (edges, edges.edges) if isinstance(edges, Scored) else (None, edges)
     which = chosen_rows(rows, len(edges))
-    explained = _Explained(model, edges, query, which, positive)
+    if scored is None:
+        model._check_asked(edges, label_time)
+        query = model._evidence(edges, label_time)
+        columns = model.features_.columns(query.some(which))
+    else:
+        query, columns = scored.query, scored.columns[which]
+    explained = _Explained(model, edges, query, which, columns, positive)
     best = np.argsort(-np.abs(explained.effects), axis=1, kind="stable")[:, :top]
     asked, rank = np.nonzero(np.take_along_axis(explained.effects, best, axis=1))
     row, group = which[asked], best[asked, rank]
@@ -123,11 +130,6 @@ def explain_propagation(
         effects=explained.effects[asked, group],
         reasons=[explained.reason(i, g) for i, g in zip(asked.tolist(), group.tolist(), strict=True)],
     )
-
-
-def _look(model: Any, edges: TemporalEdges, label_time: Any) -> Query:
-    model._check_asked(edges, label_time)
-    return model._evidence(edges, label_time)
 
 
 # ---- groups of columns, and their effects
@@ -165,11 +167,12 @@ class _Explained:
         edges: TemporalEdges,
         query: Query,
         which: Positions,
+        columns: Floats,
         positive: Any,
     ) -> None:
         self.groups = _groups(model.features_)
         self._typical, self._n_scales = model.typical_, len(model.features_.scale_names_)
-        self._columns = model.features_.columns(query.some(which))
+        self._columns = columns
         codes, self.classes = _codes(model, self._columns, positive)
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)
@@ -244,14 +247,11 @@ def _scores(model: Any, columns: Floats, codes: Positions) -> Floats:
 # ---- nodes
 
 
-def node_reasons(
-    model: Any, edges: TemporalEdges, sampled: Positions, code: int | None, label_time: Any
-) -> list[str | None]:
+def node_reasons(model: Any, scored: Scored, sampled: Positions, code: int | None) -> list[str | None]:
     """The reason that most of the interactions in each row share."""
     positive = None if code is None else model.classes_[code]
-    query = model._evidence(edges, label_time)
     which, place = np.unique(sampled, return_inverse=True)
-    explained = _Explained(model, edges, query, which, positive)
+    explained = _Explained(model, scored.edges, scored.query, which, scored.columns[which], positive)
     return [_shared(explained, mine.tolist()) for mine in place.reshape(sampled.shape)]
 
 

@@ -22,7 +22,7 @@ from tdlg.tables.paths import file_source
 from tdlg.tables.text import unread_number
 from tdlg.tables.times import as_times, from_numbers
 
-__all__ = ["from_frame", "read_edges"]
+__all__ = ["build_edges", "from_frame", "read_edges"]
 
 Several: TypeAlias = "Which | Iterable[str | int] | NDArray[Any]"
 
@@ -119,7 +119,7 @@ def read_edges(
     """
     source = file_source(Path(path), separator, header, time_format)
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "weight": weight}
-    return _build(source, wanted, (features, categories), bipartite, time_format, time_unit)
+    return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit)[0]
 
 
 def from_frame(
@@ -163,20 +163,31 @@ def from_frame(
     TemporalEdges(2 edges, 3 nodes, time 0.5 to 2.5, label: 2 values, bipartite)
     """
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "weight": weight}
-    return _build(_frame_source(frame), wanted, (features, categories), bipartite, time_format, time_unit)
+    return build_edges(_frame_source(frame), wanted, (features, categories), bipartite, time_format, time_unit)[0]
 
 
-# ---- shared by both
-
-
-def _build(
+def build_edges(
     source: Source,
     wanted: dict[str, Which],
-    features: tuple[Several, Several],
-    bipartite: bool,
-    time_format: str | None,
-    time_unit: str | None,
-) -> TemporalEdges:
+    features: tuple[Several, Several] = (None, None),
+    bipartite: bool = False,
+    time_format: str | None = None,
+    time_unit: str | None = None,
+) -> tuple[TemporalEdges, dict[str, int]]:
+    """Make edges from a table that is already open, and give the positions of the columns that were used.
+
+    Parameters
+    ----------
+    source
+        The table.
+    wanted
+        The column of each role, "src", "dst", "time", "label" and "weight", by name or position; None to detect "src",
+        "dst" and "time", and to leave out the others.
+    features
+        The columns of the features, and of the features that are categories.
+    bipartite, time_format, time_unit
+        The same as for `read_edges`.
+    """
     check_unit("read_edges and from_frame", time_unit)
     listed, codes = (_listed(which) for which in features)
     source = named_by_comment(source, [*wanted.values(), *listed, *codes])
@@ -200,7 +211,10 @@ def _build(
             problem = problem.replace(row_name(error.row), _shown_row(parts, error.row))
         raise error.as_kind(ReadError, f"{source.origin}: {problem}") from None
     _warn_of_unread_numbers(edges, {names[k] for k in code_at})
-    return edges
+    return edges, at
+
+
+# ---- parts of it
 
 
 def _warn_of_unread_numbers(edges: TemporalEdges, categories: set[str]) -> None:

@@ -20,7 +20,7 @@ from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
 from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
-from tdlg.explain.explainable import Explainable
+from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.models.solver import Point, logistic_regression
 
@@ -217,6 +217,12 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(values, self.predict(edges[known]), sample_weight=weight))
 
+    def scored(self, X: Any, *, label_time: None = None) -> Scored:
+        """Edges with their probabilities, to pass to `explain` and `node_scores`; see `predict_proba`."""
+        check_is_fitted(self)
+        edges = self._edges(X, reset=False)
+        return Scored(edges, self.predict_proba(edges, label_time=label_time))
+
     def explain(
         self, X: Any, top: int = 3, *, rows: Any = None, positive: Any = None, label_time: Any = None
     ) -> pl.DataFrame:
@@ -225,7 +231,8 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
 
         check_is_fitted(self)
         _refuse_label_time(label_time)
-        return explain_rows(self, self._edges(X, reset=False), top, rows=rows, positive=positive)
+        edges = X.edges if isinstance(X, Scored) else self._edges(X, reset=False)
+        return explain_rows(self, edges, top, rows=rows, positive=positive)
 
     def contributions(self, X: Any, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
         """Take each decision value apart into a sum; see `tdlg.explain.rows.contributions_of_rows`."""
@@ -235,17 +242,12 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         return contributions_of_rows(self, self._edges(X, reset=False), top, rows=rows)
 
     def _node_reasons(
-        self,
-        edges: TemporalEdges,
-        riskiest: NDArray[np.int64],
-        sampled: NDArray[np.int64],
-        code: int | None,
-        label_time: Any,
+        self, scored: Scored, riskiest: NDArray[np.int64], sampled: NDArray[np.int64], code: int | None
     ) -> list[str | None]:
         """The reason for each node: the fitted interaction that raises the score of its riskiest edge most."""
         from tdlg.explain.rows import main_interactions
 
-        return main_interactions(self, edges[riskiest], code)
+        return main_interactions(self, scored.edges[riskiest], code)
 
     def _targets(self, known: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[np.float64]:
         """Set `classes_`; return 0/1 targets, shape (n_edges,) for two classes, else (n_edges, n_classes)."""

@@ -19,7 +19,7 @@ from tdlg.checks import as_generator, as_seed
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
 from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
-from tdlg.explain.explainable import Explainable
+from tdlg.explain.explainable import Explainable, Scored
 from tdlg.models.boosting import MOST_ROWS, TrainingRows, linear_member, sampled_rows, tuned_settings, weights_for
 from tdlg.models.setting import Setting, choose_setting, warn_of_late_classes
 from tdlg.propagate.evidence import Evidence, Query
@@ -190,12 +190,26 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         weight = np.concatenate(weights)
         return np.vstack(columns), np.concatenate(rows), None if (weight == 1.0).all() else weight
 
-    def _columns(self, X: Any, label_time: Any) -> Floats:
-        """Columns of the edges to score."""
+    def scored(self, X: Any, *, label_time: Any = None) -> Scored:
+        """Edges with their predictions and columns, to pass to `explain` and `node_scores`; see `predict_proba`.
+
+        Parameters
+        ----------
+        X
+            The edges to score, fitted or new.
+        label_time
+            With setting="stream", the times at which the labels of X become known. By default the times of the edges.
+        """
+        edges, query, columns = self._columns(X, label_time)
+        return Scored(edges, self._values(columns), query, columns)
+
+    def _columns(self, X: Any, label_time: Any) -> tuple[TemporalEdges, Query, Floats]:
+        """The edges to score, what is known then, and their columns."""
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
         self._check_asked(edges, label_time)
-        return self.features_.columns(self._evidence(edges, label_time))
+        query = self._evidence(edges, label_time)
+        return edges, query, self.features_.columns(query)
 
     def _evidence(self, edges: TemporalEdges, label_time: Any) -> Query:
         """What is known when these edges are scored, their positions in it, and their own features."""
@@ -240,8 +254,10 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
                 "(the setting 'interpolate').",
                 Hint("Fit with {setting}, or with 'stream' if labels arrive later.", setting="forecast"),
             )
-        several = comparable and len(edges) >= SEVERAL
-        if self.setting_ != "interpolate" and several and edges.time.max() <= self._first_label_time():
+        known = edges.labelled
+        unknown = edges if known.all() else edges[~known]  # of a whole table, the edges without a label matter
+        several = comparable and len(unknown) >= SEVERAL
+        if self.setting_ != "interpolate" and several and unknown.time.max() <= self._first_label_time():
             warn(
                 f"No edge to score is later than the first label that the model learnt from, and the setting "
                 f"{self.setting_!r} uses only earlier labels.",
@@ -259,16 +275,16 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         from tdlg.explain.propagation import explain_propagation
 
         check_is_fitted(self)
-        edges = self._edges(X, reset=False)
+        edges = X if isinstance(X, Scored) else self._edges(X, reset=False)
         return explain_propagation(self, edges, top, rows=rows, positive=positive, label_time=label_time)
 
     def _node_reasons(
-        self, edges: TemporalEdges, riskiest: Positions, sampled: Positions, code: int | None, label_time: Any
+        self, scored: Scored, riskiest: Positions, sampled: Positions, code: int | None
     ) -> list[str | None]:
         """The reason for each node: the reason that most of its sampled edges share."""
         from tdlg.explain.propagation import node_reasons
 
-        return node_reasons(self, edges, sampled, code, label_time)
+        return node_reasons(self, scored, sampled, code)
 
     # ---- to be defined by each subclass
 
@@ -291,6 +307,10 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     @abstractmethod
     def _answer(self, columns: Floats) -> Floats:
         """Their averaged prediction: log-probabilities, (n_rows, n_classes), or numbers, (n_rows,)."""
+
+    def _values(self, columns: Floats) -> Floats:
+        """Probabilities of a classifier, numbers of a regressor."""
+        return self._answer(columns)
 
 
 class PropagationClassifier(ClassifierMixin, _PropagationModel):
@@ -371,7 +391,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         label_time
             With setting="stream", the times at which the labels of X become known. By default the times of the edges.
         """
-        return softmax(self._logs(X, label_time), axis=1)
+        return self.scored(X, label_time=label_time).values
 
     def predict(self, X: Any, *, label_time: Any = None) -> NDArray[Any]:
         """The most probable class of each edge."""
@@ -379,7 +399,10 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         return self.classes_[best]
 
     def _logs(self, X: Any, label_time: Any) -> Floats:
-        return self._answer(self._columns(X, label_time))
+        return self._answer(self._columns(X, label_time)[2])
+
+    def _values(self, columns: Floats) -> Floats:
+        return softmax(self._answer(columns), axis=1)
 
     def _answer(self, columns: Floats) -> Floats:
         """Weighted means of the members' log-probabilities."""
@@ -458,7 +481,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
 
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
         """The predicted number of each edge, shape (n_edges,)."""
-        return self._answer(self._columns(X, label_time))
+        return self.scored(X, label_time=label_time).values
 
     def _answer(self, columns: Floats) -> Floats:
         if not len(columns):

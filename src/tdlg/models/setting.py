@@ -22,8 +22,8 @@ UNLIKELY = 1e-4  # probability below which it is no chance that the latest label
 
 def choose_setting(
     owner: str, setting: str, edges: TemporalEdges, known: NDArray[np.bool_], late: bool
-) -> tuple[str, str]:
-    """The setting to use, and the reason for it.
+) -> tuple[str, str | None]:
+    """The setting to use, and the reason for it; None if it was given.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def choose_setting(
             value=setting,
         )
     if setting != "auto":
-        return setting, "as given"
+        return setting, None
     if late:
         return "stream", "it is given when labels became known"
     if known.all():

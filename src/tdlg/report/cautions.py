@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.report.holdout import HeldOut
-from tdlg.report.sections.interactions import Asked
+from tdlg.judge.holdout import HeldOut
+from tdlg.report.selection import Selected
 from tdlg.report.subject import Subject
 from tdlg.report.text import count, escaped, percent
 
@@ -50,7 +50,7 @@ def last_labels(ticks: NDArray[Any], codes: NDArray[np.int64]) -> LastLabels | N
     return LastLabels(int(classes[-1]), n, times[start], share)
 
 
-def cautions(subject: Subject, held: HeldOut | None, asked: Asked, last: LastLabels | None) -> str:
+def cautions(subject: Subject, held: HeldOut | None, selected: Selected, last: LastLabels | None) -> str:
     """The warnings, as HTML; empty where there are none."""
     found = []
     if last is not None:
@@ -60,11 +60,11 @@ def cautions(subject: Subject, held: HeldOut | None, asked: Asked, last: LastLab
             f"labels, {percent(last.share_before)} are. Labels of this class probably become known sooner than others. "
             f"The quality measured on these labels means little, and the chart of shares over time leaves them out."
         )
-    late = _later_than_every_label(subject, asked)
-    if held is not None and held.kind == "random" and late > len(asked.edges) / 2:
+    late = _later_than_every_label(subject, selected)
+    if held is not None and held.how == "random" and late > len(selected.edges) / 2:
         found.append(
             f"<b>The quality below was measured in another setting.</b> {late:,} of the "
-            f"{count(len(asked.edges), 'interaction')} to predict "
+            f"{count(len(selected.edges), 'interaction')} to predict "
             f"are later than every label, but the labels held out were chosen at random among earlier and later "
             f"ones. Expect worse predictions than measured. To measure this setting, hold out the last labels: "
             f"<code>--evaluate time</code>, or <code>evaluate=&quot;time&quot;</code> in Python."
@@ -73,8 +73,8 @@ def cautions(subject: Subject, held: HeldOut | None, asked: Asked, last: LastLab
     return f'<div class="cautions" role="note" aria-label="Warnings">{items}</div>' if found else ""
 
 
-def _later_than_every_label(subject: Subject, asked: Asked) -> int:
-    if asked.kind not in ("unlabelled", "new"):
+def _later_than_every_label(subject: Subject, selected: Selected) -> int:
+    if not selected.is_to_predict:
         return 0
     learnt = subject.learnt
-    return int(np.count_nonzero(asked.edges.ticks > learnt.ticks[learnt.labelled].max()))
+    return int(np.count_nonzero(selected.edges.ticks > learnt.ticks[learnt.labelled].max()))

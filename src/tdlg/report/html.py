@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tdlg.report.subject import Subject
 from tdlg.report.svg import marker
-from tdlg.report.text import escaped
+from tdlg.report.text import escaped, share
 
 __all__ = [
     "GROUPS",
@@ -22,13 +22,14 @@ __all__ = [
     "meter",
     "paragraph",
     "plate",
+    "probability",
     "section",
     "swatch",
     "table",
 ]
 
 GROUPS = 6  # marks that can be distinguished, besides the mark of unlabelled edges
-FEW = 25  # rows of a table shown before more are asked for
+FEW = 25  # rows of a table that are shown at first
 SIGNS = ("circle", "triangle", "circle", "square", "diamond", "plus", "cross")  # of the groups, as the script has them
 
 
@@ -40,9 +41,9 @@ def section(name: str, title: str, *body: str) -> str:
     return f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>{"".join(body)}</section>'
 
 
-def paragraph(text: str, kind: str = "") -> str:
+def paragraph(text: str, css: str = "") -> str:
     """Prose; the text is HTML already."""
-    return f'<p class="{kind}">{text}</p>' if kind else f"<p>{text}</p>"
+    return f'<p class="{css}">{text}</p>' if css else f"<p>{text}</p>"
 
 
 def code(text: str) -> str:
@@ -50,10 +51,10 @@ def code(text: str) -> str:
     return f'<b class="value">{escaped(text)}</b>'
 
 
-def facts(lines: Iterable[tuple[str, str]], kind: str = "facts") -> str:
+def facts(lines: Iterable[tuple[str, str]], css: str = "facts") -> str:
     """A list of terms and what they are."""
     rows = "".join(f"<div><dt>{title}</dt><dd>{value}</dd></div>" for title, value in lines)
-    return f'<dl class="{kind}">{rows}</dl>'
+    return f'<dl class="{css}">{rows}</dl>'
 
 
 def plate(title: str, drawing: str, note: str, keys: str = "") -> str:
@@ -79,16 +80,21 @@ def group_of(subject: Subject, k: int) -> int:
 
 def swatch(group: int) -> str:
     """The sign of a group, beside its name."""
-    kind = f"g{group} hollow" if group == 0 else f"g{group}"
-    return f'<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{marker(SIGNS[group], 7, 7, 3.8, kind)}</svg>'
+    css = f"g{group} hollow" if group == 0 else f"g{group}"
+    return f'<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{marker(SIGNS[group], 7, 7, 3.8, css)}</svg>'
 
 
-def meter(part: float, kind: str) -> str:
+def meter(part: float, css: str) -> str:
     """A share of 1 as a bar."""
     return (
         '<svg class="meter" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="rail" width="100" height="8"/><rect class="{kind}" width="{100 * part:.2f}" height="8"/></svg>'
+        f'<rect class="rail" width="100" height="8"/><rect class="{css}" width="{100 * part:.2f}" height="8"/></svg>'
     )
+
+
+def probability(value: float) -> str:
+    """A probability as text and as a bar."""
+    return f"{escaped(share(value))}{meter(value, 'g1')}"
 
 
 def key(items: Iterable[tuple[str, str]]) -> str:
@@ -115,7 +121,7 @@ class Cell(NamedTuple):
     ----------
     body
         As HTML.
-    kind
+    css
         Its class in the style sheet.
     value
         What it is sorted by where that is a number; NaN where the value is missing.
@@ -124,7 +130,7 @@ class Cell(NamedTuple):
     """
 
     body: str
-    kind: str = ""
+    css: str = ""
     value: float | None = None
     exported: str | None = None
 
@@ -149,7 +155,7 @@ def table(name: str, heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[C
         f'autocomplete="off" spellcheck="false"></label><output data-found="{name}" aria-live="polite"></output>'
         f'<button type="button" class="more" data-download="{name}" hidden></button></div>'
     )
-    above = "".join(_head(head, kind, is_first=k == 0) for k, (head, kind) in enumerate(heads))
+    above = "".join(_head(head, sorted_as, is_first=k == 0) for k, (head, sorted_as) in enumerate(heads))
     names = [escaped(head) for head, _ in heads]
     body = "".join(f"<tr>{''.join(map(_cell, names, cells))}</tr>" for cells in rows)
     return (
@@ -163,12 +169,12 @@ def _cell(head: str, cell: Cell) -> str:
     """A cell that repeats its heading, for narrow screens."""
     value = "" if cell.value is None else f' data-value="{"" if isnan(cell.value) else f"{cell.value:.12g}"}"'
     exported = "" if cell.exported is None else f' data-csv="{escaped(cell.exported)}"'
-    return f'<td class="{cell.kind}" data-head="{head}"{value}{exported}>{cell.body}</td>'
+    return f'<td class="{cell.css}" data-head="{head}"{value}{exported}>{cell.body}</td>'
 
 
-def _head(head: str, kind: str, *, is_first: bool) -> str:
+def _head(head: str, sorted_as: str, *, is_first: bool) -> str:
     order = ' aria-sort="ascending"' if is_first else ""
-    said = escaped(head)
-    sorted_as = "text" if kind == "text" else "number"
-    inner = f'<button type="button" data-kind="{sorted_as}" title="Sort by {said}">{said}</button>' if kind else said
-    return f'<th scope="col" class="{"figure" if kind == "number" else ""}"{order}>{inner}</th>'
+    text, css = escaped(head), "figure" if sorted_as == "number" else ""
+    values = "text" if sorted_as == "text" else "number"
+    inner = f'<button type="button" data-kind="{values}" title="Sort by {text}">{text}</button>' if sorted_as else text
+    return f'<th scope="col" class="{css}"{order}>{inner}</th>'

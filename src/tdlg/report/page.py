@@ -16,16 +16,18 @@ from tdlg import __version__
 from tdlg.atomic import new_file, target_of
 from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, TdlgError
+from tdlg.explain.explainable import Scored
+from tdlg.judge.holdout import HeldOut, Judged, hold_out, judge, label_codes
 from tdlg.report.cautions import cautions, last_labels
-from tdlg.report.holdout import hold_out
 from tdlg.report.sections.activity import activity
 from tdlg.report.sections.data import reproduce, settings, summary, what_was_read
-from tdlg.report.sections.interactions import alerts, choose_asked, node_alerts
-from tdlg.report.sections.lists import interactions, nodes
+from tdlg.report.sections.interactions import interactions
 from tdlg.report.sections.map import map_dots, map_section, score_dots
-from tdlg.report.sections.quality import judge, quality
-from tdlg.report.subject import Subject, label_times, make_subject, probabilities
+from tdlg.report.sections.nodes import nodes
+from tdlg.report.sections.quality import quality
+from tdlg.report.selection import select_edges
+from tdlg.report.subject import Subject, make_subject
 from tdlg.report.text import as_json, count, escaped, name_of
 
 __all__ = ["build_report", "write_report"]
@@ -47,7 +49,7 @@ NAVIGATION = (
 def write_report(
     path: str | os.PathLike[str],
     model: Any,
-    edges: TemporalEdges | None = None,
+    edges: TemporalEdges | Scored | None = None,
     *,
     y: Any = None,
     title: str | None = None,
@@ -56,7 +58,7 @@ def write_report(
     label_name: str | None = None,
     ids: Any = None,
     time_unit: str | None = None,
-    evaluate: Evaluate | None = "auto",
+    evaluate: Evaluate | HeldOut | None = "auto",
     seed: int = 0,
 ) -> Path:
     """Write a report on a model and its edges: one HTML page that opens offline, on a laptop or a phone.
@@ -72,8 +74,8 @@ def write_report(
     model
         A `PropagationClassifier` or `LineGraphClassifier`. If it is not fitted yet, a copy is fitted on `edges`.
     edges
-        The edges to report on; by default the edges that the model was fitted on. Edges without a label are ranked. If
-        every edge has a label, the edges held out to measure the quality are ranked.
+        The edges to report on, or what `model.scored` returned for them; by default the edges that the model was fitted on.
+        Edges without a label are ranked. If every edge has a label, the edges held out to measure the quality are ranked.
     y
         Labels, one per edge; by default those of the edges.
     title
@@ -93,7 +95,7 @@ def write_report(
         such times are shown as numbers.
     evaluate
         How labels are held out: "random", "time" (the last labels), "auto" (by time if the model predicts later edges), or
-        None to hold out no labels and save the time of a second fit.
+        None to hold out no labels and save the time of a second fit; or what `tdlg.judge.holdout.hold_out` returned.
     seed
         Seed for holding out labels, for sampling, and for models without a `random_state`; 0 by default. The same seed gives
         the same page.
@@ -137,7 +139,7 @@ def write_report(
 
 def build_report(
     model: Any,
-    edges: TemporalEdges | None = None,
+    edges: TemporalEdges | Scored | None = None,
     *,
     y: Any = None,
     title: str | None = None,
@@ -146,38 +148,45 @@ def build_report(
     label_name: str | None = None,
     ids: Any = None,
     time_unit: str | None = None,
-    evaluate: Evaluate | None = "auto",
+    evaluate: Evaluate | HeldOut | None = "auto",
     seed: int = 0,
 ) -> str:
     """Make the page that `write_report` writes, as a string; the parameters are the same."""
     _check(evaluate, seed, edges)
     subject = make_subject(model, edges, y, positive, time_unit, int(seed), label_name, ids)
-    held, why_not = hold_out(subject, evaluate)
-    judged = None if held is None else judge(subject, held)
-    if held is not None and judged is None:
-        why_not = (
-            f"Labels were held out, but all or none of them were {subject.wanted}, so that no quality can be measured."
-        )
-    times = label_times(subject.model) if subject.is_learnt and subject.setting == "stream" else None
-    probability = probabilities(subject.model, subject.edges, subject.classes, times)
-    score = probability[:, subject.positive]
-    asked = choose_asked(subject, held, probability)
-    last = last_labels(subject.learnt.ticks, subject.codes if subject.is_learnt else subject.codes_of(subject.learnt))
+    held, judged, why_not = _judged(subject, evaluate)
+    score = subject.scored.values[:, subject.positive]
+    selected = select_edges(subject, held)
+    last = last_labels(subject.learnt.ticks, label_codes(subject.learnt, subject.classes))
     dots = map_dots(subject, score, np.argsort(-score, kind="stable")[:200])
+    how = evaluate.how if isinstance(evaluate, HeldOut) else evaluate
     body = [
         what_was_read(subject),
-        quality(subject, judged, asked, why_not),
-        interactions(subject, asked, alerts(subject, asked)),
-        nodes(subject, node_alerts(subject, asked)),
+        quality(subject, judged, selected, why_not),
+        interactions(subject, selected),
+        nodes(subject, selected),
         activity(subject, score, last),
         map_section(subject, dots),
         settings(subject, judged),
-        reproduce(subject, command, title=title, label_name=label_name, time_unit=time_unit, evaluate=evaluate),
+        reproduce(subject, command, title=title, label_name=label_name, time_unit=time_unit, evaluate=how),
     ]
     data = {"map": dots, "scores": None if judged is None else score_dots(subject, judged.held)}
     title = "Which interactions to look at first" if title is None else name_of(title, 200)
-    head = summary(subject, judged, asked) + cautions(subject, held, asked, last)
+    head = summary(subject, judged, selected) + cautions(subject, held, selected, last)
     return _page(title, _line(subject), head, body, data)
+
+
+def _judged(subject: Subject, evaluate: Any) -> tuple[HeldOut | None, Judged | None, str]:
+    """The labels held out, how well they were predicted, and the reason where that is not known."""
+    if evaluate is None:
+        return None, None, "No labels were held out, as requested (evaluate=None)."
+    held = None
+    try:
+        is_done = isinstance(evaluate, HeldOut)
+        held = evaluate if is_done else hold_out(subject.model, subject.learnt, evaluate, subject.seed)
+        return held, judge(held, subject.positive), ""
+    except TdlgError as error:
+        return held, None, f"The quality could not be measured: {error}"
 
 
 def _line(subject: Subject) -> str:
@@ -215,7 +224,9 @@ def _digest(text: str) -> str:
 
 
 def _check(evaluate: Any, seed: Any, edges: Any) -> None:
-    check_choice("write_report", "evaluate", evaluate, ("auto", "random", "time", None))
+    if not isinstance(evaluate, HeldOut):
+        check_choice("write_report", "evaluate", evaluate, ("auto", "random", "time", None))
     check_count("write_report", "seed", seed, 0)
+    edges = edges.edges if isinstance(edges, Scored) else edges
     if isinstance(edges, TemporalEdges) and not len(edges):
         raise EdgesError("There are no edges to report on: give at least one.")

@@ -13,17 +13,18 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import set_missing_seed
-from tdlg.clock import check_unit, times_of
+from tdlg.clock import check_unit
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.explain.explainable import Scored
 from tdlg.explain.positive import positive_of
+from tdlg.judge.holdout import label_codes, label_times
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.report.text import Clock, name_of
 
-__all__ = ["Classifier", "Subject", "label_times", "make_subject", "probabilities"]
+__all__ = ["Subject", "make_subject"]
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
@@ -38,12 +39,12 @@ class Subject:
     ----------
     model
         The fitted classifier.
-    edges
-        The edges that the page is about, with labels where known.
+    scored
+        The edges that the page is about, with labels where known, as the model scored them.
     learnt
         The edges that the model was fitted on, with the labels it learnt from.
     is_learnt
-        Whether these two are the same edges.
+        Whether these are the edges that the page is about.
     positive
         Position in `classes` of the positive class, see `tdlg.explain.positive.positive_class`.
     clock
@@ -57,7 +58,7 @@ class Subject:
     """
 
     model: Classifier
-    edges: TemporalEdges
+    scored: Scored
     learnt: TemporalEdges
     is_learnt: bool
     positive: int
@@ -65,6 +66,11 @@ class Subject:
     seed: int
     label_name: str | None = None
     ids: tuple[str, list[str]] | None = None
+
+    @property
+    def edges(self) -> TemporalEdges:
+        """The edges that the page is about."""
+        return self.scored.edges
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -95,21 +101,7 @@ class Subject:
     @cached_property
     def codes(self) -> Codes:
         """The class of each of `edges` as a position in `classes`; -1 where it is unknown, or one never learnt."""
-        return self.codes_of(self.edges)
-
-    def codes_of(self, edges: TemporalEdges) -> Codes:
-        """The classes of other edges, as `codes` has them."""
-        place = {value: k for k, value in enumerate(self.classes.tolist())}
-        if edges.label is None:
-            return np.full(len(edges), -1)
-        known = edges.labelled.tolist()
-        return np.array(
-            [
-                place.get(value, -1) if is_known else -1
-                for value, is_known in zip(edges.label.tolist(), known, strict=True)
-            ],
-            np.int64,
-        )
+        return label_codes(self.edges, self.classes)
 
 
 def make_subject(
@@ -128,6 +120,8 @@ def make_subject(
             f"The 'model' of a report must be a PropagationClassifier or a LineGraphClassifier. "
             f"Got {type(model).__name__} instead."
         )
+    scored = edges if isinstance(edges, Scored) else None
+    edges = edges.edges if isinstance(edges, Scored) else edges
     if edges is not None and not isinstance(edges, TemporalEdges):
         raise EdgesError(
             f"The 'edges' of a report must be TemporalEdges. Got {type(edges).__name__} instead.",
@@ -139,9 +133,12 @@ def make_subject(
     is_learnt = _same(edges, learnt)
     if is_learnt and not edges.labelled.any():
         edges = learnt
+    if scored is None or edges is not scored.edges:
+        times = label_times(model) if is_learnt and getattr(model, "setting_", None) == "stream" else None
+        scored = model.scored(edges, label_time=times)
     return Subject(
         model,
-        edges,
+        scored,
         learnt,
         is_learnt,
         positive_of(model, positive),
@@ -150,22 +147,6 @@ def make_subject(
         label_name,
         _named_ids(ids, len(edges)),
     )
-
-
-def probabilities(model: Classifier, edges: TemporalEdges, classes: NDArray[Any], label_time: Any = None) -> Floats:
-    """Probabilities of these classes, (n_edges, n_classes): 0 for those that the model did not learn."""
-    more = {} if label_time is None else {"label_time": label_time}
-    found = model.predict_proba(edges, **more)
-    place = {value: k for k, value in enumerate(classes.tolist())}
-    whole = np.zeros((len(edges), len(classes)))
-    whole[:, [place[value] for value in model.classes_.tolist()]] = found
-    return whole
-
-
-def label_times(model: Any) -> NDArray[Any] | None:
-    """When each label that the model learnt became known, as the edges' times are given; None if not given."""
-    ticks = getattr(model, "label_ticks_", None)
-    return None if ticks is None else times_of(ticks, model.edges_.time_unit)
 
 
 def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -> Classifier:

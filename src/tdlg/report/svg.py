@@ -87,40 +87,40 @@ class Panel:
             )
 
 
-def chart(panel: Panel, label: str, kind: str = "") -> str:
+def chart(panel: Panel, label: str, css: str = "") -> str:
     """The drawing as an element; its label is what a screen reader says."""
     return (
-        f'<svg class="chart {kind}" viewBox="0 0 {panel.width:g} {panel.height:g}" role="img" '
+        f'<svg class="chart {css}" viewBox="0 0 {panel.width:g} {panel.height:g}" role="img" '
         f'aria-label="{escaped(label)}">{"".join(panel.parts)}</svg>'
     )
 
 
-def curve(panel: Panel, xs: Floats, ys: Floats, kind: str) -> None:
+def curve(panel: Panel, xs: Floats, ys: Floats, css: str) -> None:
     """Draw a line through points."""
     points = [(panel.at_x(x), panel.at_y(y)) for x, y in zip(xs.tolist(), ys.tolist(), strict=True)]
     if not points:
         return
     path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    panel.parts.append(f'<path class="line {kind}" d="{path}"/>')
+    panel.parts.append(f'<path class="line {css}" d="{path}"/>')
 
 
-def bar(panel: Panel, x: tuple[float, float], y: tuple[float, float], kind: str) -> None:
+def bar(panel: Panel, x: tuple[float, float], y: tuple[float, float], css: str) -> None:
     """Draw a bar from one height to another, with a hairline of air to the next."""
     left, right = panel.at_x(x[0]), panel.at_x(x[1])
     top, bottom = panel.at_y(y[1]), panel.at_y(y[0])
     air = min(1.0, (right - left) / 4)
     if bottom - top > 0:
         panel.parts.append(
-            f'<rect class="{kind}" x="{left:.1f}" y="{top:.2f}" width="{right - left - air:.1f}" '
+            f'<rect class="{css}" x="{left:.1f}" y="{top:.2f}" width="{right - left - air:.1f}" '
             f'height="{bottom - top:.2f}"/>'
         )
 
 
-def marker(shape: str, x: float, y: float, size: float, kind: str) -> str:
+def marker(shape: str, x: float, y: float, size: float, css: str) -> str:
     """A small sign of a shape around a place."""
     s, d = size, "l{0} {0}l-{0} {0}l-{0} -{0}Z".format(f"{1.3 * size:.1f}")
     if shape == "circle":
-        return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{s:.1f}"/>'
+        return f'<circle class="{css}" cx="{x:.1f}" cy="{y:.1f}" r="{s:.1f}"/>'
     paths = {
         "triangle": f"M{x:.1f} {y - 1.2 * s:.1f}L{x + 1.15 * s:.1f} {y + 0.9 * s:.1f}H{x - 1.15 * s:.1f}Z",
         "square": f"M{x - s:.1f} {y - s:.1f}h{2 * s:.1f}v{2 * s:.1f}h{-2 * s:.1f}Z",
@@ -129,7 +129,7 @@ def marker(shape: str, x: float, y: float, size: float, kind: str) -> str:
         "cross": f"M{x - s:.1f} {y - s:.1f}l{2 * s:.1f} {2 * s:.1f}M{x + s:.1f} {y - s:.1f}l{-2 * s:.1f} {2 * s:.1f}",
     }
     stroked = " stroked" if shape in ("plus", "cross") else ""
-    return f'<path class="{kind}{stroked}" d="{paths[shape]}"/>'
+    return f'<path class="{css}{stroked}" d="{paths[shape]}"/>'
 
 
 def tipped(tip: str, drawing: str, x: float, y: float) -> str:

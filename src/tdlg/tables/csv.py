@@ -58,8 +58,8 @@ def csv_source(
 
     Separators that give at least the needed number of columns are tried first.
     """
-    text, comments, skipped = _text(path)
-    rows = _first_rows(text)
+    content, comments, skipped = _text(path)
+    rows = _first_rows(content)
     lines = _decoded(rows, path)
     separator = _found_separator(lines, path, least) if separator is None else _checked_separator(separator)
     first = _fields(lines[0], separator)
@@ -67,14 +67,17 @@ def csv_source(
         raise _one_column(path, lines[0], f" with the separator {separator!r}")
     has_names = _looks_like_names(first, time_format) if header is None else header
     _warn_of_skipped_rows(skipped, separator, len(first), path)
-    body = text[len(rows[0]) + 1 :] if has_names else text
+    body = content[len(rows[0]) + 1 :] if has_names else content
     if separator == " ":
         body = _outside_quotes(body, _single_blanks)
     names = first if has_names else [str(k) for k in range(len(first))]
+    text: dict[int, pl.Series] = {}  # the columns that are parsed already
 
     def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
-        text = _read_columns(body, separator, len(first), positions, path)
-        columns = {k: column if k in as_is else typed(column) for k, column in text.items()}
+        new = [k for k in positions if k not in text]
+        if new:
+            text.update(_read_columns(body, separator, len(first), new, path))
+        columns = {k: text[k] if k in as_is else typed(text[k]) for k in positions}
         return agreed(columns, alike, text.__getitem__)
 
     return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))

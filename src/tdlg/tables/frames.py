@@ -57,9 +57,14 @@ def parquet_source(path: Path) -> Source:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise _damaged(path, error) from None
 
+    columns: dict[int, pl.Series] = {}  # those that are read already
+
     def read(positions: list[int], _alike: set[int], _text: set[int]) -> dict[int, Any]:
-        frame = _read_parquet(path, [names[position] for position in positions])
-        return {position: frame[names[position]] for position in positions}
+        new = [position for position in positions if position not in columns]
+        if new:
+            frame = _read_parquet(path, [names[position] for position in new])
+            columns.update({position: frame[names[position]] for position in new})
+        return {position: columns[position] for position in positions}
 
     return Source(str(path), names, True, [], read)
 

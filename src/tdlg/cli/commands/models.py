@@ -110,9 +110,9 @@ def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Out
     if positive is not None:
         note(f"positive class: {positive!r}")
     with working("scoring nodes"):
-        found = node_scores(fitted, table.edges).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
+        found = node_scores(fitted, table.edges, top=top).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
     shown = [name for name in SHOWN_OF_NODES if name in found.columns]
-    give(rounded(found.head(top), *COMPUTED_OF_NODES), output, rows=top, shown=shown)
+    give(rounded(found, *COMPUTED_OF_NODES), output, rows=top, shown=shown)
 
 
 @with_columns
@@ -136,8 +136,9 @@ def explain(
     if row > len(table.edges):
         raise ParameterError(f"There is no row {row:,}: the table has {count(len(table.edges), 'row')}.")
     with working("looking for reasons"):
-        predicted = answers(fitted, table.edges)
-        reasons = fitted.explain(table.edges, top, rows=row - 1)
+        scored = fitted.scored(table.edges)
+        predicted = answers(fitted, scored)
+        reasons = fitted.explain(scored, top, rows=row - 1)
     note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in predicted.items()))
     note(f"explained: {explained(fitted)}")
     give(rounded(_tidy(reasons), *COMPUTED_OF_REASONS), output, rows=len(reasons), shown=SHOWN_OF_REASONS)

@@ -14,6 +14,7 @@ from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
 from tdlg.cli.output import check_output, give
 from tdlg.cli.table import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
+from tdlg.clock import UNITS, ticks_per_second, unit_in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 KINDS = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "b": "true or false"}
-UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 PEOPLE = {"user", "customer", "client", "payer", "buyer", "reviewer", "rater", "account", "card", "cardholder"}
 THINGS = {
     "item",
@@ -116,7 +116,11 @@ def _describe_times(edges: TemporalEdges) -> list[tuple[str, str]]:
     import numpy as np
 
     first, last = edges.time.min(), edges.time.max()
-    kind = "numbers" if edges.time_unit is None else f"dates in {UNITS[edges.time_unit]}, in UTC or without time zone"
+    kind = (
+        "numbers"
+        if edges.time_unit is None
+        else f"dates in {unit_in_words(edges.time_unit)}, in UTC or without time zone"
+    )
     days = "" if edges.time_unit is None else f", {(last - first) / np.timedelta64(1, 'D'):,.1f} days"
     in_order = "in" if bool((np.diff(edges.ticks) >= 0).all()) else "not in"
     return [
@@ -132,10 +136,8 @@ def _describe_times(edges: TemporalEdges) -> list[tuple[str, str]]:
 def _looks_like_seconds(edges: TemporalEdges) -> str:
     """A hint if the numbers are as large as times since 1970."""
     size = float(abs(edges.ticks).max()) if edges.time_unit is None else 0.0
-    units = [
-        unit for unit, scale in {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}.items() if 6e8 * scale < size < 4e9 * scale
-    ]
-    return f"; if {UNITS[units[0]]} since 1970: --time-unit {units[0]}" if units else ""
+    units = [unit for unit in UNITS if 6e8 < size / ticks_per_second(unit) < 4e9]
+    return f"; if {unit_in_words(units[0])} since 1970: --time-unit {units[0]}" if units else ""
 
 
 def _describe_degrees(edges: TemporalEdges) -> list[tuple[str, str]]:

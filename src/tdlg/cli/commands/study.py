@@ -10,7 +10,6 @@ import typer
 from tdlg.cli.labels import as_two_numbers, labels_to_learn
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, example, with_columns
 from tdlg.cli.output import check_output, give
-from tdlg.cli.quality import sampled_trial
 from tdlg.cli.table import read_table
 from tdlg.cli.terminal import count, note, progress
 from tdlg.exceptions import ParameterError
@@ -76,6 +75,7 @@ def compare(
     import polars as pl
 
     from tdlg.judge.evaluate import evaluate as judge
+    from tdlg.judge.holdout import draw_trial
     from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
 
     check_output(output)
@@ -86,7 +86,7 @@ def compare(
     task: Any = (ChronologicalClassification if evaluate == "time" else EdgeClassification)(known)
     n_trials = trials or TRIALS[evaluate]
     for trial in range(n_trials):
-        sampled_trial(task, evaluate, seed + trial, "Give more labels.")  # fails before any work is done
+        draw_trial(task, seed + trial)  # fails before any work is done
     rows = []
     with progress() as show:
         for number, name in enumerate(chosen):
@@ -123,7 +123,7 @@ def _summary(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per method: the means over the trials, and half the width of the interval of the AUC."""
     import polars as pl
 
-    from tdlg.judge.evaluate import summarise
+    from tdlg.judge.results import summarise
 
     auc, precision = (summarise(rows, ["method"], metric) for metric in ("auc", "average_precision"))
     memory = rows.group_by("method", maintain_order=True).agg(pl.col("peak_bytes").max())["peak_bytes"] / 1e6

@@ -15,27 +15,23 @@ from tdlg.cli.cost import classify_cost, in_time
 from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
 from tdlg.cli.output import check_folder, check_model_file, check_output, give, rounded
-from tdlg.cli.quality import print_quality
 from tdlg.cli.table import Table, note_words, read_pairs, read_table
-from tdlg.cli.terminal import count, note, warn, working
+from tdlg.cli.terminal import aligned, count, note, warn, working
 from tdlg.exceptions import ParameterError, TdlgError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tdlg.edges import TemporalEdges
+    from tdlg.judge.holdout import HeldOut, Judged
 
 __all__ = ["register"]
 
 MANY_CLASSES = 10
 LONG = 60  # seconds; a longer run time is announced
 LEAST_TO_JUDGE = 30  # rows; with fewer rows, chance alone changes the AUC by 0.1 or more
+HELD_OUT = {"random": "at random", "time": "the latest ones"}
 ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
-WHY = {
-    "forecast": "every missing label is later than every known one",
-    "interpolate": "not all missing labels are later than the known ones",
-    "stream": "labels of earlier rows are known",
-}
 
 Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="File to save the model to, for score.")]
 
@@ -120,18 +116,23 @@ def classify(
     _check_missing(bool(to_fill.any()), label, evaluate or report or save)
     note(f"{_described(table, columns)}; {count(int((~to_fill).sum()), 'known label')}, {int(to_fill.sum()):,} missing")
     fits = bool(to_fill.any() or report or save)
-    _warn_of_time(known, fits + (evaluate is not None) + (report is not None))
+    _warn_of_time(known, fits + bool(evaluate or report))
+    model = _unfitted(method, setting, seed)
+    held: Any = evaluate or "auto"
     if evaluate is not None:
-        _evaluate(known, method, setting, evaluate, seed, positive_class, goes_on=fits or output is not None)
+        held = _evaluate(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
     if fits:
-        model = _fitted(known, method, setting, seed, positive_class)
+        _fit(model, known, positive_class)
         _keep(model, save)
-        if report is not None:
-            shown = {"label_name": label_in_words(label, positive, positive_class), "ids": _ids(table)}
-            _write_page(report, model, known, evaluate or "auto", seed, shown)
+    if report is not None or to_fill.any():
+        with working("scoring"):
+            scored = model.scored(known if report is not None else known[to_fill])
+    if report is not None:
+        shown = {"label_name": label_in_words(label, positive, positive_class), "ids": _ids(table)}
+        _write_page(report, model, scored, held, seed, shown)
+        scored = scored.some(to_fill.nonzero()[0])
     if to_fill.any():
-        with working("filling in"):
-            added = answers(model, known[to_fill])
+        added = answers(model, scored)
         note(meaning(model))
         give(
             table.with_columns(**{name: spread(values, to_fill) for name, values in added.items()}),
@@ -297,22 +298,24 @@ def _warn_of_time(edges: TemporalEdges, n_fits: int) -> None:
         )
 
 
-def _fitted(edges: TemporalEdges, method: str, setting: Any, seed: int, positive_class: Any) -> Any:
-    """The fitted model. It stores the positive class, so that `score` reports the same class."""
+def _unfitted(method: str, setting: Any, seed: int) -> Any:
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.propagation import PropagationClassifier
 
-    by_rows = method == "rows"
-    model: Any = (
-        LineGraphClassifier(random_state=seed) if by_rows else PropagationClassifier(setting=setting, random_state=seed)
-    )
+    if method == "rows":
+        return LineGraphClassifier(random_state=seed)
+    return PropagationClassifier(setting=setting, random_state=seed)
+
+
+def _fit(model: Any, edges: TemporalEdges, positive_class: Any) -> None:
+    """Fit the model. It stores the positive class, so that `score` reports the same class."""
     with working(f"fitting to {count(int(edges.labelled.sum()), 'label')}"):
         model.fit(edges)
     if positive_class is not None:
         model.positive_ = positive_class
-    if not by_rows:
-        note(f"setting: {model.setting_} ({_why(setting, model.setting_, not edges.labelled.all())})")
-    return model
+    if hasattr(model, "setting_"):
+        why = model.setting_reason_
+        note(f"setting: {model.setting_} ({'given by --setting' if why is None else f'{why}; --setting overrides'})")
 
 
 def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
@@ -325,15 +328,42 @@ def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
 
 
 def _evaluate(
-    edges: TemporalEdges, method: str, setting: Any, kind: str, seed: int, positive_class: Any, *, goes_on: bool
-) -> None:
-    """Report the quality; with too few labels, print a note instead if the command has more to do."""
+    model: Any, edges: TemporalEdges, how: Any, seed: int, positive_class: Any, *, goes_on: bool
+) -> HeldOut | None:
+    """Hold out labels and report the quality; with too few labels, print a note instead if the command has more to do."""
+    import numpy as np
+
+    from tdlg.explain.positive import positive_class as positive_place
+    from tdlg.judge.holdout import hold_out, judge
+
+    held = None
     try:
-        print_quality(edges, method, setting, kind, seed, positive_class)
+        with working("evaluating on held-out labels"):
+            held = hold_out(model, edges, how, seed)
+            judged = judge(held, positive_place(held.classes, np.asarray(edges.label), positive_class))
+        _print_quality(judged, getattr(model, "setting", None))
     except TdlgError as error:
         if not goes_on:
             raise
         note(f"not evaluated: {error.problem}")
+    return held
+
+
+def _print_quality(judged: Judged, setting: str | None) -> None:
+    """The figures that the report shows, as a table."""
+    held, k = judged.held, judged.top
+    used = getattr(held.model, "setting_", None)
+    other = f" with the setting {used}, which suits these labels" if setting not in (None, "auto", used) else ""
+    note(f"held out {count(judged.n, 'label')}, {HELD_OUT[held.how]}; fitted to {held.n_train:,}{other}")
+    positive = plain_classes(held.classes).tolist()[judged.positive]
+    precise = judged.titled("average precision") + ("" if judged.is_mean else f" for {positive!r}")
+    rows: list[tuple[str, ...]] = [("", judged.titled("AUC"), precise, f"precision in the top {k} for {positive!r}")]
+    for name, ranking, (auc, precision) in (
+        ("rows" if used is None else "propagation", judged.model, judged.headline["model"]),
+        ("label rates", judged.reference, judged.headline["reference"]),
+    ):
+        rows.append((name, *(f"{value:.3f}" for value in (auc[0], precision[0], ranking.at(k)[0]))))
+    note(aligned([*rows, ("chance", "0.500", f"{judged.chance:.3f}", f"{judged.prevalence:.3f}")]))
 
 
 def _ids(table: Table) -> pl.Series | None:
@@ -343,20 +373,14 @@ def _ids(table: Table) -> pl.Series | None:
     return next((table.frame[name] for name in named if table.frame[name].n_unique() == table.frame.height), None)
 
 
-def _write_page(path: Path, model: Any, edges: TemporalEdges, evaluate: Any, seed: int, shown: dict[str, Any]) -> None:
+def _write_page(path: Path, model: Any, scored: Any, evaluate: Any, seed: int, shown: dict[str, Any]) -> None:
     from tdlg.report import write_report
 
     command = shlex.join(["tdlg", *sys.argv[1:]])
     with working("writing the report"):
         shown = {"positive": positive_label(model), **shown}
-        write_report(path, model, edges, command=command, evaluate=evaluate, seed=seed, **shown)
+        write_report(path, model, scored, command=command, evaluate=evaluate, seed=seed, **shown)
     note(f"wrote the report {path}")
-
-
-def _why(wanted: str, chosen: str, any_missing: bool) -> str:
-    if wanted != "auto":
-        return "given by --setting"
-    return f"{WHY[chosen] if any_missing else 'no label is missing'}; --setting overrides"
 
 
 # ---- links

@@ -48,8 +48,8 @@ def _counts_chart(subject: Subject, bounds: Floats, at: Counts) -> str:
     is_wanted, is_known = codes == subject.positive, subject.edges.labelled
     others = [k for k in range(len(subject.classes)) if k != subject.positive]
     layers = [
-        (name, kind, np.bincount(at[mask], minlength=BINS))
-        for name, kind, mask in (
+        (name, css, np.bincount(at[mask], minlength=BINS))
+        for name, css, mask in (
             (subject.wanted, "g1", is_wanted),
             (subject.called(others[0]) if len(others) == 1 else "other classes", "g2", is_known & ~is_wanted),
             ("unlabelled", "g0", ~is_known),
@@ -63,10 +63,10 @@ def _counts_chart(subject: Subject, bounds: Floats, at: Counts) -> str:
     def draw(panel: Panel) -> None:
         for k in range(BINS):
             span = float(bounds[k]), float(bounds[k + 1])
-            _stack(subject, panel, span, [(name, kind, int(n[k])) for name, kind, n in layers])
+            _stack(subject, panel, span, [(name, css, int(n[k])) for name, css, n in layers])
 
     box = '<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true"><path class="{}" d="M2 2H12V12H2Z"/></svg>'
-    keys = key((box.format(kind), name) for name, kind, _ in layers)
+    keys = key((box.format(css), name) for name, css, _ in layers)
     drawing = _drawn(subject, bounds, scale, draw, "Interactions over time, by label")
     return plate("Interactions", drawing, "Stacked from the bottom in the order of the legend.", keys)
 
@@ -77,8 +77,8 @@ def _stack(subject: Subject, panel: Panel, span: tuple[float, float], layers: li
     tip = f"{subject.clock.span(*ends)}: " + ", ".join(f"{n:,} {name}" for name, _, n in layers)
     panel.parts.append(f'<g data-tip="{escaped(tip)}">')
     base = 0.0
-    for _, kind, n in layers:
-        bar(panel, span, (base, base + n), kind)
+    for _, css, n in layers:
+        bar(panel, span, (base, base + n), css)
         base += n
     bar(panel, span, panel.y, "target")
     panel.parts.append("</g>")
@@ -88,8 +88,8 @@ def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats, o
     is_open, is_wanted = ~subject.edges.labelled, subject.codes == subject.positive
     is_usual = np.ones(len(at), bool) if one_class is None else subject.edges.ticks < one_class.start
     series = [
-        (name, sign, kind, _shares(at[mask], values[mask]))
-        for name, sign, kind, mask, values in (
+        (name, sign, css, _shares(at[mask], values[mask]))
+        for name, sign, css, mask, values in (
             ("among the labelled", "triangle", "g1", ~is_open & is_usual, is_wanted.astype(np.float64)),
             ("expected among the unlabelled", "circle", "ours", is_open, score),
         )
@@ -103,18 +103,18 @@ def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats, o
     middle = (bounds[:-1] + bounds[1:]) / 2
 
     def draw(panel: Panel) -> None:
-        for name, sign, kind, shares in series:
+        for name, sign, css, shares in series:
             there = np.flatnonzero(np.isfinite(shares))
             for run in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):
-                curve(panel, middle[run], shares[run], f"{kind} thin")
+                curve(panel, middle[run], shares[run], f"{css} thin")
             for k in there.tolist():
                 x, y = panel.at_x(middle[k]), panel.at_y(shares[k])
                 when = subject.clock.short(int(middle[k]) if subject.clock.unit else middle[k])
-                sign_drawn = marker(sign, x, y, 3, f"dot {kind}")
+                sign_drawn = marker(sign, x, y, 3, f"dot {css}")
                 panel.parts.append(tipped(f"{when}: {percent(shares[k])} {name}", sign_drawn, x, y))
 
     box = '<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{}</svg>'
-    keys = key((box.format(marker(sign, 7, 7, 3.8, f"dot {kind}")), name) for name, sign, kind, _ in series)
+    keys = key((box.format(marker(sign, 7, 7, 3.8, f"dot {css}")), name) for name, sign, css, _ in series)
     note = f"Intervals with fewer than {ENOUGH} interactions in the group are left out."
     if one_class is not None and not is_open.all():
         start = escaped(subject.clock.short(one_class.start))
@@ -145,11 +145,11 @@ def _drawn(subject: Subject, bounds: Floats, scale: Scale, draw: Callable[[Panel
         value for value in np.arange(0, scale.end + scale.step / 2, scale.step).tolist() if value <= scale.end + 1e-9
     ]
     charts = []
-    for kind, width, n_ticks in (("long", 920, 6), ("short", 420, 4)):
+    for css, width, n_ticks in (("long", 920, 6), ("short", 420, 4)):
         panel = Panel(width, 230, (first, last), (0.0, scale.end), left=56, bottom=30)
         panel.axes(
             subject.clock.axis(first, last, n_ticks), [(value, scale.words(value)) for value in ticks], "", scale.name
         )
         draw(panel)
-        charts.append(chart(panel, label, kind))
+        charts.append(chart(panel, label, css))
     return "".join(charts)

@@ -13,16 +13,17 @@ import numpy as np
 
 from tdlg import __version__
 from tdlg.edges import TemporalEdges
+from tdlg.judge.holdout import Judged, label_times
 from tdlg.report.html import GROUPS, code, facts, group_of, groups, meter, paragraph, section, swatch
-from tdlg.report.sections.interactions import Asked
-from tdlg.report.sections.quality import Judged, held_out_in_short
-from tdlg.report.subject import Subject, label_times
+from tdlg.report.sections.quality import held_out_in_short
+from tdlg.report.selection import Selected
+from tdlg.report.subject import Subject
 from tdlg.report.text import count, escaped, figure, in_words, name_of, percent
 
 __all__ = ["reproduce", "settings", "summary", "what_was_read"]
 
 
-def summary(subject: Subject, judged: Judged | None, asked: Asked) -> str:
+def summary(subject: Subject, judged: Judged | None, selected: Selected) -> str:
     """The first figures: how much was read, and how good the answers are."""
     edges = subject.edges
     n_known, n_edges = int(edges.labelled.sum()), len(edges)
@@ -31,12 +32,12 @@ def summary(subject: Subject, judged: Judged | None, asked: Asked) -> str:
         ("Labelled", f"{n_known:,}", f"{percent(n_known / n_edges)} of all"),
     ]
     if n_known < n_edges:
-        span = subject.clock.span(asked.edges.ticks.min(), asked.edges.ticks.max())
-        expected = f"about {asked.score.sum():,.0f} of them {subject.wanted}, by their probabilities"
+        span = subject.clock.span(selected.edges.ticks.min(), selected.edges.ticks.max())
+        expected = f"about {selected.score.sum():,.0f} of them {subject.wanted}, by their probabilities"
         tiles.append(("To predict", f"{n_edges - n_known:,}", f"{escaped(span)}; {escaped(expected)}"))
     if judged is not None:
         precision, _ = judged.model.at(judged.top)
-        (ours, *_), (theirs, *_) = judged.headline("model")[0], judged.headline("reference")[0]
+        (ours, *_), (theirs, *_) = judged.headline["model"][0], judged.headline["reference"][0]
         measured = held_out_in_short(judged, subject)
         of = f", {escaped(subject.wanted)}" if judged.is_mean else ""
         tiles.append((judged.titled("AUC"), figure(ours), f"label rates: {figure(theirs)}; {measured}"))
@@ -114,15 +115,10 @@ def _label_bars(subject: Subject) -> str:
 
 # ---- settings, and how to reproduce the page
 
-WHY = {
-    "interpolate": (
-        "labels before and after an interaction may be used, because labelled and unlabelled interactions are mixed in time"
-    ),
-    "forecast": (
-        "the model learnt to predict interactions after the last known label, because every unlabelled interaction is "
-        "later than every labelled one"
-    ),
-    "stream": "each interaction is scored with the labels known at its time, because the times of the labels were given",
+MEANING = {
+    "interpolate": "labels before and after an interaction may be used",
+    "forecast": "interactions after the last known label are predicted",
+    "stream": "each interaction is scored with the labels known at its time",
 }
 
 
@@ -131,7 +127,9 @@ def settings(subject: Subject, judged: Judged | None) -> str:
     model: Any = subject.model
     lines = [("Model", code(type(model).__name__))]
     if subject.setting is not None:
-        lines.append(("Setting", f"{code(subject.setting)}<small>{_why(subject)}</small>"))
+        why = model.setting_reason_
+        chosen = "as requested" if why is None else f"chosen because {why}"
+        lines.append(("Setting", f"{code(subject.setting)}<small>{MEANING[subject.setting]}; {chosen}</small>"))
     decay = getattr(model, "decay_", None)
     if decay is not None:
         how = "chosen by cross-validation" if getattr(model, "bandwidth", None) == "auto" else "fixed at fit"
@@ -139,7 +137,7 @@ def settings(subject: Subject, judged: Judged | None) -> str:
     known = in_words(subject.names) if len(subject.names) <= 8 else count(len(subject.names), "class")
     lines.append(("Predicted class", f"{code(subject.wanted)}<small>of {escaped(known)}</small>"))
     if judged is not None:
-        word = "the last 30 % of the labels, by time" if judged.held.kind == "time" else "30 % of the labels, at random"
+        word = "the last 30 % of the labels, by time" if judged.held.how == "time" else "30 % of the labels, at random"
         inner = getattr(judged.held.model, "setting_", None)
         if inner != subject.setting:
             word += f"<small>the copy’s setting was {escaped(inner)}, which fits this way of holding out</small>"
@@ -154,22 +152,13 @@ def settings(subject: Subject, judged: Judged | None) -> str:
     return section("settings", "Settings", facts(lines), every)
 
 
-def _why(subject: Subject) -> str:
-    asked_for = getattr(subject.model, "setting", "auto")
-    if asked_for != "auto":
-        return "as requested"
-    if subject.setting == "forecast" and subject.learnt.labelled.all():
-        return "chosen because every interaction in the training data has a label, so the interactions to predict come later"
-    return f"chosen: {WHY.get(str(subject.setting), '')}"
-
-
 USUAL = {"title": None, "time_unit": None, "label_name": None, "evaluate": "auto"}
 
 
-def reproduce(subject: Subject, command: str | None, **asked: Any) -> str:
-    """How to reproduce this page; `asked` holds parameters of `write_report`."""
+def reproduce(subject: Subject, command: str | None, **given: Any) -> str:
+    """How to reproduce this page; `given` holds parameters of `write_report`."""
     shell = "" if command is None else f'<h3>On the shell</h3><pre tabindex="0"><code>{escaped(command)}</code></pre>'
-    python = f'<h3>In Python</h3><pre tabindex="0"><code>{escaped(chr(10).join(_python(subject, asked)))}</code></pre>'
+    python = f'<h3>In Python</h3><pre tabindex="0"><code>{escaped(chr(10).join(_python(subject, given)))}</code></pre>'
     versions = [
         ("tdlg", __version__),
         ("Python", platform.python_version()),
@@ -177,15 +166,16 @@ def reproduce(subject: Subject, command: str | None, **asked: Any) -> str:
         ("Seed", str(subject.seed)),
         ("Data", f"<code>{fingerprint(subject)}</code><small>start of the sha256 of edges and labels</small>"),
     ]
-    told = "The same edges, model, versions and seed give the same page."
-    return section("reproduce", "Reproduce this page", paragraph(told), shell, python, facts(versions))
+    text = "The same edges, model, versions and seed give the same page."
+    return section("reproduce", "Reproduce this page", paragraph(text), shell, python, facts(versions))
 
 
-def _python(subject: Subject, asked: dict[str, Any]) -> list[str]:
+def _python(subject: Subject, given: dict[str, Any]) -> list[str]:
     """Lines that read, fit and write; files, and the names of columns other than features, can only be guessed."""
     model: Any = subject.model
-    given = _as_arguments({name: value for name, value in model.get_params(deep=False).items() if _is_set(model, name)})
-    decays = [name for name in ("Gaussian", "Laplace", "Mixture", "NoDecay") if re.search(rf"\b{name}\(", given)]
+    parameters = model.get_params(deep=False)
+    of_model = _as_arguments({name: value for name, value in parameters.items() if _is_set(model, name)})
+    decays = [name for name in ("Gaussian", "Laplace", "Mixture", "NoDecay") if re.search(rf"\b{name}\(", of_model)]
     estimator = getattr(model, "estimator", None)
     lines = [f"from tdlg import {', '.join(sorted([type(model).__name__, 'read_edges', *decays]))}"]
     if estimator is not None:
@@ -201,14 +191,14 @@ def _python(subject: Subject, asked: dict[str, Any]) -> list[str]:
     if label_times(model) is not None:
         lines.append("label_time = ...  # when the label of each row became known")
         fitted += ", label_time=label_time"
-    lines.append(f"model = {type(model).__name__}({given}).fit({fitted})")
-    asked = {name: value for name, value in asked.items() if value != USUAL[name]}
-    asked = {"positive": subject.classes.tolist()[subject.positive], **asked, "seed": subject.seed}
+    lines.append(f"model = {type(model).__name__}({of_model}).fit({fitted})")
+    given = {name: value for name, value in given.items() if value != USUAL[name]}
+    given = {"positive": subject.classes.tolist()[subject.positive], **given, "seed": subject.seed}
     ids = ""
     if subject.ids is not None:
         lines.append(f"ids = ...  # your column {subject.ids[0]!r}, with its name: one value per row")
         ids = ", ids=ids"
-    return [*lines, f"write_report('report.html', model, edges, {_as_arguments(asked)}{ids})"]
+    return [*lines, f"write_report('report.html', model, edges, {_as_arguments(given)}{ids})"]
 
 
 def _reading(name: str, edges: TemporalEdges) -> str:

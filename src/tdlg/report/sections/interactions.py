@@ -1,189 +1,151 @@
-"""Which interactions and nodes to look at first, and the reasons a model gives."""
+"""The section on interactions: a table of those to look at first, with the reasons that the model gives."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
-from tdlg.explain.nodes import node_scores
-from tdlg.report.holdout import HeldOut
-from tdlg.report.subject import Classifier, Subject, label_times
-from tdlg.report.text import name_of
+from tdlg.report.html import Cell, code, paragraph, probability, section, table
+from tdlg.report.selection import Selected
+from tdlg.report.subject import Subject
+from tdlg.report.text import count, escaped, name_of
 
-__all__ = ["Alert", "Asked", "NodeAlert", "alerts", "choose_asked", "feature_names", "node_alerts"]
+__all__ = ["interactions"]
 
-Floats = NDArray[np.float64]
-
-MOST_EDGES = 200  # in the table of interactions
-MOST_NODES = 60
-MOST_FEATURES = 12  # columns of the table of interactions
+MOST_EDGES = 200  # rows of the table
+MOST_FEATURES = 12  # columns of the table
 REASONS = 3  # for each interaction
-ROLES = {"src": "source", "dst": "destination"}
+TITLE = "Interactions to look at first"
+INTRODUCTIONS = {
+    "unlabelled": "Interactions without a label, the most likely to be {positive} first.",
+    "new": "The interactions given, the most likely to be {positive} first.",
+    "held out": (
+        "Every interaction has a label, so there is nothing to predict. These are held-out interactions, scored by the copy "
+        "of the model that did not see their labels; their labels are shown for comparison."
+    ),
+    "learnt": (
+        "Every interaction has a label, and no labels were held out: the model <b>was shown these labels</b>, so its "
+        "scores look better than they are."
+    ),
+}
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """The edges that the page ranks.
+class Column(NamedTuple):
+    """A column of the table: its heading, what it is sorted as ("" if it is not), and its cells."""
 
-    Attributes
-    ----------
-    model
-        What scored them: the model, or its copy that was not shown their labels.
-    edges
-        As they were given to it.
-    score
-        The probability of the class looked for.
-    truth
-        Their classes as positions where known, else -1.
-    kind
-        "unlabelled", "new", "held out", or "learnt" where the model was shown their labels.
-    positions
-        Where they are among the edges of the page.
-    label_time
-        When their labels become known, if these times were given.
-    """
-
-    model: Classifier
-    edges: TemporalEdges
-    score: Floats
-    truth: NDArray[np.int64]
-    kind: str
-    positions: NDArray[np.int64]
-    label_time: NDArray[Any] | None = None
+    head: str
+    sorted_as: str
+    cells: list[Cell]
 
 
-@dataclass(frozen=True)
-class Alert:
-    """One interaction to look at, its cells as text; of a feature that is a number, the number too, NaN if missing."""
-
-    row: int
-    id: str | None
-    src: str
-    dst: str
-    time: str
-    tick: float
-    score: float
-    label: str
-    is_wanted: bool | None
-    features: tuple[tuple[str, float | None], ...]
-    reasons: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class NodeAlert:
-    """One node to look at."""
-
-    node: str
-    role: str
-    n: int
-    expected: float
-    mean: float
-    highest: float
-    reason: str
-
-
-def choose_asked(subject: Subject, held: HeldOut | None, probability: Floats) -> Asked:
-    """The edges without a label; where there are none those held out; where neither, all."""
-    score, truth, every = probability[:, subject.positive], subject.codes, np.arange(len(subject.edges))
-    open_ones = np.flatnonzero(~subject.edges.labelled)
-    if len(open_ones):
-        kind = "unlabelled" if subject.is_learnt else "new"
-        times = label_times(subject.model) if subject.is_learnt else None
-        times = None if times is None else times[open_ones]
-        return Asked(
-            subject.model, subject.edges[open_ones], score[open_ones], truth[open_ones], kind, open_ones, times
-        )
-    if not subject.is_learnt:
-        return Asked(subject.model, subject.edges, score, truth, "new", every)
-    if held is not None:
-        score = held.probability[:, subject.positive]
-        return Asked(held.model, held.asked, score, held.truth, "held out", held.positions, held.label_time)
-    return Asked(subject.model, subject.edges, score, truth, "learnt", every)
-
-
-def alerts(subject: Subject, asked: Asked, most: int = MOST_EDGES) -> list[Alert]:
-    """The interactions with the highest scores, with the reasons for them."""
-    order = np.argsort(-asked.score, kind="stable")[:most]
-    edges = asked.edges[order]
-    reasons = _reasons(subject, asked, order)
-    ids = [subject.ids[1][k] if subject.ids else None for k in asked.positions[order]]
-    features = zip(*_features(edges), strict=True) if edges.feature_names or edges.weight is not None else repeat(())
-    columns = edges.rows + 1, ids, edges.src, edges.dst, edges.ticks
-    found = zip(order, *columns, reasons, features, strict=False)
-    return [
-        Alert(
-            int(row),
-            id_,
-            name_of(src),
-            name_of(dst),
-            subject.clock.text(tick),
-            float(tick),
-            float(asked.score[at]),
-            subject.names[asked.truth[at]] if asked.truth[at] >= 0 else "",
-            bool(asked.truth[at] == subject.positive) if asked.truth[at] >= 0 else None,
-            tuple(of_features),
-            tuple(why),
-        )
-        for at, row, id_, src, dst, tick, why, of_features in found
+def interactions(subject: Subject, selected: Selected) -> str:
+    """The table of the interactions with the highest scores."""
+    order = np.argsort(-selected.score, kind="stable")[:MOST_EDGES]
+    if not len(order):
+        return section("interactions", TITLE, paragraph("There are no interactions to rank."))
+    edges = selected.edges[order]
+    reasons = _reasons(subject, selected, order)
+    columns = [
+        *_columns(subject, selected, order, edges),
+        *_labels(subject, selected.truth[order]),
+        *_features(edges),
+        *reasons,
     ]
+    heads = [(column.head, column.sorted_as) for column in columns]
+    body = table("interactions", heads, zip(*(column.cells for column in columns), strict=True), "id, date or reason")
+    text = _introduction(subject, selected, len(order), bool(reasons))
+    return section("interactions", TITLE, paragraph(text), body)
 
 
-def feature_names(edges: TemporalEdges) -> list[str]:
-    """The features that the table of interactions shows, and the weight."""
-    own = [*edges.feature_names, *["weight"] * (edges.weight is not None)]
-    return own[:MOST_FEATURES]
+def _introduction(subject: Subject, selected: Selected, n_shown: int, has_reasons: bool) -> str:
+    edges = selected.edges
+    parts = [INTRODUCTIONS[selected.origin].format(positive=code(subject.wanted))]
+    if len(edges) > n_shown:
+        parts.append(f"The table shows the first {n_shown:,} of {len(edges):,}.")
+    parts.append("“Row” is the row number in your table; 1 is the first row below the header.")
+    n_left_out = len(edges.feature_names) - len(_shown_features(edges))
+    if n_left_out > 0:
+        weight = " and the weight" if edges.weight is not None else ""
+        parts.append(f"Not shown: {count(n_left_out, 'feature')}{weight}.")
+    if has_reasons:
+        parts.append("▲ raises the probability, ▽ lowers it.")
+    return " ".join(parts)
 
 
-def _features(edges: TemporalEdges) -> list[list[tuple[str, float | None]]]:
-    """For each of these, its values as text, and as numbers where they are."""
-    columns: list[list[tuple[str, float | None]]] = []
-    for name in feature_names(edges):
+def _columns(subject: Subject, selected: Selected, order: NDArray[np.int64], edges: TemporalEdges) -> list[Column]:
+    """Which interaction it is, and its probability."""
+    rows, score = (edges.rows + 1).tolist(), selected.score[order].tolist()
+    times = [(subject.clock.text(tick), float(tick)) for tick in edges.ticks]
+    columns = [
+        Column("Rank", "number", [Cell(str(k), "figure muted", k) for k in range(1, len(order) + 1)]),
+        Column("Row", "number", [Cell(str(row), "figure", row) for row in rows]),
+        Column("From", "text", [Cell(escaped(name_of(node)), "id") for node in edges.src]),
+        Column("To", "text", [Cell(escaped(name_of(node)), "id") for node in edges.dst]),
+        Column(
+            f"Time{' (UTC)' if subject.clock.unit else ''}",
+            "time",
+            [Cell(escaped(text), "time", tick, text) for text, tick in times],
+        ),
+        Column("Probability", "number", [Cell(probability(value), "figure score", value) for value in score]),
+    ]
+    if subject.ids is not None:
+        head, ids = subject.ids
+        columns.insert(2, Column(head, "text", [Cell(escaped(ids[k]), "id") for k in selected.positions[order]]))
+    return columns
+
+
+def _labels(subject: Subject, truth: NDArray[np.int64]) -> list[Column]:
+    """The known labels; no column where all are unknown."""
+    if (truth < 0).all():
+        return []
+    names = [subject.names[k] if k >= 0 else "" for k in truth]
+    cells = [
+        Cell(f"✓ {escaped(name)}" if k == subject.positive else escaped(name), css, None, name)
+        for name, k, css in zip(names, truth, np.where(truth == subject.positive, "hit", "muted").tolist(), strict=True)
+    ]
+    return [Column("Label" if subject.label_name is None else name_of(subject.label_name, 40), "text", cells)]
+
+
+def _shown_features(edges: TemporalEdges) -> list[str]:
+    """The features that the table shows, and the weight."""
+    return [*edges.feature_names, *["weight"] * (edges.weight is not None)][:MOST_FEATURES]
+
+
+def _features(edges: TemporalEdges) -> list[Column]:
+    """Features and weight: numbers are sorted as numbers, categories as text."""
+    columns = []
+    for name in _shown_features(edges):
         at = edges.feature_names.index(name) if name in edges.feature_names else None
         values: Any = edges.weight if at is None or edges.features is None else edges.features[:, at]
         words = edges.feature_categories.get(name)
         if words is None:
             digits = np.finfo(values.dtype).precision
-            columns.append([("" if np.isnan(x) else f"{x:.{digits}g}", float(x)) for x in values])
+            texts = ["" if np.isnan(x) else f"{x:.{digits}g}" for x in values]
+            cells = [Cell(text or "–", "figure", float(x), text) for text, x in zip(texts, values, strict=True)]
         else:
-            columns.append([("" if np.isnan(x) else name_of(words[int(x)]), None) for x in values])
+            texts = ["" if np.isnan(x) else name_of(words[int(x)]) for x in values]
+            cells = [Cell(escaped(text) or "–", "", None, text) for text in texts]
+        columns.append(Column(name_of(name, 40), "number" if words is None else "text", cells))
     return columns
 
 
-# ---- reasons
-
-
-def _reasons(subject: Subject, asked: Asked, order: NDArray[np.int64]) -> list[list[tuple[str, float]]]:
-    """For each edge the sentences of the model, and their effect on the score of the positive class."""
-    found: list[list[tuple[str, float]]] = [[] for _ in order]
-    of_edge = dict(zip(order.tolist(), found, strict=True))
+def _reasons(subject: Subject, selected: Selected, order: NDArray[np.int64]) -> list[Column]:
+    """The sentences of the model, and their effect on the score of the positive class; no column without any."""
     positive = subject.classes[subject.positive]
-    table = asked.model.explain(asked.edges, REASONS, rows=order, positive=positive, label_time=asked.label_time)
-    for edge, reason, effect in table["edge", "reason", "effect"].iter_rows():
-        of_edge[edge].append((name_of(reason, 300), effect))
-    return found
+    found = selected.model.explain(selected.scored, REASONS, rows=order, positive=positive)
+    items = dict.fromkeys(order.tolist(), "")
+    for edge, reason, effect in found["edge", "reason", "effect"].iter_rows():
+        items[edge] += f"<li>{_effect(effect)}{escaped(name_of(reason, 300))}</li>"
+    if not any(items.values()):
+        return []
+    cells = [Cell(f"<ul>{text}</ul>", "why") if text else Cell("–", "why", None, "") for text in items.values()]
+    return [Column("Why", "", cells)]
 
 
-# ---- nodes
-
-
-def node_alerts(subject: Subject, asked: Asked, most: int = MOST_NODES) -> list[NodeAlert]:
-    """The nodes whose interactions are the riskiest."""
-    positive = subject.classes[subject.positive]
-    table = node_scores(asked.model, asked.edges, positive, label_time=asked.label_time).head(most)
-    return [
-        NodeAlert(
-            name_of(line["node"]),
-            ROLES.get(line["role"], line["role"]),
-            line["n"],
-            line["expected"],
-            line["mean"],
-            line["highest"],
-            name_of(line["reason"] or "", 300),
-        )
-        for line in table.iter_rows(named=True)
-    ]
+def _effect(effect: float) -> str:
+    css, sign, word = ("up", "▲", "raises") if effect > 0 else ("down", "▽", "lowers")
+    shown = f'<span aria-hidden="true">{sign}</span><span class="aside">{word} the probability: </span>'
+    return f'<span class="{css}" title="{word} the score by {abs(effect):.2f}">{shown}</span>'

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 from tdlg.embed.lowrank import LowRankFeatures
+from tdlg.judge.holdout import HeldOut
 from tdlg.linegraph.decay import NoDecay
-from tdlg.report.holdout import HeldOut
 from tdlg.report.html import group_of, legend, paragraph, section
 from tdlg.report.subject import Subject
 from tdlg.report.text import escaped, name_of, rounded, share
@@ -101,9 +101,9 @@ def map_section(subject: Subject, dots: dict[str, Any] | None) -> str:
 def score_dots(subject: Subject, held: HeldOut) -> dict[str, Any]:
     """Dots of held-out edges: when, and with which score."""
     rng = np.random.default_rng(subject.seed)
-    at = _sampled(rng, len(held.asked), MOST_DOTS, np.empty(0, np.int64))
-    edges, score = held.asked[at], held.probability[at, subject.positive]
-    first, last = float(held.asked.ticks.min()), float(held.asked.ticks.max())
+    at = _sampled(rng, len(held.edges), MOST_DOTS, np.empty(0, np.int64))
+    edges, score = held.edges[at], held.probability[at, subject.positive]
+    first, last = float(held.edges.ticks.min()), float(held.edges.ticks.max())
     width = (last - first) or 1.0
     return _dots(subject, edges, score, held.truth[at]) | {
         "x": rounded((edges.ticks.astype(np.float64) - first) / width, 5),

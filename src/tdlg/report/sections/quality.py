@@ -2,88 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.report.holdout import Area, HeldOut, Ranking, calibration, mean_areas, rank
+from tdlg.judge.holdout import HeldOut, Judged
+from tdlg.judge.metrics import Ranking, calibration
 from tdlg.report.html import code, group_of, key, legend, paragraph, plate, section, swatch
-from tdlg.report.sections.interactions import Asked
 from tdlg.report.sections.map import MOST_DOTS
+from tdlg.report.selection import Selected
 from tdlg.report.subject import Subject
 from tdlg.report.svg import Panel, chart, curve, marker, thinned, tipped
 from tdlg.report.text import count, escaped, figure, nice_step, percent, share
 
-__all__ = ["Judged", "held_out_in_short", "judge", "quality"]
+__all__ = ["held_out_in_short", "quality"]
 
 Floats = NDArray[np.float64]
-
-TOPS = (10, 50, 100, 500, 1000)  # lengths of lists that somebody could go through
-
-
-class Judged:
-    """The held-out edges, ranked by the model and by label rates.
-
-    Parameters
-    ----------
-    held
-        The edges, and what both say of them.
-    model, reference
-        By the class looked for.
-    by_class
-        By each class that the copy of the model knows and some, but not all, held-out edges are of: its position, and
-        what the model and label rates do.
-    """
-
-    def __init__(
-        self, held: HeldOut, model: Ranking, reference: Ranking, by_class: dict[int, tuple[Ranking, Ranking]]
-    ) -> None:
-        self.held, self.model, self.reference, self.by_class = held, model, reference, by_class
-        self.n, self.prevalence = len(model.is_it), float(model.is_it.mean())
-        most = max(1, self.n // 3)
-        self.tops = [k for k in TOPS if k <= most][-3:] or [most]
-
-    @property
-    def is_mean(self) -> bool:
-        """Whether the headline is a mean over classes: where there are more than two."""
-        return self.held.probability.shape[1] > 2
-
-    def titled(self, metric: str) -> str:
-        """The name of a headline figure."""
-        return f"{metric} (mean of {len(self.by_class)} classes)" if self.is_mean else metric
-
-    def headline(self, which: Literal["model", "reference"]) -> tuple[Area, Area]:
-        """Area under the curve and average precision as the command line prints them."""
-        ranking = self.model if which == "model" else self.reference
-        if not self.is_mean:
-            return ranking.auc, ranking.average_precision
-        return mean_areas([pair[which == "reference"] for pair in self.by_class.values()])
-
-    @property
-    def top(self) -> int:
-        """The length of list that the summary speaks of."""
-        return 100 if 100 in self.tops else self.tops[-1]
-
-
-def judge(subject: Subject, held: HeldOut) -> Judged | None:
-    """Rank the held-out edges; None where all of them, or none, are of the class looked for."""
-    by_class = {}
-    labels = subject.classes.tolist()
-    for k in range(len(labels)) if len(labels) > 2 else [subject.positive]:
-        columns = held.probability[:, k], held.reference[:, k]
-        model, reference = (rank(held.truth == k, column, subject.seed) for column in columns)
-        if model is not None and reference is not None and labels[k] in held.model.classes_.tolist():
-            by_class[k] = model, reference
-    if subject.positive not in by_class:
-        return None
-    return Judged(held, *by_class[subject.positive], by_class)
-
 
 TITLE = "Quality on held-out labels"
 
 
-def quality(subject: Subject, judged: Judged | None, asked: Asked, why_not: str) -> str:
+def quality(subject: Subject, judged: Judged | None, selected: Selected, why_not: str) -> str:
     """Figures and curves on held-out edges, beside the reference."""
     if judged is None:
         return section("quality", TITLE, paragraph(escaped(why_not)))
@@ -94,7 +32,7 @@ def quality(subject: Subject, judged: Judged | None, asked: Asked, why_not: str)
     return section(
         "quality",
         TITLE,
-        paragraph(f"{_how_held_out(subject, judged)} {_what_is_asked(subject, asked)}", "lead"),
+        paragraph(f"{_how_held_out(subject, judged)} {_predicted(subject, selected)}", "lead"),
         paragraph(f"{chance} {_verdict(judged)}"),
         _metrics(subject, judged),
         _by_class(subject, judged),
@@ -114,10 +52,10 @@ def _verdict(judged: Judged) -> str:
 
 def _how_held_out(subject: Subject, judged: Judged) -> str:
     held = judged.held
-    n_asked, n_train = f"{judged.n:,}", f"{held.n_train:,}"
-    if held.kind == "random":
+    n_held, n_train = f"{judged.n:,}", f"{held.n_train:,}"
+    if held.how == "random":
         return (
-            f"Measured on {n_asked} labelled interactions chosen at random, {_held_span(subject, held)}. Their labels were "
+            f"Measured on {n_held} labelled interactions chosen at random, {_held_span(subject, held)}. Their labels were "
             f"hidden from a copy of the model, which learnt from the other {n_train}. It could use labels before and after "
             f"an interaction."
         )
@@ -127,26 +65,26 @@ def _how_held_out(subject: Subject, judged: Judged) -> str:
         else "No label after that time was shown."
     )
     return (
-        f"Measured on the last {n_asked} labelled interactions, {_held_span(subject, held)}. Their labels were hidden from "
+        f"Measured on the last {n_held} labelled interactions, {_held_span(subject, held)}. Their labels were hidden from "
         f"a copy of the model, which learnt from the {n_train} before. {known}"
     )
 
 
 def _held_span(subject: Subject, held: HeldOut) -> str:
-    return escaped(subject.clock.span(held.asked.ticks.min(), held.asked.ticks.max()))
+    return escaped(subject.clock.span(held.edges.ticks.min(), held.edges.ticks.max()))
 
 
-def _what_is_asked(subject: Subject, asked: Asked) -> str:
+def _predicted(subject: Subject, selected: Selected) -> str:
     """Which interactions the predictions of the page are for, to be held against those that were measured."""
-    if asked.kind not in ("unlabelled", "new"):
+    if not selected.is_to_predict:
         return "The list below ranks these held-out interactions."
-    span = subject.clock.span(asked.edges.ticks.min(), asked.edges.ticks.max())
-    return f"The predictions below are for {count(len(asked.edges), 'other interaction')}, {escaped(span)}."
+    span = subject.clock.span(selected.edges.ticks.min(), selected.edges.ticks.max())
+    return f"The predictions below are for {count(len(selected.edges), 'other interaction')}, {escaped(span)}."
 
 
 def held_out_in_short(judged: Judged, subject: Subject) -> str:
     """What the headline figures were measured on."""
-    how = "the last 30 % of the labels" if judged.held.kind == "time" else "30 % of the labels, at random"
+    how = "the last 30 % of the labels" if judged.held.how == "time" else "30 % of the labels, at random"
     return f"held out: {how}, {_held_span(subject, judged.held)}"
 
 
@@ -154,18 +92,11 @@ AUC_NOTE = "1 is a perfect order, 0.5 is chance"
 PRECISION_NOTE = "area under the precision-recall curve"
 
 
-def _chance(judged: Judged) -> float:
-    """Average precision of scores that say nothing."""
-    if not judged.is_mean:
-        return judged.prevalence
-    return float(np.mean([ranking.is_it.mean() for ranking, _ in judged.by_class.values()]))
-
-
 def _metrics(subject: Subject, judged: Judged) -> str:
-    ours, theirs = judged.headline("model"), judged.headline("reference")
+    ours, theirs = judged.headline["model"], judged.headline["reference"]
     rows = [
         (judged.titled("AUC"), AUC_NOTE, *_areas(ours[0], theirs[0]), "0.500"),
-        (judged.titled("Average precision"), PRECISION_NOTE, *_areas(ours[1], theirs[1]), figure(_chance(judged))),
+        (judged.titled("Average precision"), PRECISION_NOTE, *_areas(ours[1], theirs[1]), figure(judged.chance)),
     ]
     of = f" for {escaped(subject.wanted)}" if judged.is_mean else ""
     if judged.is_mean:
@@ -222,8 +153,8 @@ def _by_class(subject: Subject, judged: Judged) -> str:
 UNIT_TICKS = [(value, f"{value:g}") for value in (0.0, 0.25, 0.5, 0.75, 1.0)]
 
 
-def _stroke(kind: str) -> str:
-    return f'<svg class="stroke" viewBox="0 0 22 6" aria-hidden="true"><path class="line {kind}" d="M0 3H22"/></svg>'
+def _stroke(css: str) -> str:
+    return f'<svg class="stroke" viewBox="0 0 22 6" aria-hidden="true"><path class="line {css}" d="M0 3H22"/></svg>'
 
 
 LINES = key([(_stroke("ours"), "this model"), (_stroke("theirs"), "label rates")])
@@ -266,7 +197,7 @@ def _precision(ranking: Ranking) -> tuple[Floats, Floats]:
 
 
 def _calibration(subject: Subject, judged: Judged) -> str:
-    parts = calibration(judged.model.is_it, judged.model.scores)
+    parts = calibration(judged.model.is_positive, judged.model.scores)
     most = max(max(mean, high) for mean, _, _, high, _ in parts)
     step = nice_step(max(most, 0.02), 4)
     end = min(1.0, step * float(np.ceil(most / step)))

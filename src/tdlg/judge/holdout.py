@@ -1,0 +1,349 @@
+"""Held-out labels: a copy of a model is fitted without some labels, and judged on them next to label rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tdlg.checks import set_missing_seed
+from tdlg.clock import times_of
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.explain.explainable import Scored
+from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
+from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Trial
+from tdlg.methods.base import Method
+from tdlg.methods.references import LabelRates
+
+__all__ = [
+    "Fitted",
+    "HeldOut",
+    "How",
+    "Judged",
+    "draw_trial",
+    "for_all_classes",
+    "hold_out",
+    "judge",
+    "label_codes",
+    "label_times",
+]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+How = Literal["random", "time"]
+
+TOPS = (10, 50, 100, 500, 1000)  # lengths of lists that somebody could check
+
+
+# ---- labels are held out, and predicted
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """A copy of a model that was fitted without some labels, and its predictions for their edges.
+
+    Attributes
+    ----------
+    how
+        "random", or "time" if the last labels were held out.
+    model
+        The copy.
+    scored
+        The edges held out as the copy scored them; with their labels where these become known as time goes on.
+    positions
+        The positions of the edges held out among all edges.
+    classes
+        The distinct labels of all edges, sorted.
+    truth
+        The classes of the edges held out, as positions in `classes`.
+    probability, reference
+        The predictions of the copy and of label rates: (n_edges, n_classes).
+    n_train
+        Number of labels that the copy was fitted on.
+    seed
+        Seed of every random choice.
+    """
+
+    how: How
+    model: Any
+    scored: Scored
+    positions: Positions
+    classes: NDArray[Any]
+    truth: Positions
+    probability: Floats
+    reference: Floats
+    n_train: int
+    seed: int
+    _ranked: dict[int, tuple[Ranking | None, Ranking | None]] = field(default_factory=dict, repr=False)
+
+    @property
+    def edges(self) -> TemporalEdges:
+        """The edges held out."""
+        return self.scored.edges
+
+    def rankings(self, k: int) -> tuple[Ranking | None, Ranking | None]:
+        """How well the copy and label rates put the k-th class first; None where all edges, or none, are of the class."""
+        if k not in self._ranked:
+            columns = self.probability[:, k], self.reference[:, k]
+            model, reference = (rank(self.truth == k, column, self.seed) for column in columns)
+            self._ranked[k] = model, reference
+        return self._ranked[k]
+
+
+def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "auto", seed: int = 0) -> HeldOut:
+    """Hide labels from a copy of a model, fit it and predict the hidden labels.
+
+    The copy has the setting of the model, unless labels are held out in a way that does not suit the setting: then it is
+    "interpolate" for labels held out at random, and "forecast" for the last labels.
+
+    Parameters
+    ----------
+    model
+        A `PropagationClassifier` or `LineGraphClassifier`, fitted or not.
+    edges
+        The edges with the labels to learn from.
+    how
+        "random" holds out 30 % of the labels at random, "time" the last 30 %. By default "time" if the model predicts
+        later edges, or if every unknown label is later than every known label.
+    seed
+        Seed for the split, the label rates, and a model without a `random_state`; 0 by default.
+
+    Raises
+    ------
+    ParameterError
+        If the labels are too few.
+
+    Examples
+    --------
+    >>> from tdlg import PropagationClassifier
+    >>> edges = TemporalEdges(["a", "b", "c", "d"] * 25, ["x", "y"] * 50, range(100), label=[1, 0] * 50)
+    >>> held = hold_out(PropagationClassifier(), edges)
+    >>> held.how, held.n_train, judge(held, positive=1).model.auc[0]
+    ('time', 70, 1.0)
+    """
+    setting = getattr(model, "setting_", getattr(model, "setting", None))
+    how = _suitable(edges, setting) if how == "auto" else how
+    is_stream = setting == "stream" and how == "time"
+    task = ChronologicalClassification(edges, prequential=is_stream) if how == "time" else EdgeClassification(edges)
+    trial = draw_trial(task, seed, check_test=False)
+    (test,) = trial.tests.values()
+    times = label_times(model) if how == "time" else None
+    copy = _unfitted(model, how, setting, seed).fit(trial.seen(), **({} if times is None else {"label_time": times}))
+    to_score = (trial.labelled(test) if trial.reveals else trial.edges)[test]
+    scored = copy.scored(to_score, label_time=times[test] if times is not None and trial.reveals else None)
+    classes = np.unique(np.asarray(edges.label)[edges.labelled])
+    return HeldOut(
+        how,
+        copy,
+        scored,
+        test,
+        classes,
+        label_codes(edges[test], classes),
+        for_all_classes(scored.values, copy.classes_, classes),
+        _label_rates(trial, to_score, classes, seed),
+        len(trial.train),
+        seed,
+    )
+
+
+def draw_trial(task: Any, seed: int, *, check_test: bool = True) -> Trial:
+    """Draw a trial whose labels to fit have more than one class.
+
+    Parameters
+    ----------
+    task
+        An `EdgeClassification` or a `ChronologicalClassification`.
+    seed
+        Seed for the split.
+    check_test
+        Whether the held-out labels must have more than one class too; True by default.
+    """
+    n_known = int(task.edges.labelled.sum())
+    known = f"The {n_known:,} known label{'' if n_known == 1 else 's'}"
+    try:
+        trial: Trial = task.draw(seed)
+    except EdgesError:
+        why = "are all at the same time" if isinstance(task, ChronologicalClassification) else "are too few"
+        raise ParameterError(f"{known} {why}: no labels can be held out. Give more labels.") from None
+    (test,) = trial.tests.values()
+    for part, what in ((trial.train, "labels to fit"), *([(test, "held-out labels")] if check_test else [])):
+        if len(np.unique(trial.y[part])) < 2:
+            raise ParameterError(
+                f"{known} are too few to hold some out: all {len(part):,} {what} have the same class. Give more labels."
+            )
+    return trial
+
+
+class Fitted:
+    """A method that has seen the edges of a trial, with the seconds that it took."""
+
+    def __init__(self, method: Method, trial: Trial) -> None:
+        self.method, seen = method, trial.seen()
+        _, self.embed_seconds = _timed(lambda: method.embed(seen))
+        _, self.fit_seconds = _timed(lambda: method.fit(seen))
+
+    def score(self, edges: TemporalEdges) -> tuple[Floats, tuple[float, float, float]]:
+        """Scores, and the seconds of the three steps."""
+        scores, predict_seconds = _timed(lambda: self.method.score(edges))
+        return scores, (self.embed_seconds, self.fit_seconds, predict_seconds)
+
+
+def label_times(model: Any) -> NDArray[Any] | None:
+    """When each label that a model learnt became known, as the edges' times are given; None if not given."""
+    ticks = getattr(model, "label_ticks_", None)
+    return None if ticks is None else times_of(ticks, model.edges_.time_unit)
+
+
+def label_codes(edges: TemporalEdges, classes: NDArray[Any]) -> Positions:
+    """The label of each edge as a position in the classes; -1 where it is unknown, or not one of them."""
+    place = {value: k for k, value in enumerate(classes.tolist())}
+    if edges.label is None:
+        return np.full(len(edges), -1)
+    labels = zip(edges.label.tolist(), edges.labelled.tolist(), strict=True)
+    return np.array([place.get(value, -1) if is_known else -1 for value, is_known in labels], np.int64)
+
+
+def for_all_classes(values: Floats, learnt: NDArray[Any], classes: NDArray[Any]) -> Floats:
+    """Scores of all classes, (n_edges, n_classes), from those of the classes learnt; the others get the lowest score."""
+    place = {value: k for k, value in enumerate(classes.tolist())}
+    whole = np.full((len(values), len(classes)), values.min(initial=0.0))
+    whole[:, [place[value] for value in learnt.tolist()]] = values
+    return whole
+
+
+def _suitable(edges: TemporalEdges, setting: str | None) -> How:
+    """By time if the model predicts later edges, or if every unknown label is later than every known label."""
+    if setting not in (None, "auto"):
+        return "random" if setting == "interpolate" else "time"
+    ticks, known = edges.ticks, edges.labelled
+    if known.all():
+        return "random" if setting is None else "time"
+    return "time" if ticks[~known].min() > ticks[known].max() else "random"
+
+
+def _unfitted(model: Any, how: How, setting: str | None, seed: int) -> Any:
+    """A copy with the setting of the model, unless labels are held out in a way that does not suit it."""
+    copy = clone(model)
+    if setting is not None:
+        suits = setting != "auto" and (setting == "interpolate") == (how == "random")
+        copy.set_params(setting=setting if suits else "interpolate" if how == "random" else "forecast")
+    set_missing_seed(copy, seed)
+    return copy
+
+
+def _label_rates(trial: Trial, edges: TemporalEdges, classes: NDArray[Any], seed: int) -> Floats:
+    """The scores of label rates, one column per class."""
+    rates = LabelRates(random_state=seed)
+    scores, _ = Fitted(rates.streaming() if trial.reveals else rates, trial).score(edges)
+    columns = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+    return for_all_classes(columns, np.unique(trial.y[trial.train]), classes)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    start = perf_counter()
+    value = work()
+    return value, perf_counter() - start
+
+
+# ---- the predictions are compared with the labels
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The held-out edges, ranked by the model and by label rates.
+
+    Attributes
+    ----------
+    held
+        The edges held out, and the predictions for them.
+    positive
+        The position of the positive class in `held.classes`.
+    model, reference
+        The rankings by the positive class.
+    by_class
+        The rankings by each class that the copy of the model knows and that some, but not all, held-out edges have: by its
+        position, the ranking of the model and of label rates. With two classes, only the positive class.
+    """
+
+    held: HeldOut
+    positive: int
+    model: Ranking
+    reference: Ranking
+    by_class: dict[int, tuple[Ranking, Ranking]]
+
+    @property
+    def n(self) -> int:
+        """Number of edges held out."""
+        return len(self.held.truth)
+
+    @property
+    def prevalence(self) -> float:
+        """The share of the positive class among the edges held out: its precision by chance."""
+        return float(self.model.is_positive.mean())
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the headline is a mean over classes: where there are more than two."""
+        return len(self.held.classes) > 2
+
+    def titled(self, metric: str) -> str:
+        """The name of a headline figure."""
+        return f"{metric} (mean of {len(self.by_class)} classes)" if self.is_mean else metric
+
+    @cached_property
+    def headline(self) -> dict[Literal["model", "reference"], tuple[Area, Area]]:
+        """Area under the curve and average precision: of the positive class, or with more than two classes the mean."""
+        model, reference = zip(*self.by_class.values(), strict=True)
+        return {"model": mean_areas(list(model)), "reference": mean_areas(list(reference))}
+
+    @property
+    def chance(self) -> float:
+        """Average precision of the headline for scores without information."""
+        return float(np.mean([ranking.is_positive.mean() for ranking, _ in self.by_class.values()]))
+
+    @property
+    def tops(self) -> list[int]:
+        """Lengths of lists whose precision is reported."""
+        most = max(1, self.n // 3)
+        return [k for k in TOPS if k <= most][-3:] or [most]
+
+    @property
+    def top(self) -> int:
+        """The length of list that a summary reports."""
+        return 100 if 100 in self.tops else self.tops[-1]
+
+
+def judge(held: HeldOut, positive: int) -> Judged:
+    """Rank the held-out edges by the predictions for each class.
+
+    Parameters
+    ----------
+    held
+        The edges held out, and the predictions for them.
+    positive
+        The position of the positive class in `held.classes`.
+
+    Raises
+    ------
+    ParameterError
+        If all held-out edges, or none of them, are of the positive class.
+    """
+    found, learnt = {}, held.model.classes_.tolist()
+    for k, label in enumerate(held.classes.tolist()):
+        if (len(held.classes) > 2 or k == positive) and label in learnt:
+            model, reference = held.rankings(k)
+            if model is not None and reference is not None:
+                found[k] = model, reference
+    if positive not in found:
+        raise ParameterError(
+            f"The {len(held.truth):,} held-out labels, or those to fit, are all or none of class "
+            f"{held.classes.tolist()[positive]!r}. Give more labels."
+        )
+    return Judged(held, positive, *found[positive], found)

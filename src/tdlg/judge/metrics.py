@@ -1,0 +1,233 @@
+"""Metrics of scores against known classes: functions over arrays, for one class against the rest.
+
+The areas have their usual meaning. A tie between an edge of the class and another edge counts half in the area under the
+ROC curve; edges with equal scores enter the precision-recall curve together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.explain.positive import positive_class
+
+__all__ = [
+    "Area",
+    "Curve",
+    "Ranking",
+    "auc_and_precision",
+    "calibration",
+    "class_metrics",
+    "mean_areas",
+    "precision_recall_at",
+    "rank",
+]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Area = tuple[float, float, float]  # an area, and the ends of its 95 % interval
+
+ALERTS = 100  # edges that a person can check
+RESAMPLES = 200  # of the bootstrap behind an interval
+BINS = 10  # of the calibration
+
+
+def auc_and_precision(is_positive: Mask, scores: Floats) -> tuple[float, float]:
+    """Area under the ROC curve, and average precision; NaN where all edges, or none, are of the class.
+
+    Parameters
+    ----------
+    is_positive
+        Which edges are of the class.
+    scores
+        One score per edge, high for the class.
+
+    Examples
+    --------
+    >>> auc_and_precision(np.array([True, False, True, False]), np.array([0.9, 0.8, 0.7, 0.1]))
+    (0.75, 0.8333333333333333)
+    """
+    if not _has_both(is_positive):
+        return float("nan"), float("nan")
+    levels, level = np.unique(-scores, return_inverse=True)
+    return _areas(*_counts(is_positive, level, len(levels)))
+
+
+def precision_recall_at(is_positive: Mask, scores: Floats, k: int) -> tuple[float, float]:
+    """Precision and recall of the k highest scores; equal scores at the border count proportionally.
+
+    Parameters
+    ----------
+    is_positive
+        Which edges are of the positive class.
+    scores
+        One score per edge, high for the positive class.
+    k
+        The number of edges with the highest scores to count; all edges if there are fewer.
+
+    Examples
+    --------
+    >>> precision_recall_at(np.array([True, False, True, False]), np.array([0.9, 0.8, 0.7, 0.1]), 2)
+    (0.5, 0.5)
+    """
+    k, total = min(k, len(scores)), int(is_positive.sum())
+    if not k or not total:
+        return float("nan"), float("nan")
+    border = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above, level = scores > border, scores == border
+    found = is_positive[above].sum() + (k - above.sum()) * is_positive[level].mean()
+    return float(found / k), float(found / total)
+
+
+def class_metrics(
+    labels: NDArray[Any], train: NDArray[np.int64], test: NDArray[np.int64], scores: Floats, positive: Any = None
+) -> tuple[float, float, float, float]:
+    """Area under the curve and average precision, means over classes; precision and recall of alerts.
+
+    Parameters
+    ----------
+    labels
+        The labels of all edges, by which the positive class is chosen: so it is the same in every trial.
+    train
+        Positions of the edges learnt from. Their labels are the classes.
+    test
+        Positions of the edges to score.
+    scores
+        One score per edge of `test`, high for the second of two classes; or one column per class.
+    positive
+        The class that alerts are about; by default that of `tdlg.explain.positive.positive_class`.
+    """
+    y, classes = labels[test], np.unique(labels[train])
+    by_class = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+    place = positive_class(classes, labels, positive)
+    alerts = precision_recall_at(y == classes[place], by_class[:, place], ALERTS)
+    first = 1 if scores.ndim == 1 else 0
+    areas = [
+        auc_and_precision(y == label, column)
+        for label, column in zip(classes[first:], by_class.T[first:], strict=True)
+        if _has_both(y == label)
+    ]
+    auc, average_precision = np.mean(areas, axis=0).tolist() if areas else (float("nan"), float("nan"))
+    return auc, average_precision, *alerts
+
+
+# ---- curves and intervals
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The points of a curve."""
+
+    x: Floats
+    y: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """How well scores put one class first.
+
+    Attributes
+    ----------
+    auc, average_precision
+        Areas, each with its 95 % interval by the bootstrap over the edges.
+    resampled
+        Both areas in each sample of the bootstrap, NaN where a sample had edges of one class only: (RESAMPLES, 2).
+    roc, precision_recall
+        The curves.
+    is_positive, scores
+        Which edges are of the class, and the score of each edge.
+    """
+
+    auc: Area
+    average_precision: Area
+    resampled: Floats
+    roc: Curve
+    precision_recall: Curve
+    is_positive: Mask
+    scores: Floats
+
+    def at(self, k: int) -> tuple[float, float]:
+        """Precision and recall of the k highest scores."""
+        return precision_recall_at(self.is_positive, self.scores, k)
+
+
+def rank(is_positive: Mask, scores: Floats, seed: int = 0) -> Ranking | None:
+    """Curves and areas; None where all edges, or none, are of the class.
+
+    Parameters
+    ----------
+    is_positive
+        Which edges are of the class.
+    scores
+        One score per edge, high for the class.
+    seed
+        Seed for the bootstrap; 0 by default.
+    """
+    if not _has_both(is_positive):
+        return None
+    levels, level = np.unique(-scores, return_inverse=True)  # from the highest score down
+    hits, misses = _counts(is_positive, level, len(levels))
+    tp, fp = np.cumsum(hits), np.cumsum(misses)
+    roc = Curve(np.r_[0.0, fp / fp[-1]], np.r_[0.0, tp / tp[-1]])
+    precision_recall = Curve(np.r_[0.0, tp / tp[-1]], np.r_[tp[0] / (tp + fp)[0], tp / (tp + fp)])
+    rng = np.random.default_rng(seed)
+    resampled = np.full((RESAMPLES, 2), np.nan)
+    for sample in resampled:
+        weight = rng.poisson(1.0, len(is_positive)).astype(np.float64)
+        sums = _counts(is_positive, level, len(levels), weight)
+        if sums[0].any() and sums[1].any():
+            sample[:] = _areas(*sums)
+    areas = _with_intervals(np.array(_areas(hits, misses)), resampled)
+    return Ranking(*areas, resampled, roc, precision_recall, is_positive, scores)
+
+
+def mean_areas(rankings: list[Ranking]) -> tuple[Area, Area]:
+    """Area under the curve and average precision, unweighted means over classes; all rankings must have the same seed."""
+    if len(rankings) == 1:
+        return rankings[0].auc, rankings[0].average_precision
+    areas = np.array([[ranking.auc[0], ranking.average_precision[0]] for ranking in rankings])
+    return _with_intervals(areas.mean(axis=0), np.nanmean([ranking.resampled for ranking in rankings], axis=0))
+
+
+def calibration(is_positive: Mask, probability: Floats) -> list[tuple[float, float, float, float, int]]:
+    """Tenths of the edges by probability: its mean, the share of the class with its 95 % interval (Wilson), and how many."""
+    parts = []
+    n_parts = min(BINS, max(1, len(is_positive) // 5))
+    for part in np.array_split(np.argsort(probability, kind="stable"), n_parts):
+        n, rate = len(part), float(is_positive[part].mean())
+        middle = (rate + 1.92 / n) / (1 + 3.84 / n)
+        half = 1.96 / (1 + 3.84 / n) * float(np.sqrt(rate * (1 - rate) / n + 0.96 / n**2))
+        parts.append((float(probability[part].mean()), rate, max(0.0, middle - half), min(1.0, middle + half), n))
+    return parts
+
+
+def _has_both(is_positive: Mask) -> bool:
+    return bool(0 < is_positive.sum() < len(is_positive))
+
+
+def _with_intervals(areas: Floats, resampled: Floats) -> tuple[Area, Area]:
+    low, high = np.nanquantile(resampled, [0.025, 0.975], axis=0)
+    auc, average_precision = ((float(areas[k]), float(low[k]), float(high[k])) for k in range(2))
+    return auc, average_precision
+
+
+def _counts(
+    is_positive: Mask, level: NDArray[Any], n_levels: int, weight: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """How many edges of the class, and of the rest, have each score."""
+    weight = np.ones(len(is_positive)) if weight is None else weight
+    hits, misses = (
+        np.bincount(level[mask], weight[mask], n_levels).astype(np.float64) for mask in (is_positive, ~is_positive)
+    )
+    return hits, misses
+
+
+def _areas(hits: Floats, misses: Floats) -> tuple[float, float]:
+    """Area under the ROC curve, a tie counting for a half; average precision."""
+    tp, fp = np.cumsum(hits), np.cumsum(misses)
+    auc = (hits * (fp[-1] - fp + misses / 2)).sum() / (tp[-1] * fp[-1])
+    average_precision = (hits * tp / np.maximum(tp + fp, 1e-300)).sum() / tp[-1]
+    return float(auc), float(average_precision)
