@@ -396,12 +396,11 @@ class TestEffects:
             assert sorted(k for group in groups for k in group.columns) == list(range(len(names)))
             for group in groups:
                 kind = {
-                    "rate": r"(rate\[\w+\]|known)@.*",
+                    "rate": r"(rate\[\w+\]|known|partners[a-z-]*\[\w+\])@.*|trust\[\w+\]",
                     "count": "count@.*",
                     "gaps": "before|after",
                     "feature": rf"(mean|deviation|score|ratio|share)\[{group.feature}\]@.*",
                     "own": rf"{group.feature}(=.*)?",
-                    "partners": r"(partners[a-z-]*|trust)\[\w+\](@.*)?",
                     "agreement": r"(agreement[a-z-]*\[\w+\]|common)",
                 }[group.kind]
                 pattern = f"{group.match}:({kind})" if group.match else kind
@@ -421,7 +420,11 @@ class TestEffects:
         np.testing.assert_allclose(model.typical_, typical)
         checked = 0
         for line in table.filter(pl.col("what").is_in(["dst rate", "src amount"])).iter_rows(named=True):
-            wanted = "dst:(rate|known)@.*" if line["what"] == "dst rate" else r"src:\w+\[amount\]@.*"
+            wanted = (
+                "dst:(rate|known|partners[a-z-]*)@.*|dst:trust"
+                if line["what"] == "dst rate"
+                else r"src:\w+\[amount\]@.*"
+            )
             group = [k for k, name in enumerate(names) if re.fullmatch(wanted, name)]
             changed = columns[[line["edge"]]].copy()
             changed[:, group] = typical[group]
@@ -439,7 +442,9 @@ class TestEffects:
         np.testing.assert_allclose(score, np.log(probability / (1 - probability)))
         columns = model._columns(edges, None)
         names = model.features_.get_feature_names_out()
-        group = [k for k, name in enumerate(names) if name.startswith(("dst:rate", "dst:known"))]
+        group = [
+            k for k, name in enumerate(names) if name.startswith(("dst:rate", "dst:known", "dst:partners", "dst:trust"))
+        ]
         columns[:, group] = model.typical_[group]
         changed = softmax(model._answer(columns), axis=1)
         table = everything(model, edges).filter(pl.col("what") == "dst rate")

@@ -48,7 +48,7 @@ def explain_propagation(
     The columns that a model learns from are grouped by what they measure. For each match there are the labels ("src rate",
     or "src mean" for a regressor), the number of interactions ("src count"), how long ago they were ("src gaps") and each
     feature ("src amount"); in addition, there are the edge's own features ("amount") and, for both ends together, the labels
-    of similar nodes ("src agreement") and of partners elsewhere ("dst partners"). The effect of a group is the score
+    of similar nodes ("src agreement"). The effect of a group is the score
     minus the score with the group's columns at their median over the training rows (`typical_`). Effects need not add up,
     because two groups may share information.
 
@@ -139,7 +139,7 @@ class Group(NamedTuple):
     """Columns that tell the same for several time scales."""
 
     match: str  # "" for an edge's own feature
-    kind: str  # "rate", "mean", "count", "gaps", "feature", "own", "agreement" or "partners"
+    kind: str  # "rate", "mean", "count", "gaps", "feature", "own" or "agreement"
     feature: str  # "" where it is about none
     columns: list[int]
 
@@ -215,12 +215,10 @@ class _Explained:
             return self._words.gaps(asked, group.match)
         if group.kind == "agreement":
             return self._words.agreement(asked, group.match, code)
-        if group.kind == "partners":
-            return self._words.partners(asked, group.match, code)
         if group.kind == "count":
             difference = np.abs(self._columns[i, group.columns] - self._typical[group.columns])
             return self._words.count(asked, group.match, int(difference.argmax()) % self._n_scales)
-        return self._words.labels(asked, group.match, code)
+        return self._words.labels_or_partners(asked, group.match, code)
 
 
 def _codes(model: Any, columns: Floats, positive: Any) -> tuple[Positions, NDArray[Any] | None]:

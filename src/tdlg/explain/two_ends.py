@@ -53,6 +53,14 @@ class TwoEndWords(Words):
         sentence = self._of_labels(self._where_alike(i, match, sign), target, code, f"the {len(chosen)}")
         return sentence, self._behind(chosen)
 
+    def labels_or_partners(self, i: int, match: str, code: int) -> Reason:
+        """The labels of the edges around; if there are none, those that their partners have elsewhere."""
+        direct = self.labels(i, match, code)
+        if direct[1] or match not in OF_PARTNERS:
+            return direct
+        elsewhere = self.partners(i, match, code)
+        return elsewhere if elsewhere[1] else direct
+
     def partners(self, i: int, match: str, code: int) -> Reason:
         """Which labels the partners of an end have elsewhere."""
         where = self._said(OF_PARTNERS[match], i)

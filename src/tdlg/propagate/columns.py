@@ -23,8 +23,8 @@ class Column(NamedTuple):
     match
         The neighbours that it describes, such as "src"; "" for an edge's own feature.
     about
-        What it measures: "rate" or "mean" (labels), "count", "gaps", "feature" (beside the neighbours' features), "own",
-        "partners" and "agreement" (of both ends, see `two_ends`).
+        What it measures: "rate" or "mean" (labels), "count", "gaps", "feature" (beside the neighbours' features), "own" or
+        "agreement" (of nodes that are alike, see `two_ends`).
     feature
         The feature that it is about; "" if none.
     of_class
