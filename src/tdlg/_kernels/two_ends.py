@@ -1,9 +1,9 @@
 """Sums and similarities over the edges around both ends of an edge that never pass through an edge of the same pair.
 
-Edges are numbered by time. What is filed *by node* has `start` (n_nodes + 1), and
-the members of each node in the order of time. A sum over a
-node's edges without those of one pair is never a difference: where pairs of nodes repeat, a binary tree over the partners
-of the node holds the sums, and all but one of its leaves are added up. So no rounded remnant of a label is left behind.
+Edges are numbered by time. What is filed *by node* has `start` (n_nodes + 1), and the members of each node in the order of
+time. A sum over a node's edges without those of one pair is never a difference: where pairs of nodes repeat, a binary tree
+over these partners holds their sums, and all but one of its leaves are added up. So no rounded remnant of a label
+is left behind.
 """
 
 import numpy as np
@@ -76,10 +76,10 @@ def sums_without_pair(adds, values, rows, used, rates, strict, nodes, sums):  # 
     most, n_leaves = 0, 1
     for node in range(nodes[0], nodes[1]):
         most = max(most, used[node])
-    while n_leaves < most + 1:
+    while n_leaves < most:
         n_leaves *= 2
     shape = (rates.size, 1 + values.shape[1])
-    total = np.empty(shape)
+    total, single = np.empty(shape), np.empty(shape)  # of all edges, and of those without a slot
     tree, tree_known = np.empty((2 * n_leaves, *shape)), np.empty(2 * n_leaves, known.dtype)
     is_filled = np.zeros(2 * n_leaves, np.bool_)
     for node in range(nodes[0], nodes[1]):
@@ -89,18 +89,18 @@ def sums_without_pair(adds, values, rows, used, rates, strict, nodes, sums):  # 
         size = 0
         if used[node] > 0:
             size = 1
-            while size < used[node] + 1:
+            while size < used[node]:
                 size *= 2
         for step in range(1, 0 if strict else -2, -2):  # up, and down if later edges count
             total[:] = 0.0
+            single[:] = 0.0
             is_filled[: 2 * size] = False
-            _walk(
-                adds, theirs, values, rows, mine, rates, strict, step, total, (tree, tree_known, is_filled, size), sums
-            )
+            leaves = tree, tree_known, is_filled, size
+            _walk(adds, theirs, values, rows, mine, rates, strict, step, total, single, leaves, sums)
 
 
 @compiled
-def _walk(adds, theirs, values, rows, mine, rates, strict, step, total, leaves, sums):  # out: sums
+def _walk(adds, theirs, values, rows, mine, rates, strict, step, total, single, leaves, sums):  # out: sums
     """Walk along the edges of one node, up from the past (step 1) or down from the future (-1)."""
     _, numbers, add_slot, known = adds
     _, edges, slot, ticks = rows
@@ -120,18 +120,23 @@ def _walk(adds, theirs, values, rows, mine, rates, strict, step, total, leaves, 
                 total[r, 0] = factor * total[r, 0] + 1.0
                 for v in range(n_values):
                     total[r, 1 + v] = factor * total[r, 1 + v] + values[at, v]
+                if size > 0:
+                    is_single = 1.0 if add_slot[at] == 0 else 0.0
+                    single[r, 0] = factor * single[r, 0] + is_single
+                    for v in range(n_values):
+                        single[r, 1 + v] = factor * single[r, 1 + v] + is_single * values[at, v]
             now = known[at]
-            if size > 0:
-                _add_to_tree(tree, tree_known, is_filled, size + add_slot[at], now, values, at, rates)
+            if add_slot[at] > 0:
+                _add_to_tree(tree, tree_known, is_filled, size + add_slot[at] - 1, now, values, at, rates)
             at += step
-        if slot[row] > 0:
-            _add_other_leaves(tree, tree_known, is_filled, size + slot[row], tick, rates, row, sums)
-            continue
         passed = abs(tick - now)
+        some = single if slot[row] > 0 else total
         for r in range(n_rates):
-            factor = np.exp(-rates[r] * passed) if total[r, 0] > 0.0 else 0.0
+            factor = np.exp(-rates[r] * passed) if some[r, 0] > 0.0 else 0.0
             for v in range(1 + n_values):
-                sums[row, r, v] += factor * total[r, v]
+                sums[row, r, v] += factor * some[r, v]
+        if slot[row] > 0:
+            _add_other_leaves(tree, tree_known, is_filled, size + slot[row] - 1, tick, rates, row, sums)
 
 
 @compiled

@@ -109,8 +109,8 @@ def two_end_columns(
     >>> targets, labelled = np.array([[0.5], [0.5], [-0.5], [0.0]]), np.array([True, True, True, False])
     >>> columns = two_end_columns(edges, np.array([3]), targets, labelled, [1.0, np.inf], past_only=False)
     >>> names = [column.name for column in two_end_names(bipartite=True)]
-    >>> columns[0, names.index("src:agreement")].round(2)
-    np.float64(-0.15)
+    >>> round(float(columns[0, names.index("src:agreement")]), 2)
+    -0.26
     """
     copies = Copies(edges)
     network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
