@@ -159,8 +159,8 @@ def _read_darpa(path: Path, bipartite: bool, dates: bool) -> TemporalEdges:
         attack = table["attack"] != "-"
     except pl.exceptions.PolarsError as error:
         raise ReadError(
-            f"{path}: the file must have the columns source, destination, minute (such as 06/01/1998-07:55) and attack, and no "
-            f"header ({str(error)[:200]}). Get the right file."
+            f"{path}: the file must have the columns source, destination, minute (such as 06/01/1998-07:55) and attack, and "
+            f"no header ({str(error)[:200]}). Get the right file."
         ) from None
     time = times.to_numpy().astype("datetime64[s]")
     label = attack.to_numpy().astype(np.int64)

@@ -278,8 +278,8 @@ DATASETS: dict[str, Dataset] = {
             page="https://github.com/Fraud-Detection-Handbook/simulated-data-raw",
             address=None,
             licence="none stated in its repository; cite the book",
-            citation="Y.-A. Le Borgne, W. Siblini, B. Lebichot and G. Bontempi. Reproducible machine learning for credit card "
-            "fraud detection: practical handbook. Universite Libre de Bruxelles, 2022.",
+            citation="Y.-A. Le Borgne, W. Siblini, B. Lebichot and G. Bontempi. Reproducible machine learning for credit "
+            "card fraud detection: practical handbook. Université Libre de Bruxelles, 2022.",
             n_nodes=14990,
             n_edges=1754155,
             days=183,
@@ -301,8 +301,8 @@ DATASETS: dict[str, Dataset] = {
             page="https://github.com/Stream-AD/MIDAS",
             address=None,
             licence="not known; ask at its page, and cite the papers",
-            citation="R. Lippmann et al. Evaluating intrusion detection systems: the 1998 DARPA off-line intrusion detection "
-            "evaluation. DISCEX 2000. S. Bhatia, B. Hooi, M. Yoon, K. Shin and C. Faloutsos. MIDAS: microcluster-based "
+            citation="R. Lippmann et al. Evaluating intrusion detection systems: the 1998 DARPA off-line intrusion "
+            "detection evaluation. DISCEX 2000. S. Bhatia, B. Hooi, M. Yoon, K. Shin and C. Faloutsos. MIDAS: microcluster-based "
             "detector of anomalies in edge streams. AAAI 2020.",
             n_nodes=25525,
             n_edges=4554344,
