@@ -302,8 +302,8 @@ DATASETS: dict[str, Dataset] = {
             address=None,
             licence="not known; ask at its page, and cite the papers",
             citation="R. Lippmann et al. Evaluating intrusion detection systems: the 1998 DARPA off-line intrusion "
-            "detection evaluation. DISCEX 2000. S. Bhatia, B. Hooi, M. Yoon, K. Shin and C. Faloutsos. MIDAS: microcluster-based "
-            "detector of anomalies in edge streams. AAAI 2020.",
+            "detection evaluation. DISCEX 2000. S. Bhatia, B. Hooi, M. Yoon, K. Shin and C. Faloutsos. MIDAS: "
+            "microcluster-based detector of anomalies in edge streams. AAAI 2020.",
             n_nodes=25525,
             n_edges=4554344,
             days=61,
