@@ -78,6 +78,9 @@ reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into result
 leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage.md
 	@$(PY) -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
 
+payments: $(VENV)/.dev  ## measure payments, attacks and bans into results/payments.csv, write docs/payments.md
+	@$(PY) -m paper.payments
+
 docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # its --quiet would not count warnings
 

@@ -132,7 +132,9 @@ class TestFormats:
         assert edges.bipartite == (name != "collegemsg")
 
     def test_wikipedia_bans(self, data, known):
-        (data / "wikipedia-labels.csv").write_bytes(known("wikipedia-bans", "u,i,ts,label\n0,3,0,0\n1,4,36,1\n0,4,77,0\n"))
+        (data / "wikipedia-labels.csv").write_bytes(
+            known("wikipedia-bans", "u,i,ts,label\n0,3,0,0\n1,4,36,1\n0,4,77,0\n")
+        )
         edges = load_dataset("wikipedia-bans")
         assert rows(edges) == [(0, 3, 0), (1, 4, 36), (0, 4, 77)]
         assert edges.label.tolist() == [0, 1, 0]
@@ -157,7 +159,9 @@ class TestFormats:
     @pytest.mark.parametrize("text", ["a,b,1998-07-31,-\n", "a,b\n", "", "a,b,07/33/1998-06:00,-\n"])
     def test_darpa_of_another_format(self, text, data):
         (data / "darpa.csv").write_text(text)
-        with pytest.raises(ReadError, match=r"(?s)must have the columns source, destination, minute .* Get the right file"):
+        with pytest.raises(
+            ReadError, match=r"(?s)must have the columns source, destination, minute .* Get the right file"
+        ):
             load_dataset("darpa", check=False)
 
     def test_handbook(self, data):

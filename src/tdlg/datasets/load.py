@@ -143,9 +143,7 @@ def _in_seconds(edges: TemporalEdges) -> TemporalEdges:
     """The same edges with times in seconds since 1970 instead of datetimes."""
     seconds = edges.time.astype("datetime64[s]").astype(np.int64)
     features = None if edges.features is None else dict(zip(edges.feature_names, edges.features.T, strict=True))
-    return TemporalEdges(
-        edges.src, edges.dst, seconds, label=edges.label, features=features, bipartite=edges.bipartite
-    )
+    return TemporalEdges(edges.src, edges.dst, seconds, label=edges.label, features=features, bipartite=edges.bipartite)
 
 
 def _read_darpa(path: Path, bipartite: bool, dates: bool) -> TemporalEdges:
