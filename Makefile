@@ -17,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips in one environment would disturb each other
-.PHONY: help demo test test-pythons test-heavy lint format bench reproduce leakage docs clean chromium
+.PHONY: help demo test test-pythons test-heavy lint format bench reproduce leakage payments docs clean chromium
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'

@@ -18,7 +18,6 @@ from _bench import NOT_RUN, Claim, data_file
 sys.path.append(str(Path(__file__).parents[1]))
 
 from paper.handbook import DAY, Week, book_columns, measures, our_boosting, stream, week
-
 from tdlg import load_dataset
 
 DAYS = 37

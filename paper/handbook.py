@@ -237,7 +237,7 @@ def pandas_columns(edges: TemporalEdges) -> Floats:
     fraud = np.nan_to_num(np.asarray(edges.label, float))
     time = edges.time.astype("datetime64[ns]")
     table = pd.DataFrame({"src": edges.src, "dst": edges.dst, "time": time, "amount": amount, "fraud": fraud})
-    columns = [amount, table.time.dt.weekday >= WEEKEND, table.time.dt.hour <= NIGHT]
+    columns = [amount, table.time.dt.day_of_week >= WEEKEND, table.time.dt.hour <= NIGHT]
     for days in WINDOWS:
         count, total = _rolled(table, "src", "amount", days)
         columns += [count, total / np.maximum(count, 1)]
