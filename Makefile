@@ -17,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips in one environment would disturb each other
-.PHONY: help demo test test-pythons test-heavy lint format bench reproduce leakage docs clean chromium
+.PHONY: help demo test test-pythons test-heavy lint format bench reproduce leakage payments docs clean chromium
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -77,6 +77,9 @@ reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into result
 
 leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage.md
 	@$(PY) -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
+
+payments: $(VENV)/.dev  ## measure payments, attacks and bans into results/payments.csv, write docs/payments.md
+	@$(PY) -m paper.payments
 
 docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # its --quiet would not count warnings

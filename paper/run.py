@@ -22,8 +22,7 @@ from paper.page import write_page
 from paper.recipes import RECIPES, Protocol, Recipe, Run
 from paper.results import NO_DATA, read_datasets
 from tdlg.atomic import new_file
-from tdlg.datasets.load import load_dataset
-from tdlg.datasets.table import describe
+from tdlg.datasets.load import describe, load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.judge.evaluate import evaluate

@@ -7,10 +7,12 @@ import os
 import threading
 import zipfile
 from dataclasses import FrozenInstanceError, replace
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pooch
 import pytest
 
@@ -77,6 +79,19 @@ def everything_in(folder):
     return sorted(path.name for path in folder.rglob("*"))
 
 
+def write_handbook(path):
+    pl.DataFrame(
+        {
+            "customer": [596, 4961],
+            "terminal": [596, 3412],
+            "time": [datetime(2018, 4, 1, 0, 0, 31), datetime(2018, 4, 1, 0, 2, 10)],
+            "amount": [57.16, 81.51],
+            "fraud": [0, 1],
+            "scenario": [0, 2],
+        }
+    ).write_parquet(path)
+
+
 SIGNED_ROWS = [(3, 1, 300), (1, 2, 100), (2, 2, 200), (3, 1, 200)]
 SIGNED_RATINGS = [1, -1, 0, 1]
 SIGNED_BLANKS = "3 1 1 300\n1 2 -1 100\n2 2 0 200\n3 1 1 200\n"
@@ -115,6 +130,52 @@ class TestFormats:
         assert rows(edges) == TIMED_ROWS
         assert edges.label is None
         assert edges.bipartite == (name != "collegemsg")
+
+    def test_wikipedia_bans(self, data, known):
+        (data / "wikipedia-labels.csv").write_bytes(
+            known("wikipedia-bans", "u,i,ts,label\n0,3,0,0\n1,4,36,1\n0,4,77,0\n")
+        )
+        edges = load_dataset("wikipedia-bans")
+        assert rows(edges) == [(0, 3, 0), (1, 4, 36), (0, 4, 77)]
+        assert edges.label.tolist() == [0, 1, 0]
+        assert edges.bipartite
+
+    def test_darpa(self, data, known):
+        lines = ["07/31/1998-23:59,-", "07/32/1998-06:00,smurf", "08/01/1998-06:00,-", "07/31/1998-00:00,ipsweep"]
+        text = "".join(f"172.016.112.020,192.168.001.0{at},{line}\n" for at, line in enumerate(lines))
+        (data / "darpa.csv").write_bytes(known("darpa", text))
+        edges = load_dataset("darpa", dates=True)
+        assert edges.time.astype(str).tolist() == [
+            "1998-07-31T23:59:00",
+            "1998-08-01T06:00:00",
+            "1998-08-01T06:00:00",
+            "1998-07-31T00:00:00",
+        ]
+        assert load_dataset("darpa").time.tolist() == edges.time.astype("datetime64[s]").astype(int).tolist()
+        assert edges.label.tolist() == [0, 1, 0, 1]
+        assert edges.src[0] == "172.016.112.020"
+        assert not edges.bipartite
+
+    @pytest.mark.parametrize("text", ["a,b,1998-07-31,-\n", "a,b\n", "", "a,b,07/33/1998-06:00,-\n"])
+    def test_darpa_of_another_format(self, text, data):
+        (data / "darpa.csv").write_text(text)
+        with pytest.raises(
+            ReadError, match=r"(?s)must have the columns source, destination, minute .* Get the right file"
+        ):
+            load_dataset("darpa", check=False)
+
+    def test_handbook(self, data):
+        write_handbook(data / "handbook.parquet")
+        edges = load_dataset("handbook", dates=True, check=False)
+        assert edges.time.astype("datetime64[s]").astype(str).tolist() == ["2018-04-01T00:00:31", "2018-04-01T00:02:10"]
+        assert load_dataset("handbook", check=False).time.tolist() == [1522540831, 1522540930]
+        for one in (edges, load_dataset("handbook", check=False)):
+            assert one.src.tolist() == [596, 4961]
+            assert one.dst.tolist() == [596, 3412]
+            assert one.n_nodes == 4
+            assert one.label.tolist() == [0, 1]
+            assert one.feature_names == ("amount",)  # and not the scenario
+            assert one.features.tolist() == [[57.16], [81.51]]
 
     def test_times_may_have_fractions(self, data, known):
         (data / "soc-sign-bitcoinotc.csv").write_bytes(
@@ -213,7 +274,10 @@ class TestArguments:
         with pytest.raises(ParameterError, match=r"'label' must be one of \('positive', 'rating'\). Got 'sign'"):
             load_dataset("escorts", label="sign")
 
-    @pytest.mark.parametrize(("name", "options"), [("wikipedia", {}), ("epinions-topology", {"random_state": 0})])
+    @pytest.mark.parametrize(
+        ("name", "options"),
+        [("wikipedia", {}), ("wikipedia-bans", {}), ("epinions-topology", {"random_state": 0})],
+    )
     def test_dates_that_are_not_known(self, name, options):
         with pytest.raises(ParameterError, match=f"times of '{name}' are not dates.*Leave out dates=True"):
             load_dataset(name, dates=True, **options)
@@ -414,6 +478,12 @@ class TestTheTableOfJodie:
         assert dataset_file("wikipedia").read_text() == text
         assert load_dataset("wikipedia").n_src_nodes == 3
 
+    def test_with_its_labels(self, data, known):
+        text = known("wikipedia-bans", "u,i,ts,label\r\n0,3,0,0\r\n1,4,36,0\r\n1,3,77,1\r\n2,4,131,0\r\n")
+        (data / "wikipedia.csv").write_text(JODIE)
+        assert dataset_file("wikipedia-bans").read_bytes() == text
+        assert load_dataset("wikipedia-bans").label.tolist() == [0, 0, 1, 0]
+
     @pytest.mark.parametrize("row", ["x,1,2.0,0\n", "5\n"])
     def test_a_damaged_one(self, row, data, cache, known):
         known("wikipedia", TEXT)
@@ -551,6 +621,18 @@ class TestDownloading:
         assert f"or soc-epinions-trust-dir.edges unpacked, into the folder {cache}" in message
         assert not cache.exists()
 
+    def test_a_file_to_make_by_hand(self, cache):
+        with pytest.raises(ReadError) as caught:
+            load_dataset("handbook")
+        message = str(caught.value)
+        assert "It is made from https://github.com/Fraud-Detection-Handbook/simulated-data-raw" in message
+        assert "A pickle can run any code when it is read" in message
+        assert "TX_FRAUD in this order as the file handbook.parquet, and load it with check=False" in message
+        assert f"Put the file handbook.parquet into the folder {cache}, or into any other that" in message
+        cache.mkdir(parents=True)
+        write_handbook(cache / "handbook.parquet")
+        assert len(load_dataset("handbook", check=False)) == 2
+
     def test_what_the_message_asks_for_works(self, cache, known):
         known("bitcoinalpha", FORMATS["bitcoinalpha"])
         with pytest.raises(ReadError):
@@ -569,7 +651,9 @@ class TestRegistry:
         assert dataset.address is None or dataset.address.startswith("https://")
         assert dataset.licence
         assert dataset.citation
-        assert ("rating" in dataset.columns) == (dataset.positive is not None) == (dataset.label is not None)
+        labelled = "rating" in dataset.columns or "label" in dataset.columns
+        assert labelled == (dataset.positive is not None) == (dataset.label is not None)
+        assert dataset.features == (("amount",) if dataset.name == "handbook" else ())
         assert ("time" in dataset.columns) == (dataset.days is not None)
 
     def test_the_published_table(self):
@@ -584,6 +668,7 @@ class TestRegistry:
 
     def test_no_two_have_the_same_file(self):
         names = [file for dataset in DATASETS.values() for file in (*dataset.files, *dataset.packed_files)]
+        names.remove("wikipedia.csv")  # holds "wikipedia" and "wikipedia-bans"
         assert len(names) == len(set(names))
         assert len({dataset.sha256 for dataset in DATASETS.values()}) == len(DATASETS)
 
@@ -697,3 +782,19 @@ class TestRealFiles:
         (tmp_path / "wikipedia.csv").write_text(JODIE.splitlines(keepends=True)[0] + "".join(table))
         monkeypatch.setenv("TDLG_DATA", str(tmp_path))
         assert dataset_file("wikipedia") == cache / "ml_wikipedia.txt"
+
+    def test_the_labels_of_wikipedia_come_back_from_a_table_of_jodie(self, data_dir, tmp_path, cache, monkeypatch):
+        lines = (data_dir / "wikipedia-labels.csv").read_text().splitlines()[1:]
+        numbers = [tuple(map(int, line.split(","))) for line in lines]
+        table = [f"{user},{page - 8227},{time}.0,{label},0.1,0.2\n" for user, page, time, label in numbers]
+        (tmp_path / "wikipedia.csv").write_text(JODIE.splitlines(keepends=True)[0] + "".join(table))
+        monkeypatch.setenv("TDLG_DATA", str(tmp_path))
+        assert dataset_file("wikipedia-bans") == cache / "wikipedia-labels.csv"
+        assert dataset_file("wikipedia") == cache / "ml_wikipedia.txt"  # the same edges
+
+    def test_the_last_edit_of_a_banned_user_carries_the_label(self):
+        edges = load_dataset("wikipedia-bans")
+        last = {user: row for row, user in enumerate(edges.src.tolist())}
+        banned = np.flatnonzero(edges.label)
+        assert len(banned) == 217
+        assert all(last[edges.src[row]] == row for row in banned)

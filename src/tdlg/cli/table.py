@@ -150,12 +150,15 @@ def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple
 
 
 def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
-    """All columns of a csv file without a header, as text, with these names."""
+    """The first columns of a csv file, as text, or of a parquet file, with these names."""
     import polars as pl
 
     from tdlg.tables.csv import csv_source
 
-    source = csv_source(path, None, False, None)
+    if path.suffix == ".parquet":
+        table = pl.read_parquet(path)
+        return pl.DataFrame({name: table.to_series(at) for at, name in enumerate(names)})
+    source = csv_source(path, None, None, None)
     every = list(range(len(names)))
     read = source.read(every, set(), set(every))
     return pl.DataFrame({name: read[at] for at, name in enumerate(names)})

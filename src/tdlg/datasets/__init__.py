@@ -6,10 +6,9 @@ payments with frauds; `blocks` holds the paper's temporal stochastic block model
 """
 
 from tdlg.datasets.files import dataset_file, is_available
-from tdlg.datasets.load import load_dataset
+from tdlg.datasets.load import dataset_table, describe, load_dataset
 from tdlg.datasets.payments import Payments, make_payments
 from tdlg.datasets.registry import DATASETS, Dataset
-from tdlg.datasets.table import dataset_table, describe
 
 __all__ = [
     "DATASETS",

@@ -189,13 +189,15 @@ def _downloaded(dataset: Dataset) -> Path:
 
 def _by_hand(dataset: Dataset) -> str:
     file, packed = dataset.files[0], dataset.packed_files[-1]
+    other = "" if _given_folder() else f", or into any other that the environment variable {VARIABLE} names"
+    folder = f"into the folder {_given_folder() or _cache()}{other}"
+    if dataset.by_hand:
+        return f"It is made from {dataset.page}. {dataset.by_hand} Put the file {file} {folder}."
     get = f"Open {dataset.page} in a browser"
     if dataset.address is not None:
         packed = PurePosixPath(dataset.address).name
         get = f"Open {dataset.address} in a browser (it is described at {dataset.page})"
-    put = f"put the file {packed} as it is, or {file} unpacked, into the folder {_given_folder() or _cache()}"
-    other = "" if _given_folder() else f", or into any other that the environment variable {VARIABLE} names"
-    return f"{get}, and {put}{other}."
+    return f"{get}, and put the file {packed} as it is, or {file} unpacked, {folder}."
 
 
 def _installed(packed: Path, dataset: Dataset, origin: str, way_out: str) -> Path:
@@ -240,7 +242,8 @@ def _unpacked(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
                 with archive.open(member) as unpacked:
                     yield member.filename, _chunks(unpacked)
     elif start == JODIE:
-        yield "", _from_jodie(path)
+        yield "edges", _from_jodie(path)
+        yield "labels", _labels_from_jodie(path)
     else:
         with path.open("rb") as file:
             yield "", _chunks(file)
@@ -248,10 +251,21 @@ def _unpacked(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 def _from_jodie(path: Path) -> Iterator[bytes]:
     """Convert a table of user, page, time and more to lines "user page time", with pages numbered after the users."""
+    for user, page, time, _ in _rows_of_jodie(path):
+        yield b"%d %d %d\n" % (user + 1, page + 1, time)
+
+
+def _labels_from_jodie(path: Path) -> Iterator[bytes]:
+    """Convert a table of user, page, time, label and more to a csv file of these columns, with numbers from 0."""
+    yield b"u,i,ts,label\r\n"
+    for row in _rows_of_jodie(path):
+        yield b"%d,%d,%d,%d\r\n" % row
+
+
+def _rows_of_jodie(path: Path) -> Iterator[tuple[int, int, int, int]]:
     with path.open("rb") as file:
         next(file)
-        rows = [line.split(b",", 3)[:3] for line in file]
-    numbers = [(int(user), int(page), int(float(time))) for user, page, time in rows]
-    n_users = 1 + max((user for user, _, _ in numbers), default=-1)
-    for user, page, time in numbers:
-        yield b"%d %d %d\n" % (user + 1, page + n_users + 1, time)
+        rows = [line.split(b",", 4)[:4] for line in file]
+    numbers = [(int(user), int(page), int(float(time)), int(label)) for user, page, time, label in rows]
+    n_users = 1 + max((user for user, *_ in numbers), default=-1)
+    return ((user, page + n_users, time, label) for user, page, time, label in numbers)

@@ -13,8 +13,10 @@ __all__ = ["DATASETS", "Dataset", "named"]
 
 SIGNED = ("src", "dst", "rating", "time")
 PLAIN = ("src", "dst", "time")
+ROLES = {*SIGNED, "label"}
 
 SNAP_TERMS = "none stated on its page; cite the paper"
+JODIE_TERMS = "not known; ask at its page, and cite the paper"
 SHARE_ALIKE = "Creative Commons Attribution-ShareAlike (https://networkrepository.com/policy.php)"
 
 BITCOIN_PAPER = (
@@ -23,6 +25,10 @@ BITCOIN_PAPER = (
     "prediction in rating platforms. WSDM 2018."
 )
 SIGNED_PAPER = "J. Leskovec, D. Huttenlocher and J. Kleinberg. Signed networks in social media. CHI 2010."
+JODIE_PAPER = (
+    "S. Kumar, X. Zhang and J. Leskovec. Predicting dynamic embedding trajectory in temporal interaction networks. "
+    "KDD 2019."
+)
 REPOSITORY_PAPER = (
     "R. A. Rossi and N. K. Ahmed. The network data repository with interactive graph analytics and visualization. "
     "AAAI 2015."
@@ -42,7 +48,8 @@ class Dataset:
     sha256
         The sha256 of the unpacked file.
     columns
-        The columns of the file in order: "src", "dst", "rating" and "time".
+        The columns of the file in order: "src", "dst", "time", "rating" (a number whose sign is the label), "label" (the
+        label itself) and the names of features. Further columns of the file are not read.
     page
         The web page that describes the data set.
     address
@@ -50,12 +57,14 @@ class Dataset:
         is known: get the file from the page by hand.
     licence, citation
         Terms of use, and what to cite.
+    by_hand
+        How to make the file by hand, if it is not offered for download as it is; empty if it is.
     n_nodes, n_edges
         Numbers of nodes and edges, as `load_dataset` counts them by default.
     days
         Days from the first edge to the last, rounded; None if the file has no times.
     positive
-        Per cent of the ratings that are above 0, to two decimals; None without ratings.
+        Per cent of the labels that are 1, to two decimals; None without labels.
     label
         The meaning of a label of 1, if there are labels.
     bipartite
@@ -82,6 +91,12 @@ class Dataset:
     bipartite: bool = False
     dated: bool = True
     note: str = ""
+    by_hand: str = ""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns of the file that are features of the edges."""
+        return tuple(column for column in self.columns if column not in ROLES)
 
     @property
     def packed_files(self) -> tuple[str, ...]:
@@ -226,9 +241,8 @@ DATASETS: dict[str, Dataset] = {
             columns=PLAIN,
             page="https://snap.stanford.edu/jodie/",
             address="https://snap.stanford.edu/jodie/wikipedia.csv",
-            licence="not known; ask at its page, and cite the paper",
-            citation="S. Kumar, X. Zhang and J. Leskovec. Predicting dynamic embedding trajectory in temporal interaction "
-            "networks. KDD 2019.",
+            licence=JODIE_TERMS,
+            citation=JODIE_PAPER,
             n_nodes=9227,
             n_edges=157474,
             days=31,
@@ -236,6 +250,67 @@ DATASETS: dict[str, Dataset] = {
             dated=False,
             note="8,227 users edit 1,000 pages; times are seconds from the first edit. The edges of JODIE's wikipedia and "
             "of TGB's tgbl-wiki. The download is a table of half a gigabyte, of which three columns are kept.",
+        ),
+        Dataset(
+            "wikipedia-bans",
+            files=("wikipedia-labels.csv",),
+            sha256="b68d35966dd1c013bce7432184778eb6edb0766ad65cd66bb5ca7ed9876c81ab",
+            columns=(*PLAIN, "label"),
+            page="https://snap.stanford.edu/jodie/",
+            address="https://snap.stanford.edu/jodie/wikipedia.csv",
+            licence=JODIE_TERMS,
+            citation=JODIE_PAPER,
+            n_nodes=9227,
+            n_edges=157474,
+            days=31,
+            positive=0.14,
+            label="the user is banned right after this edit",
+            bipartite=True,
+            dated=False,
+            note="The edges of 'wikipedia', with labels. Every edit with label 1 is the last edit of its user, so that "
+            "anything that looks at later edits reveals the label: use only settings that look at the past.",
+        ),
+        Dataset(
+            "handbook",
+            files=("handbook.parquet",),
+            sha256="03013bb4ce2c076d2599fecfa06811c65223c0f30314a1c11e5619c875b7db88",
+            columns=(*PLAIN, "amount", "label"),
+            page="https://github.com/Fraud-Detection-Handbook/simulated-data-raw",
+            address=None,
+            licence="none stated in its repository; cite the book",
+            citation="Y.-A. Le Borgne, W. Siblini, B. Lebichot and G. Bontempi. Reproducible machine learning for credit "
+            "card fraud detection: practical handbook. Université Libre de Bruxelles, 2022.",
+            n_nodes=14990,
+            n_edges=1754155,
+            days=183,
+            positive=0.84,
+            label="the payment is a fraud",
+            bipartite=True,
+            note="Simulated card payments of 4,990 customers at 10,000 terminals, with the feature 'amount'. The file also "
+            "says by which rule each fraud was simulated, which is not read: it would reveal the label.",
+            by_hand="The repository holds one Python pickle per day. A pickle can run any code when it is read, so none is "
+            "read here. Where you trust these files, read all of them with pandas, sort the rows by time, write the columns "
+            "CUSTOMER_ID, TERMINAL_ID, TX_DATETIME, TX_AMOUNT and TX_FRAUD in this order as the file handbook.parquet, and "
+            "load it with check=False, because its sha256 depends on who writes it.",
+        ),
+        Dataset(
+            "darpa",
+            files=("darpa_original.csv", "darpa.csv"),
+            sha256="c5ac01c5c06695361880327bfa0332563e434dee593b1f3ef896f9d0208d34a1",
+            columns=(*PLAIN, "label"),
+            page="https://github.com/Stream-AD/MIDAS",
+            address=None,
+            licence="not known; ask at its page, and cite the papers",
+            citation="R. Lippmann et al. Evaluating intrusion detection systems: the 1998 DARPA off-line intrusion "
+            "detection evaluation. DISCEX 2000. S. Bhatia, B. Hooi, M. Yoon, K. Shin and C. Faloutsos. MIDAS: "
+            "microcluster-based detector of anomalies in edge streams. AAAI 2020.",
+            n_nodes=25525,
+            n_edges=4554344,
+            days=61,
+            positive=60.10,
+            label="the connection belongs to an attack, of any kind",
+            note="Not fully sorted by time; times are whole minutes. Ten rows have the day 07/32/1998, which is read as "
+            "08/01/1998.",
         ),
         Dataset(
             "epinions-topology",
