@@ -247,7 +247,7 @@ class TestEdgeCases:
             clone(detector).fit(TemporalEdges(*network()))
 
     def test_the_methods_are_named(self):
-        with pytest.raises(ParameterError, match=r"one of \['propagation', 'rows'\]"):
+        with pytest.raises(ParameterError, match=r"one of \['shuffled', 'rows', 'burst'\]"):
             EdgeOutlierDetector("trees").fit(TemporalEdges(*network()))
 
 

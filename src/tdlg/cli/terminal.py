@@ -47,7 +47,7 @@ ONLY_IN_PYTHON = {  # texts in messages of the library, and their replacement on
     r"or none at all: candidates=None": "or leave out --candidates",
     r"or fit with a wider bandwidth than .*\.": "or use --method propagation.",
     r"\b\w+\(relative=[^)]*\) gives": "The decay of --method rows has",
-    r"Give an absolute one, \w+\(bandwidth=\.\.\.\), or use NoDecay\(\)": "Use --method propagation",
+    r"Give an absolute one, \w+\(bandwidth=\.\.\.\), or use NoDecay\(\)": "Leave out --method rows",
     r"\bEdgeClassification\b": "--evaluate random",
     r"Give the same features: TemporalEdges\(.*\]\)": "Leave out --features",
 }
