@@ -58,7 +58,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         "shuffled" (default) finds single edges that do not fit their nodes, with columns that count the edges around an
         edge. "rows" does the same by the paper's method, whose score is a sum over the two nodes and cannot show that two
         active nodes do not belong together; see `LinkPredictor`. "burst" finds many edges in a short time, which look
-        entirely usual to the other two; it takes a second per five million edges.
+        entirely usual to the other two, in one pass over the edges.
     decay
         For "rows", how proximity fades with time. By default `Gaussian(relative=0.1)`, the paper's choice. A relative
         bandwidth is fixed once, on all edges, so that the scores of all folds can be compared.
