@@ -119,7 +119,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
     >>> detector.predict(edges[[100, 399, 449]])
     array([ 1,  1, -1])
     >>> detector.explain(edges, top=1, rows=449)["reason"].item()
-    "52 interactions from 'eve' within 10 time units, where 2.5 are usual"
+    "53 interactions from 'eve' within 10 time units, where 2.5 are usual"
     """
 
     def __init__(
