@@ -15,7 +15,7 @@ from tdlg.models.outliers import EdgeOutlierDetector
 __all__ = ["DETECTORS", "attack_auc"]
 
 DETECTORS: dict[str, Callable[[], Any]] = {
-    "EdgeOutlierDetector('burst')": lambda: EdgeOutlierDetector("burst", random_state=0),  # type: ignore[arg-type]
+    "EdgeOutlierDetector('burst')": lambda: EdgeOutlierDetector("burst", random_state=0),
 }
 
 

@@ -17,7 +17,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from tdlg.edges import TemporalEdges
-from tdlg.models.propagation import PropagationClassifier, boosting_settings
+from tdlg.models.boosting import boosting_settings
+from tdlg.models.propagation import PropagationClassifier
 from tdlg.propagate.features import PropagationFeatures
 
 __all__ = [

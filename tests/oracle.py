@@ -73,3 +73,22 @@ def normalized(H, kind, col_degrees=None):
             else:
                 result[i, j] = ((H[i, j] / r if r > 0 else 0.0) + (H[i, j] / c if c > 0 else 0.0)) / 2
     return result
+
+
+def bursts(src, dst, time, fast, slow):
+    """How surprising each edge is as part of a burst of its source, destination or pair: digits, one loop per definition."""
+    order = sorted(range(len(time)), key=lambda i: time[i])  # rows at the same time keep their order
+    digits = [0.0] * len(time)
+    for keys in (src, dst, list(zip(src, dst, strict=True))):
+        last, counts = {}, {}
+        for i in order:
+            age = float(time[i] - time[order[0]])
+            gap = age - last.get(keys[i], age)
+            f, s = counts.get(keys[i], (0.0, 0.0))
+            f, s = (count * (math.exp(-gap / width) if gap else 1.0) + 1.0 for count, width in ((f, fast), (s, slow)))
+            last[keys[i]], counts[keys[i]] = age, (f, s)
+            p = min(1.0, fast * math.expm1(-age / fast) / (slow * math.expm1(-age / slow))) if age else 1.0
+            if f / s > p:
+                nats = f * math.log(f / s / p) + ((s - f) * math.log((1 - f / s) / (1 - p)) if f < s else 0.0)
+                digits[i] = max(digits[i], nats / math.log(10))
+    return digits

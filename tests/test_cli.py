@@ -766,13 +766,30 @@ def test_outliers(table):
     assert sum(row["outlier"] == "1" for row in few) == 30
 
 
-def test_outliers_by_propagation(table):
+def test_outliers_by_other_methods(table):
     plain, other, by_rows = (
-        ok("outliers", table, *OPTIONS, *more).stdout
-        for more in ([], ["--method", "propagation"], ["--method", "rows"])
+        ok("outliers", table, *OPTIONS, *more).stdout for more in ([], ["--method", "shuffled"], ["--method", "rows"])
     )
     assert plain == other != by_rows
     assert {float(row["oddness"]) > 0 for row in rows_of(other) if row["outlier"] == "1"} == {True}
+
+
+def test_bursts(tmp_path):
+    """Node 9 makes 30 interactions at the end; the command shows them and a saved model explains them."""
+    lines = [f"{k % 8},{(k + 1) % 8},{k}" for k in range(400)] + [f"9,{k % 8},400" for k in range(30)]
+    path = tmp_path / "burst.csv"
+    path.write_text("\n".join(["src,dst,time", *lines]) + "\n")
+    result = ok("outliers", path, "--method", "burst", "--save", tmp_path / "m.tdlg", "-o", tmp_path / "out.csv")
+    assert "method: burst, bursts of 0.3676 time units beside what is usual in 122.5 time units" in result.stderr
+    got = rows_of((tmp_path / "out.csv").read_text())
+    assert {row["src"] for row in got if row["outlier"] == "1"} == {"9"}
+    assert float(got[-1]["oddness"]) == max(float(row["oddness"]) for row in got)
+    assert "method: shuffled" in ok("outliers", path).stderr
+    told = ok("explain", tmp_path / "m.tdlg", path, "--row", 430, "-o", tmp_path / "why.csv").stderr
+    assert f"row 430: oddness = {got[-1]['oddness']}, outlier = 1" in told
+    assert "explained: the surprise of a burst" in told
+    assert "30 interactions from node 9 within 0.3676 time units" in (tmp_path / "why.csv").read_text()
+    assert "only `tdlg score` and `tdlg explain` can use it" in refused("nodes", tmp_path / "m.tdlg", path)
 
 
 def test_links_by_propagation(table):
@@ -1127,7 +1144,7 @@ def test_progress_only_on_a_terminal(numbers, monkeypatch):
         (["info", "{folder}/nameless.csv"], "Pass --src 0, --dst 1 and --time 3, or other positions."),
         (["info", "{folder}/two.jsonl"], "line 1 is not a JSON object"),
         (["outliers", "{folder}/one.csv"], "at least two"),
-        (["outliers", "{folder}/full.csv", "--method", "rows"], "the same time. Use --method propagation."),
+        (["outliers", "{folder}/full.csv", "--method", "rows"], "the same time. Leave out --method rows."),
         (
             ["score", "{folder}/fine.csv", "{folder}/fine.csv"],
             "not a tdlg model. Pass the path of a saved model.",

@@ -18,6 +18,7 @@ from tdlg import (
     read_edges,
     shuffled_edges,
 )
+from tdlg.models import link_columns
 
 TWO_COLUMNS = "has two columns: src, dst and time are needed"
 EXPECTED_FAILURES = {
@@ -247,7 +248,7 @@ class TestEdgeCases:
             clone(detector).fit(TemporalEdges(*network()))
 
     def test_the_methods_are_named(self):
-        with pytest.raises(ParameterError, match=r"one of \['propagation', 'rows'\]"):
+        with pytest.raises(ParameterError, match=r"one of \['shuffled', 'rows', 'burst'\]"):
             EdgeOutlierDetector("trees").fit(TemporalEdges(*network()))
 
 
@@ -262,6 +263,18 @@ class TestPropagation:
         scores = EdgeOutlierDetector(random_state=0).fit(edges).score_samples(edges)
         assert roc_auc_score(~odd, scores) > 0.9
         assert roc_auc_score(~odd, EdgeOutlierDetector("rows", random_state=0).fit(edges).scores_) < 0.7
+
+    def test_trees_of_many_edges_are_trained_on_a_sample(self, monkeypatch):
+        edges, trained = TemporalEdges(*network()), []
+        fit = link_columns.HistGradientBoostingClassifier.fit
+        monkeypatch.setattr(link_columns, "MOST_ROWS", 150)  # of 960 real and synthetic edges, and at last of 1,200
+        monkeypatch.setattr(
+            link_columns.HistGradientBoostingClassifier,
+            "fit",
+            lambda self, X, y: trained.append(len(X)) or fit(self, X, y),
+        )
+        assert EdgeOutlierDetector(random_state=0).fit(edges).auc_ > 0.8
+        assert trained == [150] * 6
 
     def test_nothing_to_find(self):
         rng = np.random.default_rng(0)

@@ -314,7 +314,7 @@ class TestNoLeak:
         middle = late[len(late) // 2]
         label = edges.label.astype(float)
         label[middle] = 1 - label[middle]
-        before, after = (model._columns(e[late], None) for e in (edges, edges.with_label(label)))
+        before, after = (model._columns(e[late], None)[2] for e in (edges, edges.with_label(label)))
         changed = (before != after).any(axis=1)
         assert changed.any()
         assert edges.time[late[changed]].min() > edges.time[middle]
@@ -332,7 +332,7 @@ class TestNoLeak:
     def test_labels_known_late_in_training(self):
         edges = network(1000)
         delayed = PropagationClassifier(random_state=0).fit(edges, label_time=edges.time + 20)
-        columns = delayed._columns(edges.with_label(None), None)
+        columns = delayed._columns(edges.with_label(None), None)[2]
         names = delayed.features_.get_feature_names_out().tolist()
         early = edges.time < edges.time.min() + 20
         rates = [k for k, name in enumerate(names) if ":rate@" in name]
@@ -353,9 +353,9 @@ class TestNoLeak:
         for times, never in far_ahead(edges.time):
             known = TemporalEdges(edges.src, edges.dst, times, label=edges.label)
             model = PropagationClassifier(DummyClassifier(), setting="stream").fit(known[:200])
-            unseen = model._columns(known[200:].with_label(None), None)
+            unseen = model._columns(known[200:].with_label(None), None)[2]
             np.testing.assert_allclose(
-                model._columns(known[200:], never[200:]), unseen, atol=1e-12, err_msg=str(never[:1])
+                model._columns(known[200:], never[200:])[2], unseen, atol=1e-12, err_msg=str(never[:1])
             )
 
     def test_labels_of_training_far_ahead_stay_hidden(self):
@@ -364,7 +364,7 @@ class TestNoLeak:
             known = TemporalEdges(edges.src, edges.dst, times, label=edges.label)
             delayed = PropagationClassifier(DummyClassifier(), setting="stream").fit(known, label_time=never)
             rates = [":rate@" in name for name in delayed.features_.get_feature_names_out()]
-            assert not delayed._columns(known, never)[:, rates].any(), never[:1]
+            assert not delayed._columns(known, never)[2][:, rates].any(), never[:1]
 
     @pytest.mark.parametrize("kind", ["numpy", "pandas", "zoned", "polars", "list", "text"])
     def test_a_missing_label_needs_no_label_time(self, kind):

@@ -18,7 +18,7 @@ from tdlg.exceptions import EdgesError, Hint, TooLargeError
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["MATCHES", "Copies", "Layout", "build_layout"]
+__all__ = ["MATCHES", "Copies", "Layout", "build_layout", "check_span"]
 
 # Which ends of a row edge and a column edge must be the same node, as (row key, column key). "any": any end of both.
 MATCHES = {
@@ -191,7 +191,7 @@ def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout
 def _symmetric(edges: TemporalEdges, key: str) -> Layout:
     from tdlg._kernels.layout import place_symmetric
 
-    _check_span(edges.ticks)
+    check_span(edges.ticks)
     keys, _, n_keys = _keys(edges, edges, key, key)
     source, gap, slots = place_symmetric(keys, n_keys, edges.ticks, _time_order(edges, edges.ticks))
     return Layout(source, source, gap, slots, slots, edges.ticks, edges.ticks, edges.time_unit)
@@ -201,7 +201,7 @@ def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_key: str, col_key
     from tdlg._kernels.layout import place_rectangular
 
     row_ticks, col_ticks, time_unit = _common_ticks(rows, cols)
-    _check_span(row_ticks, col_ticks)
+    check_span(row_ticks, col_ticks)
     row_keys, col_keys, n_keys = _keys(rows, cols, row_key, col_key)
     orders = _time_order(rows, row_ticks), _time_order(cols, col_ticks)
     own = own_columns(rows, cols)
@@ -286,7 +286,7 @@ def _common_ticks(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any
     return common_clock(rows.ticks, rows.time_unit, cols.ticks, cols.time_unit)
 
 
-def _check_span(*ticks: NDArray[Any]) -> None:
+def check_span(*ticks: NDArray[Any]) -> None:
     """Refuse times whose differences overflow."""
     some = [column for column in ticks if column.size]
     if not some:

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times
 WINDOW = 1 / 19  # share of the time span, at its end, that the model of the future is trained on
 FOLDS = 5  # the columns of an edge are made from the edges of the other folds
+MOST_ROWS = 100_000  # the boosted trees are trained on at most so many edges, sampled at random
 LEAST_ROWS = 200  # least number of edges in that window; a third of all edges if they are few
 
 
@@ -82,14 +83,22 @@ def drawn_edges(edges: TemporalEdges, rng: np.random.Generator, time: NDArray[An
 
 
 def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay], rng: np.random.Generator) -> Any:
-    """Boosted trees that separate real from synthetic edges by the edges before and after, none from the same fold."""
+    """Boosted trees that separate real from synthetic edges by the edges before and after, none from the same fold.
+
+    Of many edges, a sample is trained on: one fold, whose columns are made from all other edges in a single pass.
+    """
     n_folds = min(FOLDS, len(edges))
     fold = rng.permutation(np.arange(len(edges)) % n_folds)
+    if len(edges) > n_folds * MOST_ROWS:
+        n_folds = 1
+        fold = (rng.permutation(len(edges)) >= MOST_ROWS).astype(np.int64)
     blocks, rows = [], []
     for number in range(n_folds):
         rows.append(np.flatnonzero(fold == number))
         blocks.append(link_columns(edges[rows[-1]], edges, is_real, decays, past_only=False, known=fold != number))
-    model = HistGradientBoostingClassifier(**boosting_settings(len(edges)), random_state=int(rng.integers(2**31)))
+    model = HistGradientBoostingClassifier(
+        **boosting_settings(sum(map(len, rows))), random_state=int(rng.integers(2**31))
+    )
     return model.fit(np.vstack(blocks), is_real[np.concatenate(rows)])
 
 

@@ -129,9 +129,10 @@ def explain(
 
     With two classes, the reasons are for or against the positive class, whose probability classify reports; with more
     classes, for or against the predicted class. A positive effect raises the score of the class, a negative one lowers it.
+    A model of `tdlg outliers --method burst` is explained too: what was how often, and what is usual.
     """
     check_output(output)
-    fitted = _load_classifier(model)
+    fitted = _load_classifier(model, bursts=True)
     table = _read(fitted, edges, columns)
     if row > len(table.edges):
         raise ParameterError(f"There is no row {row:,}: the table has {count(len(table.edges), 'row')}.")
@@ -151,12 +152,15 @@ def _load(path: Path) -> Any:
         return load_model(path)
 
 
-def _load_classifier(path: Path) -> Any:
+def _load_classifier(path: Path, *, bursts: bool = False) -> Any:
+    """A classifier or regressor, or also a detector of bursts."""
     model = _load(path)
     made_by = MADE_BY.get(kind_of(model))
-    if made_by is not None:
+    is_burst = getattr(model, "method", None) == "burst"
+    if made_by is not None and not (is_burst and bursts):
+        users = "`tdlg score` and `tdlg explain`" if is_burst else "`tdlg score`"
         raise ParameterError(
-            f"{path}: `tdlg {made_by}` saved this model, and only `tdlg score` can use it. "
+            f"{path}: `tdlg {made_by}` saved this model, and only {users} can use it. "
             "Give a model that `tdlg classify` saved."
         )
     return model

@@ -148,14 +148,37 @@ def classify(
 def outliers(
     edges: EdgesPath,
     *,
-    method: OptionalMethod = None,
+    method: Annotated[
+        Literal["shuffled", "rows", "burst"],
+        typer.Option(
+            help="shuffled: single rows that do not fit the habits of their nodes; burst: far more rows of a source, a "
+            "destination or a pair in a short time than it usually has, such as attacks, scans and spam; rows: the paper's "
+            "form of shuffled."
+        ),
+    ] = "shuffled",
+    fast: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="With --method burst, the time in which a burst happens: for example 1h, or a number if the times are "
+            "numbers. By default 0.003 standard deviations of the times.",
+        ),
+    ] = None,
+    slow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="With --method burst, the time that shows what is usual: for example 10d, or a number. By default one "
+            "standard deviation of the times.",
+        ),
+    ] = None,
     contamination: Annotated[
         float | None,
         typer.Option(
             min=0.0,
             max=0.5,
             help="Share of rows to mark as outliers, for example 0.01. By default the rows that look more like shuffled "
-            "rows than like real ones.",
+            "rows than like real ones, or bursts that chance would not give once in the whole table.",
         ),
     ] = None,
     save: Save = None,
@@ -165,8 +188,9 @@ def outliers(
 ) -> None:
     """Find unusual interactions, without labels.
 
-    The result is your table with two columns added: "oddness", the outlier score (high for rows that look as if they
-    were shuffled at random), and "outlier", 1 or 0.
+    The result is your table with two columns added: "oddness", the outlier score, and "outlier", 1 or 0. With
+    --method shuffled, the score is high for rows that look as if they were shuffled at random. With --method burst, it is
+    a number of digits: 6 is a burst as rare as one in a million; `tdlg explain` explains a row.
     """
     from tdlg.models.outliers import EdgeOutlierDetector
 
@@ -176,15 +200,22 @@ def outliers(
     check_model_file(save)
     table = read_table(edges, columns)
     note(_described(table, columns))
-    share: Any = {} if contamination is None else {"contamination": contamination}
-    model = EdgeOutlierDetector(**_given(method=method), **share, random_state=seed)
+    if method != "burst" and (fast or slow):
+        raise typer.BadParameter(
+            "it works only with --method burst. Add it, or leave this out.", param_hint="--fast" if fast else "--slow"
+        )
+    given: Any = _given(
+        contamination=contamination, fast=_width(fast, table.edges), slow=_width(slow, table.edges), random_state=seed
+    )
+    model = EdgeOutlierDetector(method, **given)
     with working("fitting the model"):
         model.fit(table.edges)
-    if len(table.edges) < LEAST_TO_JUDGE:
+    note(f"method: {method}{_burst_widths(model)}")
+    if method != "burst" and len(table.edges) < LEAST_TO_JUDGE:
         warn(
             f"{count(len(table.edges), 'row')} are too few to measure how well outliers are found: do not rely on the scores"
         )
-    else:
+    elif method != "burst":
         note(f"AUC for real against shuffled rows: {model.auc_:.3f} (0.5 would mean that the scores are meaningless)")
     _keep(model, save)
     give(table.with_columns(**answers(model, table.edges)), output, first=table.free_name("oddness"))
@@ -381,6 +412,30 @@ def _write_page(path: Path, model: Any, scored: Any, evaluate: Any, seed: int, s
         shown = {"positive": positive_label(model), **shown}
         write_report(path, model, scored, command=command, evaluate=evaluate, seed=seed, **shown)
     note(f"wrote the report {path}")
+
+
+# ---- outliers
+
+
+def _width(given: str | None, edges: TemporalEdges) -> float | str | None:
+    """A duration as the library takes it: a number where the times are numbers."""
+    if given is None or edges.time_unit is not None:
+        return given
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+def _burst_widths(model: Any) -> str:
+    """The two widths of bursts, in words; nothing for other methods."""
+    from tdlg.clock import duration_in_words
+
+    if model.method != "burst":
+        return ""
+    unit = model.edges_.time_unit
+    fast, slow = (duration_in_words(decay.parts(unit)[0].bandwidth, unit) for decay in (model.fast_, model.slow_))
+    return f", bursts of {fast} beside what is usual in {slow}; --fast and --slow change it"
 
 
 # ---- links

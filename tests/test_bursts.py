@@ -1,0 +1,179 @@
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import oracle
+from tdlg import EdgeOutlierDetector, EdgesError, ParameterError, TemporalEdges, load_model
+from tdlg.propagate.bursts import Arrivals, burst_counts, burst_surprises
+
+TWO_COLUMNS = "has two columns: src, dst and time are needed"
+EXPECTED_FAILURES = {
+    "check_outliers_fit_predict": TWO_COLUMNS,
+    "check_outliers_train": TWO_COLUMNS,
+    "check_dtype_object": "ids may be any hashables; one that is none is refused by the package's own error",
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+@parametrize_with_checks([EdgeOutlierDetector("burst")], expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def network(n_edges=400, seed=0, burst=60):
+    """Columns of edges at whole times, many at the same time and not sorted; node 3 has a burst at 150."""
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, 12, (2, n_edges))
+    time = rng.integers(0, 200, n_edges)
+    src[:burst], time[:burst] = 3, 150 + rng.integers(0, 2, burst)
+    return src, dst, time
+
+
+def detector(**options):
+    return EdgeOutlierDetector("burst", **{"fast": 4.0, "slow": 60.0, **options})
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_equals_the_loop(kind):
+    src, dst, time = network()
+    wanted = oracle.bursts(src.tolist(), dst.tolist(), time.tolist(), 4.0, 60.0)
+    found = burst_surprises(Arrivals.of(TemporalEdges(src, dst, time.astype(kind))), 4.0, 60.0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    assert max(wanted) > 10
+    np.testing.assert_array_equal(detector().fit(TemporalEdges(src, dst, time.astype(kind))).scores_, -found)
+
+
+def test_threads_do_not_matter():
+    edges = TemporalEdges(*network())
+    scores = [detector(n_threads=n).fit(edges).scores_ for n in (1, 3)]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_the_future_moves_no_bit():
+    """Whatever happens from time 150 on, the scores before it stay as they are."""
+    src, dst, time = network()
+    before = detector().fit(TemporalEdges(src, dst, time)).scores_
+    rng = np.random.default_rng(1)
+    late = time >= 150
+    src[late], dst[late] = rng.integers(0, 99, (2, late.sum()))
+    time[late] = rng.integers(150, 10_000, late.sum())
+    after = detector().fit(TemporalEdges(src, dst, time)).scores_
+    np.testing.assert_array_equal(before[~late], after[~late])
+    assert (before[late] != after[late]).any()
+
+
+def test_rows_at_the_same_time_come_in_their_order():
+    src, dst, time = np.zeros(10, int), np.arange(10) + 1, np.array([0, *[50] * 9])
+    scores = detector().fit(TemporalEdges(src, dst, time)).scores_
+    assert (np.diff(scores[1:]) < 0).all()
+    cut = detector().fit(TemporalEdges(src[:4], dst[:4], time[:4])).scores_
+    np.testing.assert_array_equal(cut, scores[:4])
+
+
+@pytest.mark.parametrize("cut", [20, 151, 199])
+def test_new_edges_continue_the_history(cut):
+    src, dst, time = network()
+    order = np.argsort(time, kind="stable")
+    src, dst, time = src[order] + 5, dst[order] + 5, time[order]
+    src[-5:] = [77, 77, 78, 5, 77]  # new nodes
+    whole = detector().fit(TemporalEdges(src, dst, time)).scores_
+    n = np.searchsorted(time, cut)
+    fitted = detector().fit(TemporalEdges(src[:n], dst[:n], time[:n]))
+    found = fitted.score_samples(TemporalEdges(src[n:], dst[n:], time[n:]))
+    np.testing.assert_array_equal(found, whole[n:])
+    late = fitted.score_samples(TemporalEdges(src, dst, time))
+    np.testing.assert_array_equal(late, whole)
+
+
+def test_new_edges_in_the_past_see_the_past():
+    src, dst, time = network()
+    time = time + np.arange(400) / 1000  # no two at the same time
+    held = np.arange(400) % 3 == 0
+    edges = TemporalEdges(src, dst, time)
+    fitted = detector().fit(TemporalEdges(src[~held], dst[~held], time[~held]))
+    found = fitted.score_samples(edges[held])
+    np.testing.assert_array_equal(found, detector().fit(edges).scores_[held])
+
+
+def test_fitted_edges_have_their_scores_copies_too():
+    src, dst, time = (np.r_[column, column[:60]] for column in network())
+    edges = TemporalEdges(src, dst, time)
+    fitted = detector().fit(edges)
+    np.testing.assert_array_equal(fitted.score_samples(edges), fitted.scores_)
+    np.testing.assert_array_equal(fitted.score_samples(edges[[7, 3, 7, 459]]), fitted.scores_[[7, 3, 7, 459]])
+    np.testing.assert_array_equal(fitted.score_samples(TemporalEdges(src, dst, time)), fitted.scores_)
+    one_more = TemporalEdges(np.r_[src, src[:1]], np.r_[dst, dst[:1]], np.r_[time, time[:1]])
+    assert fitted.score_samples(one_more)[-1] < fitted.scores_[0]
+
+
+def test_finds_the_burst_and_says_why():
+    src, dst, time = network()
+    fitted = detector().fit(TemporalEdges(src, dst, time))
+    flagged = np.flatnonzero(fitted.predict(TemporalEdges(src, dst, time)) < 0)
+    assert len(flagged) > 30
+    assert (src[flagged] == 3).all()
+    assert fitted.offset_ == -np.log10(3 * 400)
+    worst = int(fitted.scores_.argmin())
+    table = fitted.explain(TemporalEdges(src, dst, time), rows=worst)
+    assert table.columns[:6] == ["edge", "src", "dst", "time", "score", "rank"]
+    assert table["what"][0] == "src"
+    assert table["score"][0] == table["effect"][0] == fitted.scores_[worst]
+    earlier = np.flatnonzero((src == 3) & (time <= 151) & (time >= 147))
+    assert table["reason"][0].startswith(f"{len(earlier)} interactions from node 3 within 4 time units, where 0.")
+    assert set(table["neighbours"][0]) <= set(earlier)
+    usual = burst_counts(Arrivals.of(fitted.edges_), [worst], 4.0, 60.0).usual[0, 0]
+    assert f"where {usual:.2g} are usual" in table["reason"][0]
+
+
+def test_durations_for_datetimes():
+    src, dst, time = network()
+    edges = TemporalEdges(src, dst, np.datetime64("2020-01-01T00", "s") + time * np.timedelta64(3600, "s"))
+    found = EdgeOutlierDetector("burst", fast="4h", slow="60h").fit(edges)
+    np.testing.assert_allclose(found.scores_, detector().fit(TemporalEdges(src, dst, time)).scores_, rtol=1e-9)
+    assert "within 4 hours" in found.explain(edges, 1, rows=int(found.scores_.argmin()))["reason"].item()
+
+
+def test_default_widths_come_from_the_times():
+    edges = TemporalEdges(*network())
+    fitted = EdgeOutlierDetector("burst").fit(edges)
+    spread = edges.ticks.std()
+    assert fitted.fast_.bandwidth == pytest.approx(0.003 * spread)
+    assert fitted.slow_.bandwidth == pytest.approx(spread)
+
+
+def test_saved(tmp_path):
+    edges = TemporalEdges(*network())
+    fitted = EdgeOutlierDetector("burst").fit(edges[:300])
+    fitted.save(tmp_path / "burst.tdlg")
+    loaded = load_model(tmp_path / "burst.tdlg")
+    np.testing.assert_array_equal(loaded.score_samples(edges), fitted.score_samples(edges))
+
+
+def test_edge_cases():
+    src, dst, time = network()
+    assert EdgeOutlierDetector("burst").fit(TemporalEdges(src, dst, np.zeros(400))).scores_.max() == 0.0
+    assert EdgeOutlierDetector("burst").fit(TemporalEdges([1], [2], [3])).scores_.tolist() == [0.0]
+    assert detector().fit(TemporalEdges(src, dst, time)).predict(TemporalEdges(src, dst, time)[:0]).shape == (0,)
+    with pytest.raises(EdgesError, match="too far apart"):
+        detector().fit(TemporalEdges([1, 1], [2, 2], [-1.7e308, 1.7e308]))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"fast": -1.0}, "The 'fast' parameter of EdgeOutlierDetector is -1.0"),
+        ({"fast": "1h"}, "The 'fast' parameter of EdgeOutlierDetector is '1h'.*plain numbers"),
+        ({"slow": "soon"}, "The 'slow' parameter.*'soon'"),
+        ({"fast": 60.0}, "'fast' parameter of EdgeOutlierDetector must be shorter than 'slow'"),
+        ({"contamination": 0.7}, "'contamination'"),
+    ],
+)
+def test_wrong_parameters(options, told):
+    with pytest.raises(ParameterError, match=told):
+        detector(**options).fit(TemporalEdges(*network()))
+
+
+def test_only_bursts_are_explained():
+    edges = TemporalEdges(*network())
+    with pytest.raises(ParameterError, match=r"only with method='burst'. Got 'rows'"):
+        EdgeOutlierDetector("rows", random_state=0).fit(edges).explain(edges)
