@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from tdlg.clock import finest
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.decay import Decay, Laplace
+from tdlg.linegraph.product import default_threads
 from tdlg.models.boosting import boosting_settings, linear_member
 from tdlg.propagate.features import COUNT_UNIT, MATCHES, without_dust
 from tdlg.propagate.sums import decayed_sums
@@ -24,7 +26,7 @@ Floats = NDArray[np.float64]
 SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times
 WINDOW = 1 / 19  # share of the time span, at its end, that the model of the future is trained on
 FOLDS = 5  # the columns of an edge are made from the edges of the other folds
-MOST_ROWS = 100_000  # the boosted trees are trained on at most so many edges, sampled at random
+MOST_ROWS = 50_000  # more edges than FOLDS times this number are sampled for training
 LEAST_ROWS = 200  # least number of edges in that window; a third of all edges if they are few
 
 
@@ -63,11 +65,13 @@ def link_columns(
     values = np.column_stack([weight, weight * (np.asarray(is_real) - 0.5)])
     unit = finest(rows.time_unit, edges.time_unit)  # of the clock of both
     widths = [decay.parts(unit)[0].bandwidth for decay in decays] or [np.inf]
-    columns = []
-    for match in MATCHES:
+
+    def of_match(match: str) -> list[Floats]:
         sums = without_dust(decayed_sums(rows, edges, values, match, widths, past_only=past_only).values)
-        columns += [sums[..., 1] / (sums[..., 0] + 1.0), np.log1p(sums[..., 0] / COUNT_UNIT)]
-    return np.hstack(columns)
+        return [sums[..., 1] / (sums[..., 0] + 1.0), np.log1p(sums[..., 0] / COUNT_UNIT)]
+
+    with ThreadPoolExecutor(default_threads()) as pool:  # the walks release the interpreter's lock
+        return np.hstack([column for columns in pool.map(of_match, MATCHES) for column in columns])
 
 
 def drawn_edges(edges: TemporalEdges, rng: np.random.Generator, time: NDArray[Any] | None = None) -> TemporalEdges:
@@ -138,7 +142,8 @@ class LinkModel(NamedTuple):
             window, past = edges[late], edges[~late]
             rows = concatenate_edges(window, drawn_edges(edges, rng, window.time))
             seen = concatenate_edges(past, drawn_edges(past, rng)) if len(past) else past
-            future = future_model(rows, _halves(rows), seen, _halves(seen), decays)
+            some = rng.permutation(len(rows))[:MOST_ROWS] if len(rows) > MOST_ROWS else slice(None)
+            future = future_model(rows[some], _halves(rows)[some], seen, _halves(seen), decays)
             edges = concatenate_edges(edges, drawn_edges(edges, rng))
             is_real = _halves(edges)
         else:
