@@ -245,7 +245,8 @@ class TestFile:
     def test_rows_of_another_version_are_reused_only_where_asked_for(self, tmp_path, monkeypatch):
         path = tmp_path / "rows.csv"
         self.run(path, 2)
-        monkeypatch.setattr("tdlg.judge.results.__version__", "9.9")
+        for module in ("results", "evaluate"):
+            monkeypatch.setattr(f"tdlg.judge.{module}.__version__", "9.9")
         with pytest.raises(
             ParameterError, match=rf"tdlg {tdlg.__version__} measured; this is tdlg 9\.9\. .*any_version"
         ):

@@ -71,7 +71,7 @@ def test_errors_are_pickled(value):
     assert type(copy) is EdgesError
     assert (str(copy), copy.row, copy.parameter) == ("It is wrong. Pass decay=NoDecay(). Or not.", 7, "decay")
     assert np.array_equal(copy.value, repr(value) if callable(value) else value)
-    assert in_shell_words(copy, shell("links", links=["method"])) == "It is wrong. Pass --method propagation. Or not."
+    assert in_shell_words(copy, shell("links", links=["method"])) == "It is wrong. Pass another --method. Or not."
 
 
 def test_warnings_carry_hints():

@@ -143,7 +143,7 @@ class TestAttacks:
                 self.scores_ = np.array([3.0, 1.0, 2.0, 0.0])
                 return self
 
-        edges = TemporalEdges("abcd", "bcda", range(4), label=[0, 1, 0, 1])
+        edges = TemporalEdges(list("abcd"), list("bcda"), range(4), label=[0, 1, 0, 1])
         assert attack_auc(Detector(), edges) == 1.0
         assert attack_auc(Detector(), edges.with_label([0, 0, 1, 1])) == 0.75
 

@@ -1,4 +1,5 @@
 import math
+import re
 
 import numpy as np
 import polars as pl
@@ -121,7 +122,7 @@ class TestColumns:
     def test_are_those_of_the_definition(self, past_only):
         edges = labelled(n_times=10**6)
         spread = edges.time[edges.labelled].std() if past_only else edges.time.std()
-        features = PropagationFeatures(scales=[0.1], past_only=past_only).fit(edges)
+        features = PropagationFeatures(scales=[0.1], past_only=past_only, two_ends="none").fit(edges)
         table = dict(zip(features.get_feature_names_out(), features.transform(edges).T, strict=True))
         for match in MATCHES:
             expected = columns_by_hand(edges, features.prior_[0], match, 0.1 * spread, spread, past_only)
@@ -162,7 +163,7 @@ class TestColumns:
 
     def test_a_rate_for_each_of_several_classes(self):
         edges = network().with_label(np.array(["a", "b", "c"])[np.arange(60) % 3])
-        features = PropagationFeatures(["src"], scales=[1.0]).fit(edges)
+        features = PropagationFeatures(["src"], scales=[1.0], two_ends="none").fit(edges)
         names = features.get_feature_names_out().tolist()
         rates = ["src:rate[a]@1", "src:rate[b]@1", "src:rate[c]@1"]
         assert names == [*rates, "src:known@1", "src:count@1", "src:before", "src:after"]
@@ -297,11 +298,8 @@ class TestFeaturesOfKnownEdges:
         features = PropagationFeatures().fit(self.edges(AMOUNT))
         names = features.get_feature_names_out().tolist()
         asked = self.edges(AMOUNT + 500)[7:8].with_label(None)
-        own = [
-            k
-            for k, name in enumerate(names)
-            if name == "amount" or ("n[am" in name and "mean" not in name) or "score[am" in name
-        ]
+        compared = r"amount|.*:(deviation|score|ratio)\[amount\].*"
+        own = [k for k, name in enumerate(names) if re.fullmatch(compared, name)]
         fitted, changed = features.transform(self.edges(AMOUNT)[7:8]), features.transform(asked)
         assert (changed[:, own] > fitted[:, own]).all()
         rest = np.setdiff1d(np.arange(len(names)), own)
@@ -330,7 +328,7 @@ class TestManyCategories:
         names = features.get_feature_names_out().tolist()
         columns = features.transform(edges)
         by_category = TemporalEdges(CODE, ["all"] * 60, edges.time, label=edges.label)
-        expected = PropagationFeatures(["src"], past_only=past_only, scales=[0.3]).fit(by_category)
+        expected = PropagationFeatures(["src"], past_only=past_only, scales=[0.3], two_ends="none").fit(by_category)
         mine = [k for k, name in enumerate(names) if name.startswith("category[code]:")]
         assert [names[k].partition(":")[2] for k in mine] == [
             name.partition(":")[2] for name in expected.get_feature_names_out()
@@ -378,7 +376,7 @@ class TestNoLeak:
             flipped[i] = 1 - flipped[i]
             other = PropagationFeatures().fit(edges.with_label(flipped))
             before, after = (f.transform(edges[i : i + 1]) for f in (features, other))
-            assert np.abs(before - after).max() <= 1 / 60
+            assert np.abs(before - after).max() <= 2 / 60  # of columns about both ends; of others at most 1 / 60
             other.prior_ = features.prior_
             np.testing.assert_array_equal(other.transform(edges[i : i + 1]), before)
 
@@ -396,7 +394,10 @@ class TestNoLeak:
         early = edges[edges.time < 12]
         whole = PropagationFeatures(past_only=True).fit(edges)
         part = PropagationFeatures(past_only=True).fit(early)
-        np.testing.assert_array_equal(part.transform(early), whole.transform(early))
+        one, two = part.transform(early), whole.transform(early)
+        is_exact = [re.search("partners|trust|agreement", name) is None for name in part.get_feature_names_out()]
+        np.testing.assert_array_equal(one[:, is_exact], two[:, is_exact])
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-12)  # sums over partners in another order
 
     def test_a_fitted_edge_is_known_however_it_is_passed(self):
         edges = labelled(n_times=10**6)

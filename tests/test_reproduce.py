@@ -272,7 +272,8 @@ class TestReproduce:
         path = tmp_path / "runtime.csv"
         path.write_text("\n".join(line.rpartition(",")[0] for line in path.read_text().splitlines()) + "\n")
         before = read_results(path)
-        monkeypatch.setattr("tdlg.judge.results.__version__", "9.9")
+        for module in ("results", "evaluate"):
+            monkeypatch.setattr(f"tdlg.judge.{module}.__version__", "9.9")
         reproduce("runtime", trials=2, **asked)
         after = read_results(path)
         assert after.filter(after["version"] != "9.9").equals(before)

@@ -48,10 +48,7 @@ def answers(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
     columns: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
         "classifier": _class_columns,
         "regressor": lambda model, edges: {"predicted": _short(_values(model, edges))},
-        "outlier_detector": lambda model, edges: {
-            "oddness": _short(-model.score_samples(edges)),
-            "outlier": (model.predict(edges) < 0).astype(int),
-        },
+        "outlier_detector": _outlier_columns,
         "transformer": lambda model, edges: {f"e{k}": column for k, column in enumerate(model.transform(edges).T)},
         "links": lambda model, edges: {"score": _short(model.predict_proba(edges)[:, 1])},
     }
@@ -62,6 +59,11 @@ def _values(model: Any, edges: TemporalEdges | Scored) -> Any:
     from tdlg.explain.explainable import Scored
 
     return (edges if isinstance(edges, Scored) else model.scored(edges)).values
+
+
+def _outlier_columns(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
+    scores = _values(model, edges)
+    return {"oddness": _short(-scores), "outlier": (scores < model.offset_).astype(int)}
 
 
 def _class_columns(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:

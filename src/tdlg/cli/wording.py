@@ -11,7 +11,7 @@ from tdlg.exceptions import TdlgError, TdlgWarning
 __all__ = ["in_shell_words"]
 
 OTHER_NAMES = {"random_state": "seed"}  # parameters whose option has another name
-SAME_EFFECT = {"decay": ("method", "propagation")}  # parameters without an option, and the option to use instead
+SAME_EFFECT = {"decay": "method"}  # parameters without an option, and the option to change instead
 
 
 def in_shell_words(message: Exception, context: Any) -> str:
@@ -32,8 +32,8 @@ def in_shell_words(message: Exception, context: Any) -> str:
 def _as_option(name: str, value: Any, context: Any) -> str | None:
     here, anywhere = _options(context)
     if name in SAME_EFFECT:
-        instead, choice = SAME_EFFECT[name]
-        return f"{here[instead]} {choice}" if instead in here else None
+        instead = here.get(SAME_EFFECT[name])
+        return None if instead is None else f"another {instead}"
     option = {**anywhere, **here}.get(OTHER_NAMES.get(name, name))
     return None if option is None else " ".join([option, *_shown(value)])
 

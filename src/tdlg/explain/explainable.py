@@ -30,18 +30,27 @@ class Scored:
     values
         The probabilities of the classes, (n_edges, n_classes); the predicted numbers of a regressor, (n_edges,).
     query, columns
-        What is known when the edges are scored, and their columns, for a propagation model; else None.
+        What is known when the whole is scored, and the columns of these edges, for a propagation model; else None.
+    whole, at
+        All edges that were scored together, and the positions of these edges among them; None if these are all.
     """
 
     edges: TemporalEdges
     values: NDArray[np.float64]
     query: Any = None
     columns: Any = None
+    whole: TemporalEdges | None = None
+    at: NDArray[np.int64] | None = None
 
     def some(self, which: NDArray[np.int64]) -> Scored:
         """Some of the edges, by position."""
-        query, columns = (None, None) if self.query is None else (self.query.some(which), self.columns[which])
-        return Scored(self.edges[which], self.values[which], query, columns)
+        columns = None if self.columns is None else self.columns[which]
+        whole = self.edges if self.whole is None else self.whole
+        return Scored(self.edges[which], self.values[which], self.query, columns, whole, self.places(which))
+
+    def places(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions of some of these edges among all that were scored together."""
+        return which if self.at is None else self.at[which]
 
 
 class Explainable(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,10 +113,9 @@ def explain_propagation(
     if scored is None:
         model._check_asked(edges, label_time)
         query = model._evidence(edges, label_time)
-        columns = model.features_.columns(query.some(which))
+        explained = _Explained(model, edges, query, which, model.features_.columns(query.some(which)), positive)
     else:
-        query, columns = scored.query, scored.columns[which]
-    explained = _Explained(model, edges, query, which, columns, positive)
+        explained = _Explained.of(model, scored, which, positive)
     best = np.argsort(-np.abs(explained.effects), axis=1, kind="stable")[:, :top]
     asked, rank = np.nonzero(np.take_along_axis(explained.effects, best, axis=1))
     row, group = which[asked], best[asked, rank]
@@ -178,6 +177,12 @@ class _Explained:
         self.effects = self._effects(model, codes)
         self._edges, self._which, self._codes = edges, which, codes
         self._words = TwoEndWords(model.features_, edges, query.evidence, query.at)
+
+    @classmethod
+    def of(cls, model: Any, scored: Scored, which: Positions, positive: Any) -> Self:
+        """Some of the edges that a model has scored."""
+        whole = scored.edges if scored.whole is None else scored.whole
+        return cls(model, whole, scored.query, scored.places(which), scored.columns[which], positive)
 
     def _effects(self, model: Any, codes: Positions) -> Floats:
         """(n_edges, n_groups): the scores less those with each group's columns as they typically are."""
@@ -249,7 +254,7 @@ def node_reasons(model: Any, scored: Scored, sampled: Positions, code: int | Non
     """The reason that most of the interactions in each row share."""
     positive = None if code is None else model.classes_[code]
     which, place = np.unique(sampled, return_inverse=True)
-    explained = _Explained(model, scored.edges, scored.query, which, scored.columns[which], positive)
+    explained = _Explained.of(model, scored, which, positive)
     return [_shared(explained, mine.tolist()) for mine in place.reshape(sampled.shape)]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
@@ -35,7 +34,7 @@ SHAPES: tuple[dict[str, Any], ...] = (  # settings to choose from, the usual one
     {"max_leaf_nodes": 31},
     {"max_leaf_nodes": 7, "min_samples_leaf": 200, "l2_regularization": 10.0},
 )
-CLEARLY = 0.002  # other settings must be better by this share of the loss
+LEAST_PROBABILITY = 1e-9  # whose log is finite
 ROWS_TO_TUNE = 40_000  # settings are chosen on a sample of this many rows
 INNER = 0.25  # share of these rows on which the settings are compared
 ENOUGH_ROWS, ENOUGH_OF_CLASS = 1_000, 50  # in the inner part, for choosing settings
@@ -79,7 +78,9 @@ class TrainingRows(NamedTuple):
 
 
 def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.Generator) -> dict[str, Any]:
-    """Settings of boosted trees that predict an inner part of the rows best; the usual settings if there are few rows.
+    """Settings of boosted trees that predict an inner part of the rows best.
+
+    These are the usual settings if there are few rows, or if no others are better by two standard errors.
 
     Parameters
     ----------
@@ -103,15 +104,25 @@ def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.
     inner, outer = rows.some(is_inner), rows.some(~is_inner)
     if not _is_enough(group[kept][is_inner], group[kept][~is_inner]):
         return settings
-    best: dict[str, Any] = {}
-    least, seed = np.inf, int(rng.integers(2**31))
-    for shape in SHAPES:
+    losses: dict[tuple[int, int], Floats] = {}
+    seed = int(rng.integers(2**31))
+    for k, shape in enumerate(SHAPES):
         trees = make(**settings | shape | {"max_iter": NUMBERS_OF_TREES[-1]}, random_state=seed)
         trees.fit(outer.columns, outer.target, sample_weight=outer.weight)
-        for n_trees, loss in _staged_losses(trees, inner).items():
-            if loss < least * (1.0 - CLEARLY * bool(best)):
-                best, least = shape | {"max_iter": n_trees}, loss
-    return settings | best
+        losses |= {(k, n_trees): loss for n_trees, loss in _staged_losses(trees, inner)}
+    usual = losses[0, settings["max_iter"]]
+    best = min(losses, key=lambda key: np.average(losses[key], weights=inner.weight))
+    if not _is_clear(usual - losses[best], inner.weight):
+        return settings
+    return settings | SHAPES[best[0]] | {"max_iter": best[1]}
+
+
+def _is_clear(gain: Floats, weight: Floats | None) -> bool:
+    """Whether the mean gain is more than two standard errors above 0."""
+    weight = np.ones(len(gain)) if weight is None else weight
+    mean = np.average(gain, weights=weight)
+    error = np.sqrt((weight**2 * (gain - mean) ** 2).sum()) / weight.sum()
+    return bool(mean > 2.0 * error)
 
 
 def _is_enough(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
@@ -121,14 +132,18 @@ def _is_enough(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
     return len(of_inner) == len(of_outer) and len(inner) >= ENOUGH_ROWS and smallest >= ENOUGH_OF_CLASS
 
 
-def _staged_losses(trees: Any, rows: TrainingRows) -> dict[int, float]:
-    """The loss on rows after each of several numbers of trees."""
+def _staged_losses(trees: Any, rows: TrainingRows) -> Iterator[tuple[int, Floats]]:
+    """The loss of each row after each of several numbers of trees."""
     if isinstance(trees, HistGradientBoostingRegressor):
-        staged, loss = trees.staged_predict(rows.columns), mean_squared_error
-    else:
-        staged, loss = trees.staged_predict_proba(rows.columns), partial(log_loss, labels=trees.classes_)
-    predicted = enumerate(staged, start=1)
-    return {n: loss(rows.target, p, sample_weight=rows.weight) for n, p in predicted if n in NUMBERS_OF_TREES}
+        for n_trees, predicted in enumerate(trees.staged_predict(rows.columns), start=1):
+            if n_trees in NUMBERS_OF_TREES:
+                yield n_trees, (predicted - rows.target) ** 2
+        return
+    place = np.searchsorted(trees.classes_, rows.target)[:, np.newaxis]
+    for n_trees, probability in enumerate(trees.staged_predict_proba(rows.columns), start=1):
+        if n_trees in NUMBERS_OF_TREES:
+            of_label = np.take_along_axis(probability, place, axis=1)[:, 0]
+            yield n_trees, -np.log(np.maximum(of_label, LEAST_PROBABILITY))
 
 
 def linear_member(estimator: Any) -> Any:

@@ -16,6 +16,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.bursts import explain_bursts
+from tdlg.explain.explainable import Scored
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.linegraph.events import own_columns
 from tdlg.models.links import LinkPredictor, check_enough
@@ -192,13 +193,19 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
             scores[new] = self.model_.decision_function(edges[new])
         return scores
 
+    def scored(self, X: Any) -> Scored:
+        """Edges with their scores, to pass to `explain`; see `score_samples`."""
+        check_is_fitted(self)
+        edges = self._edges(X, reset=False)
+        return Scored(edges, self.score_samples(edges))
+
     def explain(self, X: Any, top: int = 3, *, rows: Any = None) -> pl.DataFrame:
         """What makes each edge part of a burst, in words, for the method "burst".
 
         Parameters
         ----------
         X
-            The edges to explain, fitted or new.
+            The edges to explain, fitted or new; or what `scored` returned for them.
         top
             How many reasons to give per edge at most, the most surprising first; 3 by default.
         rows
@@ -215,7 +222,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
             raise ParameterError(
                 f"EdgeOutlierDetector has reasons only with method='burst'. Got {self.method!r} instead."
             )
-        edges = self._edges(X, reset=False)
+        edges = X.edges if isinstance(X, Scored) else self._edges(X, reset=False)
         return explain_bursts(self, edges, self._places(edges), top, rows=rows)
 
     def decision_function(self, X: Any) -> Scores:

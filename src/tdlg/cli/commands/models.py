@@ -142,6 +142,8 @@ def explain(
         reasons = fitted.explain(scored, top, rows=row - 1)
     note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in predicted.items()))
     note(f"explained: {explained(fitted)}")
+    if reasons.is_empty():
+        note("nothing sets this row apart from a typical one: no single reason would change its score")
     give(rounded(_tidy(reasons), *COMPUTED_OF_REASONS), output, rows=len(reasons), shown=SHOWN_OF_REASONS)
 
 

@@ -14,7 +14,6 @@ from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
 from tdlg.cli.output import check_output, give
 from tdlg.cli.table import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
-from tdlg.clock import UNITS, ticks_per_second, unit_in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,6 +114,8 @@ def _feature(edges: TemporalEdges, name: str) -> str:
 def _describe_times(edges: TemporalEdges) -> list[tuple[str, str]]:
     import numpy as np
 
+    from tdlg.clock import unit_in_words
+
     first, last = edges.time.min(), edges.time.max()
     kind = (
         "numbers"
@@ -135,6 +136,8 @@ def _describe_times(edges: TemporalEdges) -> list[tuple[str, str]]:
 
 def _looks_like_seconds(edges: TemporalEdges) -> str:
     """A hint if the numbers are as large as times since 1970."""
+    from tdlg.clock import UNITS, ticks_per_second, unit_in_words
+
     size = float(abs(edges.ticks).max()) if edges.time_unit is None else 0.0
     units = [unit for unit in UNITS if 6e8 < size / ticks_per_second(unit) < 4e9]
     return f"; if {unit_in_words(units[0])} since 1970: --time-unit {units[0]}" if units else ""
