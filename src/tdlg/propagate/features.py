@@ -22,7 +22,7 @@ from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
 from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
 from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values, tamed, to_sum
 from tdlg.propagate.scales import choose_scales
-from tdlg.propagate.sums import decayed_sums
+from tdlg.propagate.sums import walk
 from tdlg.propagate.two_ends import two_end_columns, two_end_names
 from tdlg.sampling.index import concatenate_edges, edge_index
 
@@ -34,6 +34,7 @@ TwoEnds = Literal["all", "partners", "none"]
 
 MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
 TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
+BLOCK = 4096  # rows whose columns are made at once
 DUST = 1e-9  # smaller decayed sums are set to 0: remnants of edges long ago would be noise to a scaler
 COUNT_UNIT = 0.01  # smallest decayed count that is distinguished from 0: the column is log(1 + count / COUNT_UNIT)
 GAP_UNIT = 1e-6  # smallest gap that is distinguished from 0, in standard deviations of the times
@@ -323,7 +324,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         for match, (feature, end) in description.category_matches().items():
             around[match] = around_category(query, self._with_many.index(feature), end)
         starts = np.cumsum([0, *(len(description.of_match(match)) for match in around)])
-        columns = np.empty((len(query.at), len(description.columns())))
+        columns = np.empty((len(description.columns()), len(query.at))).T  # written column by column
         of_two_ends = slice(starts[-1], starts[-1] + len(description.two_ends))
         columns[:, of_two_ends.stop :] = tamed(query.own, self.own_)
 
@@ -359,21 +360,27 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         compares = any(column.about == "feature" for column in of_scale)
         values = [np.ones((len(labels), 1)), *([labels] if around.late is None else [])]
         values += to_sum(evidence.own, self.own_) if compares else []
-        sums = decayed_sums(around.rows, around.cols, np.hstack(values), around.match, widths, past_only=self.past_only)
-        count, rest = sums.values[..., 0], sums.values[..., 1:]
-        if around.late is None:
-            of_labels, rest = np.split(rest, [labels.shape[1]], axis=2)
-        else:
+        walked = walk(around.rows, around.cols, np.hstack(values), around.match, widths, past_only=self.past_only)
+        late = None
+        if around.late is not None:
             edges, at = around.late
-            of_labels = decayed_sums(around.rows, edges, labels[at], around.match, widths, past_only=True).values
-        made = self._of_labels(of_labels)
-        made["count"] = self._log_count(count, around, widths)
-        if compares:
-            made |= self._beside(query.own, without_dust(rest))
-        for k, column in enumerate(of_scale):
-            out[:, k : len(of_scale) * len(widths) : len(of_scale)] = made[column.name]
-        for k, gap in enumerate((sums.before,) if self.past_only else (sums.before, sums.after)):
-            out[:, len(of_scale) * len(widths) + k] = np.log1p(np.minimum(gap / spread, NO_GAP) / GAP_UNIT)
+            late = walk(around.rows, edges, labels[at], around.match, widths, past_only=True)
+        for start in range(0, len(out), BLOCK):  # which stays in the cache
+            block = slice(start, start + BLOCK)
+            sums = walked.take(block)
+            count, rest = sums.values[..., 0], sums.values[..., 1:]
+            if late is None:
+                of_labels, rest = np.split(rest, [labels.shape[1]], axis=2)
+            else:
+                of_labels = late.take(block).values
+            made = self._of_labels(of_labels)
+            made["count"] = np.log1p(without_dust(count) / COUNT_UNIT)
+            if compares:
+                made |= self._beside(query.own[block], without_dust(rest))
+            for k, column in enumerate(of_scale):
+                out[block, k : len(of_scale) * len(widths) : len(of_scale)] = made[column.name]
+            for k, gap in enumerate((sums.before,) if self.past_only else (sums.before, sums.after)):
+                out[block, len(of_scale) * len(widths) + k] = np.log1p(np.minimum(gap / spread, NO_GAP) / GAP_UNIT)
 
     def _of_labels(self, sums: Floats) -> dict[str, Floats]:
         """The smoothed rates, and the log of the number of known labels."""
@@ -382,9 +389,6 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             name: totals[..., k] / (known + self.smoothing) for k, (name, _) in enumerate(self._description().targets)
         }
         return made | {"known": np.log1p(known / COUNT_UNIT)}
-
-    def _log_count(self, count: Floats, around: Around, widths: Floats) -> Floats:
-        return np.log1p(without_dust(count) / COUNT_UNIT)
 
     def _beside(self, own: Floats, sums: Floats) -> dict[str, Floats]:
         """Compare an edge's own features with those around it."""

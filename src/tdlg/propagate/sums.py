@@ -12,7 +12,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.linegraph.events import Copies, build_layout
 
-__all__ = ["Sums", "decayed_sums"]
+__all__ = ["Sums", "Walk", "decayed_sums", "walk"]
 
 Floats = NDArray[np.float64]
 
@@ -32,6 +32,32 @@ class Sums(NamedTuple):
     values: Floats
     before: Floats
     after: Floats
+
+
+class Walk(NamedTuple):
+    """The sums at every event, from which those of rows are taken.
+
+    Attributes
+    ----------
+    slots
+        The event of each row, shape (n_rows,); the number of events for a row without one.
+    values, nearest
+        The sums, shape (n_events, n_widths, n_values), and the gaps before and after, shape (2, n_events).
+    """
+
+    slots: NDArray[np.int32]
+    values: Floats
+    nearest: Floats
+
+    def take(self, rows: slice) -> Sums:
+        """The sums of some rows."""
+        from tdlg._kernels.scales import gather_scales
+
+        slots = self.slots[rows]
+        sums = np.moveaxis(np.empty((*self.values.shape[1:], len(slots))), 2, 0)  # rows of one value side by side
+        gaps = np.empty((2, len(slots)))
+        gather_scales(slots, self.values, *self.nearest, sums, gaps)
+        return Sums(sums, *gaps)
 
 
 def decayed_sums(
@@ -67,7 +93,20 @@ def decayed_sums(
     >>> sums.values[:, 0, 0], sums.before, sums.after
     (array([1., 1., 0.]), array([inf,  1., inf]), array([ 1., inf, inf]))
     """
-    from tdlg._kernels.scales import gather_scales, walk_scales
+    return walk(rows, cols, values, match, widths, past_only=past_only).take(slice(None))
+
+
+def walk(
+    rows: TemporalEdges,
+    cols: TemporalEdges,
+    values: Floats,
+    match: str,
+    widths: Sequence[float] | Floats,
+    *,
+    past_only: bool = False,
+) -> Walk:
+    """Compute what `decayed_sums` computes, without bringing it to the rows. The parameters are the same."""
+    from tdlg._kernels.scales import walk_scales
 
     if match == "any":
         raise ParameterError(
@@ -80,13 +119,10 @@ def decayed_sums(
     layout = build_layout(row_copies.distinct, col_copies.distinct, match)
     x = np.ascontiguousarray(col_copies.add(values))
     rates = 1.0 / np.asarray(widths, np.float64)
-    n_rows = len(row_copies.distinct)
     per_event, nearest = np.empty((layout.n_events, rates.size, x.shape[1])), np.empty((2, layout.n_events))
     nearest[1] = np.inf
-    events = layout.gap, layout.source, layout.target, n_rows, x, rates, past_only
+    events = layout.gap, layout.source, layout.target, len(row_copies.distinct), x, rates, past_only
     walk_scales(*events, 1, True, per_event, nearest[0])
     if not past_only:
         walk_scales(*events, -1, False, per_event, nearest[1])
-    sums, gaps = np.empty((n_rows, *per_event.shape[1:])), np.empty((2, n_rows))
-    gather_scales(layout.row_slots[:, 0], per_event, *nearest, sums, gaps)
-    return Sums(*(row_copies.repeat(part) for part in (sums, *gaps)))
+    return Walk(row_copies.repeat(layout.row_slots[:, 0]), per_event, nearest)
