@@ -27,7 +27,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-MOST_ROWS = 200_000  # more rows to learn from are sampled
+MOST_ROWS = 300_000  # more rows to learn from are sampled
 NUMBERS_OF_TREES = (50, 100, 200, 300, 400)
 SHAPES: tuple[dict[str, Any], ...] = (  # settings to choose from, the usual ones first
     {},
@@ -35,8 +35,8 @@ SHAPES: tuple[dict[str, Any], ...] = (  # settings to choose from, the usual one
     {"max_leaf_nodes": 7, "min_samples_leaf": 200, "l2_regularization": 10.0},
 )
 LEAST_PROBABILITY = 1e-9  # whose log is finite
-ROWS_TO_TUNE = 40_000  # settings are chosen on a sample of this many rows
-INNER = 0.25  # share of these rows on which the settings are compared
+ROWS_TO_TUNE = 60_000  # with more rows, the usual settings are used
+INNER = 0.25  # share of the rows on which the settings are compared
 ENOUGH_ROWS, ENOUGH_OF_CLASS = 1_000, 50  # in the inner part, for choosing settings
 
 
@@ -80,7 +80,8 @@ class TrainingRows(NamedTuple):
 def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.Generator) -> dict[str, Any]:
     """Settings of boosted trees that predict an inner part of the rows best.
 
-    These are the usual settings if there are few rows, or if no others are better by two standard errors.
+    These are the usual settings if there are few rows, if no others are better by two standard errors, or if there are many
+    rows, for which the usual settings are made: a sample would choose trees that are too small for all rows.
 
     Parameters
     ----------
@@ -91,19 +92,15 @@ def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.
     in_time
         Whether the inner part is the latest rows, else a random part.
     rng
-        Generator for the samples.
+        Generator for the random part, and for the seed of the trees.
     """
     settings = boosting_settings(len(rows.target))
     group = rows.target if make is HistGradientBoostingClassifier else np.zeros(len(rows.target))
-    kept, weight = sampled_rows(group, ROWS_TO_TUNE, rng)
-    if weight is not None:
-        rows = rows.some(kept)
-        rows = rows._replace(weight=weight if rows.weight is None else weight * rows.weight)
     ticks = rows.ticks
     is_inner = ticks >= np.quantile(ticks, 1 - INNER) if in_time else rng.random(len(ticks)) < INNER
-    inner, outer = rows.some(is_inner), rows.some(~is_inner)
-    if not _is_enough(group[kept][is_inner], group[kept][~is_inner]):
+    if len(group) > ROWS_TO_TUNE or not _is_enough(group[is_inner], group[~is_inner]):
         return settings
+    inner, outer = rows.some(is_inner), rows.some(~is_inner)
     losses: dict[tuple[int, int], Floats] = {}
     seed = int(rng.integers(2**31))
     for k, shape in enumerate(SHAPES):
