@@ -28,6 +28,8 @@ class TestSample:
 
     def test_probabilities_stay_calibrated(self, monkeypatch):
         monkeypatch.setattr("tdlg.models.propagation.MOST_ROWS", 6000)
+        monkeypatch.setattr(boosting, "NUMBERS_OF_TREES", (50, 200))
+        monkeypatch.setattr(boosting, "SHAPES", boosting.SHAPES[2:])
         rng = np.random.default_rng(0)
         n = 24_000
         risk = np.where(rng.integers(0, 10, n) == 0, 0.2, 0.01)
@@ -60,14 +62,17 @@ class TestTuning:
 
     def test_more_trees_where_there_is_more_to_learn(self, monkeypatch):
         monkeypatch.setattr(boosting, "ENOUGH_ROWS", 500)
+        monkeypatch.setattr(boosting, "NUMBERS_OF_TREES", (50, 200, 300))
+        monkeypatch.setattr(boosting, "SHAPES", boosting.SHAPES[:1])
         hard, simple = (
             tuned_settings(HistGradientBoostingClassifier, rows, True, np.random.default_rng(0))
-            for rows in (self.rows(6000, 0.05), self.rows(3000, 1.9))
+            for rows in (self.rows(5000, 0.05), self.rows(2500, 1.9))
         )
         assert hard["max_iter"] > 200 > simple["max_iter"]
 
     def test_numbers(self, monkeypatch):
         monkeypatch.setattr(boosting, "ENOUGH_ROWS", 300)
+        monkeypatch.setattr(boosting, "NUMBERS_OF_TREES", (50, 200))
         rows = self.rows(1500, 0.1)
         rows = rows._replace(target=rows.columns[:, 0] + np.random.default_rng(0).normal(size=1500))
         found = tuned_settings(HistGradientBoostingRegressor, rows, False, np.random.default_rng(0))

@@ -316,11 +316,11 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 class PropagationClassifier(ClassifierMixin, _PropagationModel):
     """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
-    Boosted trees are trained on the columns of `PropagationFeatures`. With 4,000 to 60,000 labels, the number and the size of the
-    trees are chosen on a part of the training edges: the latest ones, or for "interpolate" a random part. Of more than
+    Boosted trees are trained on the columns of `PropagationFeatures`. With 4,000 to 60,000 labels, the number and the size
+    of the trees are chosen on a part of the training edges: the latest ones, or for "interpolate" a random part. Of more than
     300,000 training edges a sample is used, which keeps those of rare classes and has weights, so that probabilities stay
-    calibrated. For forecasts, where the future may differ from the
-    past, their log-probabilities are averaged with those of logistic regression, with weights 2 and 1. Pass all edges to
+    calibrated. For forecasts, where the future may differ from the past, their log-probabilities are averaged with those of
+    logistic regression, with weights 2 and 1. Pass all edges to
     `fit`, with missing labels where they are to be predicted, and then call `predict_proba(edges)`. New edges can be scored
     too; they count as unlabelled neighbours of each other. A training edge never sees its own label, however it is passed.
 
