@@ -13,18 +13,14 @@ class TestSample:
     @pytest.mark.parametrize("sizes", [[100, 5], [50, 50], [30, 3, 500], [1000]])
     def test_keeps_small_groups_and_totals(self, sizes):
         group = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
-        rows, weight = sampled_rows(group, 60, np.random.default_rng(1))
+        rows = sampled_rows(group, 60, np.random.default_rng(1))
         assert len(rows) == min(60, sum(sizes))
         assert (np.diff(rows) > 0).all()
         for k, size in enumerate(sizes):
-            mine = group[rows] == k
-            assert weight[mine].sum() == pytest.approx(size)
-            assert mine.sum() >= min(size, 60 // len(sizes))
+            assert (group[rows] == k).sum() >= min(size, 60 // len(sizes))
 
     def test_of_few_rows_is_all(self):
-        rows, weight = sampled_rows(np.zeros(10), 10, np.random.default_rng(0))
-        assert rows.tolist() == list(range(10))
-        assert weight is None
+        assert sampled_rows(np.zeros(10), 10, np.random.default_rng(0)).tolist() == list(range(10))
 
     def test_probabilities_stay_calibrated(self, monkeypatch):
         monkeypatch.setattr("tdlg.models.propagation.MOST_ROWS", 6000)

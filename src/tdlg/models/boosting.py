@@ -163,10 +163,8 @@ def weights_for(member: Any, weight: Floats | None) -> dict[str, Floats]:
     return {f"{name}__sample_weight" if name else "sample_weight": weight}
 
 
-def sampled_rows(group: NDArray[Any], most: int, rng: np.random.Generator) -> tuple[Positions, Floats | None]:
-    """At most `most` rows, and the number of rows that each stands for; rows of small groups are all kept.
-
-    The weights keep the shares of the groups, so that probabilities learnt from the sample stay calibrated.
+def sampled_rows(group: NDArray[Any], most: int, rng: np.random.Generator) -> Positions:
+    """Positions of at most `most` rows, in ascending order; rows of small groups are all kept.
 
     Parameters
     ----------
@@ -177,24 +175,18 @@ def sampled_rows(group: NDArray[Any], most: int, rng: np.random.Generator) -> tu
     rng
         Generator for the sample.
 
-    Returns
-    -------
-    rows, weight
-        Positions in ascending order, and one weight per position; None if all rows are kept.
-
     Examples
     --------
-    >>> rows, weight = sampled_rows(np.repeat([0, 1], [98, 2]), 10, np.random.default_rng(0))
-    >>> len(rows), weight.tolist()
-    (10, [12.25, 12.25, 12.25, 12.25, 12.25, 12.25, 12.25, 12.25, 1.0, 1.0])
+    >>> rows = sampled_rows(np.repeat([0, 1], [98, 2]), 10, np.random.default_rng(0))
+    >>> len(rows), rows[-2:].tolist()
+    (10, [98, 99])
     """
     if len(group) <= most:
-        return np.arange(len(group)), None
+        return np.arange(len(group))
     _, code, size = np.unique(group, return_inverse=True, return_counts=True)
     quota, left = np.zeros(len(size), np.int64), most
     for n_groups, k in zip(range(len(size), 0, -1), np.argsort(size), strict=True):  # small groups first
         quota[k] = min(size[k], left // n_groups)
         left -= quota[k]
     rows = [rng.choice(np.flatnonzero(code == k), n, replace=False) for k, n in enumerate(quota.tolist())]
-    kept = np.sort(np.concatenate(rows))
-    return kept, (size / np.maximum(quota, 1))[code[kept]]
+    return np.sort(np.concatenate(rows))

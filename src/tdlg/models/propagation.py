@@ -126,11 +126,9 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         ).fit(edges, labels)
         self.edges_, self.labels_ = edges, labels
         evidence = self.features_.evidence(edges).evidence._replace(label_ticks=self.label_ticks_)
-        columns, at, weight = self._rows_to_learn_from(evidence)
+        columns, at = self._rows_to_learn_from(evidence)
         self.typical_ = np.median(columns, axis=0)
-        if sample_weight is not None:
-            given = _checked_weight(sample_weight, edges)[at]
-            weight = given if weight is None else weight * given
+        weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[at]
         self.estimators_ = self._fitted_members(TrainingRows(columns, target[at], weight, edges.ticks[at]))
         return self
 
@@ -146,8 +144,8 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     # ---- what is known, and when
 
-    def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions, Floats | None]:
-        """Columns of labelled edges, made with the same knowledge as those of the edges to score; the edges, and weights."""
+    def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions]:
+        """Columns of labelled edges, made with the same knowledge as those of the edges to score; and the edges."""
         known = np.flatnonzero(evidence.labelled)
         if self.setting_ == "interpolate":
             return self._training_columns([(evidence, known)])
@@ -173,22 +171,23 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             parts.append((evidence._replace(labelled=evidence.labelled & (known_at < cut), label_ticks=None), window))
         return parts
 
-    def _training_columns(self, parts: list[tuple[Evidence, Positions]]) -> tuple[Floats, Positions, Floats | None]:
-        """Columns of edges from each part, those edges, and the number of edges that each stands for.
+    def _training_columns(self, parts: list[tuple[Evidence, Positions]]) -> tuple[Floats, Positions]:
+        """Columns of edges from each part, and those edges.
 
         Above `MOST_ROWS` edges, the default estimators learn from a sample that keeps the edges of rare classes.
         """
-        columns, rows, weights = [], [], []
+        columns, rows = [], []
         most = MOST_ROWS // len(parts) if self.estimator is None else sum(len(at) for _, at in parts)
         rng = np.random.default_rng(as_generator(as_seed(self.random_state)).integers(2**32))
         for evidence, at in parts:
-            some, weight = sampled_rows(self._groups(at), most, rng)
-            at = at[some]
-            columns.append(self.features_.columns(Query(evidence, at, evidence.own[at], evidence.categories[at])))
-            rows.append(at)
-            weights.append(np.ones(len(at)) if weight is None else weight)
-        weight = np.concatenate(weights)
-        return np.vstack(columns), np.concatenate(rows), None if (weight == 1.0).all() else weight
+            some = at[sampled_rows(self._groups(at), most, rng)]
+            columns.append(self.features_.columns(Query(evidence, some, evidence.own[some], evidence.categories[some])))
+            rows.append(some)
+        self._learn_shares(np.concatenate([at for _, at in parts]), np.concatenate(rows))
+        return np.vstack(columns), np.concatenate(rows)
+
+    def _learn_shares(self, rows: Positions, sample: Positions) -> None:
+        """Note how a sample differs from all rows."""
 
     def scored(self, X: Any, *, label_time: Any = None) -> Scored:
         """Edges with their predictions and columns, to pass to `explain` and `node_scores`; see `predict_proba`.
@@ -317,10 +316,10 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
     Boosted trees are trained on the columns of `PropagationFeatures`. With 4,000 to 60,000 labels, the number and the size
-    of the trees are chosen on a part of the training edges: the latest ones, or for "interpolate" a random part. Of more than
-    300,000 training edges a sample is used, which keeps those of rare classes and has weights, so that probabilities stay
-    calibrated. For forecasts, where the future may differ from the past, their log-probabilities are averaged with those of
-    logistic regression, with weights 2 and 1. Pass all edges to
+    of the trees are chosen on a part of the training edges: the latest ones, or for "interpolate" a random part. Of more
+    than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are corrected for it, so
+    that they stay calibrated. For forecasts, where the future may differ from the past, the log-probabilities of the trees
+    are averaged with those of logistic regression, with weights 2 and 1. Pass all edges to
     `fit`, with missing labels where they are to be predicted, and then call `predict_proba(edges)`. New edges can be scored
     too; they count as unlabelled neighbours of each other. A training edge never sees its own label, however it is passed.
 
@@ -409,13 +408,24 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         if not len(columns):
             return np.zeros((0, len(self.classes_)))
         if not self._is_one_against_rest:
-            return _mean_logs(self.estimators_, columns)
+            return _mean_logs(self.estimators_, columns) + self.log_shares_
         by_class = np.array_split(np.arange(len(self.estimators_)), len(self.classes_))
         logs = [
             _mean_logs([self.estimators_[k] for k in members], columns[:, self.features_.columns_of_class(code)])[:, 1]
             for code, members in enumerate(by_class)
         ]
-        return np.column_stack(logs)
+        return np.column_stack(logs) + self.log_shares_
+
+    def _learn_shares(self, rows: Positions, sample: Positions) -> None:
+        """Log of the number of rows per sampled row, for each class: adding it to log-odds keeps them calibrated.
+
+        Weights would do the same, but make boosting many times slower.
+        """
+        if len(rows) == len(sample):
+            self.log_shares_ = np.zeros(len(self.classes_))
+            return
+        n_rows, n_sampled = (np.bincount(self._groups(some), minlength=len(self.classes_)) for some in (rows, sample))
+        self.log_shares_ = np.log(n_rows / n_sampled)
 
     @property
     def _is_one_against_rest(self) -> bool:
