@@ -29,6 +29,7 @@ __all__ = [
     "round_duration",
     "rounded_up",
     "seconds_per_tick",
+    "short_duration",
     "ticks_per_second",
     "time_in_words",
     "times_of",
@@ -56,6 +57,7 @@ _IN_WORDS = (  # the unit of a duration in words, its nanoseconds, and how many 
     *((name, _NANOSECONDS[name], 1) for name in ("day", "hour", "minute", "second", "millisecond", "microsecond")),
     ("nanosecond", 1, 0),
 )
+_SHORT = ("d", "h", "min", "s", "ms", "us", "ns")  # units of short durations, the longest first
 
 
 # ---- units
@@ -278,3 +280,17 @@ def round_duration(ticks: float, unit: str | None) -> tuple[float, str]:
     name, size = next((name, size) for name, size, least in _IN_WORDS if nanoseconds >= least * size)
     value = round(nanoseconds / size, 1) if nanoseconds < 10 * size else round(nanoseconds / size)
     return value * size / _NANOSECONDS[unit], f"{value:,g} {name}{'s' * (value != 1)}"
+
+
+def short_duration(ticks: float, unit: str) -> str:
+    """A duration as it is written in a parameter: with one decimal below ten, else as a whole number.
+
+    Examples
+    --------
+    >>> short_duration(4_579_200, "s"), short_duration(11_880, "s"), short_duration(250, "ms")
+    ('53d', '3.3h', '250ms')
+    """
+    nanoseconds = ticks * _NANOSECONDS[unit]
+    name = next((name for name in _SHORT if nanoseconds >= _NANOSECONDS[name]), _SHORT[-1])
+    value = nanoseconds / _NANOSECONDS[name]
+    return f"{round(value, 1) if value < 10 else round(value):g}{name}"

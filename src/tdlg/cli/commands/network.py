@@ -14,7 +14,7 @@ from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
 from tdlg.cli.output import check_output, give
 from tdlg.cli.table import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
-from tdlg.clock import UNITS, ticks_per_second, unit_in_words
+from tdlg.clock import UNITS, duration_in_words, ticks_per_second, unit_in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,6 +70,7 @@ def info(
     lines = [
         *_describe_columns(table),
         *_describe_times(table.edges),
+        *_describe_scales(table.edges),
         *_describe_degrees(table.edges),
         *_describe_labels(table),
         *_describe_cost(table.edges),
@@ -131,6 +132,19 @@ def _describe_times(edges: TemporalEdges) -> list[tuple[str, str]]:
             f"{len(edges):,} at {len(np.unique(edges.ticks)):,} different times; {in_order} chronological order",
         ),
     ]
+
+
+def _describe_scales(edges: TemporalEdges) -> list[tuple[str, str]]:
+    """The time scales that classify uses by default; none if all times are equal."""
+    import numpy as np
+
+    from tdlg.propagate.scales import choose_scales
+
+    spread = float(edges.ticks.astype(np.float64).std())
+    if spread == 0.0:
+        return []
+    scales = [duration_in_words(scale * spread, edges.time_unit) for scale in choose_scales(edges)]
+    return [("time scales", f"{', '.join(scales)}; --scales of classify changes them")]
 
 
 def _looks_like_seconds(edges: TemporalEdges) -> str:

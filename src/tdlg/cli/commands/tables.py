@@ -79,6 +79,28 @@ def classify(
             "up to a fixed time; stream: all labels before it; auto: chosen by where labels are missing."
         ),
     ] = "auto",
+    scales: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Time scales over which the past fades: durations such as 30d,7d,1d, or numbers in standard deviations of "
+            "the times. By default four to six are chosen from the data; `tdlg info` shows them.",
+        ),
+    ] = None,
+    calendar: Annotated[
+        bool,
+        typer.Option(
+            "--calendar",
+            help="Also use the time of day and the day of the week, in UTC; the times must be dates. Not used by default.",
+        ),
+    ] = False,
+    two_ends: Annotated[
+        bool,
+        typer.Option(
+            "--two-ends/--no-two-ends",
+            help="Use what similar sources and destinations have to do with each other. Without it, classify is faster.",
+        ),
+    ] = True,
     evaluate: Annotated[
         Evaluate | None,
         typer.Option(
@@ -103,10 +125,13 @@ def classify(
     probability of the positive class: the one given with --positive; by default the larger of two numbers, or the rarer
     label. With more classes, it is the probability of the predicted class.
     """
-    if method == "rows" and setting != "auto":
-        raise typer.BadParameter(
-            "it works only with --method propagation. Leave out --setting or --method rows.", param_hint="--setting"
-        )
+    of_propagation = {
+        "--setting": setting != "auto",
+        "--scales": scales is not None,
+        "--calendar": calendar,
+        "--no-two-ends": not two_ends,
+    }
+    _check_method(method, [name for name, is_given in of_propagation.items() if is_given])
     check_output(output)
     check_folder(report)
     check_model_file(save)
@@ -117,7 +142,9 @@ def classify(
     note(f"{_described(table, columns)}; {count(int((~to_fill).sum()), 'known label')}, {int(to_fill.sum()):,} missing")
     fits = bool(to_fill.any() or report or save)
     _warn_of_time(known, fits + bool(evaluate or report))
-    model = _unfitted(method, setting, seed)
+    model = _unfitted(
+        method, seed, setting=setting, calendar=calendar, two_ends=two_ends, **_given(scales=_scales(scales))
+    )
     held: Any = evaluate or "auto"
     if evaluate is not None:
         held = _evaluate(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
@@ -329,13 +356,35 @@ def _warn_of_time(edges: TemporalEdges, n_fits: int) -> None:
         )
 
 
-def _unfitted(method: str, setting: Any, seed: int) -> Any:
+def _check_method(method: str, of_propagation: list[str]) -> None:
+    """Refuse options that the paper's method does not have."""
+    if method == "rows" and of_propagation:
+        name = of_propagation[0]
+        raise typer.BadParameter(
+            f"it works only with --method propagation. Leave out {name} or --method rows.", param_hint=name
+        )
+
+
+def _scales(given: str | None) -> list[float | str] | None:
+    """Durations and numbers, as the library takes them."""
+    if given is None:
+        return None
+    scales: list[float | str] = []
+    for text in filter(None, map(str.strip, given.split(","))):
+        try:
+            scales.append(float(text))
+        except ValueError:
+            scales.append(text)
+    return scales
+
+
+def _unfitted(method: str, seed: int, **options: Any) -> Any:
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.propagation import PropagationClassifier
 
     if method == "rows":
         return LineGraphClassifier(random_state=seed)
-    return PropagationClassifier(setting=setting, random_state=seed)
+    return PropagationClassifier(random_state=seed, **options)
 
 
 def _fit(model: Any, edges: TemporalEdges, positive_class: Any) -> None:
@@ -347,6 +396,7 @@ def _fit(model: Any, edges: TemporalEdges, positive_class: Any) -> None:
     if hasattr(model, "setting_"):
         why = model.setting_reason_
         note(f"setting: {model.setting_} ({'given by --setting' if why is None else f'{why}; --setting overrides'})")
+        note(f"time scales: {', '.join(model.features_.scales_in_words())}")
 
 
 def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
