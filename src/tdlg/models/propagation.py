@@ -127,6 +127,7 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self.edges_, self.labels_ = edges, labels
         evidence = self.features_.evidence(edges).evidence._replace(label_ticks=self.label_ticks_)
         columns, at, weight = self._rows_to_learn_from(evidence)
+        self.n_rows_, self.n_rows_sampled_from_ = len(at), len(at) if weight is None else round(float(weight.sum()))
         self.typical_ = np.median(columns, axis=0)
         if sample_weight is not None:
             given = _checked_weight(sample_weight, edges)[at]
@@ -355,6 +356,8 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         The fitted `PropagationFeatures`.
     estimators_
         The estimators that were fitted on its columns.
+    n_rows_, n_rows_sampled_from_
+        The number of rows that the estimators learnt from, and the number of rows that these were sampled from.
     typical_
         The median of each column over the training rows, with which `explain` compares an edge.
     edges_, labels_
@@ -465,7 +468,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
 
     Attributes
     ----------
-    setting_, features_, estimators_, typical_, edges_, labels_
+    setting_, features_, estimators_, n_rows_, n_rows_sampled_from_, typical_, edges_, labels_
         The same as for `PropagationClassifier`.
 
     Examples

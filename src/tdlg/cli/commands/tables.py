@@ -15,22 +15,21 @@ from tdlg.cli.cost import classify_cost, in_time
 from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
 from tdlg.cli.output import check_folder, check_model_file, check_output, give, rounded
+from tdlg.cli.quality import evaluated
 from tdlg.cli.table import Table, note_words, read_pairs, read_table
-from tdlg.cli.terminal import aligned, count, note, warn, working
-from tdlg.exceptions import ParameterError, TdlgError
+from tdlg.cli.terminal import count, note, warn, working
+from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tdlg.edges import TemporalEdges
-    from tdlg.judge.holdout import HeldOut, Judged
 
 __all__ = ["register"]
 
 MANY_CLASSES = 10
 LONG = 60  # seconds; a longer run time is announced
 LEAST_TO_JUDGE = 30  # rows; with fewer rows, chance alone changes the AUC by 0.1 or more
-HELD_OUT = {"random": "at random", "time": "the latest ones"}
 ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 
 Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="File to save the model to, for score.")]
@@ -147,7 +146,7 @@ def classify(
     )
     held: Any = evaluate or "auto"
     if evaluate is not None:
-        held = _evaluate(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
+        held = evaluated(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
     if fits:
         _fit(model, known, positive_class)
         _keep(model, save)
@@ -406,45 +405,6 @@ def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
 
     classes = pl.Series(plain_classes(np.asarray(edges.label)[edges.labelled]).tolist())
     return {name: like.clear(len(edges)) for name, like in (("predicted", classes), ("probability", pl.Series([0.5])))}
-
-
-def _evaluate(
-    model: Any, edges: TemporalEdges, how: Any, seed: int, positive_class: Any, *, goes_on: bool
-) -> HeldOut | None:
-    """Hold out labels and report the quality; with too few labels, print a note instead if the command has more to do."""
-    import numpy as np
-
-    from tdlg.explain.positive import positive_class as positive_place
-    from tdlg.judge.holdout import hold_out, judge
-
-    held = None
-    try:
-        with working("evaluating on held-out labels"):
-            held = hold_out(model, edges, how, seed)
-            judged = judge(held, positive_place(held.classes, np.asarray(edges.label), positive_class))
-        _print_quality(judged, getattr(model, "setting", None))
-    except TdlgError as error:
-        if not goes_on:
-            raise
-        note(f"not evaluated: {error.problem}")
-    return held
-
-
-def _print_quality(judged: Judged, setting: str | None) -> None:
-    """The figures that the report shows, as a table."""
-    held, k = judged.held, judged.top
-    used = getattr(held.model, "setting_", None)
-    other = f" with the setting {used}, which suits these labels" if setting not in (None, "auto", used) else ""
-    note(f"held out {count(judged.n, 'label')}, {HELD_OUT[held.how]}; fitted to {held.n_train:,}{other}")
-    positive = plain_classes(held.classes).tolist()[judged.positive]
-    precise = judged.titled("average precision") + ("" if judged.is_mean else f" for {positive!r}")
-    rows: list[tuple[str, ...]] = [("", judged.titled("AUC"), precise, f"precision in the top {k} for {positive!r}")]
-    for name, ranking, (auc, precision) in (
-        ("rows" if used is None else "propagation", judged.model, judged.headline["model"]),
-        ("label rates", judged.reference, judged.headline["reference"]),
-    ):
-        rows.append((name, *(f"{value:.3f}" for value in (auc[0], precision[0], ranking.at(k)[0]))))
-    note(aligned([*rows, ("chance", "0.500", f"{judged.chance:.3f}", f"{judged.prevalence:.3f}")]))
 
 
 def _ids(table: Table) -> pl.Series | None:
