@@ -577,7 +577,7 @@ def test_calibration_of_few_or_sure(probability):
 def test_the_calibration_is_a_table_too(page):
     body = page.partition('id="calibration-table"')[2].partition("</details>")[0]
     heads = re.findall("<th scope=.col.>(.*?)</th>", body)
-    assert heads == ["Mean predicted probability", "Observed share", "Interactions", "Positive", "Expected"]
+    assert heads == ["Mean predicted probability", "Observed share", "Interactions", "Positive"]
     rows = [
         re.findall(r'<td class="figure[^"]*">([^<]*)', row) for row in re.findall("<tr><th scope=.row.*?</tr>", body)
     ]

@@ -230,10 +230,10 @@ def _calibration_table(judged: Judged) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escaped(share(mean))}</th><td class="figure ours">{escaped(share(rate))} '
         f'<small>{escaped(share(low))}–{escaped(share(high))}</small></td><td class="figure">{n:,}</td>'
-        f'<td class="figure">{round(rate * n):,}</td><td class="figure muted">{mean * n:,.1f}</td></tr>'
+        f'<td class="figure">{round(rate * n):,}</td></tr>'
         for mean, rate, low, high, n in reversed(calibration(judged.model.is_positive, judged.model.scores))
     )
-    heads = ("Mean predicted probability", "Observed share", "Interactions", "Positive", "Expected")
+    heads = ("Mean predicted probability", "Observed share", "Interactions", "Positive")
     above = "".join(f'<th scope="col">{head}</th>' for head in heads)
     return (
         '<details id="calibration-table"><summary>Calibration as a table</summary><table class="metrics"><thead><tr>'
