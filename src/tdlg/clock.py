@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeGuard
 
@@ -24,6 +25,7 @@ __all__ = [
     "check_unit",
     "common_clock",
     "duration_in_words",
+    "durations_in_words",
     "finest",
     "is_duration",
     "round_duration",
@@ -263,6 +265,20 @@ def duration_in_words(ticks: float, unit: str | None) -> str:
     ('1.5 hours', '250 milliseconds', '3,629,000 time units')
     """
     return round_duration(ticks, unit)[1]
+
+
+def durations_in_words(ticks: Iterable[float], unit: str | None) -> str:
+    """Several durations as a list; the words "time units" come once.
+
+    Examples
+    --------
+    >>> durations_in_words([86400, 5400], "s"), durations_in_words([4000, 2.5], None)
+    ('1 day, 1.5 hours', '4,000, 2.5 time units')
+    """
+    words = [duration_in_words(each, unit) for each in ticks]
+    if unit is None:
+        words[:-1] = [each.partition(" ")[0] for each in words[:-1]]
+    return ", ".join(words)
 
 
 def round_duration(ticks: float, unit: str | None) -> tuple[float, str]:

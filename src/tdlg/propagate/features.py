@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_choice, check_number
-from tdlg.clock import duration_in_words, short_duration
+from tdlg.clock import durations_in_words, short_duration
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, Hint, ParameterError
@@ -324,11 +324,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         widths = np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays_])
         return widths[: -len(TWO_ENDS)], widths[-len(TWO_ENDS) :]
 
-    def scales_in_words(self) -> list[str]:
-        """The time scales as durations such as "13 days", the given order kept; none if all times are equal."""
+    def scales_in_words(self) -> str:
+        """The time scales, for instance "53 days, 13 days"; empty if all times are equal."""
         check_is_fitted(self)
         unit = self.edges_.time_unit
-        return [duration_in_words(width, unit) for width in self._widths(unit)[0].tolist() if np.isfinite(width)]
+        return durations_in_words(self._widths(unit)[0].tolist() if self.decays_ else [], unit)
 
     # ---- columns
 

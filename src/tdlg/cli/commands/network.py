@@ -14,7 +14,7 @@ from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
 from tdlg.cli.output import check_output, give
 from tdlg.cli.table import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
-from tdlg.clock import UNITS, duration_in_words, ticks_per_second, unit_in_words
+from tdlg.clock import UNITS, durations_in_words, ticks_per_second, unit_in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,8 +143,8 @@ def _describe_scales(edges: TemporalEdges) -> list[tuple[str, str]]:
     spread = float(edges.ticks.astype(np.float64).std())
     if spread == 0.0:
         return []
-    scales = [duration_in_words(scale * spread, edges.time_unit) for scale in choose_scales(edges)]
-    return [("time scales", f"{', '.join(scales)}; --scales of classify changes them")]
+    scales = durations_in_words([scale * spread for scale in choose_scales(edges)], edges.time_unit)
+    return [("time scales", f"{scales}; --scales of classify changes them")]
 
 
 def _looks_like_seconds(edges: TemporalEdges) -> str:

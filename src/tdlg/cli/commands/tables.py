@@ -395,7 +395,8 @@ def _fit(model: Any, edges: TemporalEdges, positive_class: Any) -> None:
     if hasattr(model, "setting_"):
         why = model.setting_reason_
         note(f"setting: {model.setting_} ({'given by --setting' if why is None else f'{why}; --setting overrides'})")
-        note(f"time scales: {', '.join(model.features_.scales_in_words())}")
+        if scales := model.features_.scales_in_words():
+            note(f"time scales: {scales}")
 
 
 def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:

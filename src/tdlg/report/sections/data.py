@@ -157,7 +157,7 @@ def _learnt(model: Any) -> list[tuple[str, str]]:
     """The time scales, the rows and the trees of a propagation model."""
     scales = model.features_.scales_in_words()
     how = "chosen from the data" if isinstance(model.scales, str) else "as requested"
-    lines = [("Time scales", f"{escaped(', '.join(scales))}<small>{how}</small>")] if scales else []
+    lines = [("Time scales", f"{escaped(scales)}<small>{how}</small>")] if scales else []
     whole = model.n_rows_sampled_from_
     sampled = "" if model.n_rows_ == whole else f"<small>sampled from {whole:,}; rare classes were kept</small>"
     lines.append(("Learnt from", f"{count(model.n_rows_, 'row')}{sampled}"))
