@@ -6,7 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracle import line_graph
-from tdlg import EdgesError, Laplace, NoDecay, ParameterError, PropagationFeatures, TemporalEdges
+from tdlg import EdgesError, Laplace, NoDecay, ParameterError, PropagationFeatures, TemporalEdges, load_model
 from tdlg.propagate.features import COUNT_UNIT, GAP_UNIT, MATCHES, NO_GAP
 from tdlg.propagate.sums import decayed_sums
 
@@ -399,6 +399,12 @@ class TestLabelTimes:
         features = PropagationFeatures(past_only=True).fit(edges, label_delay="3d")
         coarse, fine = TemporalEdges([1], [2], days[-1:]), TemporalEdges([1], [2], days[-1:].astype("datetime64[ms]"))
         np.testing.assert_allclose(features.transform(coarse), features.transform(fine), atol=1e-9)
+
+    def test_saved_and_loaded(self, tmp_path):
+        edges = labelled()
+        features = PropagationFeatures(past_only=True).fit(edges, label_delay=3)
+        features.save(tmp_path / "features.tdlg")
+        np.testing.assert_array_equal(load_model(tmp_path / "features.tdlg").transform(edges), features.transform(edges))
 
     @pytest.mark.parametrize("given", [{"label_time": np.arange(60)}, {"label_delay": 3}])
     def test_only_with_the_past(self, given):
