@@ -404,7 +404,9 @@ class TestLabelTimes:
         edges = labelled()
         features = PropagationFeatures(past_only=True).fit(edges, label_delay=3)
         features.save(tmp_path / "features.tdlg")
-        np.testing.assert_array_equal(load_model(tmp_path / "features.tdlg").transform(edges), features.transform(edges))
+        np.testing.assert_array_equal(
+            load_model(tmp_path / "features.tdlg").transform(edges), features.transform(edges)
+        )
 
     @pytest.mark.parametrize("given", [{"label_time": np.arange(60)}, {"label_delay": 3}])
     def test_only_with_the_past(self, given):
