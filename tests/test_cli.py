@@ -255,6 +255,31 @@ def test_the_setting_can_be_chosen(table):
     assert "--setting" in text
 
 
+def test_the_columns_can_be_chosen(table, numbers, tmp_path):
+    given = ["classify", table, *OPTIONS, "--label", LABEL, "--save", tmp_path / "model.tdlg"]
+    result = ok(*given, "--calendar", "--scales", "3d, 0.1", "--no-two-ends")
+    assert re.search(r"time scales: 3 days, \d+\.\d hours", result.stderr)
+    names = tdlg.load_model(tmp_path / "model.tdlg").features_.get_feature_names_out().tolist()
+    assert {"src:rate@3d", "src:rate@0.1", "hour of day", "day of week"} <= set(names)
+    assert not [name for name in names if "partners" in name or "agreement" in name]
+    assert "src:agreement" in _names_by_default(given, tmp_path)
+    assert "The 'calendar' parameter needs times that are datetimes" in refused(
+        "classify", numbers, "--label", "stars", "--positive", "> 3", "--evaluate", "random", "--save", tmp_path / "x.tdlg",
+        "--calendar",
+    )  # fmt: skip
+
+
+def _names_by_default(given, folder):
+    ok(*given)
+    return tdlg.load_model(folder / "model.tdlg").features_.get_feature_names_out().tolist()
+
+
+@pytest.mark.parametrize("more", [["--calendar"], ["--scales", "7d"], ["--no-two-ends"]])
+def test_options_of_propagation_alone(table, more):
+    text = refused("classify", table, *OPTIONS, "--label", LABEL, "--method", "rows", *more, code=2)
+    assert f"Leave out {more[0]} or --method rows" in " ".join(text.split())
+
+
 def test_the_same_seed_gives_the_same(table):
     first, second, other = (
         ok("classify", table, *OPTIONS, "--label", LABEL, "--seed", seed).stdout for seed in (1, 1, 2)
@@ -1036,6 +1061,9 @@ def test_info(table, numbers):
     assert re.search(r"label +'Urteil': betrug \d+\.\d%, ok \d+\.\d%; \d+ missing", text)
     assert "destinations are separate" in ok("info", table, *OPTIONS, "--bipartite", "--features", "Nr.").stdout
     assert "never builds" in text
+    assert re.search(
+        r"time scales +3\.\d days, 22 hours, 5\.\d hours, 1\.\d hours(, \d+ minutes)*; --scales of classify", text
+    )
     other = ok("info", numbers).stdout
     assert "largest" in other
     assert "since 1970" not in other

@@ -15,6 +15,7 @@ from tdlg.clock import (
     round_duration,
     rounded_up,
     seconds_per_tick,
+    short_duration,
     ticks_per_second,
     time_in_words,
     times_of,
@@ -220,3 +221,21 @@ def test_a_round_duration_is_near(ticks, unit):
     found, words = round_duration(ticks, unit)
     assert words == duration_in_words(ticks, unit)
     assert found == pytest.approx(ticks, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("ticks", "unit", "short"),
+    [
+        (53 * 86_400, "s", "53d"),
+        (3.31 * 86_400, "s", "3.3d"),
+        (800 * 86_400, "s", "800d"),
+        (86_399, "s", "24h"),
+        (90, "s", "1.5min"),
+        (2_500, "ms", "2.5s"),
+        (0.2, "ns", "0.2ns"),
+        (1e12, "s", "1.15741e+07d"),
+    ],
+)
+def test_short_durations(ticks, unit, short):
+    assert short_duration(ticks, unit) == short
+    assert as_seconds(short) == pytest.approx(ticks * seconds_per_tick(unit), rel=0.05)

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
 
 import tdlg
@@ -42,6 +43,30 @@ def test_the_readme_runs_and_prints_what_it_shows():
     assert len(pairs) == 2
     for printed, shown in pairs:
         assert printed == shown
+
+
+def columns_by_kind():
+    """The names of all kinds of columns, without match, scale and class, the feature being f."""
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, 6, (2, 60))
+    days = np.datetime64("2024-01-01", "s") + rng.integers(0, 60, 60) * np.timedelta64(1, "D")
+    features = {"f": rng.uniform(1, 2, 60), "g": [f"g{k % 20}" for k in range(60)]}
+    found = set()
+    for label in (np.arange(60) % 2, np.arange(60) % 3, rng.random(60)):
+        edges = tdlg.TemporalEdges(src, dst, days, label=label, features=features)
+        names = tdlg.PropagationFeatures(calendar=True).fit(edges).get_feature_names_out()
+        for name in names:
+            match, _, what = name.rpartition(":")
+            found.add(re.sub(r"\[g.*?\]", "[f]", match))
+            what = re.sub(r"@.*", "", what).replace("g=", "f=").replace("[g]", "[f]")
+            found.add(re.sub(r"\[[\d.]+\]|(?<=f=).*", lambda found: "c" * (found[0][0] == "g"), what))
+    return found - {""}
+
+
+def test_every_kind_of_column_is_listed():
+    page = (ROOT / "docs" / "columns.md").read_text(encoding="utf-8")
+    listed = {name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall("`(.*?)`", row)}
+    assert columns_by_kind() == listed
 
 
 @pytest.fixture(scope="module")

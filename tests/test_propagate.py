@@ -7,7 +7,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracle import line_graph
-from tdlg import EdgesError, Laplace, NoDecay, ParameterError, PropagationFeatures, TemporalEdges
+from tdlg import EdgesError, Laplace, NoDecay, ParameterError, PropagationFeatures, TemporalEdges, load_model
 from tdlg.propagate.features import COUNT_UNIT, GAP_UNIT, MATCHES, NO_GAP
 from tdlg.propagate.sums import decayed_sums
 
@@ -360,6 +360,76 @@ class TestManyCategories:
         for amount in ([1e308, -1e308] * 30, [1.0, 2.0] * 29 + [1e308, -1e308]):
             features = PropagationFeatures().fit(TestFeaturesOfKnownEdges.edges(np.array(amount)))
             assert np.isfinite(features.transform(features.edges_)).all()
+
+
+class TestLabelTimes:
+    @staticmethod
+    def rates_by_hand(edges, known_at, rows, width):
+        """Number of labels that a source has known before a time, and the sum of the labels minus the prior, by loops."""
+        prior = edges.label[edges.labelled].mean()
+        found = []
+        for src, time in rows:
+            known = total = 0.0
+            for j in np.flatnonzero(edges.labelled):
+                if edges.src[j] == src and known_at[j] < time:
+                    known += math.exp((known_at[j] - time) / width)
+                    total += math.exp((known_at[j] - time) / width) * (edges.label[j] - prior)
+            found.append([total / (known + 1), np.log1p(known / COUNT_UNIT)])
+        return np.array(found)
+
+    @pytest.mark.parametrize("delay", [0, 3, 100])
+    def test_labels_count_from_when_they_became_known(self, delay):
+        edges = labelled()
+        new = TemporalEdges([0, 1], [1, 9], [20.5, 30.0])
+        features = PropagationFeatures(["src"], scales=[0.5], past_only=True, two_ends="none")
+        width = 0.5 * edges.ticks[edges.labelled].std()
+        for given in ({"label_delay": delay}, {"label_time": edges.time + delay}):
+            features.fit(edges, **given)
+            for some in (edges, new):
+                rows = zip(some.src, some.time, strict=True)
+                expected = self.rates_by_hand(edges, edges.time + delay, rows, width)
+                np.testing.assert_allclose(features.transform(some)[:, :2], expected, atol=1e-8)
+
+    def test_edges_on_a_finer_clock(self):
+        edges = labelled()
+        days = np.datetime64("2024-01-01", "s") + edges.time * np.timedelta64(1, "D")
+        edges = TemporalEdges(edges.src, edges.dst, days, label=edges.label)
+        features = PropagationFeatures(past_only=True).fit(edges, label_delay="3d")
+        coarse, fine = TemporalEdges([1], [2], days[-1:]), TemporalEdges([1], [2], days[-1:].astype("datetime64[ms]"))
+        np.testing.assert_allclose(features.transform(coarse), features.transform(fine), atol=1e-9)
+
+    def test_saved_and_loaded(self, tmp_path):
+        edges = labelled()
+        features = PropagationFeatures(past_only=True).fit(edges, label_delay=3)
+        features.save(tmp_path / "features.tdlg")
+        np.testing.assert_array_equal(
+            load_model(tmp_path / "features.tdlg").transform(edges), features.transform(edges)
+        )
+
+    @pytest.mark.parametrize("given", [{"label_time": np.arange(60)}, {"label_delay": 3}])
+    def test_only_with_the_past(self, given):
+        with pytest.raises(ParameterError, match=r"The 'label_\w+' says when .* Use past_only=True, or leave it out\."):
+            PropagationFeatures().fit(labelled(), **given)
+
+
+class TestScaleNames:
+    def test_datetimes_have_durations(self):
+        edges = labelled()
+        days = np.datetime64("2024-01-01", "s") + edges.time * np.timedelta64(1, "D")
+        dated = TemporalEdges(edges.src, edges.dst, days, label=edges.label)
+        features = PropagationFeatures().fit(dated)
+        assert features.scale_names_[:2] == ["7.3d", "1.8d"]
+        assert {"src:rate@7.3d", "dst:partners@7.3d", "dst:partners@5.3h"} <= set(features.get_feature_names_out())
+        assert PropagationFeatures(scales=["7d", 0.1]).fit(dated).scale_names_ == ["7d", "0.1"]
+        assert PropagationFeatures().fit(edges).scale_names_[:2] == ["1", "0.25"]
+
+    def test_names_are_unique(self):
+        """Standard deviations of a nanosecond."""
+        edges = labelled()
+        dated = TemporalEdges(edges.src, edges.dst, (edges.time % 2).astype("datetime64[ns]"), label=edges.label)
+        names = PropagationFeatures().fit(dated).get_feature_names_out()
+        assert len(set(names)) == len(names)
+        assert "src:rate@0.25" in names
 
 
 class TestNoLeak:

@@ -134,7 +134,7 @@ class Loops:
         recent = known[:10]
         n_class = sum(self.edges.label[j] == label for j in recent)
         last = f"{self.last} " if len(known) > 10 else ""
-        told = f"{n_class} of the {last}{len(recent)} labelled interactions {where} were {label}"
+        told = f"{n_class or 'none'} of the {last}{len(recent)} labelled interactions {where} were {label}"
         return f"{told}, the {self.last} {when}"
 
     def gaps(self, i, match):
@@ -163,13 +163,13 @@ class Loops:
         if match in ("pair", "reversed"):
             last = "" if len(around) == 1 else f"the {self.last} "
             return f"{plural(len(around), f'{self.other} interaction')} {where}, {last}{self.when(i, around[0])}"
-        window, unit = re.search(r"within ([\d.]+) (\w+?(?: unit)?)s? before", sentence).groups()
+        window, unit = re.search(r"(?:within|in the) ([\d.]+) (\w+?(?: unit)?)s? before", sentence).groups()
         longest = float(window) * {"time unit": 1, "day": 1, "hour": 1 / 24, "minute": 1 / 1440}[unit]
         inside = [j for j in around if abs(self.time[j] - self.time[i]) <= longest]
         noun = "interaction" if self.past_only else "other interaction"
         who = where.replace("from ", "").replace("to ", "") + (" made" if where.startswith("from") else " received")
-        within = re.search(r"within [\d.]+ \w+( units?)?", sentence)[0]
-        side = "before" if self.past_only else "before or after"
+        within, side = ("in the", "before") if self.past_only else ("within", "before or after")
+        within = re.search(rf"{within} [\d.]+ \w+( units?)?", sentence)[0]
         return f"{who} {plural(len(inside), noun)} {within} {side}"
 
 
@@ -301,12 +301,12 @@ class TestSentencesAgreeWithLoops:
                 near = [j for j in loops.around(i, words[0]) if not np.isnan(amount[j])][:10]
                 assert line["reason"] == self.of_amount(loops, i, words[0], amount, near, line["reason"])
                 assert line["neighbours"] == near[:5]
-                seen.update(re.findall(r"is (far above|above|far below|below) what|(where about)", line["reason"]))
+                seen.update(re.findall("times|only|where about", line["reason"]))
             elif words[-1] == "kind":
                 near = [j for j in loops.around(i, words[0]) if kind[j] is not None]
                 assert line["reason"] == self.of_kind(loops, i, words[0], kind, near)
                 assert line["neighbours"] == near[:5]
-        assert {("far above", ""), ("above", ""), ("below", ""), ("", "where about")} <= seen
+        assert seen == {"times", "only", "where about"}
 
     @staticmethod
     def of_amount(loops, i, match, amount, near, sentence):
@@ -319,9 +319,15 @@ class TestSentencesAgreeWithLoops:
         close = f"amount is {show(amount[i])}, where about {show(usual)} is usual {where} (the median of all is "
         if sentence.startswith(close):
             return sentence
-        how = re.search("^amount is (far above|above|far below|below) what", sentence)[1]
+        how = re.search("^amount is (far above|above|far below|below|[0-9.,]+ times|only [0-9.]+% of) what", sentence)[
+            1
+        ]
         assert ("above" in how) <= (amount[i] > usual)
         assert ("below" in how) <= (amount[i] < usual)
+        if found := re.match(r"([0-9.,]+) times", how):
+            assert float(found[1].replace(",", "")) == pytest.approx(amount[i] / usual, rel=0.05)
+        if found := re.match(r"only ([0-9.]+)% of", how):
+            assert float(found[1]) == pytest.approx(100 * amount[i] / usual, abs=0.5)
         return f"amount is {how} what is usual {where} ({show(amount[i])} against about {show(usual)})"
 
     @staticmethod
@@ -347,6 +353,32 @@ class TestSentencesAgreeWithLoops:
         assert said[0].startswith("amount is far below what is usual from 'ann' (-900 against about ")
         assert re.fullmatch(r"amount is 41, where about \S+ is usual from 'ann' \(the median of all is \S+\)", said[1])
 
+    @pytest.mark.parametrize(
+        ("mine", "how"),
+        [
+            (210, "5.2 times"),
+            (80, "2 times"),
+            (79, "above"),
+            (8000, "200 times"),
+            (19, "only 48% of"),
+            (0.2, "only 0.5% of"),
+        ],
+    )
+    def test_how_many_times(self, mine, how):
+        amount = np.r_[np.tile([30.0, 40.0, 50.0], 40), mine]
+        n = len(amount)
+        edges = TemporalEdges(["ann"] * n, ["bob"] * n, range(n), label=np.arange(n) % 2, features={"amount": amount})
+        model = PropagationClassifier(LogisticRegression(max_iter=5000), setting="stream").fit(edges)
+        said = everything(model, edges[-1:]).filter(pl.col("what") == "src amount")["reason"].item()
+        assert said == f"amount is {how} what is usual from 'ann' ({mine:,} against about 40)"
+
+    def test_the_calendar(self):
+        time = np.datetime64("2024-01-01T00:30", "s") + np.arange(100) * np.timedelta64(5, "h")  # a Monday
+        edges = TemporalEdges(["ann"] * 100, ["bob"] * 100, time, label=np.arange(100) % 2)
+        model = PropagationClassifier(LogisticRegression(max_iter=5000), setting="stream", calendar=True).fit(edges)
+        said = dict(everything(model, edges[[97]])["what", "reason"].iter_rows())
+        assert (said["hour of day"], said["day of week"]) == ("it happened at 05:30 UTC", "it happened on a Sunday")
+
     def test_a_window_is_as_long_as_it_says(self):
         """2.54 days are said as 2.5 days, so that what is 60 hours away is inside, and what is 60.5 away is not."""
         hours = np.r_[0, 39.5, 40, np.linspace(0, 99, 40), 100]
@@ -355,7 +387,7 @@ class TestSentencesAgreeWithLoops:
         edges = TemporalEdges(src, range(44), time, label=[0, 1] * 22)
         model = PropagationClassifier(LogisticRegression(), setting="stream", scales=["61h"]).fit(edges)
         table = everything(model, edges[-1:]).filter(pl.col("what") == "src count")
-        assert table["reason"].item() == "'ann' made 1 interaction within 2.5 days before"
+        assert table["reason"].item() == "'ann' made 1 interaction in the 2.5 days before"
         assert table["neighbours"].item().to_list() == [2]
 
     def test_features_of_fitted_and_new_edges_asked_for_together(self):
@@ -636,7 +668,7 @@ class TestTable:
             edges.with_label(None),
         )
         said = table.filter(pl.col("what") == "src rate")["reason"]
-        assert said.str.contains(r"(were|was|was not) of class 1, ").any()
+        assert said.str.contains(r"labelled interactions? from \S+ (had|did not have) label 1, ").any()
 
     @pytest.mark.parametrize("dated", [True, False])
     def test_saved_and_loaded(self, tmp_path, dated):

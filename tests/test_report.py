@@ -387,7 +387,7 @@ def test_the_label_is_called_by_its_name(payments):
     text = Reader(payments).text
     assert "is_fraud = 1" in text
     assert "Share of is_fraud = 1" in text
-    assert "class 1" not in re.sub("of class 1", "", text)  # but in reasons
+    assert "class 1" not in text
     assert "Share of class 1" in Reader(Payments.page()).text
 
 
@@ -554,6 +554,51 @@ def test_calibration_of_true_probabilities():
     parts = calibration(rng.random(20_000) < probability, probability)
     assert len(parts) == 10
     assert sum(low <= mean <= high for mean, _, low, high, _ in parts) >= 8
+
+
+def test_calibration_of_a_rare_class():
+    """Of 1 % of the edges, half with high probabilities: these are in several groups, and all groups are as precise."""
+    rng = np.random.default_rng(0)
+    probability = np.where(rng.random(20_000) < 0.01, rng.uniform(0.2, 0.8, 20_000), rng.uniform(0, 0.01, 20_000))
+    parts = calibration(rng.random(20_000) < probability, probability)
+    assert len(parts) == 10
+    assert sum(n for *_, n in parts) == 20_000
+    assert sum(mean > 0.2 for mean, *_ in parts) >= 3
+    assert [mean for mean, *_ in parts] == sorted(mean for mean, *_ in parts)
+    assert all(5 <= n * mean * (1 - mean) <= 20 for mean, *_, n in parts)
+
+
+@pytest.mark.parametrize("probability", [np.zeros(40), np.ones(40), np.full(3, 0.5), np.linspace(0, 1, 12)])
+def test_calibration_of_few_or_sure(probability):
+    parts = calibration(probability > 0.4, probability)
+    assert 1 <= len(parts) <= 3
+    assert sum(n for *_, n in parts) == len(probability)
+    assert np.isfinite(parts).all()
+
+
+def test_the_calibration_is_a_table_too(page):
+    body = page.partition('id="calibration-table"')[2].partition("</details>")[0]
+    heads = re.findall("<th scope=.col.>(.*?)</th>", body)
+    assert heads == ["Mean predicted probability", "Observed share", "Interactions", "Positive"]
+    rows = [
+        re.findall(r'<td class="figure[^"]*">([^<]*)', row) for row in re.findall("<tr><th scope=.row.*?</tr>", body)
+    ]
+    assert len(rows) == page.count('class="whisker"') >= 3
+    assert sum(int(row[1].replace(",", "")) for row in rows) > 50
+
+
+def test_the_settings_name_scales_rows_and_trees(payments):
+    text = Reader(payments).text
+    assert re.search(r"Time scales\s*30 days, 7\.6 days, \d\.\d days.*?chosen from the data", text, re.S)
+    assert re.search(r"Learnt from\s*324 rows", text)
+    assert re.search(r"Boosted trees\s*\d+ trees with up to 15 leaves each", text)
+    assert "sampled from" not in text
+
+
+def test_the_settings_say_what_was_sampled():
+    model = PropagationClassifier(random_state=0).fit(Payments.edges)
+    model.n_rows_sampled_from_ = 1_000
+    assert "sampled from 1,000; rare classes were kept" in build_report(model, evaluate=None)
 
 
 def test_a_long_precision_recall_curve_keeps_its_first_places():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeGuard
 
@@ -24,11 +25,13 @@ __all__ = [
     "check_unit",
     "common_clock",
     "duration_in_words",
+    "durations_in_words",
     "finest",
     "is_duration",
     "round_duration",
     "rounded_up",
     "seconds_per_tick",
+    "short_duration",
     "ticks_per_second",
     "time_in_words",
     "times_of",
@@ -56,6 +59,7 @@ _IN_WORDS = (  # the unit of a duration in words, its nanoseconds, and how many 
     *((name, _NANOSECONDS[name], 1) for name in ("day", "hour", "minute", "second", "millisecond", "microsecond")),
     ("nanosecond", 1, 0),
 )
+_SHORT = ("d", "h", "min", "s", "ms", "us", "ns")  # units of short durations, the longest first
 
 
 # ---- units
@@ -263,6 +267,20 @@ def duration_in_words(ticks: float, unit: str | None) -> str:
     return round_duration(ticks, unit)[1]
 
 
+def durations_in_words(ticks: Iterable[float], unit: str | None) -> str:
+    """Several durations as a list; the words "time units" come once.
+
+    Examples
+    --------
+    >>> durations_in_words([86400, 5400], "s"), durations_in_words([4000, 2.5], None)
+    ('1 day, 1.5 hours', '4,000, 2.5 time units')
+    """
+    words = [duration_in_words(each, unit) for each in ticks]
+    if unit is None:
+        words[:-1] = [each.partition(" ")[0] for each in words[:-1]]
+    return ", ".join(words)
+
+
 def round_duration(ticks: float, unit: str | None) -> tuple[float, str]:
     """The duration that `duration_in_words` names: in ticks, and in words.
 
@@ -278,3 +296,17 @@ def round_duration(ticks: float, unit: str | None) -> tuple[float, str]:
     name, size = next((name, size) for name, size, least in _IN_WORDS if nanoseconds >= least * size)
     value = round(nanoseconds / size, 1) if nanoseconds < 10 * size else round(nanoseconds / size)
     return value * size / _NANOSECONDS[unit], f"{value:,g} {name}{'s' * (value != 1)}"
+
+
+def short_duration(ticks: float, unit: str) -> str:
+    """A duration as it is written in a parameter: with one decimal below ten, else as a whole number.
+
+    Examples
+    --------
+    >>> short_duration(4_579_200, "s"), short_duration(11_880, "s"), short_duration(250, "ms")
+    ('53d', '3.3h', '250ms')
+    """
+    nanoseconds = ticks * _NANOSECONDS[unit]
+    name = next((name for name in _SHORT if nanoseconds >= _NANOSECONDS[name]), _SHORT[-1])
+    value = nanoseconds / _NANOSECONDS[name]
+    return f"{round(value, 1) if value < 10 else round(value):g}{name}"

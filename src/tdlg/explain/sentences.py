@@ -13,7 +13,7 @@ from tdlg.linegraph.events import MATCHES
 from tdlg.propagate.columns import OWN_MATCHES
 from tdlg.propagate.evidence import Evidence
 from tdlg.propagate.features import PropagationFeatures
-from tdlg.propagate.own_features import OwnColumn, raw_values, scaled
+from tdlg.propagate.own_features import CALENDAR, OwnColumn, raw_values, scaled
 
 __all__ = ["Words", "label_in_words", "node_in_words"]
 
@@ -24,6 +24,7 @@ Reason = tuple[str, list[int]]  # a sentence, and the positions of the edges beh
 RECENT = 10  # a sentence speaks of at most so many neighbours, the nearest in time
 NAMED = 5  # the most neighbours given with a reason
 ABOVE, FAR_ABOVE = 0.5, 2.0  # from which difference of two tamed amounts on one is above, or far above, the other
+SEVERAL_TIMES = 2.0  # from which ratio of two positive amounts on it is shown
 
 WHERE = {  # interactions that match, seen from the edge that is explained
     "src": "from {src}",
@@ -33,6 +34,7 @@ WHERE = {  # interactions that match, seen from the edge that is explained
     "pair": "from {src} to {dst}",
     "reversed": "from {dst} back to {src}",
 }
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WHO = {"src": "{src} made", "dst": "{dst} received", "src-dst": "{src} received", "dst-src": "{dst} made"}
 
 
@@ -91,10 +93,12 @@ class Words:
                 return f"the only labelled interaction {where} {had} {among}"
             return f"{many} labelled interactions {where} {had} on average {among}"
         is_class = target > 0 if len(prior) > 1 or code == 1 else target <= 0  # two classes have the rate of the second
-        name = f"{'' if isinstance(classes[code], str) else 'of class '}{label_in_words(classes[code])}"
+        name = label_in_words(classes[code])
         if len(target) == 1:
-            return f"the only labelled interaction {where} was {'not ' * (not is_class[0])}{name}"
-        return f"{is_class.sum()} of {many} labelled interactions {where} were {name}"
+            was, was_not = ("was", "was not") if isinstance(classes[code], str) else ("had label", "did not have label")
+            return f"the only labelled interaction {where} {was if is_class[0] else was_not} {name}"
+        were = "were" if isinstance(classes[code], str) else "had label"
+        return f"{is_class.sum() or 'none'} of {many} labelled interactions {where} {were} {name}"
 
     def count(self, i: int, match: str, scale: int) -> Reason:
         """How many neighbours there are: of a node within the width of a decay, of a pair ever."""
@@ -163,7 +167,9 @@ class Words:
         given, column = self._given(name)[i : i + 1], self._own[name]
         if not _present(given)[0]:
             return f"{name} is missing", []
-        typical = "" if column.categories else f" (the median is {_number(column.centre)})"
+        if name in CALENDAR:
+            return f"it happened {_in_calendar(name, float(given[0]))}", []
+        typical = f" (the median is {_number(column.centre)})" if column.beside and not column.categories else ""
         return f"{name} is {_value(given[0])}{typical}", []
 
     def category(self, i: int, name: str) -> Any:
@@ -232,7 +238,7 @@ class Words:
         if np.isinf(width):
             return np.inf, ""
         longest, words = round_duration(width, self._unit)
-        return longest, f"within {words} "
+        return longest, f"in the {words} " if self._past_only else f"within {words} "
 
     def _values_of(self, name: str) -> NDArray[Any]:
         """A feature of all edges of the evidence, as the caller gave it."""
@@ -277,6 +283,9 @@ def _compared(mine: float, usual: float, column: OwnColumn) -> str | None:
     """How an amount is beside another, both scaled as the model sees them; None where they are close."""
     tamed = np.arcsinh(scaled(np.array([mine, usual]), column))
     more = tamed[0] - tamed[1]
+    if "ratio" in column.beside and min(mine, usual) > 0 and max(mine / usual, usual / mine) >= SEVERAL_TIMES:
+        ratio = mine / usual
+        return f"{_number(float(f'{ratio:.2g}'))} times" if ratio > 1 else f"only {_percent(ratio)} of"
     if abs(more) < ABOVE:
         return None
     return "far " * bool(abs(more) >= FAR_ABOVE) + ("above" if more > 0 else "below")
@@ -303,6 +312,15 @@ def _value(value: Any) -> str:
 
 def _number(x: float) -> str:
     return f"{x:,.0f}" if 1000 <= abs(x) < 1e15 else f"{x:.4g}"
+
+
+def _in_calendar(name: str, value: float) -> str:
+    """An hour of the day, or a day of the week."""
+    return f"at {int(value):02d}:{int(value % 1 * 60):02d} UTC" if name == CALENDAR[0] else f"on a {DAYS[int(value)]}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}" if share >= 0.001 else "a tiny part"
 
 
 def _several(n: int, noun: str) -> str:

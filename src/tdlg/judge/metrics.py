@@ -32,7 +32,7 @@ Area = tuple[float, float, float]  # an area, and the ends of its 95 % interval
 
 ALERTS = 100  # edges that a person can check
 RESAMPLES = 200  # of the bootstrap behind an interval
-BINS = 10  # of the calibration
+FEWEST_BINS, BINS = 3, 10  # of the calibration; fewer if there are few edges
 
 
 def auc_and_precision(is_positive: Mask, scores: Floats) -> tuple[float, float]:
@@ -193,10 +193,30 @@ def mean_areas(rankings: list[Ranking]) -> tuple[Area, Area]:
 
 
 def calibration(is_positive: Mask, probability: Floats) -> list[tuple[float, float, float, float, int]]:
-    """Tenths of the edges by probability: its mean, the share of the class with its 95 % interval (Wilson), and how many."""
+    """Groups of edges by probability: its mean, the share of the class with its 95 % interval (Wilson), and how many.
+
+    The groups are about equally informative: each has the same sum of p (1 - p). So for a rare class the few edges with
+    high probabilities are in groups of their own, and not in one tenth with many low ones.
+
+    Parameters
+    ----------
+    is_positive
+        Mask of the edges that are of the class.
+    probability
+        The predicted probability of each edge.
+
+    Examples
+    --------
+    >>> probability = np.repeat([0.01, 0.5], [1000, 40])
+    >>> [(round(mean, 2), n) for mean, *_, n in calibration(probability > np.resize([0.2, 0.6], 1040), probability)]
+    [(0.01, 201), (0.01, 201), (0.01, 201), (0.01, 201), (0.01, 196), (0.5, 8), (0.5, 8), (0.5, 8), (0.5, 8), (0.5, 8)]
+    """
+    order = np.argsort(probability, kind="stable")
+    informative = np.cumsum(np.maximum(probability[order] * (1.0 - probability[order]), 1e-9))
+    n_parts = int(min(BINS, max(FEWEST_BINS, informative[-1]), max(1, len(order) // 5)))
+    group = np.minimum((informative / informative[-1] * n_parts).astype(np.int64), n_parts - 1)
     parts = []
-    n_parts = min(BINS, max(1, len(is_positive) // 5))
-    for part in np.array_split(np.argsort(probability, kind="stable"), n_parts):
+    for part in np.split(order, np.flatnonzero(np.diff(group)) + 1):
         n, rate = len(part), float(is_positive[part].mean())
         middle = (rate + 1.92 / n) / (1 + 3.84 / n)
         half = 1.96 / (1 + 3.84 / n) * float(np.sqrt(rate * (1 - rate) / n + 0.96 / n**2))

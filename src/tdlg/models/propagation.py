@@ -183,6 +183,7 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             some = at[sampled_rows(self._groups(at), most, rng)]
             columns.append(self.features_.columns(Query(evidence, some, evidence.own[some], evidence.categories[some])))
             rows.append(some)
+        self.n_rows_, self.n_rows_sampled_from_ = sum(map(len, rows)), sum(len(at) for _, at in parts)
         self._learn_shares(np.concatenate([at for _, at in parts]), np.concatenate(rows))
         return np.vstack(columns), np.concatenate(rows)
 
@@ -354,6 +355,8 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         The fitted `PropagationFeatures`.
     estimators_
         The estimators that were fitted on its columns.
+    n_rows_, n_rows_sampled_from_
+        The number of rows that the estimators learnt from, and the number of rows that these were sampled from.
     typical_
         The median of each column over the training rows, with which `explain` compares an edge.
     edges_, labels_
@@ -475,7 +478,7 @@ class PropagationRegressor(RegressorMixin, _PropagationModel):
 
     Attributes
     ----------
-    setting_, features_, estimators_, typical_, edges_, labels_
+    setting_, features_, estimators_, n_rows_, n_rows_sampled_from_, typical_, edges_, labels_
         The same as for `PropagationClassifier`.
 
     Examples

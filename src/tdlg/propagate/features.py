@@ -12,14 +12,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_choice, check_number
+from tdlg.clock import durations_in_words, short_duration
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.linegraph.decay import Laplace
 from tdlg.linegraph.events import Copies, own_columns
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
 from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
+from tdlg.propagate.label_times import label_ticks, on_clock
 from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values, tamed, to_sum
 from tdlg.propagate.scales import choose_scales
 from tdlg.propagate.sums import walk
@@ -67,7 +69,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     scales
         Bandwidths of the Laplace decays: numbers in standard deviations of the fitted edges' times, or durations such as
         "7d". By default "auto": from 1 standard deviation down to the usual time between two edges of a node, each a
-        quarter of the one before, three to six in number.
+        quarter of the one before, four to six in number.
     past_only
         Whether only strictly earlier edges count; there is then no column for the time to the next edge. False by default.
     target
@@ -89,6 +91,9 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     ----------
     edges_, labels_
         The edges given to `fit`, and their labels; None without labels.
+    scale_names_
+        The time scales as they stand in the names of the columns. With scales="auto" and datetimes they are durations such
+        as "13d", else numbers in standard deviations of the times.
     classes_
         The distinct labels, sorted, if the target is classes.
     prior_
@@ -133,7 +138,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self.n_threads = n_threads
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, label_time: Any = None, label_delay: Any = None) -> Self:
         """Store the edges and their labels.
 
         Parameters
@@ -142,12 +147,20 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             The edges, labelled and unlabelled.
         y
             Labels, one value per edge. By default the labels of the edges, if they have any. Missing labels are unknown.
+        label_time
+            With `past_only`, the times at which the labels became known, one value per edge: a label counts from then on.
+            By default each label is known at the time of its edge; see `PropagationClassifier.fit`.
+        label_delay
+            Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are
+            datetimes, else a number.
         """
         self._check()
+        self._check_label_times(label_time, label_delay)
         edges = self._edges(X, reset=True)
         self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
         if y is not None or edges.labelled.any():
             self.labels_, self.labelled_ = known_labels(edges, y)[:2]
+        self.label_ticks_ = label_ticks(edges.with_label(self.labels_), label_time, label_delay)
         self._fit_targets()
         self._fit_clock()
         past = edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
@@ -168,7 +181,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return self.columns(self.evidence(self._edges(X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names such as "src:rate@0.03", "pair:before" and "dst:mean[amount]@1"."""
+        """Names such as "src:rate@13d", "pair:before" and "dst:mean[amount]@1"; see `scale_names_` for the part after @."""
         check_is_fitted(self)
         return np.array([column.name for column in self.described()], object)
 
@@ -207,7 +220,15 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             targets[at[is_known]] = self._targets_of(labels, is_known)[is_known]
             known = known.copy()
             known[at[is_known]] = True
-        return Query(Evidence(context, own, targets, known, categories), at, *values)
+        return Query(Evidence(context, own, targets, known, categories, self._label_ticks(context)), at, *values)
+
+    def _label_ticks(self, context: TemporalEdges) -> NDArray[Any] | None:
+        """When each label became known, for the fitted edges followed by new ones, whose labels are known at their times."""
+        if self.label_ticks_ is None:
+            return None
+        ticks = context.ticks.copy()
+        ticks[: len(self.edges_)] = on_clock(self.label_ticks_, self.edges_.time_unit, context)
+        return ticks
 
     def _check_classes(self, edges: TemporalEdges) -> None:
         """Refuse labels that are not among the fitted ones."""
@@ -278,11 +299,24 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             edges = labelled if float(np.ptp(labelled.ticks)) > 0.0 else edges
         if float(np.ptp(edges.ticks)) == 0.0:
             self.decays_, self.scale_names_ = [], ["all"]
+            self.two_end_scale_names_ = [f"{scale:g}" for scale in TWO_ENDS]
             return
         scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
         decays = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in scales]
         self.decays_ = [decay.freeze(edges) for decay in [*decays, *(Laplace(relative=scale) for scale in TWO_ENDS)]]
-        self.scale_names_ = [scale if isinstance(scale, str) else f"{float(scale):.3g}" for scale in scales]
+        names = [scale if isinstance(scale, str) else f"{float(scale):.3g}" for scale in [*scales, *TWO_ENDS]]
+        if isinstance(self.scales, str):
+            names = self._as_durations(names)
+        self.scale_names_, self.two_end_scale_names_ = names[: -len(TWO_ENDS)], names[-len(TWO_ENDS) :]
+
+    def _as_durations(self, names: list[str]) -> list[str]:
+        """The bandwidths as durations; the given names if the times are numbers, or if two durations would be the same."""
+        unit = self.edges_.time_unit
+        if unit is None:
+            return names
+        durations = [short_duration(decay.parts(unit)[0].bandwidth, unit) for decay in self.decays_]
+        n_scales = len(names) - len(TWO_ENDS)
+        return durations if len(set(durations[:n_scales])) == n_scales else names
 
     def _widths(self, time_unit: str | None) -> tuple[Floats, Floats]:
         """Bandwidths of the scales, and those of the columns about both ends, the last being the spread of times."""
@@ -290,6 +324,12 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             return np.array([np.inf]), np.array([np.inf, np.inf])
         widths = np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays_])
         return widths[: -len(TWO_ENDS)], widths[-len(TWO_ENDS) :]
+
+    def scales_in_words(self) -> str:
+        """The time scales, for instance "53 days, 13 days"; empty if all times are equal."""
+        check_is_fitted(self)
+        unit = self.edges_.time_unit
+        return durations_in_words(self._widths(unit)[0].tolist() if self.decays_ else [], unit)
 
     # ---- columns
 
@@ -307,7 +347,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             return []
         classes = self.classes_.tolist() if self.classes_ is not None and len(self.prior_) > 1 else ()
         bipartite, only_partners = self.edges_.bipartite, self.two_ends == "partners"
-        columns = two_end_names(classes, bipartite=bipartite, only_partners=only_partners)
+        names = self.two_end_scale_names_
+        columns = two_end_names(classes, bipartite=bipartite, only_partners=only_partners, scale_names=names)
         about = "mean" if self.classes_ is None else "rate"  # partners say what labels an end may expect
         return [column._replace(about=about) if column.about == "partners" else column for column in columns]
 
@@ -400,6 +441,17 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             made |= {f"{what}[{column.name}]": values for what, values in compared.items()}
             start, at = start + column.width, at + column.n_sums
         return made
+
+    def _check_label_times(self, label_time: Any, label_delay: Any) -> None:
+        given = {"label_time": label_time, "label_delay": label_delay}
+        name = next((name for name, value in given.items() if value is not None), None)
+        if name is not None and not self.past_only:
+            raise ParameterError(
+                f"The {name!r} says when labels became known, which counts only if columns are made of the past.",
+                Hint("Use {past_only}, or leave it out.", past_only=True),
+                parameter=name,
+                value=given[name],
+            )
 
     def _check(self) -> None:
         """Refuse invalid parameters."""

@@ -12,7 +12,18 @@ from tdlg.clock import ticks_per_second
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 
-__all__ = ["OwnColumn", "beside", "category_codes", "fit_own", "own_values", "raw_values", "scaled", "tamed", "to_sum"]
+__all__ = [
+    "CALENDAR",
+    "OwnColumn",
+    "beside",
+    "category_codes",
+    "fit_own",
+    "own_values",
+    "raw_values",
+    "scaled",
+    "tamed",
+    "to_sum",
+]
 
 Floats = NDArray[np.float64]
 

@@ -69,6 +69,7 @@ def info(
     lines = [
         *_describe_columns(table),
         *_describe_times(table.edges),
+        *_describe_scales(table.edges),
         *_describe_degrees(table.edges),
         *_describe_labels(table),
         *_describe_cost(table.edges),
@@ -132,6 +133,20 @@ def _describe_times(edges: TemporalEdges) -> list[tuple[str, str]]:
             f"{len(edges):,} at {len(np.unique(edges.ticks)):,} different times; {in_order} chronological order",
         ),
     ]
+
+
+def _describe_scales(edges: TemporalEdges) -> list[tuple[str, str]]:
+    """The time scales that classify uses by default; none if all times are equal."""
+    import numpy as np
+
+    from tdlg.clock import durations_in_words
+    from tdlg.propagate.scales import choose_scales
+
+    spread = float(edges.ticks.astype(np.float64).std())
+    if spread == 0.0:
+        return []
+    scales = durations_in_words([scale * spread for scale in choose_scales(edges)], edges.time_unit)
+    return [("time scales", f"{scales}; --scales of classify changes them")]
 
 
 def _looks_like_seconds(edges: TemporalEdges) -> str:

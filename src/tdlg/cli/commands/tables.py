@@ -15,22 +15,21 @@ from tdlg.cli.cost import classify_cost, in_time
 from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
 from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
 from tdlg.cli.output import check_folder, check_model_file, check_output, give, rounded
+from tdlg.cli.quality import evaluated
 from tdlg.cli.table import Table, note_words, read_pairs, read_table
-from tdlg.cli.terminal import aligned, count, note, warn, working
-from tdlg.exceptions import ParameterError, TdlgError
+from tdlg.cli.terminal import count, note, warn, working
+from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tdlg.edges import TemporalEdges
-    from tdlg.judge.holdout import HeldOut, Judged
 
 __all__ = ["register"]
 
 MANY_CLASSES = 10
 LONG = 60  # seconds; a longer run time is announced
 LEAST_TO_JUDGE = 30  # rows; with fewer rows, chance alone changes the AUC by 0.1 or more
-HELD_OUT = {"random": "at random", "time": "the latest ones"}
 ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 
 Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="File to save the model to, for score.")]
@@ -79,6 +78,28 @@ def classify(
             "up to a fixed time; stream: all labels before it; auto: chosen by where labels are missing."
         ),
     ] = "auto",
+    scales: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Time scales over which the past fades: durations such as 30d,7d,1d, or numbers in standard deviations of "
+            "the times. By default four to six are chosen from the data; `tdlg info` shows them.",
+        ),
+    ] = None,
+    calendar: Annotated[
+        bool,
+        typer.Option(
+            "--calendar",
+            help="Also use the time of day and the day of the week, in UTC; the times must be dates. Not used by default.",
+        ),
+    ] = False,
+    two_ends: Annotated[
+        bool,
+        typer.Option(
+            "--two-ends/--no-two-ends",
+            help="Use what similar sources and destinations have to do with each other. Without it, classify is faster.",
+        ),
+    ] = True,
     evaluate: Annotated[
         Evaluate | None,
         typer.Option(
@@ -103,10 +124,13 @@ def classify(
     probability of the positive class: the one given with --positive; by default the larger of two numbers, or the rarer
     label. With more classes, it is the probability of the predicted class.
     """
-    if method == "rows" and setting != "auto":
-        raise typer.BadParameter(
-            "it works only with --method propagation. Leave out --setting or --method rows.", param_hint="--setting"
-        )
+    of_propagation = {
+        "--setting": setting != "auto",
+        "--scales": scales is not None,
+        "--calendar": calendar,
+        "--no-two-ends": not two_ends,
+    }
+    _check_method(method, [name for name, is_given in of_propagation.items() if is_given])
     check_output(output)
     check_folder(report)
     check_model_file(save)
@@ -117,10 +141,12 @@ def classify(
     note(f"{_described(table, columns)}; {count(int((~to_fill).sum()), 'known label')}, {int(to_fill.sum()):,} missing")
     fits = bool(to_fill.any() or report or save)
     _warn_of_time(known, fits + bool(evaluate or report))
-    model = _unfitted(method, setting, seed)
+    model = _unfitted(
+        method, seed, setting=setting, calendar=calendar, two_ends=two_ends, **_given(scales=_scales(scales))
+    )
     held: Any = evaluate or "auto"
     if evaluate is not None:
-        held = _evaluate(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
+        held = evaluated(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
     if fits:
         _fit(model, known, positive_class)
         _keep(model, save)
@@ -329,13 +355,35 @@ def _warn_of_time(edges: TemporalEdges, n_fits: int) -> None:
         )
 
 
-def _unfitted(method: str, setting: Any, seed: int) -> Any:
+def _check_method(method: str, of_propagation: list[str]) -> None:
+    """Refuse options that the paper's method does not have."""
+    if method == "rows" and of_propagation:
+        name = of_propagation[0]
+        raise typer.BadParameter(
+            f"it works only with --method propagation. Leave out {name} or --method rows.", param_hint=name
+        )
+
+
+def _scales(given: str | None) -> list[float | str] | None:
+    """Durations and numbers, as the library takes them."""
+    if given is None:
+        return None
+    scales: list[float | str] = []
+    for text in filter(None, map(str.strip, given.split(","))):
+        try:
+            scales.append(float(text))
+        except ValueError:
+            scales.append(text)
+    return scales
+
+
+def _unfitted(method: str, seed: int, **options: Any) -> Any:
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.propagation import PropagationClassifier
 
     if method == "rows":
         return LineGraphClassifier(random_state=seed)
-    return PropagationClassifier(setting=setting, random_state=seed)
+    return PropagationClassifier(random_state=seed, **options)
 
 
 def _fit(model: Any, edges: TemporalEdges, positive_class: Any) -> None:
@@ -347,6 +395,8 @@ def _fit(model: Any, edges: TemporalEdges, positive_class: Any) -> None:
     if hasattr(model, "setting_"):
         why = model.setting_reason_
         note(f"setting: {model.setting_} ({'given by --setting' if why is None else f'{why}; --setting overrides'})")
+        if scales := model.features_.scales_in_words():
+            note(f"time scales: {scales}")
 
 
 def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
@@ -356,45 +406,6 @@ def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
 
     classes = pl.Series(plain_classes(np.asarray(edges.label)[edges.labelled]).tolist())
     return {name: like.clear(len(edges)) for name, like in (("predicted", classes), ("probability", pl.Series([0.5])))}
-
-
-def _evaluate(
-    model: Any, edges: TemporalEdges, how: Any, seed: int, positive_class: Any, *, goes_on: bool
-) -> HeldOut | None:
-    """Hold out labels and report the quality; with too few labels, print a note instead if the command has more to do."""
-    import numpy as np
-
-    from tdlg.explain.positive import positive_class as positive_place
-    from tdlg.judge.holdout import hold_out, judge
-
-    held = None
-    try:
-        with working("evaluating on held-out labels"):
-            held = hold_out(model, edges, how, seed)
-            judged = judge(held, positive_place(held.classes, np.asarray(edges.label), positive_class))
-        _print_quality(judged, getattr(model, "setting", None))
-    except TdlgError as error:
-        if not goes_on:
-            raise
-        note(f"not evaluated: {error.problem}")
-    return held
-
-
-def _print_quality(judged: Judged, setting: str | None) -> None:
-    """The figures that the report shows, as a table."""
-    held, k = judged.held, judged.top
-    used = getattr(held.model, "setting_", None)
-    other = f" with the setting {used}, which suits these labels" if setting not in (None, "auto", used) else ""
-    note(f"held out {count(judged.n, 'label')}, {HELD_OUT[held.how]}; fitted to {held.n_train:,}{other}")
-    positive = plain_classes(held.classes).tolist()[judged.positive]
-    precise = judged.titled("average precision") + ("" if judged.is_mean else f" for {positive!r}")
-    rows: list[tuple[str, ...]] = [("", judged.titled("AUC"), precise, f"precision in the top {k} for {positive!r}")]
-    for name, ranking, (auc, precision) in (
-        ("rows" if used is None else "propagation", judged.model, judged.headline["model"]),
-        ("label rates", judged.reference, judged.headline["reference"]),
-    ):
-        rows.append((name, *(f"{value:.3f}" for value in (auc[0], precision[0], ranking.at(k)[0]))))
-    note(aligned([*rows, ("chance", "0.500", f"{judged.chance:.3f}", f"{judged.prevalence:.3f}")]))
 
 
 def _ids(table: Table) -> pl.Series | None:

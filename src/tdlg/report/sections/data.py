@@ -130,6 +130,7 @@ def settings(subject: Subject, judged: Judged | None) -> str:
         why = model.setting_reason_
         chosen = "as requested" if why is None else f"chosen because {why}"
         lines.append(("Setting", f"{code(subject.setting)}<small>{MEANING[subject.setting]}; {chosen}</small>"))
+        lines += _learnt(model)
     decay = getattr(model, "decay_", None)
     if decay is not None:
         how = "chosen by cross-validation" if getattr(model, "bandwidth", None) == "auto" else "fixed at fit"
@@ -150,6 +151,22 @@ def settings(subject: Subject, judged: Judged | None) -> str:
         f'<details><summary>Every parameter</summary><table class="parameters"><tbody>{rows}</tbody></table></details>'
     )
     return section("settings", "Settings", facts(lines), every)
+
+
+def _learnt(model: Any) -> list[tuple[str, str]]:
+    """The time scales, the rows and the trees of a propagation model."""
+    scales = model.features_.scales_in_words()
+    how = "chosen from the data" if isinstance(model.scales, str) else "as requested"
+    lines = [("Time scales", f"{escaped(scales)}<small>{how}</small>")] if scales else []
+    whole = model.n_rows_sampled_from_
+    sampled = "" if model.n_rows_ == whole else f"<small>sampled from {whole:,}; rare classes were kept</small>"
+    lines.append(("Learnt from", f"{count(model.n_rows_, 'row')}{sampled}"))
+    trees = {(one.n_iter_, one.max_leaf_nodes) for one in model.estimators_ if hasattr(one, "n_iter_")}
+    trees = {pair for pair in trees if isinstance(pair[0], int)}
+    if trees:
+        numbers, leaves = (" to ".join(map(str, sorted({min(of), max(of)}))) for of in zip(*trees, strict=True))
+        lines.append(("Boosted trees", f"{numbers} trees with up to {leaves} leaves each"))
+    return lines
 
 
 USUAL = {"title": None, "time_unit": None, "label_name": None, "evaluate": "auto"}

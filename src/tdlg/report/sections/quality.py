@@ -38,6 +38,7 @@ def quality(subject: Subject, judged: Judged | None, selected: Selected, why_not
         _by_class(subject, judged),
         f'<div class="plates three">{_roc(subject, judged)}{_precision_recall(subject, judged)}'
         f"{_calibration(subject, judged)}</div>",
+        _calibration_table(judged),
         _score_against_time(subject, judged),
     )
 
@@ -215,12 +216,29 @@ def _calibration(subject: Subject, judged: Judged) -> str:
         panel.parts.append(f'<line class="whisker" {whisker}/>')
         panel.parts.append(tipped(tip, marker("circle", x, y, 4.2, "dot ours"), x, y))
     note = (
-        "Each dot is a tenth of the held-out interactions, with its 95 % interval. On the dotted line, predicted "
-        "probabilities agree with observed shares. Hover, touch, or use the arrow keys."
+        "Each dot is a group of held-out interactions with similar probabilities, with its 95 % interval; the groups are "
+        "about equally informative. On the dotted line, predicted probabilities agree with observed shares. Hover, touch, "
+        "or use the arrow keys."
     )
     sign = f'<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{marker("circle", 7, 7, 3.8, "dot ours")}</svg>'
     title = f"Calibration{_of_class(subject, judged)}"
     return plate(title, chart(panel, "Calibration"), note, key([(sign, "this model")]))
+
+
+def _calibration_table(judged: Judged) -> str:
+    """The dots of the calibration as rows, the highest probabilities first."""
+    rows = "".join(
+        f'<tr><th scope="row">{escaped(share(mean))}</th><td class="figure ours">{escaped(share(rate))} '
+        f'<small>{escaped(share(low))}–{escaped(share(high))}</small></td><td class="figure">{n:,}</td>'
+        f'<td class="figure">{round(rate * n):,}</td></tr>'
+        for mean, rate, low, high, n in reversed(calibration(judged.model.is_positive, judged.model.scores))
+    )
+    heads = ("Mean predicted probability", "Observed share", "Interactions", "Positive")
+    above = "".join(f'<th scope="col">{head}</th>' for head in heads)
+    return (
+        '<details id="calibration-table"><summary>Calibration as a table</summary><table class="metrics"><thead><tr>'
+        f"{above}</tr></thead><tbody>{rows}</tbody></table></details>"
+    )
 
 
 def _zone(subject: Subject) -> str:
