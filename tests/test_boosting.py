@@ -25,7 +25,7 @@ class TestSample:
     def test_probabilities_stay_calibrated(self, monkeypatch):
         monkeypatch.setattr("tdlg.models.propagation.MOST_ROWS", 6000)
         monkeypatch.setattr(boosting, "NUMBERS_OF_TREES", (50, 200))
-        monkeypatch.setattr(boosting, "SHAPES", boosting.SHAPES[2:])
+        monkeypatch.setattr(boosting, "SHAPES", boosting.SHAPES[1:])
         rng = np.random.default_rng(0)
         n = 24_000
         risk = np.where(rng.integers(0, 10, n) == 0, 0.2, 0.01)

@@ -28,10 +28,9 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 MOST_ROWS = 300_000  # more rows to learn from are sampled
-NUMBERS_OF_TREES = (50, 100, 200, 300, 400)
+NUMBERS_OF_TREES = (50, 100, 200, 300)
 SHAPES: tuple[dict[str, Any], ...] = (  # settings to choose from, the usual ones first
     {},
-    {"max_leaf_nodes": 31},
     {"max_leaf_nodes": 7, "min_samples_leaf": 200, "l2_regularization": 10.0},
 )
 LEAST_PROBABILITY = 1e-9  # whose log is finite
