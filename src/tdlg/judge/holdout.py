@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tdlg.checks import set_missing_seed
-from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.explainable import Scored
@@ -197,8 +196,7 @@ class Fitted:
 
 def label_times(model: Any) -> NDArray[Any] | None:
     """When each label that a model learnt became known, as the edges' times are given; None if not given."""
-    ticks = getattr(model, "label_ticks_", None)
-    return None if ticks is None else times_of(ticks, model.edges_.time_unit)
+    return model.edges_.label_time if hasattr(model, "edges_") else None
 
 
 def label_codes(edges: TemporalEdges, classes: NDArray[Any]) -> Positions:
