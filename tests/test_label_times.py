@@ -67,7 +67,7 @@ class TestEdges:
             TemporalEdges([1], [2], [0], label=[1], label_time=[None])
 
     def test_need_labels(self):
-        with pytest.raises(EdgesError, match="'label_time' is given without labels. Pass label= too"):
+        with pytest.raises(EdgesError, match=r"'label_time' is given without labels. Pass label= too"):
             TemporalEdges([1], [2], [0], label_time=[3])
 
     def test_are_saved(self, tmp_path):
@@ -194,7 +194,9 @@ class TestTasks:
 
         trial = ChronologicalClassification(edges, prequential=True).draw()
         (test,) = trial.tests.values()
-        return _in_time(make_method(method).set_params(**({} if method == "tdlg" else {"random_state": 0})), trial, test)[0]
+        return _in_time(
+            make_method(method).set_params(**({} if method == "tdlg" else {"random_state": 0})), trial, test
+        )[0]
 
     def test_pending_labels_count_once_they_are_known(self):
         """Those of edges before the cut that become known soon after it."""
@@ -222,7 +224,7 @@ class TestTasks:
         task = ChronologicalClassification(network(label_delay=60), prequential=True)
         rows = evaluate("label-rates", task, path=tmp_path / "rows.csv")
         assert rows["n_train"].to_list() == [220]
+        times = np.where(np.arange(400) < 220, np.arange(400) + 60, np.arange(400) + 61)
+        task = ChronologicalClassification(network(label_time=times), prequential=True)
         with pytest.raises(ParameterError, match="other"):  # the fingerprint knows the times
-            times = np.where(np.arange(400) < 220, np.arange(400) + 60, np.arange(400) + 61)
-            task = ChronologicalClassification(network(label_time=times), prequential=True)
             evaluate("label-rates", task, path=tmp_path / "rows.csv")

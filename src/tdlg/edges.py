@@ -118,7 +118,7 @@ class TemporalEdges:
         _check_lengths(src=ids[0], dst=ids[1], time=ticks, label=labels, weight=weights, features=matrix)
         table = EdgeTable(*ids, ticks, unit, weights, matrix, bool(bipartite))
         self._set(table, range(len(ticks)), labels, _label_ticks(labels, ticks, unit, label_time, label_delay))
-        self.label_ticks  # noqa: B018: refuses a known label without a time
+        self._check_label_times()
 
     def _set(self, table: EdgeTable, rows: Rows, label: NDArray[Any] | None, ticks: NDArray[Any] | None) -> None:
         self._table = table
@@ -189,6 +189,10 @@ class TemporalEdges:
         if ticks is None:
             return None
         return self.cached("label_ticks", lambda: read_only(filled_label_ticks(ticks, self.labelled)))
+
+    def _check_label_times(self) -> None:
+        """Refuse a known label without a time."""
+        _ = self.label_ticks
 
     @property
     def known_at(self) -> NDArray[Any]:
@@ -380,7 +384,7 @@ class TemporalEdges:
         array([5, 6])
         """
         edges = self.unchecked_labels(label, label_time, label_delay)
-        edges.label_ticks  # noqa: B018: refuses a known label without a time
+        edges._check_label_times()
         return edges
 
     def unchecked_labels(self, label: Any, label_time: Any = None, label_delay: Any = None) -> TemporalEdges:
@@ -391,7 +395,9 @@ class TemporalEdges:
         labels = None if label is None else as_labels(label)
         _check_lengths(edges=self._rows, label=labels)
         ticks = _label_ticks(labels, self.ticks, self.time_unit, label_time, label_delay)
-        return self._view(self._table, self._rows, labels, self._label_ticks if ticks is None and label is not None else ticks)
+        return self._view(
+            self._table, self._rows, labels, self._label_ticks if ticks is None and label is not None else ticks
+        )
 
     def at_ticks(self, ticks: NDArray[Any]) -> TemporalEdges:
         """The same interactions at other times, in ticks, as edges of a new table with the same nodes.

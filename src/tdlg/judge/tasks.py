@@ -49,7 +49,8 @@ class Trial:
     label_time
         When each label became known; None if at the time of its edge. If `reveals`, labels count from then on.
     pending
-        Positions of earlier edges whose labels are not known yet at the cut. If `reveals`, they become known later.
+        Positions of further edges that are passed along with the edges to score if `reveals`: above all earlier edges whose
+        labels are not known yet at the cut, and become known later.
     """
 
     edges: TemporalEdges

@@ -108,9 +108,9 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self._check_labels(values)
         target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
         target[known] = values
-        given = label_time is not None or label_delay is not None
-        edges = edges.with_label(labels, label_time, label_delay) if given else edges
-        late = given or (edges.label_ticks is not None and self.setting != "interpolate")
+        dated = label_time is not None or label_delay is not None
+        edges = edges.with_label(labels, label_time, label_delay) if dated else edges
+        late = dated or (edges.label_ticks is not None and self.setting != "interpolate")
         self.setting_, self.setting_reason_ = choose_setting(type(self).__name__, self.setting, edges, known, late)
         if self._target == "classes" and not late:
             warn_of_late_classes(edges, known, values)
@@ -335,8 +335,8 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         "forecast": all labels up to some time, and only unlabelled edges after it; the model is trained at earlier cuts in
         time. "stream": the labels of all strictly earlier edges, or those known by then according to `label_time`; labels
         of the edges to score count for later edges. "auto", the default: "stream" if the edges have a `label_time`, or if
-        `label_time` or `label_delay` is passed; "forecast" if all edges are labelled, or if most unlabelled edges are later than nearly all labelled ones;
-        else "interpolate".
+        `label_time` or `label_delay` is passed; "forecast" if all edges are labelled, or if most unlabelled edges are later
+        than nearly all labelled ones; else "interpolate".
     matches, scales, smoothing, calendar
         Parameters of the columns, see `PropagationFeatures`.
     two_ends

@@ -12,25 +12,38 @@ import typer
 
 from tdlg.cli.answers import answers, meaning, positive_label, spread
 from tdlg.cli.cost import classify_cost, in_time
-from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
-from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
+from tdlg.cli.labels import label_in_words, labels_to_learn, note_known_at_once, plain_classes
+from tdlg.cli.options import (
+    Columns,
+    EdgesPath,
+    Evaluate,
+    LabelDelay,
+    LabelTime,
+    Missing,
+    Output,
+    Positive,
+    Seed,
+    Top,
+    example,
+    late_labels,
+    with_columns,
+)
 from tdlg.cli.output import check_folder, check_model_file, check_output, give, rounded
+from tdlg.cli.quality import evaluate_labels
 from tdlg.cli.table import Table, note_words, read_pairs, read_table
-from tdlg.cli.terminal import aligned, count, note, warn, working
-from tdlg.exceptions import ParameterError, TdlgError
+from tdlg.cli.terminal import count, note, warn, working
+from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tdlg.edges import TemporalEdges
-    from tdlg.judge.holdout import HeldOut, Judged
 
 __all__ = ["register"]
 
 MANY_CLASSES = 10
 LONG = 60  # seconds; a longer run time is announced
 LEAST_TO_JUDGE = 30  # rows; with fewer rows, chance alone changes the AUC by 0.1 or more
-HELD_OUT = {"random": "at random", "time": "the latest ones"}
 ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 
 Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="File to save the model to, for score.")]
@@ -68,6 +81,8 @@ def classify(
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column to fill in: name or 0-based position.")],
     positive: Positive = None,
     missing: Missing = None,
+    label_time: LabelTime = None,
+    label_delay: LabelDelay = None,
     method: Annotated[
         Literal["propagation", "rows"],
         typer.Option(help="propagation: boosted trees on propagated labels; rows: the paper's method."),
@@ -76,7 +91,8 @@ def classify(
         Literal["auto", "interpolate", "forecast", "stream"],
         typer.Option(
             help="Which labels are known when a row is predicted. interpolate: labels before and after it; forecast: labels "
-            "up to a fixed time; stream: all labels before it; auto: chosen by where labels are missing."
+            "up to a fixed time; stream: all labels known before it; auto: stream with --label-time or --label-delay, else "
+            "chosen by where labels are missing."
         ),
     ] = "auto",
     evaluate: Annotated[
@@ -107,22 +123,35 @@ def classify(
         raise typer.BadParameter(
             "it works only with --method propagation. Leave out --setting or --method rows.", param_hint="--setting"
         )
+    late = late_labels(label, label_time, label_delay)
+    if setting == "interpolate" and (label_time or label_delay):
+        raise typer.BadParameter(
+            "it uses labels before and after a row, whenever they became known. Leave out --setting interpolate, or "
+            "--label-time and --label-delay.",
+            param_hint="--setting",
+        )
     check_output(output)
     check_folder(report)
     check_model_file(save)
-    table = read_table(edges, columns, label)
+    table = read_table(edges, columns, label, late=late)
     known, positive_class = labels_to_learn(table.edges, label, positive, missing)
     to_fill = ~known.labelled
     _check_missing(bool(to_fill.any()), label, evaluate or report or save)
     note(f"{_described(table, columns)}; {count(int((~to_fill).sum()), 'known label')}, {int(to_fill.sum()):,} missing")
     fits = bool(to_fill.any() or report or save)
     _warn_of_time(known, fits + bool(evaluate or report))
+    if evaluate == "time" or setting == "stream":
+        note_known_at_once(known)
     model = _unfitted(method, setting, seed)
     held: Any = evaluate or "auto"
     if evaluate is not None:
-        held = _evaluate(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
+        held = (
+            evaluate_labels(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None)
+            or evaluate
+        )
     if fits:
-        _fit(model, known, positive_class)
+        delay = {} if late.delay is None or method == "rows" else {"label_delay": late.delay}
+        _fit(model, known, positive_class, **delay)
         _keep(model, save)
     if report is not None or to_fill.any():
         with working("scoring"):
@@ -338,10 +367,10 @@ def _unfitted(method: str, setting: Any, seed: int) -> Any:
     return PropagationClassifier(setting=setting, random_state=seed)
 
 
-def _fit(model: Any, edges: TemporalEdges, positive_class: Any) -> None:
-    """Fit the model. It stores the positive class, so that `score` reports the same class."""
+def _fit(model: Any, edges: TemporalEdges, positive_class: Any, **delay: Any) -> None:
+    """Fit the model. It stores the positive class and the delay of labels, so that `score` uses the same."""
     with working(f"fitting to {count(int(edges.labelled.sum()), 'label')}"):
-        model.fit(edges)
+        model.fit(edges, **delay)
     if positive_class is not None:
         model.positive_ = positive_class
     if hasattr(model, "setting_"):
@@ -356,45 +385,6 @@ def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
 
     classes = pl.Series(plain_classes(np.asarray(edges.label)[edges.labelled]).tolist())
     return {name: like.clear(len(edges)) for name, like in (("predicted", classes), ("probability", pl.Series([0.5])))}
-
-
-def _evaluate(
-    model: Any, edges: TemporalEdges, how: Any, seed: int, positive_class: Any, *, goes_on: bool
-) -> HeldOut | None:
-    """Hold out labels and report the quality; with too few labels, print a note instead if the command has more to do."""
-    import numpy as np
-
-    from tdlg.explain.positive import positive_class as positive_place
-    from tdlg.judge.holdout import hold_out, judge
-
-    held = None
-    try:
-        with working("evaluating on held-out labels"):
-            held = hold_out(model, edges, how, seed)
-            judged = judge(held, positive_place(held.classes, np.asarray(edges.label), positive_class))
-        _print_quality(judged, getattr(model, "setting", None))
-    except TdlgError as error:
-        if not goes_on:
-            raise
-        note(f"not evaluated: {error.problem}")
-    return held
-
-
-def _print_quality(judged: Judged, setting: str | None) -> None:
-    """The figures that the report shows, as a table."""
-    held, k = judged.held, judged.top
-    used = getattr(held.model, "setting_", None)
-    other = f" with the setting {used}, which suits these labels" if setting not in (None, "auto", used) else ""
-    note(f"held out {count(judged.n, 'label')}, {HELD_OUT[held.how]}; fitted to {held.n_train:,}{other}")
-    positive = plain_classes(held.classes).tolist()[judged.positive]
-    precise = judged.titled("average precision") + ("" if judged.is_mean else f" for {positive!r}")
-    rows: list[tuple[str, ...]] = [("", judged.titled("AUC"), precise, f"precision in the top {k} for {positive!r}")]
-    for name, ranking, (auc, precision) in (
-        ("rows" if used is None else "propagation", judged.model, judged.headline["model"]),
-        ("label rates", judged.reference, judged.headline["reference"]),
-    ):
-        rows.append((name, *(f"{value:.3f}" for value in (auc[0], precision[0], ranking.at(k)[0]))))
-    note(aligned([*rows, ("chance", "0.500", f"{judged.chance:.3f}", f"{judged.prevalence:.3f}")]))
 
 
 def _ids(table: Table) -> pl.Series | None:

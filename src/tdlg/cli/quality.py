@@ -1,0 +1,72 @@
+"""The quality of a model on held-out labels, as a table on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tdlg.cli.labels import plain_classes
+from tdlg.cli.terminal import aligned, count, note, working
+from tdlg.exceptions import TdlgError
+
+if TYPE_CHECKING:
+    from tdlg.edges import TemporalEdges
+    from tdlg.judge.holdout import HeldOut, Judged
+
+__all__ = ["evaluate_labels"]
+
+HELD_OUT = {"random": "at random", "time": "the latest ones"}
+
+
+def evaluate_labels(
+    model: Any, edges: TemporalEdges, how: Any, seed: int, positive_class: Any, *, goes_on: bool
+) -> HeldOut | None:
+    """Hold out labels and report the quality; with too few labels, print a note instead if the command has more to do.
+
+    Parameters
+    ----------
+    model
+        A model that is not fitted.
+    edges
+        The edges with labels.
+    how
+        "random" or "time".
+    seed
+        Seed for the split.
+    positive_class
+        The positive class; None to choose it.
+    goes_on
+        Whether the command has more to do.
+    """
+    import numpy as np
+
+    from tdlg.explain.positive import positive_class as positive_place
+    from tdlg.judge.holdout import hold_out, judge
+
+    held = None
+    try:
+        with working("evaluating on held-out labels"):
+            held = hold_out(model, edges, how, seed)
+            judged = judge(held, positive_place(held.classes, np.asarray(edges.label), positive_class))
+        _print_quality(judged, getattr(model, "setting", None))
+    except TdlgError as error:
+        if not goes_on:
+            raise
+        note(f"not evaluated: {error.problem}")
+    return held
+
+
+def _print_quality(judged: Judged, setting: str | None) -> None:
+    """The figures that the report shows, as a table."""
+    held, k = judged.held, judged.top
+    used = getattr(held.model, "setting_", None)
+    other = f" with the setting {used}, which suits these labels" if setting not in (None, "auto", used) else ""
+    note(f"held out {count(judged.n, 'label')}, {HELD_OUT[held.how]}; fitted to {held.n_train:,}{other}")
+    positive = plain_classes(held.classes).tolist()[judged.positive]
+    precise = judged.titled("average precision") + ("" if judged.is_mean else f" for {positive!r}")
+    rows: list[tuple[str, ...]] = [("", judged.titled("AUC"), precise, f"precision in the top {k} for {positive!r}")]
+    for name, ranking, (auc, precision) in (
+        ("rows" if used is None else "propagation", judged.model, judged.headline["model"]),
+        ("label rates", judged.reference, judged.headline["reference"]),
+    ):
+        rows.append((name, *(f"{value:.3f}" for value in (auc[0], precision[0], ranking.at(k)[0]))))
+    note(aligned([*rows, ("chance", "0.500", f"{judged.chance:.3f}", f"{judged.prevalence:.3f}")]))
