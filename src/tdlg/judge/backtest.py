@@ -107,7 +107,7 @@ def backtest(
     >>> edges = payments.edges.with_label(payments.edges.label, payments.label_time)
     >>> table = backtest(edges, "60d", alerts_per_day=2)
     >>> table.select("start", "method", "n")[:3].rows()[0]
-    (datetime.datetime(2025, 3, 2, 0, 0), 'propagation', 496)
+    (datetime.datetime(2025, 3, 2, 0, 0), 'propagation', 526)
     """
     check_count("backtest", "alerts_per_day", alerts_per_day, 1)
     length = _in_ticks(every, edges)

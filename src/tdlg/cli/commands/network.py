@@ -14,7 +14,7 @@ from tdlg.cli.options import Columns, EdgesPath, LabelDelay, LabelTime, Output, 
 from tdlg.cli.output import check_output, give
 from tdlg.cli.table import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
-from tdlg.clock import UNITS, duration_in_words, ticks_per_second, unit_in_words
+from tdlg.clock import UNITS, ticks_per_second, unit_in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -169,6 +169,8 @@ def _describe_labels(table: Table) -> list[tuple[str, str]]:
     values = plain_classes(np.asarray(edges.label)[edges.labelled])
     described = [("label", f"{name!r}: {_values(values)}; {len(edges) - len(values):,} missing")]
     if edges.label_ticks is not None:
+        from tdlg.clock import duration_in_words
+
         delay = float(np.median((edges.known_at.astype(np.float64) - edges.ticks)[edges.labelled]))
         described.append(
             ("labels known", f"{duration_in_words(delay, edges.time_unit)} after their row, in the median")
