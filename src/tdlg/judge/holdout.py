@@ -209,7 +209,7 @@ def with_label_times(edges: TemporalEdges, model: Any) -> TemporalEdges:
 
 def label_times(model: Any) -> NDArray[Any] | None:
     """When each label that a model learnt became known, as the edges' times are given; None if not given."""
-    return model.edges_.label_time if hasattr(model, "edges_") else None
+    return None if getattr(model, "label_ticks_", None) is None else model.edges_.label_time
 
 
 def label_codes(edges: TemporalEdges, classes: NDArray[Any]) -> Positions:
