@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ["classify", "outliers", "links", "embed", "score", "nodes", "explain"]
-COMMANDS += ["compare", "datasets", "info", "demo"]
+COMMANDS += ["compare", "backtest", "datasets", "info", "demo"]
 MISSING = ["", "NA", "n/a", "None", "NaN"]
 SRC, DST, TIME, LABEL = "Konto (von)", "Händler", "gebucht am", "Urteil"
 OPTIONS = ["--src", SRC, "--dst", DST, "--time", TIME]
@@ -1213,7 +1213,7 @@ def test_a_mistake_is_one_line(tmp_path, arguments, message):
 
 
 def test_a_fault_of_ours_is_not_hidden(monkeypatch):
-    monkeypatch.setattr("tdlg.cli.commands.network.read_table", lambda *arguments: {}["no"])
+    monkeypatch.setattr("tdlg.cli.commands.network.read_table", lambda *arguments, **options: {}["no"])
     result = CliRunner().invoke(app, ["info", "x.csv"])
     assert isinstance(result.exception, KeyError)
 
@@ -1229,7 +1229,7 @@ def test_a_fault_of_ours_is_not_hidden(monkeypatch):
     ],
 )
 def test_errors_of_the_system_are_plain(monkeypatch, error, said):
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise error
 
     monkeypatch.setattr("tdlg.cli.commands.network.read_table", fail)

@@ -7,7 +7,6 @@ import pytest
 
 from tdlg import EdgesError, ParameterError, PropagationClassifier, TdlgWarning, TemporalEdges
 from tdlg.models.setting import choose_setting, warn_of_late_classes
-from tdlg.propagate.label_times import label_ticks
 from tdlg.propagate.scales import choose_scales
 
 N = 1000
@@ -73,6 +72,11 @@ class TestLateClasses:
             warnings.simplefilter("error")
             warn_of_late_classes(edges(), np.ones(N, bool), label)
             warn_of_late_classes(edges(), np.ones(N, bool), np.arange(N) % 2)
+
+
+def label_ticks(edges, label_time=None, label_delay=None):
+    label = np.zeros(len(edges)) if edges.label is None else edges.label
+    return edges.with_label(label, label_time, label_delay).label_ticks
 
 
 class TestLabelTicks:

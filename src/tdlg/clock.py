@@ -19,6 +19,7 @@ from tdlg.checks import check_choice
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 
 __all__ = [
+    "LAST_TICK",
     "UNITS",
     "Duration",
     "as_seconds",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from contextlib import suppress
-from types import EllipsisType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +15,14 @@ from tdlg.tables.column import Column, read_only
 from tdlg.tables.edge_table import EdgeTable
 from tdlg.tables.features import Features, as_features
 from tdlg.tables.ids import as_ids
+from tdlg.tables.label_times import filled_label_ticks, label_ticks
 from tdlg.tables.labels import as_labels, as_weights, known
+from tdlg.tables.rows import Rows, as_slice, row_key
 from tdlg.tables.times import as_times
 
 __all__ = ["TemporalEdges"]
 
 T = TypeVar("T")
-Rows: TypeAlias = "range | NDArray[np.int64]"
 
 
 class TemporalEdges:
@@ -48,6 +47,13 @@ class TemporalEdges:
         The values to learn and predict, one value per edge: integers, booleans, floats (NaN = unknown) or strings
         (None = unknown). By default the edges have no labels. Integer labels become floats if some are unknown;
         integers beyond 2**53 are then refused.
+    label_time
+        When each label became known, one value per edge: numbers or datetimes, like the times of the edges. By default
+        each label counts as known at the time of its edge. The time of a missing label may be missing. Infinity, or a
+        time after all edges such as the year 9999, means that the label is not yet known.
+    label_delay
+        Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are
+        datetimes, else a number.
     weight
         Finite numbers, one value per edge. By default the edges have no weights.
     features
@@ -76,13 +82,20 @@ class TemporalEdges:
     >>> late = edges[edges.time > 4]
     >>> late.rows.tolist(), late.n_nodes
     ([1, 2], 3)
+
+    Labels that become known 7 days after their edges:
+
+    >>> late = TemporalEdges(["ann"], ["bob"], ["2025-01-31"], label=[1], label_delay="7d")
+    >>> late.label_time
+    array(['2025-02-07T00:00:00'], dtype='datetime64[s]')
     """
 
-    __slots__ = ("__weakref__", "_building", "_cache", "_label", "_lock", "_rows", "_table")
+    __slots__ = ("__weakref__", "_building", "_cache", "_label", "_label_ticks", "_lock", "_rows", "_table")
 
     _table: EdgeTable
     _rows: Rows
     _label: NDArray[Any] | None
+    _label_ticks: NDArray[Any] | None
 
     def __init__(
         self,
@@ -91,6 +104,8 @@ class TemporalEdges:
         time: Any,
         *,
         label: Any = None,
+        label_time: Any = None,
+        label_delay: Any = None,
         weight: Any = None,
         features: Any = None,
         bipartite: bool = False,
@@ -102,20 +117,22 @@ class TemporalEdges:
         matrix = None if features is None else as_features(features)
         _check_lengths(src=ids[0], dst=ids[1], time=ticks, label=labels, weight=weights, features=matrix)
         table = EdgeTable(*ids, ticks, unit, weights, matrix, bool(bipartite))
-        self._set(table, range(len(ticks)), labels)
+        self._set(table, range(len(ticks)), labels, _label_ticks(labels, ticks, unit, label_time, label_delay))
+        self._check_label_times()
 
-    def _set(self, table: EdgeTable, rows: Rows, label: NDArray[Any] | None) -> None:
+    def _set(self, table: EdgeTable, rows: Rows, label: NDArray[Any] | None, ticks: NDArray[Any] | None) -> None:
         self._table = table
         self._rows = rows
         self._label = None if label is None else read_only(label)
+        self._label_ticks = None if ticks is None else read_only(ticks)
         self._cache: dict[Hashable, Any] = {}
         self._building: dict[Hashable, threading.RLock] = {}
         self._lock = threading.Lock()
 
     @classmethod
-    def _view(cls, table: EdgeTable, rows: Rows, label: NDArray[Any] | None) -> TemporalEdges:
+    def _view(cls, table: EdgeTable, rows: Rows, label: Any, label_ticks: Any) -> TemporalEdges:
         edges = cls.__new__(cls)
-        edges._set(table, rows, label)
+        edges._set(table, rows, label, label_ticks)
         return edges
 
     # ---- columns
@@ -155,6 +172,33 @@ class TemporalEdges:
         """Mask of the edges whose label is known, shape (n_edges,); all False without labels."""
         label = np.empty(len(self), object) if self._label is None else self._label  # None: unknown
         return self.cached("labelled", lambda: read_only(known(label)))
+
+    @property
+    def label_time(self) -> NDArray[Any] | None:
+        """Times at which the labels became known, shape (n_edges,), like `time`; None if each is known at its edge's time.
+
+        The time of a missing label may be far ahead: if no time was given for it.
+        """
+        ticks = self.label_ticks
+        return None if ticks is None else times_of(ticks, self.time_unit)
+
+    @property
+    def label_ticks(self) -> NDArray[Any] | None:
+        """`label_time` as int64 or float64, shape (n_edges,), on the clock of `ticks`; or None."""
+        ticks = self._label_ticks
+        if ticks is None:
+            return None
+        return self.cached("label_ticks", lambda: read_only(filled_label_ticks(ticks, self.labelled)))
+
+    def _check_label_times(self) -> None:
+        """Refuse a known label without a time."""
+        _ = self.label_ticks
+
+    @property
+    def known_at(self) -> NDArray[Any]:
+        """When each label counts as known, in ticks, shape (n_edges,): at its `label_time`, never before its edge."""
+        late = self.label_ticks
+        return self.ticks if late is None else np.maximum(late, self.ticks)
 
     @property
     def weight(self) -> NDArray[np.float64] | None:
@@ -277,7 +321,7 @@ class TemporalEdges:
         if self.same_table(other) or self.bipartite != other.bipartite:
             return self
         table = self._table.written_like(other._table)
-        return self if table is self._table else self._view(table, self._rows, self._label)
+        return self if table is self._table else self._view(table, self._rows, self._label, self._label_ticks)
 
     # ---- rows
 
@@ -305,10 +349,10 @@ class TemporalEdges:
         return self.cached("rows", lambda: read_only(np.asarray(self._rows, np.int64)))
 
     def __getitem__(self, key: Any) -> TemporalEdges:
-        key = _row_key(key, len(self))
-        label = None if self._label is None else self._label[key]
+        key = row_key(key, len(self))
+        of_labels = (None if column is None else column[key] for column in (self._label, self._label_ticks))
         rows = self._rows[key] if isinstance(key, slice) else self.rows[key]
-        return self._view(self._table, rows, label)
+        return self._view(self._table, rows, *of_labels)
 
     def same_table(self, other: TemporalEdges) -> bool:
         """Whether both are rows of one table, so that equal `rows` mean the same edges. Pickling keeps this.
@@ -321,18 +365,39 @@ class TemporalEdges:
         """
         return self._table.token == other._table.token
 
-    def with_label(self, label: Any) -> TemporalEdges:
-        """Return the same rows of the same table with other labels; None removes the labels.
+    def with_label(self, label: Any, label_time: Any = None, label_delay: Any = None) -> TemporalEdges:
+        """Return the same rows of the same table with other labels; None removes the labels and their times.
+
+        Parameters
+        ----------
+        label
+            The labels, one value per edge.
+        label_time, label_delay
+            When the labels became known, as in the constructor. By default the times of these edges' labels stay.
 
         Examples
         --------
         >>> edges = TemporalEdges([1, 2], [2, 3], [0, 1], label=[0, 1])
         >>> edges.with_label([0, None]).labelled.tolist()
         [True, False]
+        >>> edges.with_label([0, 1], label_delay=5).label_time
+        array([5, 6])
+        """
+        edges = self.unchecked_labels(label, label_time, label_delay)
+        edges._check_label_times()
+        return edges
+
+    def unchecked_labels(self, label: Any, label_time: Any = None, label_delay: Any = None) -> TemporalEdges:
+        """Like `with_label`, but a known label without a time is refused only when `label_ticks` is first needed.
+
+        For internal use: the words for a missing label may not be known yet.
         """
         labels = None if label is None else as_labels(label)
         _check_lengths(edges=self._rows, label=labels)
-        return self._view(self._table, self._rows, labels)
+        ticks = _label_ticks(labels, self.ticks, self.time_unit, label_time, label_delay)
+        return self._view(
+            self._table, self._rows, labels, self._label_ticks if ticks is None and label is not None else ticks
+        )
 
     def at_ticks(self, ticks: NDArray[Any]) -> TemporalEdges:
         """The same interactions at other times, in ticks, as edges of a new table with the same nodes.
@@ -340,7 +405,7 @@ class TemporalEdges:
         For internal use: labels count from the time when they became known.
         """
         rows = slice(None) if isinstance(self._rows, range) and len(self) == len(self._table.ticks) else self.rows
-        return self._view(self._table.at_ticks(rows, ticks), self._rows, self._label)
+        return self._view(self._table.at_ticks(rows, ticks), self._rows, self._label, None)
 
     def cached(self, key: Hashable, build: Callable[[], T]) -> T:
         """Return what `build()` returned when it was first called for this key and these edges. It is not pickled.
@@ -357,7 +422,7 @@ class TemporalEdges:
 
     def _taken(self, name: str, column: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """A column of the table at these rows, without a copy if the rows are evenly spaced."""
-        return self.cached(name, lambda: read_only(column()[_as_slice(self._rows)]))
+        return self.cached(name, lambda: read_only(column()[as_slice(self._rows)]))
 
     def _ends(self, name: str, ids: Column | None, codes: Callable[[], NDArray[np.int32]]) -> NDArray[Any]:
         if ids is None:
@@ -367,7 +432,7 @@ class TemporalEdges:
     # ---- as an object
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self._table, self._rows, self._label
+        return self._table, self._rows, self._label, self._label_ticks
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._set(*state)
@@ -387,11 +452,25 @@ class TemporalEdges:
             n_values = len(set(values)) if values.dtype == object else len(np.unique(values))
             n_unknown = len(self) - len(values)
             parts.append(f"label: {_count(n_values, 'value')}" + (f" ({n_unknown:,} unknown)" if n_unknown else ""))
+        if self._label_ticks is not None:
+            parts.append("label_time")
         if self._table.weight is not None:
             parts.append("weight")
         if self.feature_names:
             parts.append(_count(len(self.feature_names), "feature"))
         return [*parts, "bipartite"] if self.bipartite else parts
+
+
+def _label_ticks(
+    label: NDArray[Any] | None, ticks: NDArray[Any], unit: str | None, label_time: Any, label_delay: Any
+) -> NDArray[Any] | None:
+    if label is None and (label_time is not None or label_delay is not None):
+        name = "label_delay" if label_time is None else "label_time"
+        raise EdgesError(
+            f"The '{name}' is given without labels.",
+            Hint("Pass {label} too, or leave out {}.", **{name: ...}, label=...),
+        )
+    return label_ticks(ticks, unit, label_time, label_delay)
 
 
 def _check_lengths(**columns: Any) -> None:
@@ -400,53 +479,6 @@ def _check_lengths(**columns: Any) -> None:
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
         raise EdgesError(f"The columns differ in length: {shown}. Pass one value per edge in each column.")
-
-
-def _row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
-    """A key that selects rows, as a slice or as checked positions."""
-    if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
-        key = key[0]  # scikit-learn's array[key, ...]
-    if isinstance(key, slice | EllipsisType):
-        return key if isinstance(key, slice) else slice(None)
-    if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        raise EdgesError(
-            f"A key of edges must select rows. Got {key} instead.", Hint("Use {code}.", code=f"edges[{key}:{key + 1}]")
-        )
-    index = np.empty((0, 0))
-    with suppress(ValueError):  # raised for nested lists of different lengths
-        index = np.asarray(key)
-    if index.dtype.kind == "b" or (index.dtype == object and set(map(type, index.flat)) == {bool}):
-        return _from_mask(index.astype(bool), n_edges)
-    if index.ndim == 1 and (index.dtype.kind in "iu" or not len(index)):
-        return _from_positions(index.astype(np.int64), n_edges)
-    raise EdgesError(
-        f"A key of edges must be a slice, positions or a mask. Got {type(key).__name__} {key!r} instead.",
-        Hint("Use {code}.", code="edges[:10], edges[[0, 5]] or edges[edges.time < cut]"),
-    )
-
-
-def _from_mask(mask: NDArray[np.bool_], n_edges: int) -> NDArray[np.int64]:
-    if mask.shape != (n_edges,):
-        raise EdgesError(
-            f"A mask must have one value per edge: {n_edges:,}. Got a mask of shape {mask.shape} instead.",
-            Hint("Make it from these edges, such as {code}.", code="edges.time < cut"),
-        )
-    return np.flatnonzero(mask)
-
-
-def _from_positions(index: NDArray[np.int64], n_edges: int) -> NDArray[np.int64]:
-    outside = (index < -n_edges) | (index >= n_edges)
-    if outside.any():
-        raise IndexError(f"Position {index[outside][0]} is out of range for {n_edges:,} edges.")
-    return np.where(index < 0, index + n_edges, index)
-
-
-def _as_slice(rows: Rows) -> slice | NDArray[np.int64]:
-    if not isinstance(rows, range):
-        return rows
-    if not rows:
-        return slice(0, 0)  # range(-1, -1, -1) is empty, slice(-1, None, -1) is not
-    return slice(rows.start, rows.stop if rows.stop >= 0 else None, rows.step)
 
 
 def _span(time: NDArray[Any]) -> str:

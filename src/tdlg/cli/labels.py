@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tdlg.exceptions import ParameterError
+from tdlg.cli.terminal import note
+from tdlg.exceptions import EdgesError, ParameterError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "label_in_words",
     "labelled_edges",
     "labels_to_learn",
+    "note_known_at_once",
     "plain_classes",
 ]
 
@@ -102,7 +104,7 @@ def _labelled(
     import numpy as np
 
     labels = _with_missing(edges, missing)
-    known = edges.with_label(labels).labelled
+    known = _with_label(edges, labels).labelled
     if not known.any():
         if not to_learn:
             return edges.with_label(None), None
@@ -125,6 +127,35 @@ def _labelled(
     turned = np.full(len(edges), np.nan if are_numbers else None, float if are_numbers else object)
     turned[known] = np.array(classes, turned.dtype)[holds.astype(int)]
     return edges.with_label(turned), classes[1]
+
+
+def _with_label(edges: TemporalEdges, labels: NDArray[Any]) -> TemporalEdges:
+    """The edges with these labels; an error counts rows from 1, as the shell does."""
+    from tdlg.tables.column import row_name
+
+    try:
+        return edges.with_label(labels)
+    except EdgesError as error:
+        if error.row is None:
+            raise
+        raise error.as_kind(
+            ParameterError, error.problem.replace(row_name(error.row), f"row {error.row + 1}")
+        ) from None
+
+
+def note_known_at_once(edges: TemporalEdges) -> None:
+    """Say that labels are taken as known at once, if it is not given when they became known.
+
+    Parameters
+    ----------
+    edges
+        Edges with labels.
+    """
+    if edges.label_ticks is None:
+        note(
+            "labels are taken as known at the time of their interaction; use --label-time or --label-delay if they arrive "
+            "later"
+        )
 
 
 def _two_classes(known: NDArray[Any], holds: NDArray[np.bool_], positive: str) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -13,6 +13,10 @@ __all__ = [
     "Columns",
     "EdgesPath",
     "Evaluate",
+    "KnownLabel",
+    "LabelDelay",
+    "LabelTime",
+    "Late",
     "Missing",
     "ModelPath",
     "Output",
@@ -20,6 +24,8 @@ __all__ = [
     "Seed",
     "Top",
     "example",
+    "late_labels",
+    "number_or_text",
     "with_columns",
 ]
 
@@ -61,7 +67,71 @@ Missing = Annotated[
         "always do.",
     ),
 ]
+KnownLabel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column with known labels of earlier rows, which a model with --setting stream uses for later rows. By "
+        "default no labels are used.",
+    ),
+]
+LabelTime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of the times at which the labels became known, for example chargeback_at; it may be empty where the "
+        "label is missing. By default labels count as known at the time of their row.",
+    ),
+]
+LabelDelay = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Time from a row to its label, for example 7d, or a number if the times are numbers. By default there is no "
+        "delay.",
+    ),
+]
 Evaluate = Literal["random", "time"]
+
+
+def number_or_text(text: str) -> float | str:
+    """A number if the text is one, else the text: times and durations may be both."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+class Late(NamedTuple):
+    """When labels became known: the values of --label-time and --label-delay."""
+
+    label_time: str | None = None
+    label_delay: str | None = None
+
+    @property
+    def delay(self) -> str | float | None:
+        """The delay as the library takes it."""
+        return None if self.label_delay is None else number_or_text(self.label_delay)
+
+
+def late_labels(label: str | None, label_time: str | None, label_delay: str | None) -> Late:
+    """Check the options about late labels.
+
+    Parameters
+    ----------
+    label, label_time, label_delay
+        The values of the options; None if they are not given.
+    """
+    given = "--label-delay" if label_time is None else "--label-time"
+    if label_time is not None and label_delay is not None:
+        raise typer.BadParameter(
+            "it says the same as --label-time in another way. Leave out one of the two.", param_hint="--label-delay"
+        )
+    if label is None and (label_time is not None or label_delay is not None):
+        raise typer.BadParameter(
+            "it needs --label, which is missing. Give the label column with --label.", param_hint=given
+        )
+    return Late(label_time, label_delay)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tdlg.cli.options import Columns
+from tdlg.cli.options import Columns, Late
 from tdlg.cli.terminal import note
 from tdlg.exceptions import ReadError
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Table", "note_words", "read_pairs", "read_table", "text_columns"]
 
 STDIN = "-"
+AT_ONCE = Late()  # labels are known at the time of their row
 LEAST_OF_PAIRS = 2  # least number of columns in a table of pairs
 MANY_WORDS = 100  # different words of a feature; with more, it may be meant as a number
 START = 1000  # bytes that are read to detect the file format
@@ -44,7 +45,7 @@ class Table:
     frame
         All columns of the table: as text for csv, with their types for other formats.
     names
-        The name of the column for each role: src, dst, time, label.
+        The name of the column for each role: src, dst, time, label, label_time.
     """
 
     edges: TemporalEdges
@@ -68,6 +69,7 @@ def read_table(
     label: str | None = None,
     features: Sequence[str] | None = None,
     categories: Sequence[str] | None = None,
+    late: Late = AT_ONCE,
 ) -> Table:
     """Read a table of interactions.
 
@@ -83,17 +85,22 @@ def read_table(
         Names of the feature columns; by default those of `columns`.
     categories
         Names of the categorical features; by default those of `columns`.
+    late
+        When labels became known; by default at the time of their row. A label without a time is refused later, when the
+        words for missing labels are known.
     """
     from tdlg.io.tables import build_edges
 
     with _on_disk(path) as file:
         source, frame = _frame(file, columns)
         wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
+        wanted |= {"label_time": late.label_time}
         which = {role: _which(source, text) for role, text in wanted.items()}
         listed = _features(source, columns.features, features), _features(source, columns.categories, categories)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `note_words` reports the same with names of options
-            edges, roles = build_edges(source, which, listed, columns.bipartite, columns.time_format, columns.time_unit)
+            of_times = columns.time_format, columns.time_unit, late.delay
+            edges, roles = build_edges(source, which, listed, columns.bipartite, *of_times, checked=False)
     if not len(edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
     frame = _without_numbers(frame, source, roles)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import check_unit, times_of
+from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ReadError, warn
 from tdlg.tables.column import as_column, row_name, short
@@ -18,9 +18,10 @@ from tdlg.tables.csv import Source
 from tdlg.tables.features import as_categories
 from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
 from tdlg.tables.frames import frame_source
+from tdlg.tables.label_times import without_infinity
 from tdlg.tables.paths import file_source
 from tdlg.tables.text import unread_number
-from tdlg.tables.times import as_times, from_numbers
+from tdlg.tables.times import as_times, as_times_or_missing, from_numbers
 
 __all__ = ["build_edges", "from_frame", "read_edges"]
 
@@ -31,6 +32,7 @@ USED_ALREADY = {
     "src": "which the models use already",
     "dst": "which the models use already",
     "time": "which the models use already",
+    "label_time": "and as a feature it would reveal the label to predict",
 }
 
 
@@ -41,6 +43,8 @@ def read_edges(
     dst: Which = None,
     time: Which = None,
     label: Which = None,
+    label_time: Which = None,
+    label_delay: Any = None,
     weight: Which = None,
     features: Several = None,
     categories: Several = None,
@@ -75,11 +79,17 @@ def read_edges(
         they are the columns 0, 1 and, if there are three columns, 2.
     label, weight
         The columns of the label and the weight, by name or position. By default the edges have no labels and no weights.
+    label_time
+        The column of the times at which the labels became known, by name or position, in the same form as the times. It
+        may be empty where the label is missing. By default each label counts as known at the time of its edge.
+    label_delay
+        Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are datetimes,
+        else a number.
     features
         The columns of the features: a list of names or positions, or one of them. By default the edges have no features. If
-        several columns share a name, the position is added to it. The columns of `src`, `dst`, `time` and `label` are
-        refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma or thousands separators are
-        read as text, with a warning.
+        several columns share a name, the position is added to it. The columns of `src`, `dst`, `time`, `label` and
+        `label_time` are refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma or
+        thousands separators are read as text, with a warning.
     categories
         The columns of features that are codes and not amounts, such as merchant category codes: a list of names or
         positions, or one of them. Their values become categories as they are written. They need not be listed in
@@ -118,8 +128,8 @@ def read_edges(
     TemporalEdges(2 edges, 3 nodes, 2020-01-31 to 2020-02-01, label: 2 values)
     """
     source = file_source(Path(path), separator, header, time_format)
-    wanted = {"src": src, "dst": dst, "time": time, "label": label, "weight": weight}
-    return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit)[0]
+    wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
+    return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit, label_delay)[0]
 
 
 def from_frame(
@@ -129,6 +139,8 @@ def from_frame(
     dst: Which = None,
     time: Which = None,
     label: Which = None,
+    label_time: Which = None,
+    label_delay: Any = None,
     weight: Which = None,
     features: Several = None,
     categories: Several = None,
@@ -142,7 +154,7 @@ def from_frame(
     ----------
     frame
         The dataframe, one row per edge.
-    src, dst, time, label, weight, features, categories, bipartite, time_format, time_unit
+    src, dst, time, label, label_time, label_delay, weight, features, categories, bipartite, time_format, time_unit
         The same as for `read_edges`.
 
     Returns
@@ -162,8 +174,9 @@ def from_frame(
     >>> from_frame(frame, label="stars", bipartite=True)
     TemporalEdges(2 edges, 3 nodes, time 0.5 to 2.5, label: 2 values, bipartite)
     """
-    wanted = {"src": src, "dst": dst, "time": time, "label": label, "weight": weight}
-    return build_edges(_frame_source(frame), wanted, (features, categories), bipartite, time_format, time_unit)[0]
+    wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
+    listed = features, categories
+    return build_edges(_frame_source(frame), wanted, listed, bipartite, time_format, time_unit, label_delay)[0]
 
 
 def build_edges(
@@ -173,6 +186,9 @@ def build_edges(
     bipartite: bool = False,
     time_format: str | None = None,
     time_unit: str | None = None,
+    label_delay: Any = None,
+    *,
+    checked: bool = True,
 ) -> tuple[TemporalEdges, dict[str, int]]:
     """Make edges from a table that is already open, and give the positions of the columns that were used.
 
@@ -181,12 +197,15 @@ def build_edges(
     source
         The table.
     wanted
-        The column of each role, "src", "dst", "time", "label" and "weight", by name or position; None to detect "src",
-        "dst" and "time", and to leave out the others.
+        The column of each role, "src", "dst", "time", "label", "label_time" and "weight", by name or position; None to
+        detect "src", "dst" and "time", and to leave out the others.
     features
         The columns of the features, and of the features that are categories.
-    bipartite, time_format, time_unit
+    bipartite, time_format, time_unit, label_delay
         The same as for `read_edges`.
+    checked
+        Whether a known label without a time is refused at once. If False, it is refused when the label times are needed,
+        so that labels can be made missing before.
     """
     check_unit("read_edges and from_frame", time_unit)
     listed, codes = (_listed(which) for which in features)
@@ -197,14 +216,20 @@ def build_edges(
     feature_at += [k for k in dict.fromkeys(code_at) if k not in feature_at]
     _check_no_role(source, at, feature_at)
     alike = set() if bipartite else {at["src"], at["dst"]}
-    as_is = {*code_at, *([] if time_format is None else [at["time"]])}
+    dated = [at[role] for role in ("time", "label_time") if role in at]
+    as_is = {*code_at, *([] if time_format is None else dated)}
     columns = source.read(sorted({*at.values(), *feature_at}), alike, as_is)
     parts = {role: columns[position] for role, position in at.items()}
+    made = {role: column for role, column in parts.items() if role != "label_time"}
     try:
         times = _times(parts["time"], time_format, time_unit)
         names = dict(zip(feature_at, _unlike(source, feature_at), strict=True))
         chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
-        edges = TemporalEdges(**{**parts, "time": times}, features=chosen, bipartite=bipartite)
+        edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bipartite)
+        if "label_time" in parts or label_delay is not None:
+            late = _label_times(parts["label_time"], time_format, time_unit) if "label_time" in parts else None
+            dated_edges = edges.unchecked_labels(edges.label, late, label_delay)
+            edges = dated_edges.with_label(edges.label) if checked else dated_edges
     except EdgesError as error:
         problem = error.problem
         if error.row is not None:
@@ -283,6 +308,21 @@ def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
             value=time_unit,
         )
     return from_numbers(ticks, time_unit)
+
+
+def _label_times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
+    """The column as numbers or datetimes that may be missing; numbers in a unit become datetimes, rounded up."""
+    column = as_column(column, "label_time")
+    if time_format is not None and isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        column = as_column([str(value) for value in column.tolist()], "label_time")
+    is_text = not isinstance(column, np.ndarray)
+    column, never = (column, np.zeros(len(column), bool)) if is_text else without_infinity(column)
+    ticks, unit, missing = as_times_or_missing(column, "label_time", time_format if is_text else None)
+    if unit is None and time_unit is None:
+        return np.where(never, np.inf, np.where(missing, np.nan, ticks)) if missing.any() else ticks
+    whole = rounded_up(ticks, None, None, np.dtype(np.int64)) if unit is None else ticks.copy()
+    whole[missing], whole[never] = np.iinfo(np.int64).min, LAST_TICK
+    return times_of(whole, unit or time_unit)  # the least integer is NaT
 
 
 def _listed(features: Several) -> list[Any]:

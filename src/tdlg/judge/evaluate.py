@@ -156,7 +156,8 @@ def _in_time(method: Method, trial: Trial, test: NDArray[np.int64]) -> tuple[Sco
     """Scores where labels become known as time goes on: taken in by the method itself, or by fitting it anew for blocks."""
     streaming = method.streaming()
     if streaming is not None:
-        return Fitted(streaming, trial).score(trial.labelled(test)[test])
+        revealed, took = Fitted(streaming, trial).score(trial.revealed(test))
+        return revealed[: len(test)], took
     parts, seconds = [], np.zeros(3)
     for block in trial.blocks(test, BLOCKS):
         to_score = block.tests[""]
@@ -186,7 +187,8 @@ def _fingerprint(trial: Trial, positive: Any) -> str:
     kinds = edges.time_unit, edges.bipartite, edges.feature_names, edges.feature_categories
     digest.update(repr((kinds, trial.reveals, list(trial.tests))).encode("utf-8", "surrogatepass"))
     columns = (edges.src, edges.dst, edges.ticks, edges.weight, edges.features, trial.y, trial.columns, trial.train)
-    for column in (*columns, *trial.tests.values()):
+    late = () if trial.label_time is None else (trial.label_time, trial.pending)
+    for column in (*columns, *trial.tests.values(), *late):
         if column is None or column.dtype == object:
             digest.update(repr(None if column is None else column.tolist()).encode("utf-8", "surrogatepass"))
         else:

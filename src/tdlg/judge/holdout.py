@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tdlg.checks import set_missing_seed
-from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.explainable import Scored
@@ -33,6 +32,7 @@ __all__ = [
     "judge",
     "label_codes",
     "label_times",
+    "with_label_times",
 ]
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,9 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
     """Hide labels from a copy of a model, fit it and predict the hidden labels.
 
     The copy has the setting of the model, unless labels are held out in a way that does not suit the setting: then it is
-    "interpolate" for labels held out at random, and "forecast" for the last labels.
+    "interpolate" for labels held out at random, and "forecast" for the last labels. If the edges have a `label_time` and the
+    last labels are held out, the copy learns from the labels that were known at the cut, and in the setting "stream" each
+    later label counts from when it became known.
 
     Parameters
     ----------
@@ -128,16 +130,18 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
     >>> held.how, held.n_train, judge(held, positive=1).model.auc[0]
     ('time', 70, 1.0)
     """
+    edges = with_label_times(edges, model)
     setting = getattr(model, "setting_", getattr(model, "setting", None))
+    if setting == "auto" and edges.label_ticks is not None:
+        setting = "stream"  # as the model itself would choose
     how = _suitable(edges, setting) if how == "auto" else how
     is_stream = setting == "stream" and how == "time"
     task = ChronologicalClassification(edges, prequential=is_stream) if how == "time" else EdgeClassification(edges)
     trial = draw_trial(task, seed, check_test=False)
     (test,) = trial.tests.values()
-    times = label_times(model) if how == "time" else None
-    copy = _unfitted(model, how, setting, seed).fit(trial.seen(), **({} if times is None else {"label_time": times}))
-    to_score = (trial.labelled(test) if trial.reveals else trial.edges)[test]
-    scored = copy.scored(to_score, label_time=times[test] if times is not None and trial.reveals else None)
+    copy = _unfitted(model, how, setting, seed).fit(trial.seen())
+    to_score = trial.revealed(test) if trial.reveals else trial.edges[test]
+    scored = copy.scored(to_score).some(np.arange(len(test)))
     classes = np.unique(np.asarray(edges.label)[edges.labelled])
     return HeldOut(
         how,
@@ -147,7 +151,7 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
         classes,
         label_codes(edges[test], classes),
         for_all_classes(scored.values, copy.classes_, classes),
-        _label_rates(trial, to_score, classes, seed),
+        _label_rates(trial, to_score, classes, seed)[: len(test)],
         len(trial.train),
         seed,
     )
@@ -171,6 +175,7 @@ def draw_trial(task: Any, seed: int, *, check_test: bool = True) -> Trial:
         trial: Trial = task.draw(seed)
     except EdgesError:
         why = "are all at the same time" if isinstance(task, ChronologicalClassification) else "are too few"
+        why = why if task.edges.label_ticks is None else "are all at the same time, or became known too late"
         raise ParameterError(f"{known} {why}: no labels can be held out. Give more labels.") from None
     (test,) = trial.tests.values()
     for part, what in ((trial.train, "labels to fit"), *([(test, "held-out labels")] if check_test else [])):
@@ -195,10 +200,16 @@ class Fitted:
         return scores, (self.embed_seconds, self.fit_seconds, predict_seconds)
 
 
+def with_label_times(edges: TemporalEdges, model: Any) -> TemporalEdges:
+    """The edges with the label times that were given to the model's `fit`, unless they have their own."""
+    times = label_times(model)
+    fits = times is not None and edges.label is not None and len(times) == len(edges)
+    return edges.with_label(edges.label, times) if edges.label_ticks is None and fits else edges
+
+
 def label_times(model: Any) -> NDArray[Any] | None:
     """When each label that a model learnt became known, as the edges' times are given; None if not given."""
-    ticks = getattr(model, "label_ticks_", None)
-    return None if ticks is None else times_of(ticks, model.edges_.time_unit)
+    return None if getattr(model, "label_ticks_", None) is None else model.edges_.label_time
 
 
 def label_codes(edges: TemporalEdges, classes: NDArray[Any]) -> Positions:

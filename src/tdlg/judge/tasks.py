@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -46,6 +46,11 @@ class Trial:
         Positions of the edges to score, by the name of the setting.
     reveals
         Whether the labels of the edges to score become known over time and may be used for strictly later edges.
+    label_time
+        When each label became known; None if at the time of its edge. If `reveals`, labels count from then on.
+    pending
+        Positions of further edges that are passed along with the edges to score if `reveals`: above all earlier edges whose
+        labels are not known yet at the cut, and become known later.
     """
 
     edges: TemporalEdges
@@ -54,6 +59,8 @@ class Trial:
     train: Positions
     tests: Mapping[str, Positions]
     reveals: bool = False
+    label_time: NDArray[Any] | None = None
+    pending: Positions = field(default_factory=lambda: np.empty(0, np.int64))
 
     def seen(self) -> TemporalEdges:
         """The edges that the method may see in fit, with the training labels only."""
@@ -64,19 +71,25 @@ class Trial:
         missing = None if self.y.dtype.kind in "OUS" else np.nan
         label = np.full(len(self.edges), missing, object if missing is None else np.float64)
         label[known] = self.y[known]
-        return self.edges.with_label(label)
+        return self.edges.with_label(label, self.label_time)
+
+    def revealed(self, test: Positions) -> TemporalEdges:
+        """The edges to score, then the pending ones, with the labels that become known over time."""
+        at = np.concatenate([test, self.pending])
+        return self.labelled(at)[at]
 
     def blocks(self, test: Positions, n_blocks: int) -> list[Trial]:
-        """Split the edges to score by time into one trial per stretch, which may learn from all labels before it."""
-        ticks = self.edges.ticks
+        """Split the edges to score by time into one trial per stretch, which may learn from all labels known before it."""
+        ticks, later = self.edges.ticks, np.concatenate([self.pending, test])
+        known_at = self.labelled(later).known_at
         cuts = np.unique(ticks[test][np.argsort(ticks[test])][np.arange(n_blocks) * len(test) // n_blocks])
         trials = []
         for number, start in enumerate(cuts):
             stop = cuts[number + 1] if number + 1 < len(cuts) else None
             inside = test[(ticks[test] >= start) & (True if stop is None else ticks[test] < stop)]
-            before = np.concatenate([self.train, test[ticks[test] < start]])
+            before = np.concatenate([self.train, later[known_at[later] < start]])
             seen = np.flatnonzero(ticks <= ticks[inside].max())
-            trials.append(Trial(self.edges, self.y, seen, before, {"": inside}))
+            trials.append(Trial(self.edges, self.y, seen, before, {"": inside}, label_time=self.label_time))
         return trials
 
 
@@ -148,6 +161,8 @@ class EdgeClassification:
 class ChronologicalClassification:
     """Predict the labels of the latest edges from those of the earlier edges, as in fraud detection.
 
+    If the edges have a `label_time`, only labels that became known before the cut are learnt from.
+
     Parameters
     ----------
     edges
@@ -155,8 +170,8 @@ class ChronologicalClassification:
     train_share
         The share of the labelled edges, by time, to learn from; edges exactly at the time of the cut are scored.
     prequential
-        Whether each label becomes known after its edge was scored and may be used for later edges. If False, all labels of
-        the edges to score stay hidden ("frozen").
+        Whether each label becomes known after its edge was scored, at its `label_time` if the edges have it, and may be used
+        for later edges. If False, all labels of the edges to score stay hidden ("frozen").
 
     Examples
     --------
@@ -191,15 +206,25 @@ class ChronologicalClassification:
         """
         ticks, labelled = self.edges.ticks, np.flatnonzero(self.edges.labelled)
         cut = np.sort(ticks[labelled])[int(self.train_share * len(labelled))]
-        train = labelled[ticks[labelled] < cut]
-        if not len(train):
+        is_known = self.edges.known_at[labelled] < cut
+        if not is_known.any():
+            late = self.edges.label_ticks is not None and bool((ticks[labelled] < cut).any())
             raise EdgesError(
-                "No labelled edge is before the cut: too many happened at one time.",
+                "No label became known before the cut: the labels are too late."
+                if late
+                else "No labelled edge is before the cut: too many happened at one time.",
                 Hint("Use {code}.", code="EdgeClassification"),
             )
-        tests = {self.name: labelled[ticks[labelled] >= cut]}
-        everything = np.arange(len(self.edges))
-        return Trial(self.edges.with_label(None), _labels(self.edges), everything, train, tests, self.prequential)
+        return Trial(
+            self.edges.with_label(None),
+            _labels(self.edges),
+            np.arange(len(self.edges)),
+            labelled[is_known],
+            {self.name: labelled[ticks[labelled] >= cut]},
+            self.prequential,
+            self.edges.label_time,
+            labelled[~is_known & (ticks[labelled] < cut)],
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ class LabelRates(Method):
     smoothing
         Strength of smoothing: the number of pseudo-edges with the average rate that are added to each node.
     stream
-        Whether rates use strictly earlier edges only, including labels of the edges to score.
+        Whether rates use labels known strictly earlier only, including labels of the edges to score.
     random_state
         Seed for the tenths and the boosted trees.
 

@@ -24,7 +24,6 @@ from tdlg.models.boosting import MOST_ROWS, TrainingRows, linear_member, sampled
 from tdlg.models.setting import Setting, choose_setting, warn_of_late_classes
 from tdlg.propagate.evidence import Evidence, Query
 from tdlg.propagate.features import MATCHES, PropagationFeatures, Scales
-from tdlg.propagate.label_times import label_ticks, on_clock
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,9 +87,10 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             edge counts in the columns of other edges whatever its weight: to leave a label out, make it missing.
         label_time
             Times at which the labels became known, one value per edge: numbers or datetimes, like the times of the edges.
-            By default each label is known at the time of its edge. A missing value (NaN, NaT, None) is allowed if the
-            label is missing. A time after all edges, such as infinity or the year 9999, means that the label is not yet
-            known.
+            By default the `label_time` of the edges; without it, each label is known at the time of its edge. A missing
+            value (NaN, NaT, None) is allowed if the label is missing. A time after all edges, such as infinity or the year
+            9999, means that no other edge sees the label. Its own edge is learnt from: make labels missing that are not
+            known yet.
         label_delay
             Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are
             datetimes, else a number. It holds for edges to score too.
@@ -108,12 +108,13 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self._check_labels(values)
         target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
         target[known] = values
-        late = label_time is not None or label_delay is not None
+        dated = label_time is not None or label_delay is not None
+        edges = edges.with_label(labels, label_time, label_delay) if dated else edges
+        late = dated or (edges.label_ticks is not None and self.setting != "interpolate")
         self.setting_, self.setting_reason_ = choose_setting(type(self).__name__, self.setting, edges, known, late)
         if self._target == "classes" and not late:
             warn_of_late_classes(edges, known, values)
         self.label_delay_ = label_delay
-        self.label_ticks_ = label_ticks(edges.with_label(labels), label_time, label_delay)
         self.features_ = PropagationFeatures(
             self.matches,
             scales=self.scales,
@@ -125,7 +126,7 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             n_threads=self.n_threads,
         ).fit(edges, labels)
         self.edges_, self.labels_ = edges, labels
-        evidence = self.features_.evidence(edges).evidence._replace(label_ticks=self.label_ticks_)
+        evidence = self.features_.evidence(edges).evidence
         columns, at = self._rows_to_learn_from(evidence)
         self.typical_ = np.median(columns, axis=0)
         weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[at]
@@ -143,6 +144,11 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         return tuned_settings(self._boosting, rows, self.setting_ != "interpolate", rng) | seed
 
     # ---- what is known, and when
+
+    @property
+    def label_ticks_(self) -> NDArray[Any] | None:
+        """When each label given to `fit` became known, in ticks; None if each is known at the time of its edge."""
+        return self.features_.label_ticks_
 
     def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions]:
         """Columns of labelled edges, made with the same knowledge as those of the edges to score; and the edges."""
@@ -198,7 +204,8 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         X
             The edges to score, fitted or new.
         label_time
-            With setting="stream", the times at which the labels of X become known. By default the times of the edges.
+            With setting="stream", the times at which the labels of X become known. By default the `label_time` of X, else
+            the `label_delay` given to `fit`, else the times of the edges.
         """
         edges, query, columns = self._columns(X, label_time)
         return Scored(edges, self._values(columns), query, columns)
@@ -213,30 +220,24 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     def _evidence(self, edges: TemporalEdges, label_time: Any) -> Query:
         """What is known when these edges are scored, their positions in it, and their own features."""
-        labels = edges.label if self.setting_ == "stream" else None
-        query = self.features_.evidence(edges, labels)
-        if self.label_ticks_ is not None or label_time is not None:
-            label_ticks = self._label_ticks(query.evidence, edges, query.at, label_time)
-            query = query._replace(evidence=query.evidence._replace(label_ticks=label_ticks))
+        if self.setting_ != "stream" or edges.label is None:
+            return self.features_.evidence(edges)
+        if label_time is not None:
+            edges = edges.with_label(edges.label, label_time)
+        elif edges.label_ticks is None and self.label_delay_ is not None:
+            edges = edges.with_label(edges.label, label_delay=self.label_delay_)
+        query = self.features_.evidence(edges, edges.label)
+        if self.features_.label_ticks_ is not None and edges.label_ticks is None:
+            self._warn_of_undated_labels(edges, query)
         return query
 
-    def _label_ticks(self, evidence: Evidence, edges: TemporalEdges, at: Positions, label_time: Any) -> NDArray[Any]:
-        """When each label of the evidence became known: its `label_time`, by default the time of its edge."""
-        fitted, context = self.edges_, evidence.edges
-        ticks = context.ticks.copy()
-        if self.label_ticks_ is not None:
-            ticks[: len(fitted)] = on_clock(self.label_ticks_, fitted.time_unit, context)
-        new = (at >= len(fitted)) | ~self.features_.labelled_[np.minimum(at, len(fitted) - 1)]
-        if label_time is None and self.label_delay_ is None and (new & edges.labelled).any():
+    def _warn_of_undated_labels(self, edges: TemporalEdges, query: Query) -> None:
+        if (self.features_.is_new_label(query.at) & edges.labelled).any():
             warn(
                 "The model was fitted with 'label_time', but the edges to score have labels without it: each label is taken "
                 "as known at the time of its edge.",
                 Hint("Pass {label_time} for these edges too.", label_time=...),
             )
-        given = label_ticks(edges, label_time, self.label_delay_ if label_time is None else None)
-        if given is not None:  # the times of labels given to fit stay
-            ticks[at[new]] = on_clock(given, edges.time_unit, context)[new]
-        return ticks
 
     def _check_asked(self, edges: TemporalEdges, label_time: Any) -> None:
         if label_time is not None and self.setting_ != "stream":
@@ -333,9 +334,9 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         What is known when an edge is scored. "interpolate": the labels of other edges before and after it, as in the paper.
         "forecast": all labels up to some time, and only unlabelled edges after it; the model is trained at earlier cuts in
         time. "stream": the labels of all strictly earlier edges, or those known by then according to `label_time`; labels
-        of the edges to score count for later edges. "auto", the default: "stream" if `label_time` or `label_delay` is
-        passed; "forecast" if all edges are labelled, or if most unlabelled edges are later than nearly all labelled ones;
-        else "interpolate".
+        of the edges to score count for later edges. "auto", the default: "stream" if the edges have a `label_time`, or if
+        `label_time` or `label_delay` is passed; "forecast" if all edges are labelled, or if most unlabelled edges are later
+        than nearly all labelled ones; else "interpolate".
     matches, scales, smoothing, calendar
         Parameters of the columns, see `PropagationFeatures`.
     two_ends
@@ -391,7 +392,8 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
         X
             The edges to score, fitted or new. With setting="stream" their labels count for later edges.
         label_time
-            With setting="stream", the times at which the labels of X become known. By default the times of the edges.
+            With setting="stream", the times at which the labels of X become known. By default the `label_time` of X, else
+            the `label_delay` given to `fit`, else the times of the edges.
         """
         return self.scored(X, label_time=label_time).values
 

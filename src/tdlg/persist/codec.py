@@ -255,7 +255,7 @@ class Decoder:
         table = self.decode(node["table"])
         if type(table) is not EdgeTable:
             raise ValueError("edges without a table")
-        return edges_from(table, self.decode(node["rows"]), self.decode(node["label"]))
+        return edges_from(table, *(self.decode(node[name]) for name in ("rows", "label", "label_ticks")))
 
     def _estimator(self, node: dict[str, Any]) -> Any:
         class_ = _estimator_named(node["class"])

@@ -20,12 +20,12 @@ __all__ = ["edges_from", "edges_state", "table_from", "table_state"]
 
 
 def edges_state(edges: TemporalEdges) -> tuple[EdgeTable, dict[str, Any]]:
-    """Return the table, the rows of these edges in it, and their labels."""
-    table, rows, label = edges.__getstate__()
-    return table, {"rows": rows, "label": label}
+    """Return the table, the rows of these edges in it, and their labels with their times."""
+    table, rows, label, label_ticks = edges.__getstate__()
+    return table, {"rows": rows, "label": label, "label_ticks": label_ticks}
 
 
-def edges_from(table: EdgeTable, rows: Any, label: Any) -> TemporalEdges:
+def edges_from(table: EdgeTable, rows: Any, label: Any, label_ticks: Any) -> TemporalEdges:
     """Return the edges with this state."""
     n_rows = len(table.ticks)
     if not isinstance(rows, range):
@@ -36,8 +36,10 @@ def edges_from(table: EdgeTable, rows: Any, label: Any) -> TemporalEdges:
         ends = (rows.min(), rows.max())
     _check(all(0 <= row < n_rows for row in ends), "rows outside the table")
     _check(label is None or (_is_column(label, "iufbO") and len(label) == len(rows)), "labels of other edges")
+    _check_column(label_ticks, table.ticks.dtype.kind, len(rows), "times of labels")
+    _check(label_ticks is None or label_ticks.itemsize == 8, "times of labels that are not numbers")
     edges = TemporalEdges.__new__(TemporalEdges)
-    edges.__setstate__((table, rows, label))
+    edges.__setstate__((table, rows, label, label_ticks))
     return edges
 
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_choice, check_number
-from tdlg.clock import durations_in_words, short_duration
+from tdlg.clock import durations_in_words, rounded_up, short_duration
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, Hint, ParameterError
@@ -21,7 +21,6 @@ from tdlg.linegraph.events import Copies, own_columns
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
 from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
-from tdlg.propagate.label_times import label_ticks, on_clock
 from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values, tamed, to_sum
 from tdlg.propagate.scales import choose_scales
 from tdlg.propagate.sums import walk
@@ -31,6 +30,7 @@ from tdlg.sampling.index import concatenate_edges, edge_index
 __all__ = ["COUNT_UNIT", "MATCHES", "PropagationFeatures", "Scales", "without_dust"]
 
 Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
 Scales = Sequence[float | str] | Literal["auto"]
 TwoEnds = Literal["all", "partners", "none"]
 
@@ -160,7 +160,10 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
         if y is not None or edges.labelled.any():
             self.labels_, self.labelled_ = known_labels(edges, y)[:2]
-        self.label_ticks_ = label_ticks(edges.with_label(self.labels_), label_time, label_delay)
+        dated = edges
+        if y is not None or label_time is not None or label_delay is not None:
+            dated = edges.with_label(self.labels_, label_time, label_delay)
+        self.label_ticks_ = dated.label_ticks if self.past_only else None
         self._fit_targets()
         self._fit_clock()
         past = edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
@@ -220,15 +223,25 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             targets[at[is_known]] = self._targets_of(labels, is_known)[is_known]
             known = known.copy()
             known[at[is_known]] = True
-        return Query(Evidence(context, own, targets, known, categories, self._label_ticks(context)), at, *values)
+        label_ticks = self._label_ticks(context, at, edges, None if labels is None else edges.label_ticks)
+        return Query(Evidence(context, own, targets, known, categories, label_ticks), at, *values)
 
-    def _label_ticks(self, context: TemporalEdges) -> NDArray[Any] | None:
-        """When each label became known, for the fitted edges followed by new ones, whose labels are known at their times."""
-        if self.label_ticks_ is None:
+    def _label_ticks(self, context: TemporalEdges, at: Positions, edges: TemporalEdges, given: Any) -> Any:
+        """When each label of the evidence became known; None if each is known at the time of its edge."""
+        if not self.past_only or (self.label_ticks_ is None and given is None):
             return None
         ticks = context.ticks.copy()
-        ticks[: len(self.edges_)] = on_clock(self.label_ticks_, self.edges_.time_unit, context)
+        clock, n_fitted = (context.time_unit, ticks.dtype), len(self.edges_)
+        if self.label_ticks_ is not None:
+            ticks[:n_fitted] = rounded_up(self.label_ticks_, self.edges_.time_unit, *clock)
+        if given is not None:  # the times of labels given to fit stay
+            new = self.is_new_label(at)
+            ticks[at[new]] = rounded_up(given, edges.time_unit, *clock)[new]
         return ticks
+
+    def is_new_label(self, at: Positions) -> NDArray[np.bool_]:
+        """Whether the label of each edge to score, by its position in the evidence, was not given to `fit`."""
+        return (at >= len(self.edges_)) | ~self.labelled_[np.minimum(at, len(self.edges_) - 1)]
 
     def _check_classes(self, edges: TemporalEdges) -> None:
         """Refuse labels that are not among the fitted ones."""

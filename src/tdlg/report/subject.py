@@ -18,7 +18,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.explain.explainable import Scored
 from tdlg.explain.positive import positive_of
-from tdlg.judge.holdout import label_codes, label_times
+from tdlg.judge.holdout import label_codes, with_label_times
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.report.text import Clock, name_of
@@ -134,8 +134,7 @@ def make_subject(
     if is_learnt and not edges.labelled.any():
         edges = learnt
     if scored is None or edges is not scored.edges:
-        times = label_times(model) if is_learnt and getattr(model, "setting_", None) == "stream" else None
-        scored = model.scored(edges, label_time=times)
+        scored = model.scored(with_label_times(edges, model) if is_learnt else edges)
     return Subject(
         model,
         scored,

@@ -50,6 +50,11 @@ def roles(source: Source, wanted: dict[str, Which]) -> dict[str, int]:
     at = {role: position_of(source, role, which) for role, which in wanted.items() if which is not None}
     at = _by_usual_names(source, at) if source.has_names else {**_by_position(source, at), **at}
     _check_distinct(source, {role: at[role] for role in ("src", "dst", "time")})
+    if "label_time" in at:
+        others = {
+            role: position for role, position in at.items() if role == "label_time" or position == at["label_time"]
+        }
+        _check_distinct(source, dict(sorted(others.items(), key=lambda item: item[0] == "label_time")))
     return {role: at[role] for role in wanted if role in at}
 
 

@@ -65,7 +65,9 @@ def as_times(values: Any, name: str = "time", time_format: str | None = None) ->
     return frozen(ticks), unit
 
 
-def as_times_or_missing(values: Any, name: str) -> tuple[NDArray[Any], str | None, NDArray[np.bool_]]:
+def as_times_or_missing(
+    values: Any, name: str, time_format: str | None = None
+) -> tuple[NDArray[Any], str | None, NDArray[np.bool_]]:
     """Read a column of times that may have missing values: None, NaN, NaT, pandas NA, or text such as "" or "NaT".
 
     Parameters
@@ -74,6 +76,8 @@ def as_times_or_missing(values: Any, name: str) -> tuple[NDArray[Any], str | Non
         Numbers, datetimes, dates, or their text, as for `as_times`.
     name
         The argument it came from, for the error.
+    time_format
+        The format of text, as in `datetime.strptime`. By default it is detected.
 
     Returns
     -------
@@ -95,7 +99,7 @@ def as_times_or_missing(values: Any, name: str) -> tuple[NDArray[Any], str | Non
     missing = nulls(column) if isinstance(column, np.ndarray) else _missing_words(column)
     rows = np.flatnonzero(~missing)
     try:
-        known, unit = as_times(column[rows], name)
+        known, unit = as_times(column[rows], name, time_format)
     except EdgesError as error:
         if error.row is None:
             raise

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from tdlg.cli.answers import answers, explained, kind_of, meaning, positive_label, two_classes
 from tdlg.cli.labels import labelled_edges, plain_classes
-from tdlg.cli.options import Columns, EdgesPath, Missing, ModelPath, Output, Positive, Top, example, with_columns
+from tdlg.cli.options import (
+    Columns,
+    EdgesPath,
+    KnownLabel,
+    LabelDelay,
+    LabelTime,
+    Late,
+    Missing,
+    ModelPath,
+    Output,
+    Positive,
+    Top,
+    example,
+    late_labels,
+    with_columns,
+)
 from tdlg.cli.output import check_output, give, rounded
 from tdlg.cli.table import Table, read_table
 from tdlg.cli.terminal import count, note, working
@@ -31,14 +46,6 @@ MADE_BY = {"outlier_detector": "outliers", "links": "links", "transformer": "emb
 AMONG_FITTED = ("edge", "neighbours")  # positions in the table that the model was fitted on
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify wrote with --save.")]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Column with known labels of earlier rows, which a model with --setting stream uses for later rows. By "
-        "default no labels are used.",
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -60,9 +67,11 @@ def score(
     model: ModelPath,
     edges: EdgesPath,
     *,
-    label: Label = None,
+    label: KnownLabel = None,
     positive: Positive = None,
     missing: Missing = None,
+    label_time: LabelTime = None,
+    label_delay: LabelDelay = None,
     output: Output = None,
     columns: Columns,
 ) -> None:
@@ -70,20 +79,14 @@ def score(
 
     The result is your table with the same columns added as by the command that saved the model, filled in every row.
     --features, --categories and --bipartite are taken from the model. With --label, repeat the --positive and --missing
-    that you gave to classify.
+    that you gave to classify. Labels count from the times given by --label-time or --label-delay; by default from the
+    --label-delay that you gave to classify.
     """
-    if label is None and (positive or missing):
-        raise typer.BadParameter(
-            "it needs --label, which is missing. Give the label column with --label.",
-            param_hint="--positive" if positive else "--missing",
-        )
+    given = _Labels(label, positive, missing, late_labels(label, label_time, label_delay))
+    given.check()
     check_output(output)
     fitted = _load(model)
-    table = _read(fitted, edges, columns, label)
-    known = table.edges
-    if label is not None:
-        known = labelled_edges(known, label, positive, missing, to_learn=False, classes=two_classes(fitted))
-        _check_known(fitted, known, label)
+    table, known = _read(fitted, edges, columns, given)
     with working(f"scoring {count(len(known), 'row')}"):
         added = answers(fitted, known)
     if "probability" in added:
@@ -93,7 +96,19 @@ def score(
 
 
 @with_columns
-def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Output = None, columns: Columns) -> None:
+def nodes(
+    model: ClassifierPath,
+    edges: EdgesPath,
+    *,
+    top: Top = 20,
+    label: KnownLabel = None,
+    positive: Positive = None,
+    missing: Missing = None,
+    label_time: LabelTime = None,
+    label_delay: LabelDelay = None,
+    output: Output = None,
+    columns: Columns,
+) -> None:
     """Rank the nodes to look at first: those whose interactions are most likely of the positive class.
 
     The positive class is the one given with --positive to classify; by default the larger of two numbers, else the
@@ -103,14 +118,16 @@ def nodes(model: ClassifierPath, edges: EdgesPath, *, top: Top = 20, output: Out
 
     from tdlg.explain.nodes import node_scores
 
+    given = _Labels(label, positive, missing, late_labels(label, label_time, label_delay))
+    given.check()
     check_output(output)
     fitted = _load_classifier(model)
-    table = _read(fitted, edges, columns)
-    positive = positive_label(fitted)
-    if positive is not None:
-        note(f"positive class: {positive!r}")
+    _, known = _read(fitted, edges, columns, given)
+    looked_for = positive_label(fitted)
+    if looked_for is not None:
+        note(f"positive class: {looked_for!r}")
     with working("scoring nodes"):
-        found = node_scores(fitted, table.edges, top=top).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
+        found = node_scores(fitted, known, top=top).with_columns(pl.col("edge") + 1).rename({"edge": "row"})
     shown = [name for name in SHOWN_OF_NODES if name in found.columns]
     give(rounded(found, *COMPUTED_OF_NODES), output, rows=top, shown=shown)
 
@@ -122,6 +139,11 @@ def explain(
     *,
     row: Annotated[int, typer.Option(min=1, help="Number of the row to explain; 1 is the first row below the header.")],
     top: Annotated[int, typer.Option(min=1, help="Number of reasons to show.")] = 5,
+    label: KnownLabel = None,
+    positive: Positive = None,
+    missing: Missing = None,
+    label_time: LabelTime = None,
+    label_delay: LabelDelay = None,
     output: Output = None,
     columns: Columns,
 ) -> None:
@@ -131,13 +153,15 @@ def explain(
     classes, for or against the predicted class. A positive effect raises the score of the class, a negative one lowers it.
     A model of `tdlg outliers --method burst` is explained too: what was how often, and what is usual.
     """
+    given = _Labels(label, positive, missing, late_labels(label, label_time, label_delay))
+    given.check()
     check_output(output)
     fitted = _load_classifier(model, bursts=True)
-    table = _read(fitted, edges, columns)
-    if row > len(table.edges):
-        raise ParameterError(f"There is no row {row:,}: the table has {count(len(table.edges), 'row')}.")
+    _, known = _read(fitted, edges, columns, given)
+    if row > len(known):
+        raise ParameterError(f"There is no row {row:,}: the table has {count(len(known), 'row')}.")
     with working("looking for reasons"):
-        scored = fitted.scored(table.edges)
+        scored = fitted.scored(known)
         predicted = answers(fitted, scored)
         reasons = fitted.explain(scored, top, rows=row - 1)
     note(f"row {row:,}: " + ", ".join(f"{name} = {values[row - 1]}" for name, values in predicted.items()))
@@ -145,6 +169,23 @@ def explain(
     if reasons.is_empty():
         note("nothing sets this row apart from a typical one: no single reason would change its score")
     give(rounded(_tidy(reasons), *COMPUTED_OF_REASONS), output, rows=len(reasons), shown=SHOWN_OF_REASONS)
+
+
+class _Labels(NamedTuple):
+    """The options about labels of rows to score."""
+
+    column: str | None
+    positive: str | None
+    missing: str | None
+    late: Late
+
+    def check(self) -> None:
+        """Refuse options that need a label column, if none is given."""
+        if self.column is None and (self.positive or self.missing):
+            raise typer.BadParameter(
+                "it needs --label, which is missing. Give the label column with --label.",
+                param_hint="--positive" if self.positive else "--missing",
+            )
 
 
 def _load(path: Path) -> Any:
@@ -168,11 +209,12 @@ def _load_classifier(path: Path, *, bursts: bool = False) -> Any:
     return model
 
 
-def _read(model: Any, path: Path, columns: Columns, label: str | None = None) -> Table:
-    """The table, read with the features and the bipartite flag of the model."""
+def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> tuple[Table, TemporalEdges]:
+    """The table, read with the features and the bipartite flag of the model, and its edges with the known labels."""
     fitted = model.edges_
     names, categories = fitted.feature_names, tuple(fitted.feature_categories)
-    table = read_table(path, replace(columns, bipartite=fitted.bipartite), label, names, categories)
+    columns = replace(columns, bipartite=fitted.bipartite)
+    table = read_table(path, columns, given.column, names, categories, given.late)
     if (table.edges.time_unit is None) != (fitted.time_unit is None):
         here, there = ("numbers", "dates") if table.edges.time_unit is None else ("dates", "numbers")
         way_out = (
@@ -183,7 +225,12 @@ def _read(model: Any, path: Path, columns: Columns, label: str | None = None) ->
         way_out = "Leave out --time-unit" if columns.time_unit else way_out
         raise ParameterError(f"{path}: the times are {here}, but the model was fitted on {there}. {way_out}.")
     _report_new_nodes(model, table.edges)
-    return table
+    if given.column is None:
+        return table, table.edges
+    positive, missing = given.positive, given.missing
+    known = labelled_edges(table.edges, given.column, positive, missing, to_learn=False, classes=two_classes(model))
+    _check_known(model, known, given.column)
+    return table, known
 
 
 def _report_new_nodes(model: Any, edges: TemporalEdges) -> None:

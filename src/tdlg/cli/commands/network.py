@@ -10,7 +10,7 @@ import typer
 
 from tdlg.cli.cost import classify_cost, in_time
 from tdlg.cli.labels import MOST_CLASSES
-from tdlg.cli.options import Columns, EdgesPath, Output, example, with_columns
+from tdlg.cli.options import Columns, EdgesPath, LabelDelay, LabelTime, Output, example, late_labels, with_columns
 from tdlg.cli.output import check_output, give
 from tdlg.cli.table import Table, note_words, read_table, text_columns
 from tdlg.cli.terminal import aligned, count, note, one_line, working
@@ -60,11 +60,14 @@ def info(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Label column to describe: name or 0-based position.")
     ] = None,
+    label_time: LabelTime = None,
+    label_delay: LabelDelay = None,
     columns: Columns,
 ) -> None:
     """Show how a table is read: columns, ids, times and degrees, and how long classify would take."""
+    late = late_labels(label, label_time, label_delay)
     with working("reading"):
-        table = read_table(edges, columns, label)
+        table = read_table(edges, columns, label, late=late)
     note_words(table.edges, columns)
     lines = [
         *_describe_columns(table),
@@ -182,7 +185,15 @@ def _describe_labels(table: Table) -> list[tuple[str, str]]:
     if edges.label is None:
         return [("label", f"{name!r}: all missing")]
     values = plain_classes(np.asarray(edges.label)[edges.labelled])
-    return [("label", f"{name!r}: {_values(values)}; {len(edges) - len(values):,} missing")]
+    described = [("label", f"{name!r}: {_values(values)}; {len(edges) - len(values):,} missing")]
+    if edges.label_ticks is not None:
+        from tdlg.clock import duration_in_words
+
+        delay = float(np.median((edges.known_at.astype(np.float64) - edges.ticks)[edges.labelled]))
+        described.append(
+            ("labels known", f"{duration_in_words(delay, edges.time_unit)} after their row, in the median")
+        )
+    return described
 
 
 def _values(labels: NDArray[Any]) -> str:

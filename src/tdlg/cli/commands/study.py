@@ -1,4 +1,4 @@
-"""The commands compare and demo."""
+"""The commands compare, backtest and demo."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.labels import as_two_numbers, labels_to_learn
-from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, example, with_columns
-from tdlg.cli.output import check_output, give
+from tdlg.cli.labels import as_two_numbers, labels_to_learn, note_known_at_once
+from tdlg.cli.options import (
+    Columns,
+    EdgesPath,
+    Evaluate,
+    LabelDelay,
+    LabelTime,
+    Missing,
+    Output,
+    Positive,
+    Seed,
+    example,
+    late_labels,
+    number_or_text,
+    with_columns,
+)
+from tdlg.cli.output import check_output, give, rounded
 from tdlg.cli.table import read_table
 from tdlg.cli.terminal import count, note, progress
 from tdlg.exceptions import ParameterError
@@ -31,6 +45,10 @@ def register(app: typer.Typer) -> None:
         short_help="Compare methods on your own data.",
         epilog=example("tdlg compare payments.csv --label fraud --evaluate time"),
     )(compare)
+    app.command(
+        short_help="Go through time: refit regularly, and measure each period.",
+        epilog=example("tdlg backtest payments.csv --label fraud --every 30d --label-delay 7d -o periods.csv"),
+    )(backtest)
     app.command(short_help="Run the demo, in less than a minute.", epilog=example("tdlg demo --report demo.html"))(demo)
 
 
@@ -52,6 +70,8 @@ def compare(
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column: name or 0-based position.")],
     positive: Positive = None,
     missing: Missing = None,
+    label_time: LabelTime = None,
+    label_delay: LabelDelay = None,
     methods: Annotated[
         str,
         typer.Option(
@@ -71,7 +91,11 @@ def compare(
     seed: Seed = 0,
     columns: Columns,
 ) -> None:
-    """Compare methods on your own data: hold out labels and measure how well each method predicts them."""
+    """Compare methods on your own data: hold out labels and measure how well each method predicts them.
+
+    With --evaluate time and --label-time or --label-delay, methods learn from the labels that were known at the cut, and
+    later labels count from when they became known.
+    """
     import polars as pl
 
     from tdlg.judge.evaluate import evaluate as judge
@@ -79,11 +103,14 @@ def compare(
     from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
 
     check_output(output)
+    late = late_labels(label, label_time, label_delay)
     chosen = _chosen(methods)
-    known, positive_class = as_two_numbers(
-        *labels_to_learn(read_table(edges, columns, label).edges, label, positive, missing)
-    )
-    task: Any = (ChronologicalClassification if evaluate == "time" else EdgeClassification)(known)
+    table = read_table(edges, columns, label, late=late)
+    known, positive_class = as_two_numbers(*labels_to_learn(table.edges, label, positive, missing))
+    task: Any = EdgeClassification(known)
+    if evaluate == "time":
+        note_known_at_once(known)
+        task = ChronologicalClassification(known, prequential=known.label_ticks is not None)
     n_trials = trials or TRIALS[evaluate]
     for trial in range(n_trials):
         draw_trial(task, seed + trial)  # fails before any work is done
@@ -105,6 +132,86 @@ def compare(
     precise = precise if positive_class is None else f"average precision for {positive_class!r}"
     note(f"held out {count(found['n_test'][0], 'label')}, {task.name}; fitted to {found['n_train'][0]:,}; {precise}")
     give(_summary(found), output, first="auc")
+
+
+@with_columns
+def backtest(
+    edges: EdgesPath,
+    *,
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column: name or 0-based position.")],
+    every: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION", help="Length of a period, for example 30d, or a number if the times are numbers."
+        ),
+    ],
+    alerts_per_day: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Number of rows that somebody can check per day, in UTC. If the times are numbers, a day is a thirtieth of "
+            "--every.",
+        ),
+    ] = 100,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Start of the first period, for example 2024-06-01. By default after the first 30 % of the time span.",
+        ),
+    ] = None,
+    positive: Positive = None,
+    missing: Missing = None,
+    label_time: LabelTime = None,
+    label_delay: LabelDelay = None,
+    output: Output = None,
+    seed: Seed = 0,
+    columns: Columns,
+) -> None:
+    """Go through time as in production: fit at the start of each period on what was known then, and score the period.
+
+    The result has one row per period and method, and a total. "alert_precision" is the share of positive rows among the
+    --alerts-per-day highest scores of each day. Labels that become known during a period count from then on. The methods are
+    propagation, label rates per node, and the same trees on counts, means and label rates in windows of 1, 7 and 30 days.
+    """
+    from tdlg.judge.backtest import backtest as go_through
+
+    check_output(output)
+    late = late_labels(label, label_time, label_delay)
+    table = read_table(edges, columns, label, late=late)
+    known, positive_class = as_two_numbers(*labels_to_learn(table.edges, label, positive, missing))
+    if positive_class is None:
+        raise ParameterError(
+            f"The column {label!r} has more than two classes. Give the positive class with --positive, for example "
+            "--positive fraud."
+        )
+    note_known_at_once(known)
+    with progress() as show:
+        show(0, 1, "fitting")
+        found = go_through(
+            known,
+            number_or_text(every),
+            start=None if start is None else number_or_text(start),
+            alerts_per_day=alerts_per_day,
+            random_state=seed,
+            callback=lambda done, total: show(done, total, "periods"),
+        )
+    note(f"positive class: {positive_class!r}; at most {count(alerts_per_day, 'alert')} per day")
+    found = rounded(_with_total(found), "auc", "average_precision", "alert_precision")
+    give(found, output, rows=len(found))
+
+
+def _with_total(found: pl.DataFrame) -> pl.DataFrame:
+    """Periods as text, and the word "total" for all of them."""
+    import polars as pl
+
+    dates = found.select(pl.col("start", "stop"))
+    if dates["start"].dtype.is_temporal():
+        is_day = (dates["start"].dt.truncate("1d") == dates["start"]).all()
+        dates = dates.select(pl.all().dt.to_string("%Y-%m-%d" if is_day else "%Y-%m-%dT%H:%M:%S"))
+    return found.with_columns(
+        dates["start"].cast(pl.String).fill_null("total").alias("start"), dates["stop"].cast(pl.String).alias("stop")
+    )
 
 
 def _chosen(methods: str) -> list[str]:

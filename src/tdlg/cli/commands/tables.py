@@ -12,8 +12,22 @@ import typer
 
 from tdlg.cli.answers import answers, meaning, positive_label, spread
 from tdlg.cli.cost import classify_cost, in_time
-from tdlg.cli.labels import label_in_words, labels_to_learn, plain_classes
-from tdlg.cli.options import Columns, EdgesPath, Evaluate, Missing, Output, Positive, Seed, Top, example, with_columns
+from tdlg.cli.labels import label_in_words, labels_to_learn, note_known_at_once, plain_classes
+from tdlg.cli.options import (
+    Columns,
+    EdgesPath,
+    Evaluate,
+    LabelDelay,
+    LabelTime,
+    Missing,
+    Output,
+    Positive,
+    Seed,
+    Top,
+    example,
+    late_labels,
+    with_columns,
+)
 from tdlg.cli.output import check_folder, check_model_file, check_output, give, rounded
 from tdlg.cli.quality import evaluated
 from tdlg.cli.table import Table, note_words, read_pairs, read_table
@@ -67,6 +81,8 @@ def classify(
     label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column to fill in: name or 0-based position.")],
     positive: Positive = None,
     missing: Missing = None,
+    label_time: LabelTime = None,
+    label_delay: LabelDelay = None,
     method: Annotated[
         Literal["propagation", "rows"],
         typer.Option(help="propagation: boosted trees on propagated labels; rows: the paper's method."),
@@ -75,7 +91,8 @@ def classify(
         Literal["auto", "interpolate", "forecast", "stream"],
         typer.Option(
             help="Which labels are known when a row is predicted. interpolate: labels before and after it; forecast: labels "
-            "up to a fixed time; stream: all labels before it; auto: chosen by where labels are missing."
+            "up to a fixed time; stream: all labels known before it; auto: stream with --label-time or --label-delay, else "
+            "chosen by where labels are missing."
         ),
     ] = "auto",
     scales: Annotated[
@@ -131,16 +148,25 @@ def classify(
         "--no-two-ends": not two_ends,
     }
     _check_method(method, [name for name, is_given in of_propagation.items() if is_given])
+    late = late_labels(label, label_time, label_delay)
+    if setting == "interpolate" and (label_time or label_delay):
+        raise typer.BadParameter(
+            "it uses labels before and after a row, whenever they became known. Leave out --setting interpolate, or "
+            "--label-time and --label-delay.",
+            param_hint="--setting",
+        )
     check_output(output)
     check_folder(report)
     check_model_file(save)
-    table = read_table(edges, columns, label)
+    table = read_table(edges, columns, label, late=late)
     known, positive_class = labels_to_learn(table.edges, label, positive, missing)
     to_fill = ~known.labelled
     _check_missing(bool(to_fill.any()), label, evaluate or report or save)
     note(f"{_described(table, columns)}; {count(int((~to_fill).sum()), 'known label')}, {int(to_fill.sum()):,} missing")
     fits = bool(to_fill.any() or report or save)
     _warn_of_time(known, fits + bool(evaluate or report))
+    if evaluate == "time" or setting == "stream":
+        note_known_at_once(known)
     model = _unfitted(
         method, seed, setting=setting, calendar=calendar, two_ends=two_ends, **_given(scales=_scales(scales))
     )
@@ -148,7 +174,8 @@ def classify(
     if evaluate is not None:
         held = evaluated(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
     if fits:
-        _fit(model, known, positive_class)
+        delay = {} if late.delay is None or method == "rows" else {"label_delay": late.delay}
+        _fit(model, known, positive_class, **delay)
         _keep(model, save)
     if report is not None or to_fill.any():
         with working("scoring"):
@@ -386,10 +413,10 @@ def _unfitted(method: str, seed: int, **options: Any) -> Any:
     return PropagationClassifier(random_state=seed, **options)
 
 
-def _fit(model: Any, edges: TemporalEdges, positive_class: Any) -> None:
-    """Fit the model. It stores the positive class, so that `score` reports the same class."""
+def _fit(model: Any, edges: TemporalEdges, positive_class: Any, **delay: Any) -> None:
+    """Fit the model. It stores the positive class and the delay of labels, so that `score` uses the same."""
     with working(f"fitting to {count(int(edges.labelled.sum()), 'label')}"):
-        model.fit(edges)
+        model.fit(edges, **delay)
     if positive_class is not None:
         model.positive_ = positive_class
     if hasattr(model, "setting_"):

@@ -1,0 +1,206 @@
+"""Going through time: what is known at the start of each period, budgets of alerts, and columns of windows."""
+
+import datetime
+
+import numpy as np
+import pytest
+
+from tdlg import EdgesError, ParameterError, TemporalEdges, make_payments
+from tdlg.judge import backtest as module
+from tdlg.judge.backtest import METHODS, alert_precision, backtest
+from tdlg.methods.windows import window_columns
+
+pytestmark = pytest.mark.usefixtures("few_trees")
+
+
+def payments(n=1500, seed=0):
+    sample = make_payments(n, random_state=seed)
+    return sample.edges.with_label(sample.edges.label, sample.label_time)
+
+
+def numbers(n=600, **options):
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, 20, n), rng.integers(0, 20, n)
+    label = (rng.random(n) < np.where(dst < 5, 0.8, 0.1)).astype(float)
+    return TemporalEdges(src, dst, np.arange(n), label=label, features={"amount": rng.gamma(2.0, size=n)}, **options)
+
+
+@pytest.fixture
+def scores_of(monkeypatch):
+    """The scores of each period, by the methods."""
+
+    def scores(edges, *args, **options):
+        kept, true = [], module._scores
+
+        def keep(*given):
+            kept.append(true(*given))
+            return kept[-1]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_scores", keep)
+            backtest(edges, *args, **options)
+        return kept
+
+    return scores
+
+
+class TestBacktest:
+    def test_ours_beats_label_rates(self):
+        table = backtest(payments(5000), "60d", alerts_per_day=2)
+        total = {row["method"]: row for row in table.rows(named=True) if row["start"] is None}
+        assert list(total) == list(METHODS)
+        assert total["propagation"]["auc"] > total["label rates"]["auc"] + 0.05
+        assert total["propagation"]["alert_precision"] > total["label rates"]["alert_precision"]
+
+    def test_periods(self):
+        edges = payments()
+        table = backtest(edges, "60d", alerts_per_day=2)
+        ours = table.filter(method="propagation").rows(named=True)
+        starts = [datetime.datetime(2025, 3, 2), datetime.datetime(2025, 5, 1), datetime.datetime(2025, 6, 30)]
+        assert [row["start"] for row in ours] == [*starts, None]
+        time, label_time = edges.time.astype(object), edges.label_time.astype(object)
+        for row in ours[:-1]:
+            stop = row["start"] + datetime.timedelta(days=60)
+            inside = [k for k in range(len(edges)) if row["start"] <= time[k] < stop]
+            assert row["stop"] == stop
+            assert (row["n"], row["positives"]) == (len(inside), edges.label[inside].sum())
+            assert row["n_train"] == sum(moment < row["start"] for moment in label_time)
+        assert ours[-1]["n"] == sum(row["n"] for row in ours[:-1])
+        assert ours[-1]["positives"] == sum(row["positives"] for row in ours[:-1])
+
+    def test_a_start(self):
+        table = backtest(payments(), "60d", start="2025-04-15", alerts_per_day=2)
+        assert table["start"][0] == datetime.datetime(2025, 4, 15)
+        table = backtest(numbers(), 200, start=300)
+        assert table["start"].to_list()[::3] == [300.0, 500.0, None]
+
+    def test_labels_that_are_not_known_in_a_period_move_no_score(self, scores_of):
+        """The last label of each period becomes known at its end or later."""
+        rng = np.random.default_rng(1)
+        late = np.where(rng.random(600) < 0.4, 1000, np.arange(600) + 30)
+        late[390:400] = 400  # at the end of the first period
+        edges = numbers(label_time=late)
+        hidden = late >= 400
+        other = edges.with_label(np.where(hidden, 1 - edges.label, edges.label))
+        first, changed = (scores_of(e, 200, start=200)[0] for e in (edges, other))
+        for method, mine, theirs in zip(METHODS, first, changed, strict=True):
+            np.testing.assert_array_equal(mine, theirs, err_msg=method)
+
+    def test_labels_that_become_known_in_a_period_count(self, scores_of):
+        edges = numbers(label_time=np.arange(600) + 30)
+        inside = (edges.label_time >= 200) & (edges.label_time < 400)
+        other = edges.with_label(np.where(inside, 1 - edges.label, edges.label))
+        first, changed = (scores_of(e, 200, start=200)[0] for e in (edges, other))
+        for method, mine, theirs in zip(METHODS, first, changed, strict=True):
+            moved = edges.time[200:400][mine != theirs]
+            assert len(moved), method
+            assert moved.min() > 200, method  # the first of them is known at 200, and counts strictly later
+
+    def test_unlabelled_edges_of_a_period_are_seen(self, scores_of):
+        label = numbers().label.copy()
+        label[250:300] = np.nan
+        edges = numbers().with_label(label)
+        keep = np.ones(600, bool)
+        keep[250:300] = False
+        ours = scores_of(edges, 200, start=200)[0][0]
+        without = scores_of(edges[keep], 200, start=200)[0][0]
+        assert len(ours) == len(without) == 150
+        assert not np.array_equal(ours, without)
+
+    def test_stops(self):
+        calls = []
+        table = backtest(numbers(), 100, callback=lambda done, total: calls.append((done, total)) or done == 2)
+        assert calls == [(1, 4), (2, 4)]
+        assert len(table) == 9
+        assert table["n"].to_list() == [100] * 6 + [200] * 3
+
+    def test_other_classes_count_as_one(self):
+        words = np.where(numbers().label == 1, "ok", np.where(np.arange(600) % 2, "fine", "bad"))
+        table = backtest(numbers().with_label(words), 200, positive="ok")
+        assert table["positives"][-1] == (words[200:] == "ok").sum()
+
+    @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+    def test_units(self, unit):
+        dates = np.datetime64("2025-01-01", "s") + np.arange(600).astype("timedelta64[h]")
+        dated = TemporalEdges(*(getattr(numbers(), end) for end in ("src", "dst")), dates.astype(f"datetime64[{unit}]"))
+        table = backtest(dated.with_label(numbers().label, label_delay="1d"), "10d", alerts_per_day=3)
+        assert table["start"][0] == datetime.datetime(2025, 1, 11)
+
+    def test_errors(self):
+        with pytest.raises(ParameterError, match=r"'every' must be a duration such as '30d'. Got 30"):
+            backtest(payments(), 30)
+        with pytest.raises(ParameterError, match=r"'every' must be a number above 0.* Got '30d'"):
+            backtest(numbers(), "30d")
+        with pytest.raises(ParameterError, match=r"'every' must be"):
+            backtest(numbers(), 0)
+        with pytest.raises(ParameterError, match=r"'start' must be a datetime"):
+            backtest(payments(), "30d", start=5)
+        with pytest.raises(ParameterError, match=r"periods, more than 10,000"):
+            backtest(numbers(), 0.001)
+        with pytest.raises(EdgesError, match=r"no period before which labels of two classes were known"):
+            backtest(numbers(label_delay=1000), 100)
+        with pytest.raises(EdgesError, match=r"no period"):
+            backtest(numbers(), 1000)
+        with pytest.raises(EdgesError, match=r"have no labels"):
+            backtest(numbers().with_label(None), 100)
+        with pytest.raises(EdgesError, match=r"at least two classes"):
+            backtest(numbers().with_label(np.ones(600)), 100)
+
+
+def precision_by_hand(is_positive, scores, day, k):
+    found = alerts = 0
+    for today in set(day.tolist()):
+        rows = sorted((row for row in range(len(day)) if day[row] == today), key=lambda row: -scores[row])
+        found += sum(is_positive[row] for row in rows[:k])
+        alerts += len(rows[:k])
+    return found / alerts
+
+
+class TestAlerts:
+    @pytest.mark.parametrize("k", [1, 3, 7, 1000])
+    def test_equal_a_loop(self, k):
+        rng = np.random.default_rng(k)
+        is_positive, scores, day = rng.random(300) < 0.2, rng.permutation(300) / 300, rng.integers(0, 40, 300)
+        assert alert_precision(is_positive, scores, day, k) == pytest.approx(
+            precision_by_hand(is_positive, scores, day, k)
+        )
+
+    def test_equal_scores_count_proportionally(self):
+        is_positive = np.array([True, False, False, False])
+        assert alert_precision(is_positive, np.zeros(4), np.zeros(4, int), 2) == 0.25
+
+
+def columns_by_hand(edges, is_positive, widths):
+    known_at, rows = edges.known_at, []
+    for i in range(len(edges)):
+        row = []
+        for end in ("src", "dst"):
+            for width in widths:
+                same = [j for j in range(len(edges)) if getattr(edges, end)[j] == getattr(edges, end)[i]]
+                now = edges.ticks[i]
+                near = [j for j in same if now - width <= edges.ticks[j] < now]
+                told = [j for j in same if edges.labelled[j] and now - width <= known_at[j] < now]
+                amounts = [edges.features[j, 0] for j in near if not np.isnan(edges.features[j, 0])]
+                row += [len(near), np.mean(amounts) if amounts else np.nan]
+                row += [np.mean([is_positive[j] for j in told]) if told else np.nan]
+        rows.append([*row, *edges.features[i]])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_windows_equal_a_loop(kind):
+    rng = np.random.default_rng(0)
+    n = 150
+    amount = np.where(rng.random(n) < 0.2, np.nan, rng.random(n))
+    edges = TemporalEdges(
+        rng.integers(0, 6, n),
+        rng.integers(0, 6, n),
+        rng.integers(0, 60, n).astype(kind),
+        label=np.where(rng.random(n) < 0.8, rng.integers(0, 2, n), np.nan),
+        label_time=rng.integers(0, 90, n).astype(kind),
+        features={"amount": amount, "channel": rng.choice(["web", "shop"], n)},
+    )
+    is_positive = edges.label == 1
+    np.testing.assert_allclose(
+        window_columns(edges, is_positive, (5, 20)), columns_by_hand(edges, is_positive, (5, 20)), atol=1e-9
+    )

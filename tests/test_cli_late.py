@@ -1,0 +1,199 @@
+"""Labels that become known later than their rows, on the command line."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tdlg import load_model
+from tdlg.cli import app
+
+pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
+
+AT_ONCE = "labels are taken as known at the time of their interaction; use --label-time or --label-delay"
+N, TO_SCORE = 300, 200  # rows, and the first row to score
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def ok(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def write(path, label_time, *, label=None, time=str, rows=range(N)):
+    """Payments, one per time unit; two of ten shops are bad."""
+    rng = np.random.default_rng(0)
+    user, shop, amount = rng.integers(0, 30, N), rng.integers(0, 10, N), rng.random(N)
+    bad = [int(value) for value in shop < 2]
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["user", "shop", "time", "amount", "bad", "known"])
+        for k in rows:
+            verdict = bad[k] if label is None else label(k, bad[k])
+            out.writerow([f"u{user[k]}", f"s{shop[k]}", time(k), f"{amount[k]:.3f}", verdict, label_time(k)])
+    return path
+
+
+def as_date(k):
+    return str(np.datetime64("2024-01-01", "s") + np.timedelta64(k, "h"))
+
+
+def probabilities(result):
+    return [row["probability"] for row in csv.DictReader(io.StringIO(result.stdout))]
+
+
+FAR = {
+    "year 9999": (as_date, "9999-12-31"),
+    "1e19": (str, "1e19"),
+    "infinity": (str, "inf"),
+    "infinity, decimals": (lambda k: f"{k}.5", "inf"),
+}
+
+
+class TestScore:
+    @pytest.mark.parametrize("kind", FAR)
+    def test_labels_far_ahead_stay_hidden(self, tmp_path, kind):
+        time, far = FAR[kind]
+        known = write(tmp_path / "known.csv", lambda k: time(k + 5), time=time, rows=range(TO_SCORE))
+        model = tmp_path / "m.tdlg"
+        options = ["--label", "bad", "--label-time", "known"]
+        ok("classify", known, *options, "--save", model)
+        asked = range(TO_SCORE, N)
+        later = write(tmp_path / "later.csv", lambda k: far, time=time, rows=asked)
+        flipped = write(tmp_path / "flipped.csv", lambda k: far, time=time, rows=asked, label=lambda k, bad: 1 - bad)
+        soon = write(tmp_path / "soon.csv", lambda k: time(k + 1), time=time, rows=asked)
+        hidden = probabilities(ok("score", model, later))
+        assert probabilities(ok("score", model, later, *options)) == hidden
+        assert probabilities(ok("score", model, flipped, *options)) == hidden
+        assert probabilities(ok("score", model, soon, *options)) != hidden
+        explained = ["explain", model, "--row", 90, *options]
+        assert ok(*explained[:2], later, *explained[2:]).stdout == ok(*explained[:2], flipped, *explained[2:]).stdout
+        assert ok("nodes", model, later, *options).stdout == ok("nodes", model, flipped, *options).stdout
+        assert ok("nodes", model, later, *options).stdout != ok("nodes", model, soon, *options).stdout
+
+    def test_the_delay_of_the_model_holds(self, tmp_path):
+        known = write(tmp_path / "known.csv", lambda k: "", rows=range(TO_SCORE))
+        model = tmp_path / "m.tdlg"
+        ok("classify", known, "--label", "bad", "--label-delay", "40", "--save", model)
+        assert load_model(model).label_delay_ == 40
+        later = write(tmp_path / "later.csv", lambda k: k + 40, rows=range(TO_SCORE, N))
+        by_model = probabilities(ok("score", model, later, "--label", "bad"))
+        assert by_model == probabilities(ok("score", model, later, "--label", "bad", "--label-time", "known"))
+        assert by_model != probabilities(ok("score", model, later, "--label", "bad", "--label-delay", "1"))
+
+
+class TestClassify:
+    def test_evaluates_with_labels_known_at_the_cut(self, tmp_path):
+        file = write(tmp_path / "a.csv", lambda k: k + 50)
+        result = ok("classify", file, "--label", "bad", "--label-time", "known", "--evaluate", "time")
+        assert "held out 90 labels, the latest ones; fitted to 160" in result.stderr
+        assert AT_ONCE not in result.stderr
+        result = ok("classify", file, "--label", "bad", "--label-delay", "50", "--evaluate", "time")
+        assert "fitted to 160" in result.stderr
+        result = ok("classify", file, "--label", "bad", "--evaluate", "time")
+        assert "fitted to 210" in result.stderr
+        assert result.stderr.count(AT_ONCE) == 1
+        assert AT_ONCE not in ok("classify", file, "--label", "bad", "--evaluate", "random").stderr
+
+    def test_the_setting(self, tmp_path):
+        file = write(tmp_path / "a.csv", lambda k: k + 50, label=lambda k, bad: "" if k % 10 == 0 else bad)
+        result = ok("classify", file, "--label", "bad", "--label-time", "known")
+        assert "setting: stream (it is given when labels became known; --setting overrides)" in result.stderr
+
+    def test_a_label_that_is_a_word_for_missing_needs_no_time(self, tmp_path):
+        def verdict(k, bad):
+            return "offen" if k >= 280 else ("gut", "schlecht")[bad]
+
+        file = write(tmp_path / "a.csv", lambda k: "" if k >= 280 else k + 5, label=verdict)
+        result = ok("classify", file, "--label", "bad", "--label-time", "known", "--missing", "offen")
+        assert "280 known labels, 20 missing" in result.stderr
+        result = run("classify", file, "--label", "bad", "--label-time", "known")
+        assert result.exit_code == 1
+        assert "error: The 'label_time' is missing in row 281, whose label is known." in result.stderr
+
+    def test_the_column_is_no_feature_and_no_other_role(self, tmp_path):
+        file = write(tmp_path / "a.csv", lambda k: k + 50)
+        late = ["--label", "bad", "--label-time", "known", "--evaluate", "time"]
+        result = run("classify", file, *late, "--features", "amount,known")
+        assert "'known' is the 'label_time', and as a feature it would reveal the label" in result.stderr
+        result = run("classify", file, "--label", "bad", "--label-time", "time", "--time", "time", "--evaluate", "time")
+        assert "'time' is both 'time' and 'label_time'" in result.stderr
+
+    @pytest.mark.parametrize("command", ["classify", "score", "nodes", "explain", "compare", "backtest", "info"])
+    def test_one_of_the_two(self, tmp_path, command):
+        file = write(tmp_path / "a.csv", lambda k: k + 50)
+        needed = {"explain": ["--row", 1], "backtest": ["--every", 50]}.get(command, [])
+        model = [tmp_path / "m.tdlg"] if command in ("score", "nodes", "explain") else []
+        late = ["--label", "bad", "--label-time", "known", "--label-delay", "5"]
+        result = run(command, *model, file, *needed, *late)
+        assert result.exit_code == 2
+        assert "--label-delay: it says the same as --label-time in another way" in result.stderr.replace("'", "")
+        if command in ("score", "nodes", "explain", "info"):
+            result = run(command, *model, file, *needed, "--label-delay", "5")
+            assert result.exit_code == 2
+            assert "it needs --label" in result.stderr
+
+    def test_interpolation(self, tmp_path):
+        file = write(tmp_path / "a.csv", lambda k: k + 50)
+        options = ["--label", "bad", "--label-delay", "5", "--setting", "interpolate", "--save", tmp_path / "m.tdlg"]
+        result = run("classify", file, *options)
+        assert result.exit_code == 2
+        assert "Leave out --setting interpolate" in result.stderr
+
+    def test_a_delay_in_another_form(self, tmp_path):
+        file = write(tmp_path / "a.csv", lambda k: k + 50)
+        result = run("classify", file, "--label", "bad", "--label-delay", "7d", "--evaluate", "time")
+        assert "'label_delay' must be a number that is not negative" in result.stderr
+
+
+def test_compare(tmp_path):
+    file = write(tmp_path / "a.csv", lambda k: k + 50)
+    options = ["--label", "bad", "--methods", "propagation,label-rates", "--evaluate", "time"]
+    result = ok("compare", file, *options, "--label-time", "known")
+    assert "held out 90 labels, chronological, prequential; fitted to 160" in result.stderr
+    assert AT_ONCE not in result.stderr
+    result = ok("compare", file, *options)
+    assert "chronological, frozen; fitted to 210" in result.stderr
+    assert result.stderr.count(AT_ONCE) == 1
+
+
+def test_info(tmp_path):
+    file = write(tmp_path / "a.csv", lambda k: k + 50)
+    assert "50 time units after their row" in ok("info", file, "--label", "bad", "--label-time", "known").stdout
+
+
+class TestBacktest:
+    def test_rows(self, tmp_path):
+        file, out = write(tmp_path / "a.csv", lambda k: k + 20), tmp_path / "periods.csv"
+        options = ["--label", "bad", "--label-time", "known", "--every", 100, "--alerts-per-day", 1]
+        result = ok("backtest", file, *options, "-o", out)
+        rows = list(csv.DictReader(io.StringIO(out.read_text())))
+        assert [row["start"] for row in rows] == [*["100.0"] * 3, *["200.0"] * 3, *["total"] * 3]
+        assert [row["method"] for row in rows[:3]] == ["propagation", "label rates", "windows"]
+        assert [row["n_train"] for row in rows[::3]] == ["80", "180", ""]
+        assert AT_ONCE not in result.stderr
+        assert "positive class: 1; at most 1 alert per day" in result.stderr
+
+    def test_dates(self, tmp_path):
+        file = write(tmp_path / "a.csv", lambda k: "", time=as_date)
+        result = ok("backtest", file, "--label", "bad", "--every", "4d", "--start", "2024-01-05", "--alerts-per-day", 2)
+        assert [row["start"] for row in csv.DictReader(io.StringIO(result.stdout))][::3] == [
+            "2024-01-05",
+            "2024-01-09",
+            "2024-01-13",
+            "total",
+        ]
+        assert result.stderr.count(AT_ONCE) == 1
+
+    def test_more_than_two_classes(self, tmp_path):
+        file = write(tmp_path / "a.csv", lambda k: k, label=lambda k, bad: k % 3)
+        result = run("backtest", file, "--label", "bad", "--every", 100)
+        assert "Give the positive class with --positive" in result.stderr
