@@ -76,7 +76,7 @@ def fewer_trees():
     many = boosting.boosting_settings
     with pytest.MonkeyPatch.context() as patch:
         for module in (boosting, link_columns):
-            patch.setattr(module, "boosting_settings", lambda n: many(n) | {"max_iter": 20, "learning_rate": 0.3})
+            patch.setattr(module, "boosting_settings", lambda *n: many(*n) | {"max_iter": 20, "learning_rate": 0.3})
         patch.setattr(boosting, "ENOUGH_ROWS", 10**9)
         yield
 

@@ -367,7 +367,7 @@ LOST = """
 import os, signal, time
 from tdlg.cli import main
 import tdlg.cli.commands.network as network
-def read_table(*arguments):
+def read_table(*arguments, **options):
     try:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(60)

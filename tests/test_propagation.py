@@ -442,3 +442,49 @@ def test_beats_the_paper_on_its_own_data(data_dir, monkeypatch):
     edges = load_dataset("bitcoinalpha")
     hidden = random_part(len(edges))
     assert auc(PropagationClassifier(random_state=0).fit(hide(edges, hidden)), edges, hidden) > 0.97
+
+
+class TestLateForecast:
+    """Training rows of forecasts are made with the same knowledge as the edges to score."""
+
+    @pytest.mark.usefixtures("few_trees_here")
+    def test_a_label_decays_from_when_it_became_known(self):
+        edges = network(600)
+        known = edges.time < 70
+        model = PropagationClassifier(setting="forecast", random_state=0).fit(hide(edges, ~known), label_delay=5)
+        evidence = model.features_.evidence(edges).evidence
+        (part, _), *_ = model._parts_after_cuts(evidence, np.flatnonzero(known))
+        np.testing.assert_array_equal(part.label_ticks, evidence.label_ticks)
+
+    @pytest.mark.usefixtures("few_trees_here")
+    def test_labels_of_fitted_edges_count_from_their_own_time_by_default(self):
+        edges = network(600)
+        hidden = hide(edges, edges.time >= 50)
+        model = PropagationClassifier(setting="stream", random_state=0).fit(hidden, label_time=edges.time + 1.0)
+        later = edges[edges.time >= 50]
+        with pytest.warns(TdlgWarning, match="labels without it"):
+            default = model.predict_proba(later)
+        np.testing.assert_array_equal(default, model.predict_proba(later, label_time=later.time))
+        assert not np.array_equal(default, model.predict_proba(later.with_label(None)))
+
+
+class TestSmallFaults:
+    @pytest.mark.usefixtures("few_trees_here")
+    def test_a_category_that_no_labelled_edge_has(self):
+        edges = network(300)
+        features = {"code": [None if t < 50 else "ab"[k % 2] for k, t in enumerate(edges.time)]}
+        edges = TemporalEdges(edges.src, edges.dst, edges.time, label=edges.label, features=features)
+        for setting in ("forecast", "stream"):
+            model = PropagationClassifier(setting=setting, random_state=0).fit(hide(edges, edges.time >= 50))
+            assert np.isfinite(model.predict_proba(edges)).all()
+
+    def test_edges_of_weight_0_do_not_choose_the_settings(self):
+        edges = network(6000)
+        weight = (edges.time < 50).astype(float)
+        model = PropagationClassifier(setting="stream", random_state=0).fit(edges, sample_weight=weight)
+        assert np.isfinite(model.predict_proba(edges[:5])).all()
+
+    def test_scales_must_be_a_list(self):
+        for scales in ("7d", 1.0, []):
+            with pytest.raises(ParameterError, match=r"'scales' parameter .* must be 'auto' or a list"):
+                PropagationClassifier(scales=scales).fit(network(100))

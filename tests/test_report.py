@@ -257,7 +257,7 @@ def test_labels_that_become_known_later():
     model = PropagationClassifier(random_state=0).fit(edges, label_time=edges.time + 0.01)
     text = Reader(build_report(model)).text
     assert "Each label became known after its interaction was scored" in text
-    assert "it is given when labels became known" in text
+    assert "the times at which labels became known are given" in text
 
 
 def test_labels_that_become_known_later_when_looking_ahead():

@@ -136,4 +136,9 @@ class TestScales:
         assert choose_scales(often) == [4.0**-k for k in range(6)]
 
     def test_no_node_acts_twice(self):
-        assert len(choose_scales(TemporalEdges(range(5), range(5, 10), range(5)))) == 6
+        assert len(choose_scales(TemporalEdges(range(5), range(5, 10), range(5)))) == 4
+
+    def test_nodes_of_one_edge_do_not_count(self):
+        rng = np.random.default_rng(0)
+        dst = rng.integers(0, 300, N)
+        assert choose_scales(TemporalEdges(np.arange(N) + N, dst, np.arange(N))) == [4.0**-k for k in range(4)]

@@ -18,8 +18,10 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.explainable import Scored
 from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Trial
+from tdlg.linegraph.events import own_columns
 from tdlg.methods.base import Method
 from tdlg.methods.references import LabelRates
+from tdlg.models.setting import choose_setting
 
 __all__ = [
     "Fitted",
@@ -203,8 +205,10 @@ class Fitted:
 def with_label_times(edges: TemporalEdges, model: Any) -> TemporalEdges:
     """The edges with the label times that were given to the model's `fit`, unless they have their own."""
     times = label_times(model)
-    fits = times is not None and edges.label is not None and len(times) == len(edges)
-    return edges.with_label(edges.label, times) if edges.label_ticks is None and fits else edges
+    if times is None or edges.label is None or edges.label_ticks is not None:
+        return edges
+    at = own_columns(edges, model.edges_)
+    return edges.with_label(edges.label, times[at]) if (at >= 0).all() else edges
 
 
 def label_times(model: Any) -> NDArray[Any] | None:
@@ -230,13 +234,12 @@ def for_all_classes(values: Floats, learnt: NDArray[Any], classes: NDArray[Any])
 
 
 def _suitable(edges: TemporalEdges, setting: str | None) -> How:
-    """By time if the model predicts later edges, or if every unknown label is later than every known label."""
-    if setting not in (None, "auto"):
-        return "random" if setting == "interpolate" else "time"
-    ticks, known = edges.ticks, edges.labelled
-    if known.all():
-        return "random" if setting is None else "time"
-    return "time" if ticks[~known].min() > ticks[known].max() else "random"
+    """By time if the model predicts later edges, or would do so by itself."""
+    if setting is None and edges.labelled.all():
+        return "random"
+    late = edges.label_ticks is not None and setting in (None, "auto")
+    chosen, _ = choose_setting("hold_out", setting or "auto", edges, edges.labelled, late)
+    return "random" if chosen == "interpolate" else "time"
 
 
 def _unfitted(model: Any, how: How, setting: str | None, seed: int) -> Any:

@@ -39,15 +39,18 @@ INNER = 0.25  # share of the rows on which the settings are compared
 ENOUGH_ROWS, ENOUGH_OF_CLASS = 1_000, 50  # in the inner part, for choosing settings
 
 
-def boosting_settings(n_rows: int) -> dict[str, Any]:
-    """Settings that suit a few dozen noisy columns; with few rows, a leaf has at least a twentieth of them."""
+def boosting_settings(n_rows: int, n_columns: int = 0) -> dict[str, Any]:
+    """Settings that suit noisy columns; with few rows, a leaf has at least a twentieth of them.
+
+    Each split chooses among 30 % of the columns; of more than 67 columns among 20, but among at least 10 %.
+    """
     return {
         "max_iter": 200,
         "learning_rate": 0.05,
         "max_leaf_nodes": 15,
         "min_samples_leaf": max(1, min(40, n_rows // 20)),
         "l2_regularization": 1.0,
-        "max_features": 0.3,
+        "max_features": float(np.clip(20 / max(n_columns, 1), 0.1, 0.3)),
         "early_stopping": False,
     }
 
@@ -93,7 +96,8 @@ def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.
     rng
         Generator for the random part, and for the seed of the trees.
     """
-    settings = boosting_settings(len(rows.target))
+    settings = boosting_settings(len(rows.target), rows.columns.shape[1])
+    rows = rows if rows.weight is None else rows.some(rows.weight > 0)
     group = rows.target if make is HistGradientBoostingClassifier else np.zeros(len(rows.target))
     ticks = rows.ticks
     is_inner = ticks >= np.quantile(ticks, 1 - INNER) if in_time else rng.random(len(ticks)) < INNER

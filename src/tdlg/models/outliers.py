@@ -47,7 +47,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
     by a model that has seen a copy of it.
 
     With "burst" an edge is an outlier if its source, its destination or its pair has far more edges in a short time than
-    its own longer past lets expect: attacks, scans, spam, cards that are tested. One pass over the edges in the order of
+    its own longer past suggests: attacks, scans, spam, cards that are tested. One pass over the edges in the order of
     time counts each of the three with two decays, a fast and a slow one, and the score is the logarithm of a probability,
     which can be compared between busy and quiet nodes; see `tdlg.propagate.bursts.burst_surprises`. The score of an edge
     uses this edge and the edges before it, never a later one; edges at the same time come in the order of their rows. New

@@ -139,9 +139,9 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     def _settings(self, rows: TrainingRows) -> dict[str, Any]:
         """Settings of the boosted trees, chosen on the training rows."""
-        rng = np.random.default_rng(as_seed(self.random_state))
-        seed = {"random_state": as_seed(self.random_state)}
-        return tuned_settings(self._boosting, rows, self.setting_ != "interpolate", rng) | seed
+        rng = as_generator(as_seed(self.random_state))
+        settings = tuned_settings(self._boosting, rows, self.setting_ != "interpolate", rng)
+        return settings | {"random_state": as_seed(self.random_state)}
 
     # ---- what is known, and when
 
@@ -174,7 +174,7 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             cut = ticks[by_time[int(share * n_known)]]
             stop = ticks[by_time[min(int((share + horizon) * n_known), n_known - 1)]]
             window = by_time[(ticks[by_time] >= cut) & (ticks[by_time] <= stop)]
-            parts.append((evidence._replace(labelled=evidence.labelled & (known_at < cut), label_ticks=None), window))
+            parts.append((evidence._replace(labelled=evidence.labelled & (known_at < cut)), window))
         return parts
 
     def _training_columns(self, parts: list[tuple[Evidence, Positions]]) -> tuple[Floats, Positions]:
@@ -184,7 +184,7 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         """
         columns, rows = [], []
         most = MOST_ROWS // len(parts) if self.estimator is None else sum(len(at) for _, at in parts)
-        rng = np.random.default_rng(as_generator(as_seed(self.random_state)).integers(2**32))
+        rng = as_generator(as_seed(self.random_state))
         for evidence, at in parts:
             some = at[sampled_rows(self._groups(at), most, rng)]
             columns.append(self.features_.columns(Query(evidence, some, evidence.own[some], evidence.categories[some])))
@@ -380,7 +380,7 @@ class PropagationClassifier(ClassifierMixin, _PropagationModel):
     _boosting = HistGradientBoostingClassifier
 
     def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
-        """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities."""
+        """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities up to a constant."""
         logs = self._logs(X, label_time)
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 

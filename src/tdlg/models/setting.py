@@ -17,7 +17,7 @@ Setting = Literal["auto", "interpolate", "forecast", "stream"]
 
 AFTER = 0.1  # "forecast" if at most this share of the known labels is later than the median unlabelled edge
 LATEST = 0.05  # share of the latest known labels that are looked at for a missing class
-UNLIKELY = 1e-4  # probability below which it is no chance that the latest labels lack a class
+UNLIKELY = 1e-4  # probability below which the latest labels do not lack a class by chance
 
 
 def choose_setting(
@@ -39,7 +39,7 @@ def choose_setting(
     check_choice(owner, "setting", setting, get_args(Setting))
     if late and setting == "interpolate":
         raise ParameterError(
-            "It is given when labels became known, which the setting 'interpolate' does not use.",
+            "The times at which labels became known are given, and the setting 'interpolate' does not use them.",
             Hint("Use {setting} or 'forecast', or leave out {label_time}.", setting="stream", label_time=...),
             parameter="setting",
             value=setting,
@@ -47,7 +47,7 @@ def choose_setting(
     if setting != "auto":
         return setting, None
     if late:
-        return "stream", "it is given when labels became known"
+        return "stream", "the times at which labels became known are given"
     if known.all():
         return "forecast", "all edges are labelled, so the edges to score come later"
     times, missing = edges.ticks[known], edges.ticks[~known]
@@ -55,10 +55,10 @@ def choose_setting(
         return "forecast", "all missing labels are after the known ones"
     later = float((times > np.median(missing)).mean())
     if later <= AFTER and times.max() > times.min():
-        return "forecast", f"most missing labels are late: only {later:.0%} of the known ones come after half of them"
+        return "forecast", f"only {later:.0%} of the known labels are later than half of the missing labels"
     return (
         "interpolate",
-        f"missing labels are among known ones: {later:.0%} of these come after half of the missing ones",
+        f"{later:.0%} of the known labels are later than half of the missing labels",
     )
 
 
@@ -76,7 +76,8 @@ def warn_of_late_classes(edges: TemporalEdges, known: NDArray[np.bool_], labels:
     n_latest = int(LATEST * len(times))
     if n_latest == 0:
         return
-    latest = np.argpartition(times, len(times) - n_latest)[-n_latest:]
+    latest = times >= np.partition(times, len(times) - n_latest)[len(times) - n_latest]  # with all at that time
+    n_latest = int(latest.sum())
     values, counts = np.unique(labels, return_counts=True)
     for value, share in zip(values, counts / len(labels), strict=True):
         if (1.0 - share) ** n_latest < UNLIKELY and not (labels[latest] == value).any():

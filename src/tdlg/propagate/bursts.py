@@ -1,4 +1,4 @@
-"""Bursts: more edges of a pair, a source or a destination in a short time than its own longer past lets expect."""
+"""Bursts: more edges of a pair, a source or a destination in a short time than its own longer past suggests."""
 
 from __future__ import annotations
 

@@ -218,25 +218,32 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             targets = np.vstack([targets, np.zeros((new.size, targets.shape[1]))])
             known = np.append(known, np.zeros(new.size, bool))
         if labels is not None:
-            self._check_classes(edges.with_label(labels))
-            is_known = edges.with_label(labels).labelled & ~known[at]
+            labelled = edges.with_label(labels)
+            self._check_classes(labelled)
+            is_known = labelled.labelled & ~known[at]
             targets[at[is_known]] = self._targets_of(labels, is_known)[is_known]
             known = known.copy()
             known[at[is_known]] = True
-        label_ticks = self._label_ticks(context, at, edges, None if labels is None else edges.label_ticks)
+        label_ticks = self._label_ticks(context, at, None if labels is None else edges)
         return Query(Evidence(context, own, targets, known, categories, label_ticks), at, *values)
 
-    def _label_ticks(self, context: TemporalEdges, at: Positions, edges: TemporalEdges, given: Any) -> Any:
-        """When each label of the evidence became known; None if each is known at the time of its edge."""
+    def _label_ticks(self, context: TemporalEdges, at: Positions, edges: TemporalEdges | None) -> Any:
+        """When each label of the evidence became known; None if each is known at the time of its edge.
+
+        The `edges` are those to score, if their labels count.
+        """
+        given = None if edges is None else edges.label_ticks
         if not self.past_only or (self.label_ticks_ is None and given is None):
             return None
         ticks = context.ticks.copy()
         clock, n_fitted = (context.time_unit, ticks.dtype), len(self.edges_)
         if self.label_ticks_ is not None:
             ticks[:n_fitted] = rounded_up(self.label_ticks_, self.edges_.time_unit, *clock)
-        if given is not None:  # the times of labels given to fit stay
-            new = self.is_new_label(at)
-            ticks[at[new]] = rounded_up(given, edges.time_unit, *clock)[new]
+        if edges is not None:  # the times of labels given to fit stay
+            new = at[self.is_new_label(at)]
+            ticks[new] = context.ticks[new]
+            if given is not None:
+                ticks[new] = rounded_up(given, edges.time_unit, *clock)[self.is_new_label(at)]
         return ticks
 
     def is_new_label(self, at: Positions) -> NDArray[np.bool_]:
@@ -405,7 +412,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             n_threads=self.n_threads,
         )
 
-    def _fill(self, around: Around, query: Query, of_scale: list[Column], out: Floats) -> None:  # out: out
+    def _fill(self, around: Around, query: Query, of_scale: list[Column], out: Floats) -> None:
         """Write the columns of one match."""
         evidence = query.evidence
         widths, (_, spread) = self._widths(around.cols.time_unit)
@@ -419,6 +426,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if around.late is not None:
             edges, at = around.late
             late = walk(around.rows, edges, labels[at], around.match, widths, past_only=True)
+        targets = [name for name, _ in self._description().targets]
         for start in range(0, len(out), BLOCK):  # which stays in the cache
             block = slice(start, start + BLOCK)
             sums = walked.take(block)
@@ -427,7 +435,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
                 of_labels, rest = np.split(rest, [labels.shape[1]], axis=2)
             else:
                 of_labels = late.take(block).values
-            made = self._of_labels(of_labels)
+            made = self._of_labels(of_labels, targets)
             made["count"] = np.log1p(without_dust(count) / COUNT_UNIT)
             if compares:
                 made |= self._beside(query.own[block], without_dust(rest))
@@ -436,12 +444,10 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             for k, gap in enumerate((sums.before,) if self.past_only else (sums.before, sums.after)):
                 out[block, len(of_scale) * len(widths) + k] = np.log1p(np.minimum(gap / spread, NO_GAP) / GAP_UNIT)
 
-    def _of_labels(self, sums: Floats) -> dict[str, Floats]:
+    def _of_labels(self, sums: Floats, targets: list[str]) -> dict[str, Floats]:
         """The smoothed rates, and the log of the number of known labels."""
         known, totals = without_dust(sums[..., 0]), without_dust(sums[..., 1:])
-        made = {
-            name: totals[..., k] / (known + self.smoothing) for k, (name, _) in enumerate(self._description().targets)
-        }
+        made = {name: totals[..., k] / (known + self.smoothing) for k, name in enumerate(targets)}
         return made | {"known": np.log1p(known / COUNT_UNIT)}
 
     def _beside(self, own: Floats, sums: Floats) -> dict[str, Floats]:
@@ -473,11 +479,20 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if not len(self.matches) or not known or len(set(self.matches)) < len(self.matches):
             raise ParameterError(
                 f"The 'matches' parameter of {name} must be some of {', '.join(MATCHES)}, each once. "
-                f"Got {self.matches!r} instead."
+                f"Got {self.matches!r} instead.",
+                parameter="matches",
+                value=self.matches,
             )
-        if not len(self.scales):
+        is_list = (
+            isinstance(self.scales, Sequence | np.ndarray) and not isinstance(self.scales, str) and len(self.scales)
+        )
+        if not is_list and self.scales != "auto":
             raise ParameterError(
-                f"The 'scales' parameter of {name} must have at least one value. Got {self.scales!r} instead."
+                f"The 'scales' parameter of {name} must be 'auto' or a list of at least one number or duration. "
+                f"Got {self.scales!r} instead.",
+                Hint("Pass {scales}.", scales=["30d", "7d"]),
+                parameter="scales",
+                value=self.scales,
             )
         check_choice(name, "two_ends", self.two_ends, get_args(TwoEnds))
         check_choice(name, "target", self.target, ("auto", "classes", "number"))

@@ -166,7 +166,7 @@ def beside(mine: Floats, sums: Floats, column: OwnColumn, smoothing: float) -> d
     compared = {
         "mean": np.arcsinh(usual),
         "deviation": np.arcsinh(more),
-        "score": more / np.sqrt(np.maximum(variance, 1e-6)),
+        "score": more / np.sqrt(np.maximum(variance, LEAST_VARIANCE)),
     }
     if "ratio" in column.beside:
         zero, least = -column.centre / column.spread, LEAST_AMOUNT * column.centre / column.spread
@@ -195,7 +195,8 @@ def _fit_column(edges: TemporalEdges, name: str) -> OwnColumn:
     if name in edges.feature_categories:
         codes, counts = np.unique(x.astype(np.int64), return_counts=True)
         common = codes[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
-        named = tuple(edges.feature_categories[name][code] for code in sorted(common))
+        every = edges.feature_categories[name]
+        named = tuple(every[code] for code in sorted(common)) or tuple(every[:MOST_CATEGORIES]) or (None,)
         return OwnColumn(name, named, has_more=len(codes) > MOST_CATEGORIES, beside=("share",))
     if not x.size:
         return OwnColumn(name, (), beside=("mean", "deviation"))

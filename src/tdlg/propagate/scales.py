@@ -30,13 +30,14 @@ def choose_scales(edges: TemporalEdges) -> list[float]:
     """
     spread = float(edges.ticks.astype(np.float64).std())
     gap = min(_usual_gap(edges, code) for code in (edges.src_code, edges.dst_code))
-    steps = math.ceil(math.log(spread / gap, FACTOR)) if 0.0 < gap < spread else MOST - 1
+    gap = spread if math.isinf(gap) else max(gap, spread / FACTOR**MOST)
+    steps = math.ceil(math.log(max(spread / gap, 1.0), FACTOR))
     return [FACTOR**-k for k in range(min(max(steps + 1, FEWEST), MOST))]
 
 
 def _usual_gap(edges: TemporalEdges, code: NDArray[np.int32]) -> float:
-    """The lower quartile of the time between two consecutive edges of a node; 0 if no node has two edges."""
+    """The lower quartile of the time between two consecutive edges of a node; infinite if no node has two."""
     order = np.lexsort((edges.ticks, code))
     same = np.diff(code[order]) == 0
     gaps = np.diff(edges.ticks[order].astype(np.float64))[same]
-    return float(np.quantile(gaps, 0.25)) if gaps.size else 0.0
+    return float(np.quantile(gaps, 0.25)) if gaps.size else math.inf

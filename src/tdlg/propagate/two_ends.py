@@ -60,7 +60,7 @@ Positions = NDArray[np.int64]
 
 SRC, DST = 0, 1
 DUST = 1e-9  # smaller values are set to 0: remnants of edges long ago would be noise to a scaler
-EDGES_A_THREAD = 5_000  # fewer edges do not make up for the cost of a thread
+EDGES_PER_THREAD = 5_000  # fewer edges do not make up for the cost of a thread
 LONG = 1  # position of the long bandwidth
 
 
@@ -116,7 +116,7 @@ def two_end_columns(
     network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
     evidence = _Evidence.of(network, copies, targets, labelled, label_ticks if past_only else None)
     rows, place = np.unique(network.rank[copies.at[at]], return_inverse=True)
-    n_threads = max(1, min(n_threads or default_threads(), len(network.ticks) // EDGES_A_THREAD))
+    n_threads = max(1, min(n_threads or default_threads(), len(network.ticks) // EDGES_PER_THREAD))
     with ThreadPoolExecutor(n_threads) as pool:
         walks = _Walks(network, evidence, np.asarray(widths, np.float64), past_only, pool, n_threads)
         return _columns(walks, rows, edges.bipartite, only_partners)[place]
