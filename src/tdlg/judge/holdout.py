@@ -18,7 +18,6 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.explainable import Scored
 from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Trial
-from tdlg.linegraph.events import own_columns
 from tdlg.methods.base import Method
 from tdlg.methods.references import LabelRates
 from tdlg.models.setting import choose_setting
@@ -207,7 +206,7 @@ def with_label_times(edges: TemporalEdges, model: Any) -> TemporalEdges:
     times = label_times(model)
     if times is None or edges.label is None or edges.label_ticks is not None:
         return edges
-    at = own_columns(edges, model.edges_)
+    at = model.features_.find(edges)
     return edges.with_label(edges.label, times[at]) if (at >= 0).all() else edges
 
 

@@ -200,7 +200,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         labels
             Their labels, if they become known over time and are to be used from then on; labels given to `fit` stay.
         """
-        at = self._find(edges)
+        at = self.find(edges)
         new = np.flatnonzero(at < 0)
         n_fitted = len(self.edges_)
         at[new] = n_fitted + np.arange(new.size)
@@ -262,7 +262,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
                 f"{self.classes_.tolist()}. Pass labels that were fitted, or no labels."
             )
 
-    def _find(self, edges: TemporalEdges) -> NDArray[np.int64]:
+    def find(self, edges: TemporalEdges) -> NDArray[np.int64]:
         """Position of each edge among the fitted edges; -1 for new edges."""
         if not edges.same_table(self.edges_):
             return edge_index(self.edges_).find_each(edges)
