@@ -34,6 +34,7 @@ SHAPES: tuple[dict[str, Any], ...] = (  # settings to choose from, the usual one
     {"max_leaf_nodes": 7, "min_samples_leaf": 200, "l2_regularization": 10.0},
 )
 LEAST_PROBABILITY = 1e-9  # whose log is finite
+BINS_OF_WEIGHTED = 63  # instead of 255: the bins of weighted rows are found slowly, one by one
 ROWS_TO_TUNE = 60_000  # with more rows, the usual settings are used
 INNER = 0.25  # share of the rows on which the settings are compared
 ENOUGH_ROWS, ENOUGH_OF_CLASS = 1_000, 50  # in the inner part, for choosing settings
@@ -97,7 +98,8 @@ def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.
         Generator for the random part, and for the seed of the trees.
     """
     settings = boosting_settings(len(rows.target), rows.columns.shape[1])
-    rows = rows if rows.weight is None else rows.some(rows.weight > 0)
+    if rows.weight is not None:
+        rows, settings = rows.some(rows.weight > 0), settings | {"max_bins": BINS_OF_WEIGHTED}
     group = rows.target if make is HistGradientBoostingClassifier else np.zeros(len(rows.target))
     ticks = rows.ticks
     is_inner = ticks >= np.quantile(ticks, 1 - INNER) if in_time else rng.random(len(ticks)) < INNER
