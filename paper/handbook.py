@@ -358,5 +358,5 @@ METHODS = {
     "the book's columns, LightGBM, 30 days": Method(
         on_book_columns(30, lightgbm), "none; 7 and 30 days are both shown", "lightgbm"
     ),
-    OURS: Method(stream, "none"),
+    OURS: Method(stream, "which columns compare amounts and how late labels decay, looking at the first fold"),
 }
