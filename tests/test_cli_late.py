@@ -106,7 +106,9 @@ class TestClassify:
     def test_the_setting(self, tmp_path):
         file = write(tmp_path / "a.csv", lambda k: k + 50, label=lambda k, bad: "" if k % 10 == 0 else bad)
         result = ok("classify", file, "--label", "bad", "--label-time", "known")
-        assert "setting: stream (it is given when labels became known; --setting overrides)" in result.stderr
+        assert (
+            "setting: stream (the times at which labels became known are given; --setting overrides)" in result.stderr
+        )
 
     def test_a_label_that_is_a_word_for_missing_needs_no_time(self, tmp_path):
         def verdict(k, bad):

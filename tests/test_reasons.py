@@ -868,7 +868,7 @@ class TestNodeScores:
         rng = np.random.default_rng(0)
         n = 4000
         shop, web = rng.integers(0, 30, n), rng.random(n) < 0.2
-        fraud = rng.random(n) < np.where(shop == 0, 0.25, 0.01) + 0.6 * web
+        fraud = rng.random(n) < np.where(shop == 0, 0.35, 0.01) + 0.6 * web
         edges = TemporalEdges(
             [f"payer {k}" for k in rng.integers(0, 400, n)],
             [f"shop {k}" for k in shop],

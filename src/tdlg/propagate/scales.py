@@ -28,7 +28,9 @@ def choose_scales(edges: TemporalEdges) -> list[float]:
     >>> choose_scales(TemporalEdges(["a"] * 100, ["b"] * 100, range(100)))
     [1.0, 0.25, 0.0625, 0.015625]
     """
-    spread = float(edges.ticks.astype(np.float64).std())
+    spread = float((edges.ticks - edges.ticks.min()).astype(np.float64).std())
+    if spread == 0.0:
+        return [FACTOR**-k for k in range(FEWEST)]
     gap = min(_usual_gap(edges, code) for code in (edges.src_code, edges.dst_code))
     gap = spread if math.isinf(gap) else max(gap, spread / FACTOR**MOST)
     steps = math.ceil(math.log(max(spread / gap, 1.0), FACTOR))
