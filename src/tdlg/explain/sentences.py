@@ -152,14 +152,14 @@ class Words:
             return f"{name} is missing, unlike {where}", self._behind(recent)
         if self._own[name].categories:
             alike = (values[recent] == mine).sum()
-            told = f"{alike} of {self._many(recent, around)} {'interaction' if len(recent) == 1 else 'interactions'} {where}"
-            return f"{told} had {name} {_value(mine)}, as this one", self._behind(recent)
+            same = f"{alike} of {self._many(recent, around)} {'interaction' if len(recent) == 1 else 'interactions'} {where}"
+            return f"{same} had {name} {_value(mine)}, as this one", self._behind(recent)
         usual = float(np.median(values[recent]))
         how, centre = _compared(mine, usual, self._own[name]), self._own[name].centre
         sentence = f"{name} is {how} what is usual {where} ({_value(mine)} against about {_number(usual)})"
         if how is None:  # then the neighbours' amounts may be what counts, so show how these are beside all
-            told = f"{name} is {_value(mine)}, where about {_number(usual)} is usual {where}"
-            sentence = f"{told} (the median of all is {_number(centre)})"
+            amounts = f"{name} is {_value(mine)}, where about {_number(usual)} is usual {where}"
+            sentence = f"{amounts} (the median of all is {_number(centre)})"
         return sentence, self._behind(recent)
 
     def own(self, i: int, name: str) -> Reason:

@@ -15,8 +15,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.linegraph.decay import Decay, Laplace
 from tdlg.linegraph.product import default_threads
 from tdlg.models.boosting import boosting_settings, linear_member
-from tdlg.propagate.features import COUNT_UNIT, MATCHES, without_dust
-from tdlg.propagate.sums import decayed_sums
+from tdlg.propagate.features import COUNT_UNIT, MATCHES
+from tdlg.propagate.sums import decayed_sums, without_dust
 from tdlg.sampling.index import concatenate_edges, edge_index
 
 __all__ = ["LinkModel", "link_columns", "link_decays"]

@@ -23,11 +23,11 @@ from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
 from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
 from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values, tamed, to_sum
 from tdlg.propagate.scales import choose_scales
-from tdlg.propagate.sums import walk
+from tdlg.propagate.sums import walk, without_dust
 from tdlg.propagate.two_ends import two_end_columns, two_end_names
 from tdlg.sampling.index import concatenate_edges, edge_index
 
-__all__ = ["COUNT_UNIT", "MATCHES", "PropagationFeatures", "Scales", "without_dust"]
+__all__ = ["COUNT_UNIT", "MATCHES", "PropagationFeatures", "Scales"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -37,7 +37,6 @@ TwoEnds = Literal["all", "partners", "none"]
 MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
 TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
 BLOCK = 4096  # rows whose columns are made at once
-DUST = 1e-9  # smaller decayed sums are set to 0: remnants of edges long ago would be noise to a scaler
 COUNT_UNIT = 0.01  # smallest decayed count that is distinguished from 0: the column is log(1 + count / COUNT_UNIT)
 GAP_UNIT = 1e-6  # smallest gap that is distinguished from 0, in standard deviations of the times
 NO_GAP = 100.0  # gap for an edge without a previous or next one, and upper limit, in the same unit
@@ -497,9 +496,3 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         check_choice(name, "two_ends", self.two_ends, get_args(TwoEnds))
         check_choice(name, "target", self.target, ("auto", "classes", "number"))
         check_number(name, "smoothing", self.smoothing)
-
-
-def without_dust(sums: Floats) -> Floats:
-    """Set tiny sums to 0, in place: remnants of edges long ago would be noise to a scaler."""
-    sums[np.abs(sums) < DUST] = 0.0
-    return sums

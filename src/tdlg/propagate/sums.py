@@ -12,9 +12,11 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.linegraph.events import Copies, build_layout
 
-__all__ = ["Sums", "Walk", "decayed_sums", "walk"]
+__all__ = ["Sums", "Walk", "decayed_sums", "walk", "without_dust"]
 
 Floats = NDArray[np.float64]
+
+DUST = 1e-9  # smaller decayed sums are set to 0: remnants of edges long ago would be noise to a scaler
 
 
 class Sums(NamedTuple):
@@ -126,3 +128,9 @@ def walk(
     if not past_only:
         walk_scales(*events, -1, False, per_event, nearest[1])
     return Walk(row_copies.repeat(layout.row_slots[:, 0]), per_event, nearest)
+
+
+def without_dust(sums: Floats) -> Floats:
+    """Set tiny sums to 0, in place."""
+    sums[np.abs(sums) < DUST] = 0.0
+    return sums

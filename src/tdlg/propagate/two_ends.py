@@ -52,6 +52,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import Copies
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import Column
+from tdlg.propagate.sums import without_dust
 
 __all__ = ["residuals", "two_end_columns", "two_end_names"]
 
@@ -59,7 +60,6 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 SRC, DST = 0, 1
-DUST = 1e-9  # smaller values are set to 0: remnants of edges long ago would be noise to a scaler
 EDGES_PER_THREAD = 5_000  # fewer edges do not make up for the cost of a thread
 LONG = 1  # position of the long bandwidth
 
@@ -382,9 +382,7 @@ def _columns(walks: _Walks, rows: Positions, bipartite: bool, only_partners: boo
 
 
 def _joined(columns: list[list[Floats]]) -> Floats:
-    joined = np.column_stack([column for some in columns for column in some])
-    joined[np.abs(joined) < DUST] = 0.0
-    return joined
+    return without_dust(np.column_stack([column for some in columns for column in some]))
 
 
 def _partners(walks: _Walks, rows: _BothEnds, y: Floats, ends: _Ends) -> list[Floats]:
