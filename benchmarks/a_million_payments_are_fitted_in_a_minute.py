@@ -20,16 +20,25 @@ def payments(n: int) -> TemporalEdges:
     return TemporalEdges(made.src, made.dst, made.time, label=label, features=features, bipartite=True)
 
 
+def seconds(work) -> float:
+    start = perf_counter()
+    work()
+    return perf_counter() - start
+
+
 claim = Claim(f"{__doc__} Synthetic, 10 % of the labels missing, past only, all cores.")
-few = payments(3000)
-PropagationFeatures(past_only=True).fit(few).transform(few)  # compiled
 edges = payments(N)
-start = perf_counter()
-columns = PropagationFeatures(past_only=True).fit(edges).transform(edges)
-claim.check("seconds for the columns", perf_counter() - start, 10, note=f"{columns.shape[1]} columns")
-del columns
+features = PropagationFeatures(past_only=True).fit(edges)
+n_columns = features.transform(edges).shape[1]  # compiled; and the memory is the process's: new pages can cost seconds
+edges = payments(N)  # without what was kept for the columns
+claim.check(
+    "seconds for the columns",
+    seconds(lambda: PropagationFeatures(past_only=True).fit(edges).transform(edges)),
+    10,
+    note=f"{n_columns} columns",
+)
 edges = payments(N)
-start = perf_counter()
-PropagationClassifier(setting="stream", random_state=0).fit(edges)
-claim.check("seconds for the fit", perf_counter() - start, 60)
+claim.check(
+    "seconds for the fit", seconds(lambda: PropagationClassifier(setting="stream", random_state=0).fit(edges)), 60
+)
 claim.exit()

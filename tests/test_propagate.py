@@ -8,7 +8,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracle import line_graph
 from tdlg import EdgesError, Laplace, NoDecay, ParameterError, PropagationFeatures, TemporalEdges, load_model
-from tdlg.propagate.features import COUNT_UNIT, GAP_UNIT, MATCHES, NO_GAP
+from tdlg._kernels import COUNT_UNIT, GAP_UNIT, NO_GAP
+from tdlg.propagate.features import MATCHES
 from tdlg.propagate.sums import decayed_sums
 
 

@@ -65,7 +65,7 @@ def walk_scales(gap, source, target, n_rows, x, rates, strict, step, fresh, sums
 
 @compiled
 def gather_scales(slots, sums, before, after, values, gaps):  # out: values, gaps
-    """Bring what events have to their rows: values (n_rows, rates, values), and gaps (2, n_rows) before and after.
+    """Bring what events have to their rows: values (rates, values, n_rows), and gaps (2, n_rows) before and after.
 
     Of edges at one time each walk meets only some: where one of the gaps is 0, both are.
     """
@@ -83,6 +83,6 @@ def gather_scales(slots, sums, before, after, values, gaps):  # out: values, gap
             gaps[0, row], gaps[1, row] = before[event], after[event]
             if before[event] == 0.0 or after[event] == 0.0:
                 gaps[0, row] = gaps[1, row] = 0.0
-        for k in range(values.shape[1]):
-            for v in range(values.shape[2]):
-                values[row, k, v] = sums[event, k, v] if event < n_events else 0.0
+        for k in range(values.shape[0]):
+            for v in range(values.shape[1]):
+                values[k, v, row] = sums[event, k, v] if event < n_events else 0.0

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
+from tdlg._kernels import COUNT_UNIT
 from tdlg.clock import finest
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.decay import Decay, Laplace
 from tdlg.linegraph.product import default_threads
 from tdlg.models.boosting import boosting_settings, linear_member
-from tdlg.propagate.features import COUNT_UNIT, MATCHES
+from tdlg.propagate.features import MATCHES
 from tdlg.propagate.sums import decayed_sums, without_dust
 from tdlg.sampling.index import concatenate_edges, edge_index
 

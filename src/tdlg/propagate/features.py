@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,14 @@ from tdlg.linegraph.events import Copies, own_columns
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
 from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
-from tdlg.propagate.own_features import beside, category_codes, fit_own, own_values, tamed, to_sum
+from tdlg.propagate.own_features import OwnColumn, category_codes, fit_own, own_values, tamed, to_sum
 from tdlg.propagate.scales import choose_scales
-from tdlg.propagate.sums import walk, without_dust
+from tdlg.propagate.sums import walk
 from tdlg.propagate.two_ends import two_end_columns, two_end_names
+from tdlg.propagate.writer import ColumnWriter
 from tdlg.sampling.index import concatenate_edges, edge_index
 
-__all__ = ["COUNT_UNIT", "MATCHES", "PropagationFeatures", "Scales"]
+__all__ = ["MATCHES", "PropagationFeatures", "Scales"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -37,9 +38,23 @@ TwoEnds = Literal["all", "partners", "none"]
 MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
 TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
 BLOCK = 4096  # rows whose columns are made at once
-COUNT_UNIT = 0.01  # smallest decayed count that is distinguished from 0: the column is log(1 + count / COUNT_UNIT)
-GAP_UNIT = 1e-6  # smallest gap that is distinguished from 0, in standard deviations of the times
-NO_GAP = 100.0  # gap for an edge without a previous or next one, and upper limit, in the same unit
+
+
+class _ToSum(NamedTuple):
+    """What is summed over the edges around: labels, (n_edges, 1 + n_targets), and features, (n_edges, n_sums)."""
+
+    labels: Floats
+    own: Floats
+
+    @classmethod
+    def of(cls, evidence: Evidence, own: Sequence[OwnColumn]) -> _ToSum:
+        labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
+        return cls(labels, to_sum(evidence.own, own))
+
+    def values(self, *, with_labels: bool, with_own: bool) -> Floats:
+        """A count, then features if wanted, then labels if wanted."""
+        parts = [np.ones((len(self.labels), 1)), self.own, self.labels]
+        return np.hstack([part for part, wanted in zip(parts, (True, with_own, with_labels), strict=True) if wanted])
 
 
 class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
@@ -106,9 +121,9 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     >>> edges = TemporalEdges(["a", "a", "b"], ["x", "y", "x"], [0.0, 1.0, 3.0], label=[0, 1, None])
     >>> features = PropagationFeatures(matches=["src"], scales=[1.0], two_ends="none")
     >>> features.fit_transform(edges).round(2)
-    array([[ 0.15,  3.83,  3.83, 18.42, 13.59],
-           [-0.15,  3.83,  3.83, 13.59, 18.42],
-           [ 0.  ,  0.  ,  0.  , 18.42, 18.42]])
+    array([[ 0.15,  3.83,  3.83, 16.81, 13.59],
+           [-0.15,  3.83,  3.83, 13.59, 16.81],
+           [ 0.  ,  0.  ,  0.  , 16.81, 16.81]])
     >>> features.get_feature_names_out().tolist()
     ['src:rate@1', 'src:known@1', 'src:count@1', 'src:before', 'src:after']
     """
@@ -384,22 +399,27 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         for match, (feature, end) in description.category_matches().items():
             around[match] = around_category(query, self._with_many.index(feature), end)
         starts = np.cumsum([0, *(len(description.of_match(match)) for match in around)])
-        columns = np.empty((len(description.columns()), len(query.at))).T  # written column by column
+        lines = np.empty((len(description.columns()), len(query.at)))  # the rows of a column side by side
         of_two_ends = slice(starts[-1], starts[-1] + len(description.two_ends))
-        columns[:, of_two_ends.stop :] = tamed(query.own, self.own_)
+        lines[of_two_ends.stop :] = tamed(query.own, self.own_).T
+        to_sum = _ToSum.of(evidence, self.own_)
 
         def fill(k: int, match: str) -> None:
-            self._fill(around[match], query, description.of_scale(match), columns[:, starts[k] : starts[k + 1]])
+            self._fill(around[match], query, to_sum, match in OWN_MATCHES, lines[starts[k] : starts[k + 1]])
 
-        with ThreadPoolExecutor(min(self.n_threads or default_threads(), len(around))) as pool:
-            list(pool.map(fill, range(len(around)), around))  # the walks release the interpreter's lock
-        if description.two_ends:
-            columns[:, of_two_ends] = self._of_two_ends(query)
-        return columns
+        with ThreadPoolExecutor(
+            self.n_threads or default_threads()
+        ) as pool:  # the walks release the interpreter's lock
+            if description.two_ends:
+                two_ends = pool.submit(self._fill_two_ends, query, lines[of_two_ends])
+            list(pool.map(fill, range(len(around)), around))
+            if description.two_ends:
+                two_ends.result()
+        return lines.T
 
-    def _of_two_ends(self, query: Query) -> Floats:
+    def _fill_two_ends(self, query: Query, out: Floats) -> None:
         evidence = query.evidence
-        return two_end_columns(
+        out[:] = two_end_columns(
             evidence.edges,
             query.at,
             evidence.targets,
@@ -409,56 +429,26 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             label_ticks=evidence.label_ticks,
             only_partners=self.two_ends == "partners",
             n_threads=self.n_threads,
-        )
+        ).T
 
-    def _fill(self, around: Around, query: Query, of_scale: list[Column], out: Floats) -> None:
-        """Write the columns of one match."""
-        evidence = query.evidence
+    def _fill(self, around: Around, query: Query, to_sum: _ToSum, compares: bool, out: Floats) -> None:
+        """Write the columns of one match as lines, (n_columns, n_rows)."""
         widths, (_, spread) = self._widths(around.cols.time_unit)
-        spread = spread if np.isfinite(spread) else 1.0
-        labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
-        compares = any(column.about == "feature" for column in of_scale)
-        values = [np.ones((len(labels), 1)), *([labels] if around.late is None else [])]
-        values += to_sum(evidence.own, self.own_) if compares else []
-        walked = walk(around.rows, around.cols, np.hstack(values), around.match, widths, past_only=self.past_only)
+        own = self.own_ if compares else []
+        writer = ColumnWriter.of(own, self.smoothing, spread if np.isfinite(spread) else 1.0)
+        is_late, n_labels = around.late is not None, to_sum.labels.shape[1]
+        values = to_sum.values(with_labels=not is_late, with_own=compares)
+        walked = walk(around.rows, around.cols, values, around.match, widths, past_only=self.past_only)
         late = None
         if around.late is not None:
             edges, at = around.late
-            late = walk(around.rows, edges, labels[at], around.match, widths, past_only=True)
-        targets = [name for name, _ in self._description().targets]
-        for start in range(0, len(out), BLOCK):  # which stays in the cache
+            late = walk(around.rows, edges, to_sum.labels[at], around.match, widths, past_only=True)
+        for start in range(0, len(query.at), BLOCK):  # which stays in the cache
             block = slice(start, start + BLOCK)
-            sums = walked.take(block)
-            count, rest = sums.values[..., 0], sums.values[..., 1:]
-            if late is None:
-                of_labels, rest = np.split(rest, [labels.shape[1]], axis=2)
-            else:
-                of_labels = late.take(block).values
-            made = self._of_labels(of_labels, targets)
-            made["count"] = np.log1p(without_dust(count) / COUNT_UNIT)
-            if compares:
-                made |= self._beside(query.own[block], without_dust(rest))
-            for k, column in enumerate(of_scale):
-                out[block, k : len(of_scale) * len(widths) : len(of_scale)] = made[column.name]
-            for k, gap in enumerate((sums.before,) if self.past_only else (sums.before, sums.after)):
-                out[block, len(of_scale) * len(widths) + k] = np.log1p(np.minimum(gap / spread, NO_GAP) / GAP_UNIT)
-
-    def _of_labels(self, sums: Floats, targets: list[str]) -> dict[str, Floats]:
-        """The smoothed rates, and the log of the number of known labels."""
-        known, totals = without_dust(sums[..., 0]), without_dust(sums[..., 1:])
-        made = {name: totals[..., k] / (known + self.smoothing) for k, name in enumerate(targets)}
-        return made | {"known": np.log1p(known / COUNT_UNIT)}
-
-    def _beside(self, own: Floats, sums: Floats) -> dict[str, Floats]:
-        """Compare an edge's own features with those around it."""
-        made: dict[str, Floats] = {}
-        start = at = 0
-        for column in self.own_:
-            mine, around = own[:, start : start + column.width], sums[..., at : at + column.n_sums]
-            compared = beside(mine, around, column, self.smoothing) if column.beside else {}
-            made |= {f"{what}[{column.name}]": values for what, values in compared.items()}
-            start, at = start + column.width, at + column.n_sums
-        return made
+            sums, gaps = walked.take(block)
+            labels = sums[:, sums.shape[1] - n_labels :].copy() if late is None else late.take(block)[0]
+            labels = labels if len(self.prior_) else labels[:0, :0]
+            writer.write(sums, labels, gaps[: 1 if self.past_only else 2], query.own[block], start, out)
 
     def _check_label_times(self, label_time: Any, label_delay: Any) -> None:
         given = {"label_time": label_time, "label_delay": label_delay}

@@ -15,12 +15,12 @@ from tdlg.exceptions import EdgesError, Hint, ParameterError
 __all__ = [
     "CALENDAR",
     "OwnColumn",
-    "beside",
     "category_codes",
     "fit_own",
     "own_values",
     "raw_values",
     "scaled",
+    "smallest_amounts",
     "tamed",
     "to_sum",
 ]
@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 
 MOST_CATEGORIES = 16  # maximum number of indicators per column
 LARGEST = 1e140  # larger scaled amounts are clipped, so that sums of their squares are finite
-LEAST_VARIANCE = 1e-6  # of scaled amounts, for the score of an edge beside equal ones
 LEAST_AMOUNT = 1e-3  # smaller amounts are taken as this share of the median in ratios
 WEIGHT = "weight"
 CALENDAR = ("hour of day", "day of week")
@@ -131,47 +130,20 @@ def _is_scaled(column: OwnColumn) -> bool:
     return bool(column.beside) and not column.categories
 
 
-def to_sum(own: Floats, columns: list[OwnColumn]) -> list[Floats]:
-    """What is summed over the edges around, (n_edges, n_sums) per column that is compared."""
-    parts, start = [], 0
+def to_sum(own: Floats, columns: Sequence[OwnColumn]) -> Floats:
+    """What is summed over the edges around: for each column that is compared, its `n_sums` values."""
+    parts, start = [np.empty((len(own), 0))], 0
     for column in columns:
         values = own[:, start : start + column.width]
         start += column.width
         known, there = np.isfinite(values[:, :1]).astype(np.float64), np.nan_to_num(values)
         parts.append(np.hstack([known, there] if column.categories else [known, there, there**2])[:, : column.n_sums])
-    return parts
+    return np.hstack(parts)
 
 
-def beside(mine: Floats, sums: Floats, column: OwnColumn, smoothing: float) -> dict[str, Floats]:
-    """Compare the values of edges with those around them, (n_edges, n_scales) for each of `column.beside`.
-
-    Parameters
-    ----------
-    mine
-        The values of the edges, (n_edges, width).
-    sums
-        Decayed sums over the edges around, (n_edges, n_scales, 1 + width, or 3 for a number): how many have a value,
-        their values, and for a number the squares.
-    column
-        The feature.
-    smoothing
-        The number of pseudo-edges with the median value that are added to each mean.
-    """
-    mean = sums[..., 1:] / (sums[..., :1] + smoothing)
-    if column.categories:
-        return {"share": (mine[:, np.newaxis] * mean).sum(axis=2)}
-    usual = mean[..., 0]
-    more = mine - usual
-    variance = (sums[..., 2] + smoothing) / (sums[..., 0] + smoothing) - usual**2  # 1 for the pseudo-edges
-    compared = {
-        "mean": np.arcsinh(usual),
-        "deviation": np.arcsinh(more),
-        "score": more / np.sqrt(np.maximum(variance, LEAST_VARIANCE)),
-    }
-    if "ratio" in column.beside:
-        zero, least = -column.centre / column.spread, LEAST_AMOUNT * column.centre / column.spread
-        compared["ratio"] = np.log(np.maximum(mine - zero, least) / np.maximum(usual - zero, least))
-    return {name: np.nan_to_num(values) for name, values in compared.items()}
+def smallest_amounts(column: OwnColumn) -> tuple[float, float]:
+    """The scaled amount of 0, and the smallest difference from it that ratios distinguish."""
+    return -column.centre / column.spread, LEAST_AMOUNT * column.centre / column.spread
 
 
 def raw_values(edges: TemporalEdges, name: str) -> Floats:

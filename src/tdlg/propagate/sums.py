@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import DUST
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.linegraph.events import Copies, build_layout
@@ -15,8 +16,6 @@ from tdlg.linegraph.events import Copies, build_layout
 __all__ = ["Sums", "Walk", "decayed_sums", "walk", "without_dust"]
 
 Floats = NDArray[np.float64]
-
-DUST = 1e-9  # smaller decayed sums are set to 0: remnants of edges long ago would be noise to a scaler
 
 
 class Sums(NamedTuple):
@@ -51,15 +50,14 @@ class Walk(NamedTuple):
     values: Floats
     nearest: Floats
 
-    def take(self, rows: slice) -> Sums:
-        """The sums of some rows."""
+    def take(self, rows: slice) -> tuple[Floats, Floats]:
+        """The sums of some rows, (n_widths, n_values, n_rows), and the gaps before and after, (2, n_rows)."""
         from tdlg._kernels.scales import gather_scales
 
         slots = self.slots[rows]
-        sums = np.moveaxis(np.empty((*self.values.shape[1:], len(slots))), 2, 0)  # rows of one value side by side
-        gaps = np.empty((2, len(slots)))
+        sums, gaps = np.empty((*self.values.shape[1:], len(slots))), np.empty((2, len(slots)))
         gather_scales(slots, self.values, *self.nearest, sums, gaps)
-        return Sums(sums, *gaps)
+        return sums, gaps
 
 
 def decayed_sums(
@@ -95,7 +93,8 @@ def decayed_sums(
     >>> sums.values[:, 0, 0], sums.before, sums.after
     (array([1., 1., 0.]), array([inf,  1., inf]), array([ 1., inf, inf]))
     """
-    return walk(rows, cols, values, match, widths, past_only=past_only).take(slice(None))
+    sums, gaps = walk(rows, cols, values, match, widths, past_only=past_only).take(slice(None))
+    return Sums(np.moveaxis(sums, 2, 0), *gaps)
 
 
 def walk(

@@ -52,7 +52,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import Copies
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import Column
-from tdlg.propagate.sums import without_dust
 
 __all__ = ["residuals", "two_end_columns", "two_end_names"]
 
@@ -112,6 +111,8 @@ def two_end_columns(
     >>> round(float(columns[0, names.index("src:agreement")]), 2)
     -0.26
     """
+    from tdlg._kernels.columns import take_without_dust
+
     copies = Copies(edges)
     network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
     evidence = _Evidence.of(network, copies, targets, labelled, label_ticks if past_only else None)
@@ -119,7 +120,10 @@ def two_end_columns(
     n_threads = max(1, min(n_threads or default_threads(), len(network.ticks) // EDGES_PER_THREAD))
     with ThreadPoolExecutor(n_threads) as pool:
         walks = _Walks(network, evidence, np.asarray(widths, np.float64), past_only, pool, n_threads)
-        return _columns(walks, rows, edges.bipartite, only_partners)[place]
+        columns = _columns(walks, rows, edges.bipartite, only_partners)
+        lines = np.empty((len(columns), len(at)))  # the rows of a column side by side
+        list(pool.map(lambda column, line: take_without_dust(column, place, line), columns, lines))
+    return lines.T
 
 
 def two_end_names(
@@ -360,7 +364,7 @@ def _partner_kinds(bipartite: bool, only_partners: bool) -> list[tuple[str, str]
     return found if bipartite else [*found, ("src-dst", "partners"), ("dst-src", "partners")]
 
 
-def _columns(walks: _Walks, rows: Positions, bipartite: bool, only_partners: bool) -> Floats:
+def _columns(walks: _Walks, rows: Positions, bipartite: bool, only_partners: bool) -> list[Floats]:
     """All columns of some of the edges, given by their numbers."""
     everything = len(rows) == len(walks.network.ticks)
     filed = walks.everything if everything else walks.network.by_node(rows)
@@ -368,7 +372,7 @@ def _columns(walks: _Walks, rows: Positions, bipartite: bool, only_partners: boo
     described = [walks.describe(y, only_ends=only_partners, bipartite=bipartite) for y in targets.T]
     columns = [_partners(walks, filed, y, ends) for y, ends in zip(targets.T, described, strict=True)]
     if only_partners:
-        return _joined(columns)
+        return [column for some in columns for column in some]
     found, common = [], []
     for end in (SRC, DST):
         agreement, n_common = _agreement(walks, rows, filed, end, described)
@@ -378,11 +382,7 @@ def _columns(walks: _Walks, rows: Positions, bipartite: bool, only_partners: boo
         assert ends.trust is not None
         columns[c] += [trust[rows] for trust in ends.trust]
         columns[c] += [found[end][:, c, k] for end in (SRC, DST) for k in range(3)]
-    return _joined([*columns, common])
-
-
-def _joined(columns: list[list[Floats]]) -> Floats:
-    return without_dust(np.column_stack([column for some in columns for column in some]))
+    return [column for some in [*columns, common] for column in some]
 
 
 def _partners(walks: _Walks, rows: _BothEnds, y: Floats, ends: _Ends) -> list[Floats]:

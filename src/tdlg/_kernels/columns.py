@@ -1,0 +1,113 @@
+"""From decayed sums to columns: rates, logs of counts and gaps, and amounts beside what is usual.
+
+Sums have the shape (scales, values, rows), and columns are written as lines of the shape (columns, rows), so that the rows
+of one value lie side by side.
+"""
+
+import numpy as np
+
+from tdlg._kernels import COUNT_UNIT, DUST, GAP_UNIT, NO_GAP
+from tdlg._kernels.compiled import compiled
+
+LEAST_VARIANCE = 1e-6  # of scaled amounts, for the score of an edge beside equal ones
+
+MEAN, DEVIATION, SCORE, RATIO, SHARE = range(5)  # how a feature is compared with those around
+
+
+@compiled
+def _without_dust(total):
+    return 0.0 if abs(total) < DUST else total
+
+
+@compiled
+def take_without_dust(column, rows, line):  # out: line
+    """Some rows of a column, tiny values being taken as 0."""
+    for k in range(rows.size):
+        line[k] = _without_dust(column[rows[k]])
+
+
+@compiled
+def write_rates(labels, smoothing, lines):  # out: lines
+    """The smoothed rate of each target, and the log of the number of known labels.
+
+    labels : (values, rows), the number of known labels and the sum of each target; lines : (targets + 1, rows).
+    """
+    n_targets = labels.shape[0] - 1
+    for row in range(labels.shape[1]):
+        known = _without_dust(labels[0, row])
+        for v in range(n_targets):
+            lines[v, row] = _without_dust(labels[1 + v, row]) / (known + smoothing)
+        lines[n_targets, row] = np.log1p(known / COUNT_UNIT)
+
+
+@compiled
+def write_counts(counts, line):  # out: line
+    """The log of decayed counts, (rows,)."""
+    for row in range(counts.size):
+        line[row] = np.log1p(_without_dust(counts[row]) / COUNT_UNIT)
+
+
+@compiled
+def write_gaps(gaps, spread, line):  # out: line
+    """The log of the times to the nearest edge, (rows,), in ticks; `spread` is the standard deviation of the times."""
+    for row in range(gaps.size):
+        line[row] = np.log1p(min(gaps[row] / spread, NO_GAP) / GAP_UNIT)
+
+
+@compiled
+def write_compared(kind, mine, sums, smoothing, zero, least, line):  # out: line
+    """Compare a feature of edges with the edges around.
+
+    kind : one of MEAN, DEVIATION, SCORE, RATIO and SHARE; mine : the values of the edges, (rows, width).
+    sums : (values, rows), how many of the edges around have a value, the sums of their values and, for a number, of squares.
+    zero, least : scaled amounts of 0 and of the smallest amount that ratios distinguish.
+    """
+    for row in range(line.size):
+        known = _without_dust(sums[0, row]) + smoothing
+        if kind == SHARE:
+            share = 0.0
+            for w in range(mine.shape[1]):
+                share += mine[row, w] * (_without_dust(sums[1 + w, row]) / known)
+            line[row] = share
+            continue
+        usual = _without_dust(sums[1, row]) / known
+        more = mine[row, 0] - usual
+        if kind == MEAN:
+            line[row] = np.arcsinh(usual)
+        elif more != more:  # the amount is missing
+            line[row] = 0.0
+        elif kind == DEVIATION:
+            line[row] = np.arcsinh(more)
+        elif kind == SCORE:
+            variance = (_without_dust(sums[2, row]) + smoothing) / known - usual * usual
+            line[row] = more / np.sqrt(max(variance, LEAST_VARIANCE))
+        else:
+            line[row] = np.log(max(mine[row, 0] - zero, least) / max(usual - zero, least))
+
+
+@compiled
+def write_columns(sums, labels, gaps, mine, compared, amounts, smoothing, spread, start, out):  # out: out
+    """All columns of one match: for each scale rates, known labels, counts and comparisons, then the gaps.
+
+    sums : (scales, values, rows), the decayed count, and what `compared` refers to.
+    labels : (scales, 1 + targets, rows), or no scales if there are no targets; gaps : (gaps, rows).
+    mine : (rows, n_own). compared : (comparisons, 4), of each its kind, the first value and the number of values in `mine`,
+    and the first in `sums`; amounts : (comparisons, 2), `zero` and `least` of `write_compared`.
+    out : (columns, all rows), of which those from `start` on are written.
+    """
+    lines = out[:, start : start + sums.shape[2]]
+    at = 0
+    for k in range(sums.shape[0]):
+        if labels.shape[0]:
+            write_rates(labels[k], smoothing, lines[at : at + labels.shape[1]])
+            at += labels.shape[1]
+        write_counts(sums[k, 0], lines[at])
+        at += 1
+        for c in range(compared.shape[0]):
+            kind, first, width, place = compared[c]
+            values = mine[:, first : first + width]
+            write_compared(kind, values, sums[k, place:], smoothing, amounts[c, 0], amounts[c, 1], lines[at])
+            at += 1
+    for g in range(gaps.shape[0]):
+        write_gaps(gaps[g], spread, lines[at])
+        at += 1
