@@ -12,7 +12,8 @@ from tdlg._kernels.compiled import compiled
 from tdlg._kernels.vectors import pointer, prefetch
 
 RECENT = 32  # edges per node that are compared
-TABLE = 256  # places for marked nodes, a power of two well above RECENT
+TABLE_BITS = 10
+TABLE = 1 << TABLE_BITS  # places for marked nodes, so many that nodes seldom collide
 COMMON = 5.0  # pseudo-count of common nodes that shrinks a similarity
 SIMILAR = 0.02  # added to the sum of similarities
 
@@ -188,27 +189,16 @@ def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, comm
     my_start, my_other, my_known, my_residual = mine
     start, other, known, residual, twin = theirs
     n_classes = residual.shape[1]
-    keys, marks, n_marks = np.full(TABLE, -1, np.int32), np.zeros((TABLE, n_classes)), np.zeros(TABLE, np.int64)
-    used = np.empty(RECENT, np.int64)
+    table = np.full(TABLE, -1, np.int32), np.empty(TABLE), np.empty((TABLE, n_classes)), np.empty(RECENT, np.int64)
+    keys, _, marks, used = table
     sums, similarity = np.empty((3, n_classes)), np.empty(n_classes)  # of similarities, their sizes, common ones
+    both = np.empty(RECENT + 1, np.int64)
     asked, asked_known = pointer(my_other), pointer(my_known)
     for row in rows:
         u, v, tick = own[row], opposite[row], ticks[row]
-        n_common, n_used = 0, 0
+        n_common = 0
         first, stop = recent(my_known, my_start[u], my_start[u + 1], my_start[u], tick, skips[0, row], strict)
-        for at in range(first, stop):
-            if at != skips[0, row] and my_other[at] != v:
-                place = _place(keys, my_other[at])
-                if keys[place] < 0:
-                    keys[place] = my_other[at]
-                    used[n_used] = place
-                    n_used += 1
-                n_marks[place] += 1
-                for c in range(n_classes):
-                    marks[place, c] += my_residual[at, c]
-        for k in range(n_used):
-            for c in range(n_classes):
-                marks[used[k], c] /= n_marks[used[k]]
+        n_used, factor = _mark(my_other, my_residual, first, stop, skips[0, row], v, table)
         sums[:] = 0.0
         if n_used > 0:
             first, stop = recent(known, start[v], start[v + 1], start[v], tick, skips[1, row], strict)
@@ -221,16 +211,18 @@ def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, comm
                 continue
             low, high = recent(my_known, my_start[w], my_start[w + 1], twin[at], tick, -1, strict)
             n_both = 0
-            similarity[:] = 0.0
-            for both in range(low, high):
-                place = _place(keys, my_other[both])
-                if keys[place] >= 0:
-                    n_both += 1
-                    for c in range(n_classes):
-                        similarity[c] += my_residual[both, c] * marks[place, c]
+            for theirs_at in range(low, high):  # without a branch, which could not be predicted
+                both[n_both] = theirs_at
+                node = my_other[theirs_at]
+                n_both += keys[_place(node, factor)] == node
             if n_both == 0:
                 continue
             n_common += n_both
+            similarity[:] = 0.0
+            for k in range(n_both):
+                place = _place(my_other[both[k]], factor)
+                for c in range(n_classes):
+                    similarity[c] += my_residual[both[k], c] * marks[place, c]
             for c in range(n_classes):
                 alike = similarity[c] / (n_both + COMMON)
                 sums[0, c] += alike * residual[at, c]
@@ -242,17 +234,52 @@ def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, comm
             out[row, c, 2] = sums[2, c] / (n_common + COMMON)
         common[row] = np.log1p(n_common)
         for k in range(n_used):
-            keys[used[k]], n_marks[used[k]] = -1, 0
-            marks[used[k]] = 0.0
+            keys[used[k]] = -1
 
 
 @compiled
-def _place(keys, node):
-    """Where a node is, or could be put, in the table of marked nodes."""
-    place = node & (TABLE - 1)
-    while keys[place] != node and keys[place] >= 0:
-        place = (place + 1) & (TABLE - 1)
-    return place
+def _mark(other, residual, first, stop, skip, without, table):  # out: table
+    """Enter the other ends of some edges into a table, with their mean residuals; each has a place of its own.
+
+    other, residual : of all edges; first, stop : those to enter, without the edge `skip` and those with the node `without`.
+    table : node, number of edges and residuals by place, and the places used. Returns the number of places used, and the
+    factor for which no two nodes have the same place.
+    """
+    keys, n_edges, marks, used = table
+    factor = np.uint32(2654435769)
+    while True:
+        n_used, is_clear = 0, True
+        for at in range(first, stop):
+            node = other[at]
+            if at == skip or node == without:
+                continue
+            place = _place(node, factor)
+            if keys[place] < 0:
+                keys[place], n_edges[place] = node, 0.0
+                marks[place] = 0.0
+                used[n_used] = place
+                n_used += 1
+            elif keys[place] != node:
+                is_clear = False
+                break
+            n_edges[place] += 1.0
+            for c in range(marks.shape[1]):
+                marks[place, c] += residual[at, c]
+        if is_clear:
+            break
+        for k in range(n_used):
+            keys[used[k]] = -1
+        factor = np.uint32(factor * 747796405 + 2891336453) | np.uint32(1)  # another odd number
+    for k in range(n_used):
+        for c in range(marks.shape[1]):
+            marks[used[k], c] /= n_edges[used[k]]
+    return n_used, factor
+
+
+@compiled
+def _place(node, factor):
+    """The place of a node in the table of marked nodes."""
+    return np.int64(np.uint32(np.uint32(node) * factor) >> np.uint32(32 - TABLE_BITS))
 
 
 @compiled
