@@ -17,29 +17,12 @@ from _bench import NOT_RUN, Claim, data_file
 
 sys.path.append(str(Path(__file__).parents[1]))
 
+from paper.graph_features import graph_columns
 from paper.handbook import DAY, Week, book_columns, measures, our_boosting, stream, week
 from tdlg import load_dataset
 
 DAYS = 37
-BATCH = 128
-WINDOWS = (1, 7, 30)  # days
 MARGIN = 0.05  # of average precision
-
-
-def graph_columns(edges, days: int) -> np.ndarray:
-    """The preprocessor's columns of each payment, with windows of so many days."""
-    from snapml import GraphFeaturePreprocessor
-
-    seconds = edges.time.astype("datetime64[s]").astype(float)
-    ends = edges.src_code, edges.dst_code + edges.n_src_nodes
-    table = np.column_stack([np.arange(len(edges)), *ends, seconds - seconds[0], edges.features[:, 0]]).astype(float)
-    preprocessor = GraphFeaturePreprocessor()
-    window = days * 86400
-    off = dict.fromkeys(("degree", "scatter-gather", "temp-cycle", "lc-cycle"), False)
-    settings = {"time_window": window, "vertex_stats_tw": window, "fan_tw": window, "vertex_stats_cols": [3, 4]}
-    preprocessor.set_params({**preprocessor.get_params(), **off, **settings, "num_threads": 1})
-    batches = (table[first : first + BATCH] for first in range(0, len(table), BATCH))
-    return np.vstack([preprocessor.transform(np.ascontiguousarray(batch))[:, 4:] for batch in batches])
 
 
 def boosted(columns: np.ndarray, part: Week) -> np.ndarray:
@@ -64,7 +47,7 @@ def main() -> None:
     whole, label = week(load_dataset("handbook", dates=True), 0)
     part = last_days(whole)
     clock = process_time()
-    graph = np.hstack([graph_columns(part.edges, days) for days in WINDOWS])
+    graph = graph_columns(part.edges)
     seconds = process_time() - clock
     ours, our_seconds = stream(part)
     ways = {

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from time import process_time
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from paper.graph_features import graph_columns
 from tdlg.edges import TemporalEdges
 from tdlg.models.boosting import boosting_settings
 from tdlg.models.propagation import PropagationClassifier
@@ -38,6 +39,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Times = NDArray[np.datetime64]
+Columns: TypeAlias = Callable[[TemporalEdges], Floats]
 
 DAY = np.timedelta64(1, "D")
 TRAIN, DELAY, TEST = 7, 7, 7  # days
@@ -287,8 +289,8 @@ class _Windows:
 # ---- methods
 
 
-def on_book_columns(days: int, learner: Callable[[int], Any]) -> Callable[[Week], tuple[Floats, float]]:
-    """The book's columns of the last days before the delay, under a learner that is made for a number of rows.
+def on_columns(days: int, learner: Callable[[int], Any], *makers: Columns) -> Callable[[Week], tuple[Floats, float]]:
+    """Columns of the last days before the delay, under a learner that is made for a number of rows.
 
     Parameters
     ----------
@@ -296,11 +298,13 @@ def on_book_columns(days: int, learner: Callable[[int], Any]) -> Callable[[Week]
         Number of days of payments to train on.
     learner
         Makes a classifier of scikit-learn's form.
+    makers
+        Functions that make columns of payments.
     """
 
     def score(week: Week) -> tuple[Floats, float]:
         clock = process_time()
-        columns = book_columns(week.edges)
+        columns = np.hstack([make(week.edges) for make in makers])
         seconds = process_time() - clock
         rows = week.known(days)
         model = learner(len(rows)).fit(columns[rows], np.asarray(week.edges.label)[rows].astype(int))
@@ -349,14 +353,17 @@ def _column_seconds(week: Week) -> float:
 
 PANDAS = "columns in pandas"
 OURS = "ours: PropagationClassifier, stream, all days"
+BOTH = "none; 7 and 30 days are both shown"
 METHODS = {
-    "the book's columns, our boosting, 7 days": Method(on_book_columns(7, our_boosting), "none"),
-    "the book's columns, our boosting, 30 days": Method(
-        on_book_columns(30, our_boosting), "none; 7 and 30 days are both shown"
+    "the book's columns, our boosting, 7 days": Method(on_columns(7, our_boosting, book_columns), "none"),
+    "the book's columns, our boosting, 30 days": Method(on_columns(30, our_boosting, book_columns), BOTH),
+    "the book's columns, LightGBM, 7 days": Method(on_columns(7, lightgbm, book_columns), "none", "lightgbm"),
+    "the book's columns, LightGBM, 30 days": Method(on_columns(30, lightgbm, book_columns), BOTH, "lightgbm"),
+    "snapml's graph features, our boosting, 30 days": Method(
+        on_columns(30, our_boosting, graph_columns), "none", "snapml"
     ),
-    "the book's columns, LightGBM, 7 days": Method(on_book_columns(7, lightgbm), "none", "lightgbm"),
-    "the book's columns, LightGBM, 30 days": Method(
-        on_book_columns(30, lightgbm), "none; 7 and 30 days are both shown", "lightgbm"
+    "snapml's graph features and the book's columns, our boosting, 30 days": Method(
+        on_columns(30, our_boosting, graph_columns, book_columns), "none", "snapml"
     ),
     OURS: Method(stream, "which columns compare amounts and how late labels decay, looking at the first fold"),
 }
