@@ -161,6 +161,19 @@ def test_zeros_at_the_end_are_cut(tmp_path, zeros):
         assert (log.synced, log.cut_bytes) == (3, zeros)
 
 
+def test_a_whole_record_with_a_wrong_number_is_cut(tmp_path):
+    with Log(tmp_path) as log:
+        write(log, 1)
+        size = log.n_bytes
+        write(log, 2)
+    path = segments(tmp_path)[0]
+    with open(path, "ab") as file:
+        file.write(path.read_bytes()[:size])
+    with Log(tmp_path) as log:
+        assert log.cut_bytes == size
+        assert replayed(log) == first(3)
+
+
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 40))
 def test_pages_of_an_unsynced_batch_may_be_lost_in_any_order(tmp_path_factory, seed, n_batches, per_batch):
     folder = tmp_path_factory.mktemp("log")
