@@ -737,6 +737,15 @@ def test_model_and_state_are_switched_together(folder):
         assert replayed(directory.log, 3) == first(4, 3)
 
 
+def test_an_unfinished_generation_is_removed(folder):
+    opened(folder).close()
+    (folder / "generation-0002").mkdir()
+    (folder / "generation-0002" / "model.tdlg").touch()  # and no generation.json
+    with opened(folder) as directory:
+        assert [path.name for path in folder.glob("generation*")] == ["generation-0001"]
+        assert [generation.name for generation in directory.generations()] == ["generation-0001"]
+
+
 def test_two_generations_are_kept_to_go_back_to(folder):
     with opened(folder) as directory:
         write(directory.log, 2)
