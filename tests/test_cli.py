@@ -415,7 +415,7 @@ def counted(monkeypatch, counts, owner, name):
 def test_each_thing_is_done_once(table, tmp_path, monkeypatch):
     from tdlg.io import tables as reading
     from tdlg.methods.references import LabelRates
-    from tdlg.models.propagation import PropagationClassifier
+    from tdlg.models.propagation_classifier import PropagationClassifier
     from tdlg.propagate.features import PropagationFeatures
     from tdlg.tables import csv as csv_files
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
-    from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
+    from tdlg.models.propagation_classifier import PropagationClassifier
+    from tdlg.models.propagation_regressor import PropagationRegressor
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
     from tdlg.report import write_report
@@ -87,9 +88,9 @@ _MODULE_OF = {
     "Mixture": "linegraph.decay",
     "NoDecay": "linegraph.decay",
     "ParameterError": "exceptions",
-    "PropagationClassifier": "models.propagation",
+    "PropagationClassifier": "models.propagation_classifier",
     "PropagationFeatures": "propagate.features",
-    "PropagationRegressor": "models.propagation",
+    "PropagationRegressor": "models.propagation_regressor",
     "ReadError": "exceptions",
     "TdlgError": "exceptions",
     "TdlgWarning": "exceptions",

@@ -16,7 +16,7 @@ from tdlg.exceptions import ParameterError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["check_folder", "check_model_file", "check_output", "give", "rounded"]
+__all__ = ["check_folder", "check_model_file", "check_output", "give", "keep_model", "rounded"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 STDOUT = "-"
@@ -52,6 +52,13 @@ def check_model_file(path: Path | None) -> None:
     check_folder(path)
     if path is not None and is_special(path):
         raise ParameterError(f"{path}: a model is kept in a file, and this is a device or a pipe. Give another name.")
+
+
+def keep_model(model: Any, path: Path | None) -> None:
+    """Save a fitted model if a file is given."""
+    if path is not None:
+        model.save(path)
+        note(f"saved the model to {path}")
 
 
 def give(

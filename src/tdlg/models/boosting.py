@@ -19,6 +19,7 @@ __all__ = [
     "TrainingRows",
     "boosting_settings",
     "linear_member",
+    "member_shares",
     "sampled_rows",
     "tuned_settings",
     "weights_for",
@@ -154,6 +155,11 @@ def linear_member(estimator: Any) -> Any:
     Without clipping, a column that was nearly constant in training could outweigh all others.
     """
     return make_pipeline(MinMaxScaler(clip=True), StandardScaler(), estimator)
+
+
+def member_shares(members: list[Any]) -> list[float]:
+    """Weight of each member in the average: of the two default members, boosting has twice the weight."""
+    return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]
 
 
 def weights_for(member: Any, weight: Floats | None) -> dict[str, Floats]:
