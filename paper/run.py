@@ -290,18 +290,28 @@ def _forget(recipe: Recipe, path: Path, datasets: Sequence[str], protocol: Proto
 
 def _named(name: str | Sequence[str] | None, protocol: Protocol) -> list[Recipe]:
     if protocol not in ("paper", "notebook"):
-        raise ParameterError(f"The 'protocol' must be 'paper' or 'notebook'. Got {protocol!r} instead.")
+        raise ParameterError(
+            f"The 'protocol' must be 'paper' or 'notebook'. Got {protocol!r} instead.",
+            parameter="protocol",
+            value=protocol,
+        )
     if name is None:
         return [recipe for recipe in RECIPES.values() if protocol in recipe.protocols]
     names = [name] if isinstance(name, str) else list(name)
     unknown = [one for one in names if one not in RECIPES]
     if unknown:
-        raise ParameterError(f"There is no recipe {unknown[0]!r}. The 'name' must be one of {', '.join(RECIPES)}.")
+        raise ParameterError(
+            f"There is no recipe {unknown[0]!r}. The 'name' must be one of {', '.join(RECIPES)}.",
+            parameter="name",
+            value=name,
+        )
     foreign = [one for one in names if protocol not in RECIPES[one].protocols]
     if foreign:
         both = [recipe.name for recipe in RECIPES.values() if protocol in recipe.protocols]
         raise ParameterError(
-            f"The recipe {foreign[0]!r} has no protocol {protocol!r}. Name one of {', '.join(both)}, or leave it out."
+            f"The recipe {foreign[0]!r} has no protocol {protocol!r}. Name one of {', '.join(both)}, or leave it out.",
+            parameter="protocol",
+            value=protocol,
         )
     return [RECIPES[one] for one in dict.fromkeys(names)]
 
@@ -323,7 +333,11 @@ def _checked_datasets(datasets: Sequence[str] | None) -> tuple[str, ...]:
     asked = [datasets] if isinstance(datasets, str) else list(datasets)
     unknown = [name for name in asked if name not in DATASETS]
     if unknown:
-        raise ParameterError(f"The 'datasets' must be among {', '.join(DATASETS)}. Got {unknown[0]!r} instead.")
+        raise ParameterError(
+            f"The 'datasets' must be among {', '.join(DATASETS)}. Got {unknown[0]!r} instead.",
+            parameter="datasets",
+            value=datasets,
+        )
     return tuple(name for name in DATASETS if name in asked)
 
 

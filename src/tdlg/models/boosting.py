@@ -169,7 +169,9 @@ def weights_for(member: Any, weight: Floats | None) -> dict[str, Floats]:
     name, last = member.steps[-1] if hasattr(member, "steps") else ("", member)
     if not has_fit_parameter(last, "sample_weight"):
         raise ParameterError(
-            f"The estimator {type(last).__name__} does not support 'sample_weight'. Leave it out, or use another estimator."
+            f"The estimator {type(last).__name__} does not support 'sample_weight'. Leave it out, or use another estimator.",
+            parameter="sample_weight",
+            value=weight,
         )
     return {f"{name}__sample_weight" if name else "sample_weight": weight}
 

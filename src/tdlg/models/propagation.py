@@ -315,6 +315,8 @@ def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
         row = int(np.argmax(weight < 0))
         raise ParameterError(
             f"The 'sample_weight' must not be negative. Got {weight[row]} in row {row} (counted from 0). Use 0 for an edge "
-            "to ignore in training."
+            "to ignore in training.",
+            parameter="sample_weight",
+            value=sample_weight,
         )
     return weight

@@ -158,7 +158,11 @@ class Encoder:
             encoded = self.encode(value.ravel().tolist(), where)
             return {"kind": "objects", "shape": value.shape, "member": self._archive.add_json(encoded)}
         if value.dtype.kind not in KINDS or not value.dtype.itemsize:
-            raise ParameterError(f"{where} is an array of {value.dtype}, which cannot be saved. Use another dtype.")
+            raise ParameterError(
+                f"{where} is an array of {value.dtype}, which cannot be saved. Use another dtype.",
+                parameter="model",
+                value=value,
+            )
         return {"kind": "array", "member": self._archive.add_array(np.asarray(value))}
 
     def _edges(self, edges: TemporalEdges, where: str) -> Any:
@@ -273,4 +277,9 @@ def _unsupported(value: Any, where: str) -> ParameterError:
         hint = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
     else:
         hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
-    return ParameterError(f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved.", hint)
+    return ParameterError(
+        f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved.",
+        hint,
+        parameter="model",
+        value=value,
+    )

@@ -65,7 +65,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     if not is_estimator(type(model)):
         raise ParameterError(
             f"The 'model' must be an estimator of tdlg. Got {type(model).__module__}.{type(model).__qualname__} instead. "
-            f"Save a scikit-learn model with skops.io.dump."
+            f"Save a scikit-learn model with skops.io.dump.",
+            parameter="model",
+            value=model,
         )
     try:
         check_is_fitted(model)

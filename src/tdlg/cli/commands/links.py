@@ -91,4 +91,6 @@ def _time(at: str, edges: TemporalEdges) -> float | int | str:
     try:
         return int(at) if at.lstrip("+-").isdecimal() else float(at)
     except ValueError:
-        raise ParameterError(f"The times of these edges are numbers, but --at {at!r} is not a number.") from None
+        raise ParameterError(
+            f"The times of these edges are numbers, but --at {at!r} is not a number.", parameter="at", value=at
+        ) from None
