@@ -168,7 +168,7 @@ def summarise(
 
 
 def read_rows(path: Path) -> list[Result]:
-    """The rows of a file; none where there is no file yet."""
+    """The rows of a file; an empty list if the file does not exist yet."""
     if not path.exists():
         return []
     whole = path.read_text(encoding="utf-8")

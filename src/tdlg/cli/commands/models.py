@@ -91,7 +91,7 @@ def score(
         added = answers(fitted, known)
     if "probability" in added:
         note(meaning(fitted))
-    first = next((name for name in ("probability", "oddness", "score") if name in added), None)
+    first = next((name for name in ("probability", "outlier_score", "score") if name in added), None)
     give(table.with_columns(**added), output, first=None if first is None else table.free_name(first))
 
 

@@ -82,7 +82,7 @@ def outliers(
 ) -> None:
     """Find unusual interactions, without labels.
 
-    The result is your table with two columns added: "oddness", the outlier score, and "outlier", 1 or 0. With
+    The result is your table with two columns added: "outlier_score", and "outlier", which is 1 or 0. With
     --method shuffled, the score is high for rows that look as if they were shuffled at random. With --method burst, it is
     a number of digits: 6 is a burst as rare as one in a million; `tdlg explain` explains a row.
     """
@@ -112,7 +112,7 @@ def outliers(
     elif method != "burst":
         note(f"AUC for real against shuffled rows: {model.auc_:.3f} (0.5 would mean that the scores are meaningless)")
     keep_model(model, save)
-    give(table.with_columns(**answers(model, table.edges)), output, first=table.free_name("oddness"))
+    give(table.with_columns(**answers(model, table.edges)), output, first=table.free_name("outlier_score"))
 
 
 def _width(given: str | None, edges: TemporalEdges) -> float | str | None:
