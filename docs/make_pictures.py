@@ -259,7 +259,7 @@ QUESTIONS = {"edge classification": "labels missing at random", "chronological, 
 
 
 def draw_bandwidths(plt: Any) -> Any:
-    """Draw AUC against the bandwidth: one column per data set, one row per question, one line per decay; and propagation next to them."""
+    """Draw AUC by bandwidth: one column per data set, one row per question, one line per decay, and one for propagation."""
     rows = summarise(read_results(RESULTS / "bandwidth-by-question.csv"))
     ours = summarise(read_results(RESULTS / "leakage.csv")).filter(pl.col("method") == "propagation")
     datasets = rows["dataset"].unique(maintain_order=True).to_list()
