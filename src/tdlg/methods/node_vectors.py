@@ -1,4 +1,4 @@
-"""NodeVectorMethod: the base class of methods that learn a vector per node and join the vectors of an edge's two nodes."""
+"""The base classes of methods with a learnt vector per edge, most of which join the vectors of the edge's two nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.methods.base import Method, logistic_regression, scores_of
 from tdlg.methods.snapshots import Snapshots
 
-__all__ = ["OPERATORS", "Callback", "NodeVectorMethod", "Operator"]
+__all__ = ["OPERATORS", "Callback", "EdgeVectorMethod", "NodeVectorMethod", "Operator"]
 
 Floats = NDArray[np.floating[Any]]
 Callback = Callable[[int, int], bool | None]
@@ -29,21 +29,16 @@ OPERATORS: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 
 
-class NodeVectorMethod(Method):
-    """A method that learns vectors of nodes, and classifies edges by logistic regression on the vectors of their two nodes.
+class EdgeVectorMethod(Method):
+    """A method that learns vectors of edges without labels, and classifies them by logistic regression.
 
-    A subclass implements `_embed`, and its constructor stores at least the parameters below; a method without snapshots
-    has the class attribute `n_snapshots = 1` instead of that parameter. For an edge, the vectors of the snapshot that its
-    time falls into are used, and those of the last snapshot for a later edge. A node that was not seen in `embed` has a
-    zero vector.
+    A subclass implements `_embed` and `features`, and its constructor stores at least the parameters below; a method without
+    snapshots has the class attribute `n_snapshots = 1` instead of that parameter.
 
     Parameters
     ----------
     n_snapshots
         The number of even intervals of time, 20 by default.
-    operator
-        How the vectors u and v of the two nodes become the features of an edge: "hadamard" (default) for their product
-        entry by entry, "average", "l1" for |u - v|, "l2" for (u - v)**2, or "concatenate".
     class_weight
         "balanced" (default), as in the paper's edge classification, or None, as in its link prediction.
     random_state
@@ -54,17 +49,18 @@ class NodeVectorMethod(Method):
     snapshots_
         The edges that were passed to `embed`, as snapshots.
     vectors_
-        The vectors of nodes, shape (n_snapshots, n_nodes, n_components).
+        What `_embed` returned.
+    model_
+        The logistic regression.
     """
 
     n_snapshots: int
-    operator: Operator
     class_weight: Literal["balanced"] | None
     random_state: Any
 
     @abstractmethod
-    def _embed(self, snapshots: Snapshots, callback: Callback) -> Floats:
-        """Learn the vectors, shape (n_snapshots, n_nodes, n_components), from the edges alone.
+    def _embed(self, snapshots: Snapshots, callback: Callback) -> Any:
+        """Learn what the features of edges are computed from.
 
         Parameters
         ----------
@@ -74,6 +70,59 @@ class NodeVectorMethod(Method):
             Called with (done, total) after each epoch or other step. If it returns True, learning stops, and the vectors
             learnt so far are returned.
         """
+
+    @abstractmethod
+    def features(self, edges: TemporalEdges) -> NDArray[np.float64]:
+        """The vectors of edges, shape (n_edges, n_features).
+
+        Parameters
+        ----------
+        edges
+            Edges of the same or of another table as those passed to `embed`.
+        """
+
+    def embed(self, edges: TemporalEdges, *, callback: Callback | None = None) -> None:
+        """Learn the vectors; labels are not used.
+
+        Parameters
+        ----------
+        edges
+            The edges that the method may see.
+        callback
+            Called with (done, total) after each epoch or other step; learning stops early if it returns True.
+        """
+        self.snapshots_ = Snapshots(edges, self.n_snapshots)
+        self.vectors_ = self._embed(self.snapshots_, callback or _go_on)
+
+    def fit(self, edges: TemporalEdges) -> None:
+        """Learn one weight per feature from the edges with a known label."""
+        known = edges[edges.labelled]
+        label = np.unique(np.asarray(known.label), return_inverse=True)[1]
+        self.model_ = logistic_regression(self.class_weight).fit(self.features(known), label)
+
+    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
+        """Score edges by their vectors."""
+        return scores_of(self.model_, self.features(edges))
+
+
+class NodeVectorMethod(EdgeVectorMethod):
+    """A method that learns vectors of nodes, and classifies edges by logistic regression on the vectors of their two nodes.
+
+    A subclass implements `_embed`, which returns the vectors, shape (n_snapshots, n_nodes, n_components). For an edge, the
+    vectors of the snapshot that its time falls into are used, and those of the last snapshot for a later edge. A node that
+    was not seen in `embed` has a zero vector.
+
+    Parameters
+    ----------
+    n_snapshots, class_weight, random_state
+        The same as for `EdgeVectorMethod`.
+    operator
+        How the vectors u and v of the two nodes become the features of an edge: "hadamard" (default) for their product
+        entry by entry, "average", "l1" for |u - v|, "l2" for (u - v)**2, or "concatenate".
+    """
+
+    operator: Operator
+    vectors_: Floats
 
     def embed(self, edges: TemporalEdges, *, callback: Callback | None = None) -> None:
         """Learn the vectors of nodes; labels are not used.
@@ -86,18 +135,7 @@ class NodeVectorMethod(Method):
             Called with (done, total) after each epoch or other step; learning stops early if it returns True.
         """
         check_choice(type(self).__name__, "operator", self.operator, OPERATORS)
-        self.snapshots_ = Snapshots(edges, self.n_snapshots)
-        self.vectors_ = self._embed(self.snapshots_, callback or _go_on)
-
-    def fit(self, edges: TemporalEdges) -> None:
-        """Learn one weight per feature from the edges with a known label."""
-        known = edges[edges.labelled]
-        label = np.unique(np.asarray(known.label), return_inverse=True)[1]
-        self.model_ = logistic_regression(self.class_weight).fit(self.features(known), label)
-
-    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
-        """Score edges by the vectors of their nodes."""
-        return scores_of(self.model_, self.features(edges))
+        super().embed(edges, callback=callback)
 
     def features(self, edges: TemporalEdges) -> NDArray[np.float64]:
         """The features of edges, shape (n_edges, n_components), twice as many columns with "concatenate".
