@@ -24,7 +24,7 @@ class Entry:
     Attributes
     ----------
     key
-        Its name in `tdlg.methods.ours.METHODS`, whether it is there yet or not.
+        Its name in `tdlg.methods.registry.METHODS`, whether it is there yet or not.
     name
         Its name in the paper's tables and in result rows.
     kind

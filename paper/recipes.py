@@ -9,7 +9,7 @@ from typing import Any, Literal
 from paper.lineup import ABLATED, DATASETS, EDGE, INTERPOLATIVE, LINEUP, entries
 from tdlg.linegraph.decay import Gaussian, Laplace
 from tdlg.methods.base import Method
-from tdlg.methods.ours import METHODS, make_method
+from tdlg.methods.registry import METHODS, make_method
 
 __all__ = ["BANDWIDTHS", "DECAYS", "NORMALISATIONS", "RECIPES", "Protocol", "Recipe", "Run"]
 
@@ -30,7 +30,7 @@ class Run:
     Attributes
     ----------
     method
-        Its name in `tdlg.methods.ours.METHODS`.
+        Its name in `tdlg.methods.registry.METHODS`.
     task
         "edge" or "link".
     dataset

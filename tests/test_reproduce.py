@@ -15,7 +15,7 @@ from paper.results import Results
 from tdlg import Gaussian, Laplace, ParameterError, ReadError, TemporalEdges
 from tdlg.judge.results import COLUMNS, read_results
 from tdlg.methods.base import Method
-from tdlg.methods.ours import METHODS
+from tdlg.methods.registry import METHODS
 
 TDLG, DENSE, CTDNE, TIMERS, EVOLVE, DYNGEM = LINEUP[:6]
 

@@ -29,12 +29,14 @@ class DyLink2Vec(EdgeVectorMethod):
 
     The neighbourhood of a pair in a snapshot is the sum of the two rows of the adjacency matrix, so that common neighbours
     count twice (Rahman et al., "DyLink2Vec: Effective Feature Representation for Link Prediction in Dynamic Networks",
-    2018). Its code is sigmoid(x W + b), from which the neighbourhood is reconstructed linearly, with the least squared error by
-    gradient descent. The features of an edge are the codes of its pair in the snapshot of its time and in those before it.
+    2018). Its code is sigmoid(x W + b), and the neighbourhood is reconstructed from the code linearly; gradient descent
+    makes the squared error small. The features of an edge are the codes of its pair in the snapshot of its time and in the
+    snapshots before it.
 
-    The original leaves open, or is changed in: neighbourhoods are scaled to length 1; one code serves all snapshots; the
-    last `history` snapshots are used instead of all, so that edges of different times are comparable, with 32 numbers each
-    by default, so that an edge has 128 features, as in other methods; Adam replaces plain gradient descent.
+    Details that the original leaves open, or that are different here: neighbourhoods are scaled to length 1; one code serves
+    all snapshots; the features are the codes of the last `history` snapshots instead of all, so that edges of different
+    times are comparable, and there are 4 * 32 = 128 of them by default, as in other methods; Adam replaces plain gradient
+    descent.
 
     Parameters
     ----------

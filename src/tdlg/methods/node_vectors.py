@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal
@@ -46,8 +47,8 @@ class EdgeVectorMethod(Method):
 
     Attributes
     ----------
-    snapshots_
-        The edges that were passed to `embed`, as snapshots.
+    edges_
+        The edges that were passed to `embed`.
     vectors_
         What `_embed` returned.
     model_
@@ -57,6 +58,8 @@ class EdgeVectorMethod(Method):
     n_snapshots: int
     class_weight: Literal["balanced"] | None
     random_state: Any
+    edges_: TemporalEdges
+    vectors_: Any
 
     @abstractmethod
     def _embed(self, snapshots: Snapshots, callback: Callback) -> Any:
@@ -91,7 +94,7 @@ class EdgeVectorMethod(Method):
         callback
             Called with (done, total) after each epoch or other step; learning stops early if it returns True.
         """
-        self.snapshots_ = Snapshots(edges, self.n_snapshots)
+        self.edges_ = edges
         self.vectors_ = self._embed(self.snapshots_, callback or _go_on)
 
     def fit(self, edges: TemporalEdges) -> None:
@@ -103,6 +106,23 @@ class EdgeVectorMethod(Method):
     def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
         """Score edges by their vectors."""
         return scores_of(self.model_, self.features(edges))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the fitted method to a file without executable code. Read it with `tdlg.load_model`.
+
+        Parameters
+        ----------
+        path
+            The path of the file; its folder must exist.
+        """
+        from tdlg.persist.model import save_model
+
+        save_model(self, path)
+
+    @property
+    def snapshots_(self) -> Snapshots:
+        """The edges that were passed to `embed`, as snapshots."""
+        return self.edges_.cached(("snapshots", self.n_snapshots), lambda: Snapshots(self.edges_, self.n_snapshots))
 
 
 class NodeVectorMethod(EdgeVectorMethod):
@@ -148,6 +168,12 @@ class NodeVectorMethod(EdgeVectorMethod):
         index = self.snapshots_.index_of(edges)
         u, v = (self._vectors_at(index, node) for node in self.snapshots_.nodes_of(edges))
         return np.asarray(OPERATORS[self.operator](u, v), np.float64)
+
+    def _check_loaded(self) -> None:
+        """Refuse vectors from a file that do not fit the edges."""
+        wanted = self.n_snapshots, self.snapshots_.n_nodes
+        if self.vectors_.shape[:2] != wanted:
+            raise ValueError(f"vectors_ has the shape {self.vectors_.shape}, which must start with {wanted}")
 
     def _vectors_at(self, index: NDArray[np.int64], node: NDArray[np.int64]) -> Floats:
         vectors = self.vectors_[index, node].astype(np.float64)

@@ -1,8 +1,7 @@
-"""Every method that can be evaluated, by name: the paper's two methods, and those that they are compared with."""
+"""The paper's two methods, and the propagation methods of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,13 +15,12 @@ from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.events import own_columns
 from tdlg.linegraph.operator import LineGraph, Normalization
 from tdlg.methods.base import Method, logistic_regression, scores_of
-from tdlg.methods.references import EdgeBank, LabelRates
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.models.setting import Setting
 
-__all__ = ["METHODS", "TDLG", "Propagation", "PropagationLinks", "TDLGDense", "make_method"]
+__all__ = ["TDLG", "Propagation", "PropagationLinks", "TDLGDense"]
 
 Protocol = Literal["paper", "notebook"]
 NOTEBOOK_DECAY = Gaussian(relative=0.1 * 2**0.5)  # its formula has 4 s^2 where the paper has 2 s^2
@@ -204,32 +202,3 @@ def _decay(decay: Decay | None, protocol: str, method: Method) -> Decay:
     if decay is not None:
         return decay
     return NOTEBOOK_DECAY if protocol == "notebook" else Gaussian()
-
-
-METHODS: dict[str, Callable[..., Method]] = {
-    "tdlg": TDLG,
-    "tdlg-dense": TDLGDense,
-    "propagation": Propagation,
-    "propagation-links": PropagationLinks,
-    "label-rates": LabelRates,
-    "edgebank": EdgeBank,
-}
-
-
-def make_method(name: str, **settings: Any) -> Method:
-    """Create a method by its name in `METHODS`.
-
-    Parameters
-    ----------
-    name
-        The name, for example "tdlg" or "label-rates".
-    settings
-        The parameters of the method.
-
-    Examples
-    --------
-    >>> make_method("label-rates", classifier="logistic").settings
-    "classifier='logistic'"
-    """
-    check_choice("make_method", "name", name, METHODS)
-    return METHODS[name](**settings)

@@ -109,7 +109,7 @@ class Spectrum(NamedTuple):
 
 
 def largest(matrix: csr_array, n_components: int, rng: np.random.Generator) -> Spectrum:
-    """The eigenvalues of largest magnitude of a symmetric matrix; zeros where it has fewer.
+    """The eigenvalues of largest magnitude of a symmetric matrix, largest first; zeros where it has fewer.
 
     Parameters
     ----------
@@ -128,11 +128,11 @@ def largest(matrix: csr_array, n_components: int, rng: np.random.Generator) -> S
 
 
 def _eigenpairs(matrix: csr_array, n_components: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """The eigenvalues of largest magnitude, at most as many as the matrix has rows, and their eigenvectors."""
+    """The eigenvalues of largest magnitude, largest first and at most one per row, and their eigenvectors."""
     if matrix.shape[0] > SMALL * n_components:
-        pairs: tuple[Floats, Floats] = eigsh(matrix, n_components, which="LM", v0=rng.standard_normal(matrix.shape[0]))
-        return pairs
-    values, vectors = np.linalg.eigh(matrix.toarray())
+        values, vectors = eigsh(matrix, n_components, which="LM", v0=rng.standard_normal(matrix.shape[0]))
+    else:
+        values, vectors = np.linalg.eigh(matrix.toarray())
     order = np.argsort(-np.abs(values), kind="stable")[:n_components]
     return values[order], vectors[:, order]
 
@@ -197,6 +197,8 @@ def _largest_sum(before: csr_array, after: csr_array, n_components: int, rng: np
     """The sum of the largest eigenvalues, at most `n_components` of them, of after @ after - before @ before."""
     rows = np.flatnonzero(np.diff(before.indptr) + np.diff(after.indptr))
     old, new = before[rows][:, rows], after[rows][:, rows]
+    if not (new - old).count_nonzero():  # ARPACK refuses a matrix of zeros
+        return 0.0
     if len(rows) <= SMALL * n_components:
         values = np.linalg.eigvalsh((new @ new - old @ old).toarray())[::-1][:n_components]
     else:

@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _label_methods() -> list[str]:
-    from tdlg.methods.ours import METHODS
+    from tdlg.methods.registry import METHODS
 
     return [name for name in METHODS if name not in OF_LINKS]
 
@@ -75,7 +75,7 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            metavar="A,B", help="Methods to compare, for example propagation,tdlg; or all.", autocompletion=_methods
+            metavar="A,B", help="Methods to compare, for example propagation,ctdne; or all.", autocompletion=_methods
         ),
     ] = ",".join(USUAL),
     evaluate: Annotated[
@@ -95,6 +95,10 @@ def compare(
 
     With --evaluate time and --label-time or --label-delay, methods learn from the labels that were known at the cut, and
     later labels count from when they became known.
+
+    The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
+    to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep; some take minutes,
+    and most need PyTorch or gensim: pip install "tdlg[compare]".
     """
     import polars as pl
 
