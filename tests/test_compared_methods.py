@@ -17,7 +17,13 @@ TORCH, GENSIM = pytest.mark.needs("torch"), pytest.mark.needs("gensim")
 SMALL = {  # quick settings of each method
     "ctdne": {"n_components": 8, "n_walks": 20, "min_length": 2, "epochs": 2},
     "timers": {"n_components": 8, "n_snapshots": 4},
+    "evolvegcn": {"n_components": 8, "n_snapshots": 4, "epochs": 3},
+    "evolvegcn-o": {"n_components": 8, "n_snapshots": 4, "epochs": 3},
+    "dyngem": {"n_components": 8, "n_snapshots": 4, "epochs": 3},
+    "gcrn": {"n_components": 8, "n_snapshots": 4, "epochs": 3},
+    "vgrnn": {"n_components": 8, "n_snapshots": 4, "epochs": 3},
     "dylink2vec": {"n_components": 4, "n_snapshots": 4, "epochs": 3},
+    "dyrep": {"n_components": 8, "n_snapshots": 4, "epochs": 3},
 }
 MARKS = {"ctdne": GENSIM, "timers": (), "dylink2vec": ()}
 COMPARED = [pytest.param(name, marks=MARKS.get(name, TORCH)) for name in SMALL]

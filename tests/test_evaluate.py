@@ -343,9 +343,11 @@ def without_epochs(settings):
 
 class TestMethods:
     def test_all_can_be_made_and_told_apart(self):
-        names = [make_method(name).name for name in METHODS]
-        assert len(set(names)) == len(METHODS)
-        assert all(make_method(name).settings == "" for name in METHODS)
+        methods = {name: make_method(name) for name in METHODS}
+        assert len({(method.name, method.settings) for method in methods.values()}) == len(METHODS)
+        assert {name: method.settings for name, method in methods.items() if method.settings} == {
+            "evolvegcn-o": "variant='O'"
+        }
         assert make_method("tdlg", normalization="edge").settings == "normalization='edge'"
 
     @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.runs("paper")])

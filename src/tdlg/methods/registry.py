@@ -14,11 +14,11 @@ from tdlg.methods.references import EdgeBank, LabelRates
 __all__ = ["METHODS", "make_method"]
 
 
-def _later(module: str, name: str) -> Callable[..., Method]:
-    """A class of `tdlg.methods` that is imported when the first object is made."""
+def _later(module: str, name: str, **preset: Any) -> Callable[..., Method]:
+    """A class of `tdlg.methods`, imported when the first object is made, with these settings unless others are passed."""
 
     def make(**settings: Any) -> Method:
-        method: Method = getattr(import_module(f"tdlg.methods.{module}"), name)(**settings)
+        method: Method = getattr(import_module(f"tdlg.methods.{module}"), name)(**preset | settings)
         return method
 
     return make
@@ -33,7 +33,13 @@ METHODS: dict[str, Callable[..., Method]] = {
     "edgebank": EdgeBank,
     "ctdne": _later("ctdne", "CTDNE"),
     "timers": _later("timers", "TIMERS"),
+    "evolvegcn": _later("evolvegcn", "EvolveGCN"),
+    "evolvegcn-o": _later("evolvegcn", "EvolveGCN", variant="O"),
+    "dyngem": _later("dyngem", "DynGEM"),
+    "gcrn": _later("gcrn", "GCRN"),
+    "vgrnn": _later("vgrnn", "VGRNN"),
     "dylink2vec": _later("dylink2vec", "DyLink2Vec"),
+    "dyrep": _later("dyrep", "DyRep"),
 }
 
 

@@ -35,7 +35,12 @@ DECAYS: dict[str, type[Decay]] = {class_.__name__: class_ for class_ in (Gaussia
 METHODS = {
     "CTDNE": "tdlg.methods.ctdne",
     "DyLink2Vec": "tdlg.methods.dylink2vec",
+    "DyRep": "tdlg.methods.dyrep",
+    "DynGEM": "tdlg.methods.dyngem",
+    "EvolveGCN": "tdlg.methods.evolvegcn",
+    "GCRN": "tdlg.methods.gcrn",
     "TIMERS": "tdlg.methods.timers",
+    "VGRNN": "tdlg.methods.vgrnn",
 }  # estimators that are not names of the package itself, and their modules
 RECORDS = {
     "Code": "tdlg.methods.dylink2vec",

@@ -231,11 +231,13 @@ def _chosen(methods: str) -> list[str]:
 
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per method: the means over the trials, and half the width of the interval of the AUC."""
+    """One row per method, with its settings: the means over the trials, and half the width of the interval of the AUC."""
     import polars as pl
 
     from tdlg.judge.results import summarise
 
+    with_settings = pl.format("{} ({})", "method", "settings")
+    rows = rows.with_columns(pl.when(pl.col("settings") == "").then("method").otherwise(with_settings).alias("method"))
     auc, precision = (summarise(rows, ["method"], metric) for metric in ("auc", "average_precision"))
     memory = rows.group_by("method", maintain_order=True).agg(pl.col("peak_bytes").max())["peak_bytes"] / 1e6
     table = auc.select(
