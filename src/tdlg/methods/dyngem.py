@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from tdlg.checks import as_generator, check_count, check_number
+from tdlg.exceptions import ParameterError
 from tdlg.methods.node_vectors import Callback, NodeVectorMethod, Operator
 from tdlg.methods.snapshots import Snapshots
 from tdlg.methods.torch_parts import (
@@ -107,6 +108,12 @@ class DynGEM(NodeVectorMethod):
         """Refuse invalid parameters."""
         check_count("DynGEM", "n_components", self.n_components, 1)
         check_count("DynGEM", "epochs", self.epochs, 1)
+        if not isinstance(self.hidden, tuple | list):
+            raise ParameterError(
+                f"The 'hidden' parameter of DynGEM must be a tuple of sizes, such as (500, 300). Got {self.hidden!r} instead.",
+                parameter="hidden",
+                value=self.hidden,
+            )
         for size in self.hidden:
             check_count("DynGEM", "hidden", size, 1)
         for name in ("alpha", "beta", "learning_rate"):

@@ -21,26 +21,26 @@ Positions = NDArray[np.int64]
 N_NEIGHBOURS = 10  # latest neighbours that a node is described by
 N_OTHERS = 5  # sampled nodes per event and end, for edges that did not happen
 BATCHES_PER_STEP = 5
-FIRST_SCALE = 0.1  # standard deviation of the entries of the memory before the first event
+FIRST_SCALE = 0.1  # standard deviation of the entries of the memories before the first event, and of the nodes' rows
 
 
 class DyRep(NodeVectorMethod):
     """A temporal point process of the edges, whose intensity depends on a memory of each node.
 
-    The intensity of an edge between u and v is b log(1 + exp(g / b)), with a learnt score g of the memories of both
-    nodes and a learnt b. After the edge, the memory of u becomes tanh of a linear function of three things: the memory
-    of u, the time since its last edge, and the largest values, entry by entry, over the memories of the latest
-    neighbours of v; and the same for v (Trivedi et al., "DyRep: Learning Representations over Dynamic Graphs", ICLR
-    2019). The loss is minus the log of the intensities of the edges, plus the intensities of edges that did not happen,
-    with sampled nodes.
+    The intensity of an edge between u and v is b log(1 + exp(g / b)), with a learnt score g of the memories of both nodes
+    and a learnt b. After the edge, the memory of u becomes tanh of a linear function of three things: the memory of u, the
+    time since its last edge, and a description of the latest neighbours of v, of which the largest values count; and the
+    same for v (Trivedi et al., "DyRep: Learning Representations over Dynamic Graphs", ICLR 2019). The loss is minus the log
+    of the intensities of the edges, plus the intensities of edges that did not happen, with sampled nodes.
 
     What the original leaves open, or is changed: the vectors of a snapshot are the memories at its end, and a node has a
-    zero vector before its first edge. All edges are of one kind. The last 10 neighbours of a node count the same,
-    without attention. The score has the product of the memories, entry by entry, beside their concatenation, as a sum
-    over nodes cannot tell which nodes belong together. The time since the last edge is the log of 1 + its ratio to the
-    mean. Edges are taken in batches: within one, all see the memories before it, and the last edge of a node sets its
-    memory. Gradients go back five batches. In the end, all vectors are scaled by one number, so that the mean square of
-    their entries is 1.
+    zero vector before its first edge. All edges are of one kind. The last 10 neighbours of a node count the same, without
+    attention. A neighbour is described by its memory and by a learnt row of its own: nodes have no features here, and
+    from random memories alone, the nodes would become more and more alike. The score has the product of the memories, entry
+    by entry, beside their concatenation, as a sum over nodes cannot tell which nodes belong together. The time since the
+    last edge is the log of 1 + its ratio to the mean. Edges are taken in batches: within one, all see the memories before
+    it, and the last edge of a node sets its memory. Gradients go back five batches. In the end, all vectors are scaled by
+    one number, so that the mean square of their entries is 1.
 
     Parameters
     ----------
@@ -185,6 +185,7 @@ class _Process:
         self._log_softness = weights.full(1, 0.0)
         self._of_neighbours, self._neighbour_bias = weights.glorot(size, size), weights.full(size, 0.0)
         self._of_structure, self._of_memory = weights.glorot(size, size), weights.glorot(size, size)
+        self._rows = weights.learn(rng.normal(scale=FIRST_SCALE, size=(n_nodes, size)))
         self._of_gap, self._bias = weights.full(size, 0.0), weights.full(size, 0.0)
 
     def losses(self, batches: list[Batch]) -> Iterator[Tensor]:
@@ -227,7 +228,8 @@ class _Process:
 
     def _updates(self, batch: Batch, memory: Tensor) -> Tensor:
         """The new memories of the nodes that change."""
-        described = (memory[batch.neighbours.clamp(min=0)] @ self._of_neighbours + self._neighbour_bias).sigmoid()
-        structure = (described * (batch.neighbours >= 0)[..., None]).amax(dim=1)
+        neighbours = batch.neighbours.clamp(min=0)
+        described = (memory[neighbours] @ self._of_neighbours + self._rows[neighbours] + self._neighbour_bias).sigmoid()
+        structure = (described * (batch.neighbours >= 0)[..., None]).amax(dim=1)  # 0 without neighbours
         own = memory[batch.changed] @ self._of_memory
         return (structure @ self._of_structure + own + batch.gap * self._of_gap + self._bias).tanh()
