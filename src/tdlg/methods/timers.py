@@ -85,14 +85,14 @@ class TIMERS(NodeVectorMethod):
         start_error = squared_error(start, spectrum)
         self.restarts_, vectors = [0], [spectrum.scaled()]
         while not callback(len(vectors), total) and len(vectors) < total:
-            index = len(vectors)
-            previous, latest = latest, snapshots.adjacency(index)
-            spectrum = updated(spectrum, latest - previous)
+            previous, latest = latest, snapshots.adjacency(len(vectors))
             bound = error_bound(start, latest, start_error, self.n_components, rng)
-            if squared_error(latest, spectrum) >= (1 + self.theta) * bound:
+            if bound > 0:  # any error reaches a bound below 0, so that no update is needed
+                spectrum = updated(spectrum, latest - previous)
+            if bound <= 0 or squared_error(latest, spectrum) >= (1 + self.theta) * bound:
                 start, spectrum = latest, largest(latest, self.n_components, rng)
                 start_error = squared_error(start, spectrum)
-                self.restarts_.append(index)
+                self.restarts_.append(len(vectors))
             vectors.append(spectrum.scaled())
         return np.stack(vectors + vectors[-1:] * (total - len(vectors)))
 
