@@ -33,10 +33,10 @@ OPERATORS: dict[str, Callable[[Floats, Floats], Floats]] = {
 class EdgeVectorMethod(Method):
     """A method that learns vectors of edges without labels, and classifies them by logistic regression.
 
-    A subclass implements `_embed` and `features`, and its constructor stores at least the parameters below; a method without
-    snapshots has the class attribute `n_snapshots = 1` instead of that parameter.
+    A subclass implements `_embed` and `features`. `n_snapshots`, `class_weight` and `random_state` are parameters of its
+    constructor; a method without snapshots has the class attribute `n_snapshots = 1` instead.
 
-    Parameters
+    Attributes
     ----------
     n_snapshots
         The number of even intervals of time, 20 by default.
@@ -44,9 +44,6 @@ class EdgeVectorMethod(Method):
         "balanced" (default), as in the paper's edge classification, or None, as in its link prediction.
     random_state
         Seed for every random choice.
-
-    Attributes
-    ----------
     edges_
         The edges that were passed to `embed`.
     vectors_
@@ -130,12 +127,10 @@ class NodeVectorMethod(EdgeVectorMethod):
 
     A subclass implements `_embed`, which returns the vectors, shape (n_snapshots, n_nodes, n_components). For an edge, the
     vectors of the snapshot that its time falls into are used, and those of the last snapshot for a later edge. A node that
-    was not seen in `embed` has a zero vector.
+    was not seen in `embed` has a zero vector. Its constructor has the parameter `operator`, and those of `EdgeVectorMethod`.
 
-    Parameters
+    Attributes
     ----------
-    n_snapshots, class_weight, random_state
-        The same as for `EdgeVectorMethod`.
     operator
         How the vectors u and v of the two nodes become the features of an edge: "hadamard" (default) for their product
         entry by entry, "average", "l1" for |u - v|, "l2" for (u - v)**2, or "concatenate".
