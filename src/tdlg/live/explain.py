@@ -1,0 +1,111 @@
+"""Why a live event was scored as it was, in the words of `tdlg.explain`, and events and nodes as a page shows them."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from tdlg.explain.bursts import explain_bursts
+from tdlg.explain.explainable import Scored
+from tdlg.explain.propagation import explain_propagation
+from tdlg.live.alerts import Alert
+from tdlg.live.history import Around, History
+from tdlg.live.recent import StoredEvent
+from tdlg.live.scorer import UnknownEventError
+from tdlg.live.state import LiveState
+from tdlg.models.update import knowing
+
+__all__ = ["LiveExplainer"]
+
+
+class LiveExplainer:
+    """Explains events by what is still known of their nodes: fitted edges and recent events.
+
+    Parameters
+    ----------
+    state
+        The state of a live model.
+    """
+
+    def __init__(self, state: LiveState) -> None:
+        self._state = state
+        self._history = History(state)
+
+    def event(self, id: Any) -> dict[str, Any] | None:
+        """An event with its score and label; None if it is neither recent nor an alert."""
+        stored = self._state.recent.get(id)
+        if stored is not None:
+            return self._shown(stored)
+        alert = self._state.alerts.get(id)
+        if alert is None:
+            return None
+        ends = {"id": alert.id, "src": alert.src, "dst": alert.dst, "time": alert.time}
+        return {**ends, **alert.features, "label": alert.label, "score": alert.score}
+
+    def node(self, id: Any, limit: int) -> dict[str, Any]:
+        """The latest interactions of a node; see `LiveModel.node`."""
+        written = self._history.written(id)
+        fitted, live, n_fitted, n_live = self._history.of_node(written, limit)
+        events = [*map(self._history.fitted_event, fitted), *map(self._shown, live)]
+        known = [event["label"] for event in events if event["label"] is not None]
+        n_positive = sum(map(self._state.meaning.is_positive, known))
+        counts = {"n_live": n_live, "n_fitted": n_fitted, "labelled": len(known), "positive": n_positive}
+        return {"id": written, "events": events, **counts}
+
+    def explain(self, id: Any, top: int) -> dict[str, Any]:
+        """The reasons for the score of an event; see `LiveModel.explain`."""
+        stored, alert = self._state.recent.get(id), self._state.alerts.get(id)
+        event = self.event(id)
+        if event is None:
+            raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.")
+        around = self._history.around(event, None if stored is None else stored.number)
+        table = self._reasons(around, stored, alert, top)
+        reasons = [
+            {
+                "what": row["what"],
+                "effect": row["effect"],
+                "reason": row["reason"],
+                "events": [self._behind(around, place) for place in row["neighbours"]],
+            }
+            for row in table.select("what", "effect", "reason", "neighbours").iter_rows(named=True)
+        ]
+        return {"id": id, "score": event["score"], "reasons": reasons}
+
+    def main_reason(self, id: Any) -> str:
+        """The strongest reason in words; empty if no reason stands out."""
+        reasons = self.explain(id, 3)["reasons"]
+        raised = [found["reason"] for found in reasons if self._raised(found["effect"])]
+        return (raised or [found["reason"] for found in reasons] or [""])[0]
+
+    def _raised(self, effect: float) -> bool:
+        return effect < 0 if self._state.meaning.kind == "outlier_detector" else effect > 0
+
+    def _reasons(self, around: Around, stored: StoredEvent | None, alert: Alert | None, top: int) -> Any:
+        """The table of reasons, from a copy of the model that knows what is around the event."""
+        local = copy(self._state.model)
+        local.edges_, local.labels_ = around.edges, around.edges.label
+        if self._state.meaning.kind == "outlier_detector":
+            return explain_bursts(local, around.asked, np.array([-1]), top)
+        local.features_ = knowing(self._state.model.features_, around.edges)
+        if self._state.meaning.classes:
+            place = self._state.meaning.classes.index(self._state.meaning.positive)
+            local.positive_ = self._state.model.classes_[place].item()
+        query = local.features_.evidence(around.asked)
+        exact = None if alert is None else alert.columns
+        columns = local.features_.columns(query) if exact is None else exact[np.newaxis]
+        return explain_propagation(local, Scored(around.asked, local._values(columns), query, columns), top)
+
+    def _behind(self, around: Around, place: int) -> dict[str, Any]:
+        """An interaction behind a reason, by its position in the edges around the event."""
+        n_fitted = len(around.fitted)
+        if place < n_fitted:
+            return self._history.fitted_event(int(around.fitted[place]))
+        return self._shown(around.live[place - n_fitted])
+
+    def _shown(self, stored: StoredEvent) -> dict[str, Any]:
+        event = stored.content()
+        event.pop("label_time", None)
+        time = self._state.meaning.time(stored.ticks)
+        return {**event, "time": time, "label": stored.label, "score": stored.score}

@@ -1,0 +1,86 @@
+"""What the values of a live model mean: the score that alerts are about, the class predicted, times and labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import get_tags
+
+from tdlg.clock import times_of
+from tdlg.explain.positive import positive_of
+
+__all__ = ["Meaning"]
+
+Floats = NDArray[np.float64]
+DAYS = 30  # the span of fitted edges whose times are numbers counts as this many days
+DAY = 86_400
+
+
+class Meaning:
+    """How to read the values of a model.
+
+    Parameters
+    ----------
+    model
+        A fitted model: classifier, regressor or detector of bursts.
+
+    Attributes
+    ----------
+    kind
+        "classifier", "regressor" or "outlier_detector".
+    classes
+        The classes, with whole numbers as integers; empty if the model has none.
+    positive
+        The class that scores are about; None if the model has no classes.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.kind = get_tags(model).estimator_type
+        self._edges = model.edges_
+        self._offset = getattr(model, "offset_", None)
+        self.classes: list[Any] = []
+        if self.kind == "classifier":
+            whole = model.classes_.dtype.kind == "f" and bool((model.classes_ % 1 == 0).all())
+            self.classes = (model.classes_.astype(np.int64) if whole else model.classes_).tolist()
+            self._place = positive_of(model)
+        self.positive = self.classes[self._place] if self.classes else None
+
+    def scores(self, values: Floats) -> Floats:
+        """What alerts are about, high for an alert: probability of the positive class, number, or digits of surprise."""
+        if self.classes:
+            return values[:, self._place]
+        return values if self.kind == "regressor" else -values
+
+    def predicted(self, values: Floats) -> list[Any]:
+        """The predicted class or number; for bursts, whether each event is an outlier."""
+        if self.classes:
+            return [self.classes[code] for code in values.argmax(axis=1).tolist()]
+        listed: list[Any] = values.tolist() if self.kind == "regressor" else (values < self._offset).tolist()
+        return listed
+
+    @property
+    def other(self) -> Any:
+        """The class that a dismissed alert gets: the other one of two. None with more classes or none."""
+        return next((label for label in self.classes if label != self.positive), None) if len(self.classes) == 2 else None
+
+    def is_positive(self, label: Any) -> bool:
+        """Whether a label is the positive class; any label above 0 for a model without classes."""
+        if self.positive is None:
+            return bool(label)
+        return bool(label == self.positive) or str(label) == str(self.positive)
+
+    def time(self, ticks: Any) -> Any:
+        """A time as JSON holds it: a number, or text in ISO 8601."""
+        unit = self._edges.time_unit
+        ticks = np.asarray(ticks)
+        return ticks.item() if unit is None else str(times_of(ticks.astype(np.int64).reshape(1), unit)[0])
+
+    @property
+    def day(self) -> float:
+        """The ticks of a day. If times are numbers, a day is a thirtieth of the time span of the fitted edges."""
+        unit, ticks = self._edges.time_unit, self._edges.ticks
+        if unit is not None:
+            return float(DAY * int(np.timedelta64(1, "s") / np.timedelta64(1, unit)))
+        return float(ticks.max() - ticks.min()) / DAYS or 1.0

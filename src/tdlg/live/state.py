@@ -1,0 +1,318 @@
+"""All that the log of a live model determines: the state of the scorer, recent events, alerts, and settings.
+
+The same records in the same order give the same state, so a snapshot and a replay of the later records restore it. The time
+of arrival is no part of it: a label that comes without a time has the stream's clock written into its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.clock import rounded_up
+from tdlg.exceptions import TdlgError
+from tdlg.live.alerts import Alert, Alerts
+from tdlg.live.fields import Fields, decode, encode
+from tdlg.live.log import Record, StateError
+from tdlg.live.meaning import Meaning
+from tdlg.live.recent import RecentEvents, StoredEvent
+from tdlg.live.scorer import EventError, Events, LiveScores, StreamScorer
+from tdlg.live.threshold import default_threshold
+from tdlg.tables.times import as_times
+
+__all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
+
+Arrays = dict[str, NDArray[Any]]
+
+EVENTS, LABELS, SETTINGS = 1, 2, 3  # kinds of records
+FORMAT = 1  # of snapshots
+MOST_DAYS = 400  # days whose numbers of events and alerts are kept
+NOT_FEATURES = ("id", "src", "dst", "time", "label", "label_time")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one event.
+
+    Attributes
+    ----------
+    id
+        Its id; None if it has none because of an error.
+    score
+        What alerts are about: the probability of the positive class, the predicted number, or for bursts the digits of
+        surprise. None for an event with an error.
+    probabilities
+        The probabilities of the classes, in the order of `LiveModel.classes`; empty without classes.
+    predicted
+        The predicted class or number; for bursts, whether it is an outlier.
+    late
+        Whether a later event had come before it, so that its score is as of now.
+    repeated
+        Whether its id was seen before, so that this is the answer of then.
+    alert
+        Whether it is an alert.
+    error
+        Why the event was refused; None if it was not.
+    """
+
+    id: Any
+    score: float | None = None
+    probabilities: tuple[float, ...] = ()
+    predicted: Any = None
+    late: bool = False
+    repeated: bool = False
+    alert: bool = False
+    error: EventError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAnswer:
+    """The answer to one label: its event id, and why it was refused; None if it was not."""
+
+    id: Any
+    error: TdlgError | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen for a state directory, and holds until it is changed.
+
+    Attributes
+    ----------
+    columns
+        The field of each role and feature, see `Fields`.
+    late
+        "score" or "refuse" late events.
+    threshold, alerts_per_day
+        What was given; None for the default.
+    reading
+        How the shell reads tables.
+    """
+
+    columns: dict[str, str] = field(default_factory=dict)
+    late: Literal["score", "refuse"] = "score"
+    threshold: float | None = None
+    alerts_per_day: float | None = None
+    reading: dict[str, Any] = field(default_factory=dict)
+
+
+def events_payload(position: Any, events: Sequence[Mapping[str, Any]]) -> bytes:
+    """The payload of a record of events."""
+    return "\n".join([encode({"position": position}), *map(encode, events)]).encode()
+
+
+def labels_payload(labels: Sequence[Mapping[str, Any]]) -> bytes:
+    """The payload of a record of labels."""
+    return "\n".join(map(encode, labels)).encode()
+
+
+class LiveState:
+    """The state of a live model in memory.
+
+    Parameters
+    ----------
+    model, scorer
+        The fitted model, and its scorer.
+    settings
+        What was chosen.
+    n_recent
+        The most events to keep.
+    threshold
+        The score of an alert, which is found by default.
+
+    Attributes
+    ----------
+    recent, alerts
+        The recent events and the alerts.
+    position
+        The position of the source that came with the latest events; None at first.
+    n_events, n_labels
+        How many events were answered, without repetitions, and how many labels were set or withdrawn.
+    days
+        The numbers of events and alerts of each day, by the number of the day on the stream's clock.
+    """
+
+    def __init__(
+        self, model: Any, scorer: StreamScorer, settings: Settings, n_recent: int, threshold: float | None = None
+    ) -> None:
+        self.model, self.scorer = model, scorer
+        self.meaning = Meaning(model)
+        self.recent = RecentEvents(n_recent, model.edges_.bipartite)
+        self.alerts = Alerts()
+        self.position: Any = None
+        self.n_events = self.n_labels = 0
+        self.days: dict[int, list[int]] = {}
+        self._day = self.meaning.day
+        self._default_threshold = threshold
+        self.use(settings)
+
+    def use(self, settings: Settings) -> None:
+        """Set what was chosen, from now on."""
+        before = getattr(self, "settings", settings)
+        if settings.alerts_per_day != before.alerts_per_day:
+            self._default_threshold = None
+        self.settings = settings
+        self.fields = Fields(settings.columns, _features(self.model))
+        if settings.threshold is None and self._default_threshold is None:
+            self._default_threshold = default_threshold(self.model, self.meaning, settings.alerts_per_day)
+
+    @property
+    def threshold(self) -> float:
+        """The score from which on an event is an alert."""
+        given = self.settings.threshold
+        return self._default_threshold if given is None else given  # type: ignore[return-value]
+
+    # ---- events
+
+    def process(self, events: list[dict[str, Any]], read: Events) -> list[Answer]:
+        """Score and learn events, which were logged before."""
+        scores = self.scorer.process(read)
+        values = scores.values.reshape(len(events), -1)
+        numbers, predicted = self.meaning.scores(scores.values).tolist(), self.meaning.predicted(scores.values)
+        answers = []
+        for k, (event, of_event) in enumerate(zip(events, map(tuple, values.tolist()), strict=True)):
+            late, repeated = bool(scores.late[k]), bool(scores.repeated[k])
+            is_alert = numbers[k] >= self.threshold
+            if not repeated:
+                stored = StoredEvent(
+                    0, event["id"], event["src"], event["dst"], read.ticks[k].item(), b"", of_event, numbers[k], late
+                )
+                is_alert = self._store(stored, event, scores, k)
+            probabilities = of_event if self.meaning.classes else ()
+            answers.append(Answer(event["id"], numbers[k], probabilities, predicted[k], late, repeated, is_alert))
+        return answers
+
+    def _store(self, stored: StoredEvent, event: dict[str, Any], scores: LiveScores, k: int) -> bool:
+        """Keep an event with its answer; whether it is a new alert. An event that comes with its label is none."""
+        stored.line = encode(event).encode()
+        if event.get("label") is not None:
+            stored.label, known = event["label"], event.get("label_time")
+            stored.label_ticks = stored.ticks if known is None else self.ticks_of(known)
+        self.recent.add(stored)
+        self.n_events += 1
+        is_alert = stored.score >= self.threshold and stored.label is None
+        if is_alert:
+            features = {name: value for name, value in event.items() if name not in NOT_FEATURES}
+            columns = None if scores.columns is None else scores.columns[k].copy()
+            ends = stored.id, stored.src, stored.dst
+            time = self.meaning.time(stored.ticks)
+            self.alerts.add(Alert(0, *ends, time, stored.ticks, features, stored.score, columns=columns))
+        self._count_day(stored.ticks, is_alert)
+        return is_alert
+
+    def _count_day(self, ticks: Any, is_alert: bool) -> None:
+        counts = self.days.setdefault(int(ticks // self._day), [0, 0])
+        counts[0] += 1
+        counts[1] += is_alert
+        if len(self.days) > MOST_DAYS:
+            del self.days[min(self.days)]
+
+    def answer_of(self, stored: StoredEvent) -> Answer:
+        """The answer that an event got before."""
+        values = np.array([stored.values] if self.meaning.classes else stored.values)
+        probabilities = stored.values if self.meaning.classes else ()
+        is_alert = self.alerts.get(stored.id) is not None
+        predicted = self.meaning.predicted(values)[0]
+        return Answer(stored.id, stored.score, probabilities, predicted, stored.late, True, is_alert)
+
+    # ---- labels
+
+    def label(self, id: Any, label: Any, time: Any) -> LabelAnswer:
+        """Set, replace or withdraw the label of an event, which was logged before."""
+        try:
+            self.scorer.label(id, label, time)
+            ticks = None if label is None else self.ticks_of(time)
+        except TdlgError as error:
+            return LabelAnswer(id, error)
+        self.n_labels += 1
+        stored = self.recent.get(id)
+        if stored is not None:
+            stored.label, stored.label_ticks = label, ticks
+        known_at = None if ticks is None else self.meaning.time(ticks)
+        self.alerts.decide(id, label, self.meaning.is_positive(label), known_at, ticks)
+        return LabelAnswer(id)
+
+    def has_label(self, id: Any, label: Any) -> bool:
+        """Whether an event is known to have this label, so that nothing changes if it comes again."""
+        known = self.recent.get(id) or self.alerts.get(id)
+        return known is not None and known.label == label and type(known.label) is type(label)
+
+    def now(self) -> Any:
+        """The stream's clock as a record holds it."""
+        return self.meaning.time(self.scorer.clock)
+
+    def ticks_of(self, time: Any) -> Any:
+        """A time from a record, in ticks of the model."""
+        edges = self.model.edges_
+        ticks, unit = as_times([time])
+        return rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)[0].item()
+
+    # ---- records
+
+    def replay(self, record: Record) -> None:
+        """Learn what a record of the log says."""
+        if record.kind == EVENTS:
+            header, *lines = record.payload.split(b"\n")
+            self.position = decode([header])[0]["position"]
+            if lines:
+                events = decode(lines)
+                self.process(events, self.scorer.read(events)[0])
+        elif record.kind == LABELS:
+            for label in decode(record.payload.split(b"\n")):
+                self.label(label["id"], label["label"], label["time"])
+        elif record.kind == SETTINGS:
+            self.use(replace(self.settings, **decode([record.payload])[0]))
+        else:
+            raise StateError(
+                f"Record {record.sequence} of the log has the kind {record.kind}, which this version does not know.",
+                "Install a newer version of tdlg.",
+            )
+
+    # ---- snapshots
+
+    def arrays(self) -> Arrays:
+        """The state as arrays without objects."""
+        content = {
+            "format": FORMAT,
+            "settings": asdict(self.settings),
+            "threshold": self._default_threshold,
+            "position": self.position,
+            "n_events": self.n_events,
+            "n_labels": self.n_labels,
+            "days": [*self.days.items()],
+        }
+        parts = {"scorer": self.scorer.state(), "recent": self.recent.arrays(), "alerts": self.alerts.arrays()}
+        arrays = {f"{part}/{name}": array for part, held in parts.items() for name, array in held.items()}
+        return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}
+
+    @classmethod
+    def restored(cls, model: Any, arrays: Arrays, n_recent: int) -> Self:
+        """The state with these arrays."""
+        content = decode([arrays["content"].tobytes()])[0]
+        if content["format"] != FORMAT:
+            raise StateError(
+                f"The snapshot has the format {content['format']}; this version of tdlg reads format {FORMAT}.",
+                "Install a newer version of tdlg.",
+            )
+        scorer = StreamScorer.restore(model, _part(arrays, "scorer"))
+        state = cls(model, scorer, Settings(**content["settings"]), n_recent, content["threshold"])
+        state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, _part(arrays, "recent"))
+        state.alerts = Alerts.restored(_part(arrays, "alerts"))
+        state.position = content["position"]
+        state.n_events, state.n_labels = content["n_events"], content["n_labels"]
+        state.days = {day: counts for day, counts in content["days"]}
+        return state
+
+
+def _part(arrays: Arrays, name: str) -> Arrays:
+    return {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
+
+
+def _features(model: Any) -> list[str]:
+    """The features of the fitted edges, and their weight if they have one."""
+    edges = model.edges_
+    return [*edges.feature_names, *(["weight"] if edges.weight is not None else [])]
