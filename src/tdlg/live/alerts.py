@@ -90,11 +90,8 @@ class Alerts:
             del self._of_id[next(iter(self._of_id))]
         self._note("alert", alert)
 
-    def decide(self, id: Any, label: Any, is_positive: bool, time: Any, ticks: Any) -> None:
-        """Set the label of an alert, if the event is one; None opens it again."""
-        alert = self._of_id.get(id)
-        if alert is None:
-            return
+    def decide(self, alert: Alert, label: Any, is_positive: bool, time: Any, ticks: Any) -> None:
+        """Set the label of an alert; None opens it again."""
         if label is None:
             alert.status, alert.label, alert.decided_at, alert.decided_ticks = "open", None, None, None
         else:

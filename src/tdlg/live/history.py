@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import times_of
+from tdlg.clock import rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.live.recent import StoredEvent
 from tdlg.live.state import NOT_FEATURES, LiveState
@@ -109,18 +109,23 @@ class History:
     def fitted_event(self, row: int) -> dict[str, Any]:
         """A fitted edge as an event without an id."""
         edges = self._edges
-        names = {name: edges.features[row, k] for k, name in enumerate(edges.feature_names)} if edges.features is not None else {}
+        values = () if edges.features is None else edges.features[row].tolist()
+        names = dict(zip(edges.feature_names, values, strict=True))
         for name, categories in edges.feature_categories.items():
             names[name] = categories[int(names[name])] if np.isfinite(names[name]) else None
         label = edges.label[row] if edges.label is not None and edges.labelled[row] else None
         event = {
             "src": edges.src[row],
             "dst": edges.dst[row],
-            "time": self._state.meaning.time(edges.ticks[row]),
+            "time": self._time(row),
             **names,
             "label": label,
         }
         return {name: value.item() if isinstance(value, np.generic) else value for name, value in event.items()}
+
+    def _time(self, row: int) -> Any:
+        meaning, ticks = self._state.meaning, self._edges.ticks[row : row + 1]
+        return meaning.time(rounded_up(ticks, self._edges.time_unit, meaning.unit, ticks.dtype)[0])
 
     # ---- fitted edges
 
@@ -176,11 +181,12 @@ class History:
         fitted = self._edges[rows]
         if not live:
             return joined_edges(fitted, fitted[:0])
-        ticks = np.array([stored.ticks for stored in live], self._edges.ticks.dtype)
-        edges = self._as_edges([stored.content() for stored in live], times_of(ticks, self._edges.time_unit))
+        unit = self._state.meaning.unit
+        times = times_of(np.array([stored.ticks for stored in live]), unit)
+        edges = self._as_edges([stored.content() for stored in live], times)
         labels = np.array([stored.label for stored in live], object)
-        known_at = np.array([t if s.label_ticks is None else s.label_ticks for s, t in zip(live, ticks, strict=True)], ticks.dtype)
-        edges = edges.with_label(_typed(labels, fitted.label), times_of(known_at, self._edges.time_unit))
+        known_at = [stored.ticks if stored.label_ticks is None else stored.label_ticks for stored in live]
+        edges = edges.with_label(_typed(labels, fitted.label), times_of(np.array(known_at), unit))
         return joined_edges(fitted, edges.with_ids_of(self._edges))
 
     def _as_edges(self, events: list[dict[str, Any]], times: Any) -> TemporalEdges:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
-from tdlg.clock import times_of
+from tdlg.clock import ticks_per_second
 from tdlg.explain.positive import positive_of
 
 __all__ = ["Meaning"]
@@ -25,6 +25,8 @@ class Meaning:
     ----------
     model
         A fitted model: classifier, regressor or detector of bursts.
+    clock
+        A time of the stream, which shows the unit of its ticks.
 
     Attributes
     ----------
@@ -36,9 +38,10 @@ class Meaning:
         The class that scores are about; None if the model has no classes.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, clock: Any) -> None:
         self.kind = get_tags(model).estimator_type
         self._edges = model.edges_
+        self.unit = np.datetime_data(clock.dtype)[0] if isinstance(clock, np.datetime64) else None
         self._offset = getattr(model, "offset_", None)
         self.classes: list[Any] = []
         if self.kind == "classifier":
@@ -67,20 +70,33 @@ class Meaning:
 
     def is_positive(self, label: Any) -> bool:
         """Whether a label is the positive class; any label above 0 for a model without classes."""
-        if self.positive is None:
-            return bool(label)
-        return bool(label == self.positive) or str(label) == str(self.positive)
+        return bool(label) if self.positive is None else _is_same(self.positive, label)
+
+    def label(self, label: Any) -> Any:
+        """A label as the model has it: 1 for "1" and true, if 1 is a class; a label that it does not have as it is."""
+        return next((known for known in self.classes if _is_same(known, label)), label)
 
     def time(self, ticks: Any) -> Any:
-        """A time as JSON holds it: a number, or text in ISO 8601."""
-        unit = self._edges.time_unit
-        ticks = np.asarray(ticks)
-        return ticks.item() if unit is None else str(times_of(ticks.astype(np.int64).reshape(1), unit)[0])
+        """Ticks as a time that JSON holds: a number, or text in ISO 8601 without needless zeros."""
+        if self.unit is None:
+            return ticks.item() if isinstance(ticks, np.generic) else ticks
+        text = str(np.datetime64(int(ticks), self.unit))
+        return text.rstrip("0").rstrip(".") if "." in text else text
 
     @property
     def day(self) -> float:
         """The ticks of a day. If times are numbers, a day is a thirtieth of the time span of the fitted edges."""
-        unit, ticks = self._edges.time_unit, self._edges.ticks
-        if unit is not None:
-            return float(DAY * int(np.timedelta64(1, "s") / np.timedelta64(1, unit)))
+        if self.unit is not None:
+            return float(DAY * ticks_per_second(self.unit))
+        ticks = self._edges.ticks
         return float(ticks.max() - ticks.min()) / DAYS or 1.0
+
+
+def _is_same(known: Any, label: Any) -> bool:
+    """Whether a label means a class: 1, 1.0, True and "1" mean 1."""
+    if known == label or str(known) == str(label):
+        return True
+    try:
+        return not isinstance(known, str) and float(known) == float(label)
+    except (TypeError, ValueError):
+        return False

@@ -23,10 +23,11 @@ from tdlg.clock import as_seconds
 from tdlg.exceptions import ParameterError
 from tdlg.live.alerts import Alert, Status
 from tdlg.live.directory import Generation, Snapshot, StateDirectory
+from tdlg.live.events import EventError, Events
 from tdlg.live.explain import LiveExplainer
 from tdlg.live.fields import encode, plain
-from tdlg.live.log import LogError, StateError
-from tdlg.live.scorer import EventError, Events, StreamScorer, UnknownEventError
+from tdlg.live.log import StateError
+from tdlg.live.scorer import StreamScorer
 from tdlg.live.state import (
     EVENTS,
     LABELS,
@@ -225,11 +226,11 @@ class LiveModel:
             self._detect_fields(events[0])
         batch = _Batch(self._state, events)
         if batch.events or position is not None:
-            self._write(EVENTS, events_payload(position, batch.events), len(batch.events))
+            self._write(EVENTS, events_payload(position, batch.lines), len(batch.events))
         with self._learning():
             if position is not None:
                 self._state.position = position
-            answers = self._state.process(batch.events, batch.read) if batch.events else []
+            answers = self._state.process(batch.events, batch.lines, batch.read) if batch.events else []
         self._rate.add(len(events))
         self._count(len(batch.events))
         return batch.in_order(answers)
@@ -256,10 +257,9 @@ class LiveModel:
             One answer per label in the same order; the error of an unknown or expired id is an `UnknownEventError`.
         """
         self._check()
-        plain_labels = [
-            {"id": plain(given.get("id")), "label": plain(given.get("label")), "time": plain(given.get("time"))}
-            for given in labels
-        ]
+        plain_labels = [{name: plain(given.get(name)) for name in ("id", "label", "time")} for given in labels]
+        for given in plain_labels:
+            given["label"] = self._state.meaning.label(given["label"])
         new = [given for given in plain_labels if not self._state.has_label(given["id"], given["label"])]
         for given in new:
             given["time"] = self._state.now() if given["time"] is None else given["time"]
@@ -468,21 +468,20 @@ class _Batch:
                 self._at.append(place)
                 new.append(event)
         self.events, self.read = self._checked(state, new)
+        self.lines = [encode(event).encode() for event in self.events]
 
     def _checked(self, state: LiveState, new: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Events]:
         """The valid events; the others get their errors as answers."""
         read, errors = state.scorer.read(new)
         wrong = {error.position: error for error in errors}
         if state.settings.late == "refuse":
-            valid = [k for k in range(len(new)) if k not in wrong]
-            wrong |= _refused(state, new, valid, read)
+            wrong |= _refused(state, new, read)
         if wrong:
             for k, error in wrong.items():
-                placed = replace(error, position=self._at[k])
-                self.answers[self._at[k]] = Answer(new[k]["id"], error=placed)
+                self.answers[self._at[k]] = Answer(new[k]["id"], error=error._replace(position=self._at[k]))
             kept = [k for k in range(len(new)) if k not in wrong]
             self._at, new = [self._at[k] for k in kept], [new[k] for k in kept]
-            read = state.scorer.read(new)[0] if len(kept) < len(read) else read
+            read = state.scorer.read(new)[0] if len(new) < len(read.positions) else read
         return new, read
 
     def in_order(self, answers: list[Answer]) -> list[Answer]:
@@ -494,18 +493,12 @@ class _Batch:
         return self.answers  # type: ignore[return-value]
 
 
-def _refused(state: LiveState, new: list[dict[str, Any]], valid: list[int], read: Events) -> dict[int, EventError]:
-    """Errors of the events that are earlier than one that came before."""
-    ticks = np.asarray(read.ticks)
-    clock = ticks[:1] if state.scorer.clock is None else np.array([state.ticks_of(state.now())])
-    latest = np.maximum.accumulate(np.concatenate([clock, ticks]))[:-1]
-    late = np.flatnonzero(ticks < latest).tolist()
-    return {
-        valid[k]: EventError(
-            valid[k], "time", new[valid[k]]["time"], f"it is before {state.meaning.time(latest[k])}, an event that came first"
-        )
-        for k in late
-    }
+def _refused(state: LiveState, new: list[dict[str, Any]], read: Events) -> dict[int, EventError]:
+    """Errors of the events that are earlier than the latest one before them."""
+    clock = state.scorer.tick_of(state.now())
+    late = [k for k, ticks in zip(read.positions, read.arrived.ticks.tolist(), strict=True) if ticks < clock]
+    message = f"It is before the latest event, {state.now()}, and late events are refused."
+    return {k: EventError(k, "time", new[k]["time"], message) for k in late}
 
 
 # ---- models, generations and snapshots as files

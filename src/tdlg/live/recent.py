@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.live.fields import decode, encode
+from tdlg.tables.ids import meaning
 
 __all__ = ["RecentEvents", "StoredEvent"]
 
@@ -99,6 +100,7 @@ class RecentEvents:
 
         Events of a node that is a source here and a destination there are in the order of their numbers.
         """
+        node = meaning(node)
         heads = {self._newest_of.get((end, node), -1) for end in set(self._ends)}
         heads.discard(-1)
         while heads:
@@ -109,8 +111,8 @@ class RecentEvents:
                 continue
             if before is None or number < before:
                 yield event
-            heads |= {event.before_src} if event.src == node else set()
-            heads |= {event.before_dst} if event.dst == node else set()
+            heads |= {event.before_src} if meaning(event.src) == node else set()
+            heads |= {event.before_dst} if meaning(event.dst) == node else set()
 
     def add(self, event: StoredEvent) -> None:
         """Store an event, whose number is set here. The oldest event is dropped if there is no space."""
@@ -119,7 +121,7 @@ class RecentEvents:
         self._slots[event.number % self.capacity] = event
         self.n_added += 1
         self._n_kept = min(self._n_kept + 1, self.capacity)
-        src, dst = (self._ends[0], event.src), (self._ends[1], event.dst)
+        src, dst = self._nodes_of(event)
         event.before_src, event.before_dst = self._newest_of.get(src, -1), self._newest_of.get(dst, -1)
         self._newest_of[src] = self._newest_of[dst] = self._number_of[event.id] = event.number
 
@@ -128,9 +130,13 @@ class RecentEvents:
             return
         if self._number_of.get(event.id) == event.number:
             del self._number_of[event.id]
-        for node in ((self._ends[0], event.src), (self._ends[1], event.dst)):
+        for node in self._nodes_of(event):
             if self._newest_of.get(node) == event.number:
                 del self._newest_of[node]
+
+    def _nodes_of(self, event: StoredEvent) -> tuple[Node, Node]:
+        """Both ends; 17 and "17" are one node."""
+        return (self._ends[0], meaning(event.src)), (self._ends[1], meaning(event.dst))
 
     # ---- snapshots
 

@@ -13,16 +13,15 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import rounded_up
 from tdlg.exceptions import TdlgError
 from tdlg.live.alerts import Alert, Alerts
+from tdlg.live.events import EventError, Events
 from tdlg.live.fields import Fields, decode, encode
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.recent import RecentEvents, StoredEvent
-from tdlg.live.scorer import EventError, Events, LiveScores, StreamScorer
+from tdlg.live.scorer import StreamScorer, UnknownEventError
 from tdlg.live.threshold import default_threshold
-from tdlg.tables.times import as_times
 
 __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
 
@@ -100,9 +99,9 @@ class Settings:
     reading: dict[str, Any] = field(default_factory=dict)
 
 
-def events_payload(position: Any, events: Sequence[Mapping[str, Any]]) -> bytes:
-    """The payload of a record of events."""
-    return "\n".join([encode({"position": position}), *map(encode, events)]).encode()
+def events_payload(position: Any, lines: Sequence[bytes]) -> bytes:
+    """The payload of a record of events, each of them as JSON."""
+    return b"\n".join([encode({"position": position}).encode(), *lines])
 
 
 def labels_payload(labels: Sequence[Mapping[str, Any]]) -> bytes:
@@ -140,7 +139,7 @@ class LiveState:
         self, model: Any, scorer: StreamScorer, settings: Settings, n_recent: int, threshold: float | None = None
     ) -> None:
         self.model, self.scorer = model, scorer
-        self.meaning = Meaning(model)
+        self.meaning = Meaning(model, scorer.clock)
         self.recent = RecentEvents(n_recent, model.edges_.bipartite)
         self.alerts = Alerts()
         self.position: Any = None
@@ -168,39 +167,50 @@ class LiveState:
 
     # ---- events
 
-    def process(self, events: list[dict[str, Any]], read: Events) -> list[Answer]:
-        """Score and learn events, which were logged before."""
+    def process(self, events: list[dict[str, Any]], lines: Sequence[bytes], read: Events) -> list[Answer]:
+        """Score and learn events, which were logged before.
+
+        Parameters
+        ----------
+        events, lines, read
+            The events, each of them as JSON, and as the scorer read them.
+        """
         scores = self.scorer.process(read)
-        values = scores.values.reshape(len(events), -1)
-        numbers, predicted = self.meaning.scores(scores.values).tolist(), self.meaning.predicted(scores.values)
+        values, classes = scores.values.reshape(len(events), -1), self.meaning.classes
+        labels = {k: (label, ticks) for (k, label), ticks in zip(read.labels, read.known, strict=True)}
+        columns = zip(
+            events,
+            lines,
+            read.arrived.ticks.tolist(),
+            map(tuple, values.tolist()),
+            self.meaning.scores(scores.values).tolist(),
+            self.meaning.predicted(scores.values),
+            scores.late.tolist(),
+            scores.repeated.tolist(),
+            strict=True,
+        )
         answers = []
-        for k, (event, of_event) in enumerate(zip(events, map(tuple, values.tolist()), strict=True)):
-            late, repeated = bool(scores.late[k]), bool(scores.repeated[k])
-            is_alert = numbers[k] >= self.threshold
+        for k, (event, line, ticks, of_event, score, predicted, late, repeated) in enumerate(columns):
+            is_alert = self.alerts.get(event["id"]) is not None
             if not repeated:
-                stored = StoredEvent(
-                    0, event["id"], event["src"], event["dst"], read.ticks[k].item(), b"", of_event, numbers[k], late
-                )
-                is_alert = self._store(stored, event, scores, k)
-            probabilities = of_event if self.meaning.classes else ()
-            answers.append(Answer(event["id"], numbers[k], probabilities, predicted[k], late, repeated, is_alert))
+                ends = event["id"], event["src"], event["dst"]
+                label, known = labels.get(k, (None, None))
+                stored = StoredEvent(0, *ends, ticks, line, of_event, score, late, self.meaning.label(label), known)
+                is_alert = self._store(stored, event, None if scores.columns is None else scores.columns[k])
+            probabilities = of_event if classes else ()
+            answers.append(Answer(event["id"], score, probabilities, predicted, late, repeated, is_alert))
         return answers
 
-    def _store(self, stored: StoredEvent, event: dict[str, Any], scores: LiveScores, k: int) -> bool:
+    def _store(self, stored: StoredEvent, event: dict[str, Any], columns: NDArray[np.float64] | None) -> bool:
         """Keep an event with its answer; whether it is a new alert. An event that comes with its label is none."""
-        stored.line = encode(event).encode()
-        if event.get("label") is not None:
-            stored.label, known = event["label"], event.get("label_time")
-            stored.label_ticks = stored.ticks if known is None else self.ticks_of(known)
         self.recent.add(stored)
         self.n_events += 1
         is_alert = stored.score >= self.threshold and stored.label is None
         if is_alert:
             features = {name: value for name, value in event.items() if name not in NOT_FEATURES}
-            columns = None if scores.columns is None else scores.columns[k].copy()
             ends = stored.id, stored.src, stored.dst
-            time = self.meaning.time(stored.ticks)
-            self.alerts.add(Alert(0, *ends, time, stored.ticks, features, stored.score, columns=columns))
+            of_event = self.meaning.time(stored.ticks), stored.ticks, features, stored.score
+            self.alerts.add(Alert(0, *ends, *of_event, columns=None if columns is None else columns.copy()))
         self._count_day(stored.ticks, is_alert)
         return is_alert
 
@@ -223,33 +233,31 @@ class LiveState:
 
     def label(self, id: Any, label: Any, time: Any) -> LabelAnswer:
         """Set, replace or withdraw the label of an event, which was logged before."""
+        stored, alert = self.recent.get(id), self.alerts.get(id)
         try:
-            self.scorer.label(id, label, time)
-            ticks = None if label is None else self.ticks_of(time)
+            ticks = self.scorer.tick_of(time)
+            if self.meaning.kind != "outlier_detector":
+                self.scorer.label(id, label, time)
+            elif stored is None and alert is None:  # whose scores use no labels
+                raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
         except TdlgError as error:
             return LabelAnswer(id, error)
         self.n_labels += 1
-        stored = self.recent.get(id)
         if stored is not None:
-            stored.label, stored.label_ticks = label, ticks
-        known_at = None if ticks is None else self.meaning.time(ticks)
-        self.alerts.decide(id, label, self.meaning.is_positive(label), known_at, ticks)
+            stored.label, stored.label_ticks = label, None if label is None else ticks
+        if alert is not None:
+            self.alerts.decide(alert, label, self.meaning.is_positive(label), self.meaning.time(ticks), ticks)
         return LabelAnswer(id)
 
     def has_label(self, id: Any, label: Any) -> bool:
         """Whether an event is known to have this label, so that nothing changes if it comes again."""
         known = self.recent.get(id) or self.alerts.get(id)
-        return known is not None and known.label == label and type(known.label) is type(label)
+        return known is not None and known.label == label
 
     def now(self) -> Any:
         """The stream's clock as a record holds it."""
-        return self.meaning.time(self.scorer.clock)
-
-    def ticks_of(self, time: Any) -> Any:
-        """A time from a record, in ticks of the model."""
-        edges = self.model.edges_
-        ticks, unit = as_times([time])
-        return rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)[0].item()
+        clock = self.scorer.clock
+        return self.meaning.time(clock.astype(np.int64) if isinstance(clock, np.datetime64) else clock)
 
     # ---- records
 
@@ -260,7 +268,7 @@ class LiveState:
             self.position = decode([header])[0]["position"]
             if lines:
                 events = decode(lines)
-                self.process(events, self.scorer.read(events)[0])
+                self.process(events, lines, self.scorer.read(events)[0])
         elif record.kind == LABELS:
             for label in decode(record.payload.split(b"\n")):
                 self.label(label["id"], label["label"], label["time"])
