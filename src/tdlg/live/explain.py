@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tdlg.edges import TemporalEdges
 from tdlg.explain.bursts import explain_bursts
 from tdlg.explain.explainable import Scored
 from tdlg.explain.propagation import explain_propagation
@@ -15,9 +17,17 @@ from tdlg.live.history import Around, History
 from tdlg.live.recent import StoredEvent
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import LiveState
+from tdlg.live.trees import CompiledModel
 from tdlg.models.update import knowing
+from tdlg.propagate.evidence import Evidence, Query
+from tdlg.propagate.features import PropagationFeatures
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["LiveExplainer"]
+
+Floats = NDArray[np.float64]
 
 
 class LiveExplainer:
@@ -32,6 +42,8 @@ class LiveExplainer:
     def __init__(self, state: LiveState) -> None:
         self._state = state
         self._history = History(state)
+        self._is_burst = state.meaning.kind == "outlier_detector"
+        self._compiled = None if self._is_burst else CompiledModel(state.model)
 
     def event(self, id: Any) -> dict[str, Any] | None:
         """An event with its score and label; None if it is neither recent nor an alert."""
@@ -46,13 +58,12 @@ class LiveExplainer:
 
     def node(self, id: Any, limit: int) -> dict[str, Any]:
         """The latest interactions of a node; see `LiveModel.node`."""
-        written = self._history.written(id)
-        fitted, live, n_fitted, n_live = self._history.of_node(written, limit)
+        fitted, live, n_fitted, n_live = self._history.of_node(id, limit)
         events = [*map(self._history.fitted_event, fitted), *map(self._shown, live)]
         known = [event["label"] for event in events if event["label"] is not None]
         n_positive = sum(map(self._state.meaning.is_positive, known))
         counts = {"n_live": n_live, "n_fitted": n_fitted, "labelled": len(known), "positive": n_positive}
-        return {"id": written, "events": events, **counts}
+        return {"id": id, "events": events, **counts}
 
     def explain(self, id: Any, top: int) -> dict[str, Any]:
         """The reasons for the score of an event; see `LiveModel.explain`."""
@@ -60,8 +71,9 @@ class LiveExplainer:
         event = self.event(id)
         if event is None:
             raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.")
-        around = self._history.around(event, None if stored is None else stored.number)
-        table = self._reasons(around, stored, alert, top)
+        number = None if stored is None else stored.number
+        around = self._history.around(event, number, as_numbers=not self._is_burst)
+        table = self._reasons(around, alert, top)
         reasons = [
             {
                 "what": row["what"],
@@ -80,22 +92,27 @@ class LiveExplainer:
         return (raised or [found["reason"] for found in reasons] or [""])[0]
 
     def _raised(self, effect: float) -> bool:
-        return effect < 0 if self._state.meaning.kind == "outlier_detector" else effect > 0
+        return effect < 0 if self._is_burst else effect > 0
 
-    def _reasons(self, around: Around, stored: StoredEvent | None, alert: Alert | None, top: int) -> Any:
+    def _reasons(self, around: Around, alert: Alert | None, top: int) -> pl.DataFrame:
         """The table of reasons, from a copy of the model that knows what is around the event."""
-        local = copy(self._state.model)
-        local.edges_, local.labels_ = around.edges, around.edges.label
-        if self._state.meaning.kind == "outlier_detector":
-            return explain_bursts(local, around.asked, np.array([-1]), top)
-        local.features_ = knowing(self._state.model.features_, around.edges)
-        if self._state.meaning.classes:
-            place = self._state.meaning.classes.index(self._state.meaning.positive)
-            local.positive_ = self._state.model.classes_[place].item()
-        query = local.features_.evidence(around.asked)
-        exact = None if alert is None else alert.columns
-        columns = local.features_.columns(query) if exact is None else exact[np.newaxis]
-        return explain_propagation(local, Scored(around.asked, local._values(columns), query, columns), top)
+        local, n = copy(self._state.model), len(around.edges) - 1
+        local.edges_ = around.edges[:n]
+        if self._is_burst:
+            return explain_bursts(local, around.edges[n:], np.array([-1]), top)
+        fitted = self._state.model.features_
+        local.features_, query = knowing(fitted, local.edges_), _query(fitted, around.edges)
+        local._answer = self._answer
+        columns = local.features_.columns(query) if alert is None or alert.columns is None else alert.columns[np.newaxis]
+        scored = Scored(around.asked, self._answer(columns), query, columns)
+        two_classes = len(self._state.meaning.classes) == 2
+        return explain_propagation(local, scored, top, positive=self._state.meaning.positive if two_classes else None)
+
+    def _answer(self, columns: Floats) -> Floats:
+        """Logs of probabilities, or numbers; faster than the methods of the model, for a few rows."""
+        assert self._compiled is not None
+        values = self._compiled.values(columns)
+        return np.log(values) if self._state.meaning.classes else values
 
     def _behind(self, around: Around, place: int) -> dict[str, Any]:
         """An interaction behind a reason, by its position in the edges around the event."""
@@ -109,3 +126,12 @@ class LiveExplainer:
         event.pop("label_time", None)
         time = self._state.meaning.time(stored.ticks)
         return {**event, "time": time, "label": stored.label, "score": stored.score}
+
+
+def _query(features: PropagationFeatures, edges: TemporalEdges) -> Query:
+    """What is known when the last of these edges is scored, from the others and their labels."""
+    known, last = edges.labelled, np.array([len(edges) - 1])
+    own, categories = features._own(edges), features._categories(edges)
+    targets = features._targets_of(edges.label, known)
+    evidence = Evidence(edges, own, targets, known, categories, edges.label_ticks)
+    return Query(evidence, last, own[last], categories[last])

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tdlg.clock import rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.live.recent import StoredEvent
-from tdlg.live.state import NOT_FEATURES, LiveState
-from tdlg.models.update import joined_edges
+from tdlg.live.state import LiveState
+from tdlg.models.update import feature_values
+from tdlg.tables.ids import meaning
 
 __all__ = ["Around", "History"]
 
@@ -25,16 +26,17 @@ LONGEST_WALK = 2000  # recent events of a node in which labelled ones are looked
 
 
 class Around(NamedTuple):
-    """What happened around an event, as edges.
+    """What happened around an event.
 
     Attributes
     ----------
     asked
-        The event, as one edge with ids as the fitted edges have them.
+        The event, as one edge.
     edges
-        Fitted edges, then recent events, all of the two nodes of the event and of their partners, with labels.
+        Fitted edges, then recent events, all of the two nodes of the event and of their partners, with labels; then the
+        event itself. The ids are those of the model, or numbers that stand for them.
     fitted
-        Positions of the fitted ones in the edges of the model.
+        Positions of the fitted ones among the edges of the model.
     live
         The recent events.
     """
@@ -64,8 +66,10 @@ class History:
             self._edges = self._edges.with_label(None).with_label(features.labels_, times)
         self._first = int(np.argmin(self._edges.ticks)) if len(self._edges) else 0
         self._sorted: dict[str, tuple[Positions, NDArray[Any]]] = {}
+        self._codes: dict[Any, list[int]] | None = None
+        self._ticks = self._on_clock(self._edges.ticks)
 
-    def around(self, event: dict[str, Any], number: int | None) -> Around:
+    def around(self, event: dict[str, Any], number: int | None, *, as_numbers: bool) -> Around:
         """What happened around an event, before it arrived.
 
         Parameters
@@ -74,11 +78,12 @@ class History:
             The event, with id, src, dst, time and features.
         number
             Its number among the recent events; None if it is not recent any more.
+        as_numbers
+            Whether numbers stand for the nodes in `edges`, which takes less time.
         """
-        asked = self._as_edges([event], [event["time"]]).with_label(None).with_ids_of(self._edges)
         nodes = [event["src"], event["dst"]]
         live = {stored.number: stored for node in nodes for stored in self._live(node, number)}
-        codes = [code for ends in self._edges.codes_of(asked) for code in ends.tolist() if code >= 0]
+        codes = [code for node in nodes for code in self._codes_of(node)]
         fitted = {row for code in codes for row in self._fitted(code)}
         for code in self._partners(codes, sorted(fitted)):
             fitted |= set(self._labelled_of(code, LABELLED))
@@ -86,25 +91,17 @@ class History:
             live |= {stored.number: stored for stored in self._live(node, number) if stored.label is not None}
         rows = np.array(sorted(fitted | {self._first}), np.int64)
         listed = [live[key] for key in sorted(live)]
-        return Around(asked, self._joined(rows, listed), rows, listed)
+        return Around(self._asked(event), self._joined(rows, listed, event, as_numbers), rows, listed)
 
     def of_node(self, node: Any, limit: int) -> tuple[list[int], list[StoredEvent], int, int]:
         """The latest fitted edges and recent events of a node, in the order of time, and how many there are of each."""
         live = list(self._state.recent.of_node(node))
-        code = self._code(node)
-        fitted = [row for k in code for row in self._rows_of(k).tolist()]
+        fitted = [row for code in self._codes_of(node) for row in self._rows_of(code).tolist()]
         ticks = self._edges.ticks
         fitted.sort(key=lambda row: ticks[row])
         newest = sorted(live, key=lambda stored: stored.ticks)[-limit:]
         n_fitted = max(0, limit - len(newest))
         return (fitted[-n_fitted:] if n_fitted else []), newest, len(fitted), len(live)
-
-    def written(self, node: Any) -> Any:
-        """A node as the events write it: the text of a number stands for the number, if only that is known."""
-        for written in (node, *_as_number(node)):
-            if next(self._state.recent.of_node(written), None) is not None or self._code(written):
-                return written
-        return node
 
     def fitted_event(self, row: int) -> dict[str, Any]:
         """A fitted edge as an event without an id."""
@@ -117,22 +114,25 @@ class History:
         event = {
             "src": edges.src[row],
             "dst": edges.dst[row],
-            "time": self._time(row),
+            "time": self._state.meaning.time(self._ticks[row]),
             **names,
             "label": label,
         }
         return {name: value.item() if isinstance(value, np.generic) else value for name, value in event.items()}
 
-    def _time(self, row: int) -> Any:
-        meaning, ticks = self._state.meaning, self._edges.ticks[row : row + 1]
-        return meaning.time(rounded_up(ticks, self._edges.time_unit, meaning.unit, ticks.dtype)[0])
+    def _on_clock(self, ticks: NDArray[Any]) -> NDArray[Any]:
+        """Ticks of the fitted edges on the clock of the stream."""
+        return rounded_up(ticks, self._edges.time_unit, self._state.meaning.unit, ticks.dtype)
 
     # ---- fitted edges
 
-    def _code(self, node: Any) -> list[int]:
+    def _codes_of(self, node: Any) -> list[int]:
         """The codes of a node in the fitted edges: none, one, or two if it is a source and a destination of two types."""
-        asked = TemporalEdges([node], [node], [0], bipartite=self._edges.bipartite)
-        return sorted({code for ends in self._edges.codes_of(asked) for code in ends.tolist() if code >= 0})
+        if self._codes is None:
+            self._codes = {}
+            for code, id in enumerate(self._edges.node_ids.tolist()):
+                self._codes.setdefault(meaning(id), []).append(code)
+        return self._codes.get(meaning(node), [])
 
     def _rows_of(self, code: int) -> Positions:
         """The fitted edges of a node, by time."""
@@ -177,23 +177,50 @@ class History:
             n_labelled += stored.label is not None
         return found
 
-    def _joined(self, rows: Positions, live: list[StoredEvent]) -> TemporalEdges:
-        fitted = self._edges[rows]
-        if not live:
-            return joined_edges(fitted, fitted[:0])
-        unit = self._state.meaning.unit
-        times = times_of(np.array([stored.ticks for stored in live]), unit)
-        edges = self._as_edges([stored.content() for stored in live], times)
-        labels = np.array([stored.label for stored in live], object)
-        known_at = [stored.ticks if stored.label_ticks is None else stored.label_ticks for stored in live]
-        edges = edges.with_label(_typed(labels, fitted.label), times_of(np.array(known_at), unit))
-        return joined_edges(fitted, edges.with_ids_of(self._edges))
+    # ---- edges
 
-    def _as_edges(self, events: list[dict[str, Any]], times: Any) -> TemporalEdges:
-        fitted = self._edges
-        features = {name: [_value(event.get(name), name, fitted) for event in events] for name in fitted.feature_names}
-        weight = None if fitted.weight is None else [event.get("weight", 1.0) for event in events]
-        src, dst = ([event[end] for event in events] for end in ("src", "dst"))
+    def _asked(self, event: dict[str, Any]) -> TemporalEdges:
+        times = self._times([self._state.scorer.tick_of(event["time"])])
+        return self._with_features([event["src"]], [event["dst"]], times, [event], self._edges[:0])
+
+    def _joined(
+        self, rows: Positions, live: list[StoredEvent], event: dict[str, Any], as_numbers: bool
+    ) -> TemporalEdges:
+        """Fitted edges, recent events and the event itself in one table."""
+        fitted, contents = self._edges[rows], [stored.content() for stored in live]
+        ends = [
+            [*getattr(fitted, end).tolist(), *(content[end] for content in contents), event[end]] for end in ("src", "dst")
+        ]
+        written: dict[Any, Any] = {}  # each node as it is first written, or its number
+        for id in (id for ids in ends for id in ids):
+            written.setdefault(meaning(id), len(written) if as_numbers else id)
+        src, dst = ([written[meaning(id)] for id in ids] for ids in ends)
+        asked = self._state.scorer.tick_of(event["time"])
+        times = self._times([*self._ticks[rows].tolist(), *(stored.ticks for stored in live), asked])
+        edges = self._with_features(src, dst, times, [*contents, event], fitted)
+        known_at = self._on_clock(fitted.known_at).tolist()
+        known_at += [stored.ticks if stored.label_ticks is None else stored.label_ticks for stored in live]
+        labels = [] if fitted.label is None else fitted.label.astype(object)
+        labels = [*np.where(fitted.labelled, labels, None), *(stored.label for stored in live), None]
+        if all(label is None for label in labels):
+            return edges
+        return edges.with_label(_typed(labels, self._edges.label), self._times([*known_at, asked]))
+
+    def _times(self, ticks: list[Any]) -> NDArray[Any]:
+        unit = self._state.meaning.unit
+        return times_of(np.array(ticks, self._ticks.dtype), unit)
+
+    def _with_features(
+        self, src: list[Any], dst: list[Any], times: Any, events: list[dict[str, Any]], fitted: TemporalEdges
+    ) -> TemporalEdges:
+        """Edges with the features of fitted edges, then of events."""
+        features = {
+            name: [*feature_values(fitted, name).tolist(), *(_value(event.get(name), name, fitted) for event in events)]
+            for name in fitted.feature_names
+        }
+        weight = None
+        if fitted.weight is not None:
+            weight = [*fitted.weight.tolist(), *(event.get("weight", 1.0) for event in events)]
         return TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)
 
 
@@ -204,10 +231,10 @@ def _value(value: Any, name: str, fitted: TemporalEdges) -> Any:
     return float("nan") if value is None else float(value)
 
 
-def _typed(labels: NDArray[Any], fitted: NDArray[Any] | None) -> NDArray[Any]:
+def _typed(labels: list[Any], fitted: NDArray[Any] | None) -> NDArray[Any]:
     """Labels of the type that the fitted ones have."""
     if fitted is None or fitted.dtype.kind not in "iuf":
-        return labels
+        return np.array(labels, object)
     return np.array([np.nan if label is None else label for label in labels], np.float64)
 
 
@@ -215,10 +242,3 @@ def _partners_of(nodes: list[Any], live: Iterable[StoredEvent]) -> list[Any]:
     newest = sorted(live, key=lambda stored: -stored.number)
     others = dict.fromkeys(end for stored in newest for end in (stored.src, stored.dst) if end not in nodes)
     return [*others][:PARTNERS]
-
-
-def _as_number(node: Any) -> list[Any]:
-    try:
-        return [int(node)] if isinstance(node, str) else [str(node)]
-    except ValueError:
-        return []

@@ -15,7 +15,7 @@ from tdlg.linegraph.events import Copies
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.sampling.index import concatenate_edges
 
-__all__ = ["add_edges", "joined_edges", "knowing", "warn_of_gap"]
+__all__ = ["add_edges", "feature_values", "joined_edges", "knowing", "warn_of_gap"]
 
 FEW = 20  # with fewer fitted edges, no pause is unusual
 LONGER = 2.0  # a pause is unusual if it is this many times as long as the longest one between fitted edges
@@ -89,7 +89,7 @@ def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
     once = copies.distinct, more
     bare = concatenate_edges(*once)
     weight = None if first.weight is None else np.concatenate([_weight(edges) for edges in once])
-    features = {name: np.concatenate([_feature(edges, name) for edges in once]) for name in first.feature_names}
+    features = {name: np.concatenate([feature_values(edges, name) for edges in once]) for name in first.feature_names}
     table = TemporalEdges(
         bare.src, bare.dst, bare.time, weight=weight, features=features or None, bipartite=first.bipartite
     )
@@ -161,7 +161,7 @@ def _weight(edges: TemporalEdges) -> NDArray[np.float64]:
     return np.ones(len(edges)) if edges.weight is None else edges.weight
 
 
-def _feature(edges: TemporalEdges, name: str) -> NDArray[Any]:
+def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
     """A feature as it was passed: numbers with NaN, or categories with None where it is missing."""
     assert edges.features is not None
     values = edges.features[:, edges.feature_names.index(name)]
