@@ -161,6 +161,19 @@ def test_zeros_at_the_end_are_cut(tmp_path, zeros):
         assert (log.synced, log.cut_bytes) == (3, zeros)
 
 
+def test_a_whole_record_with_a_wrong_number_is_cut(tmp_path):
+    with Log(tmp_path) as log:
+        write(log, 1)
+        size = log.n_bytes
+        write(log, 2)
+    path = segments(tmp_path)[0]
+    with open(path, "ab") as file:
+        file.write(path.read_bytes()[:size])
+    with Log(tmp_path) as log:
+        assert log.cut_bytes == size
+        assert replayed(log) == first(3)
+
+
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 40))
 def test_pages_of_an_unsynced_batch_may_be_lost_in_any_order(tmp_path_factory, seed, n_batches, per_batch):
     folder = tmp_path_factory.mktemp("log")
@@ -722,6 +735,15 @@ def test_model_and_state_are_switched_together(folder):
     with opened(folder) as directory:
         assert directory.newest_snapshot().path.read_text() == "old"
         assert replayed(directory.log, 3) == first(4, 3)
+
+
+def test_an_unfinished_generation_is_removed(folder):
+    opened(folder).close()
+    (folder / "generation-0002").mkdir()
+    (folder / "generation-0002" / "model.tdlg").touch()  # and no generation.json
+    with opened(folder) as directory:
+        assert [path.name for path in folder.glob("generation*")] == ["generation-0001"]
+        assert [generation.name for generation in directory.generations()] == ["generation-0001"]
 
 
 def test_two_generations_are_kept_to_go_back_to(folder):
