@@ -20,7 +20,8 @@ Status = Literal["open", "confirmed", "dismissed", "all"]
 
 MOST_ALERTS = 10_000  # older ones are dropped
 MOST_CHANGES = 10_000
-STORED = ("sequence", "id", "src", "dst", "time", "ticks", "features", "score", "status", "label", "decided_at", "decided_ticks")
+EVENT = ("sequence", "id", "src", "dst", "time", "ticks", "features", "score")
+STORED = (*EVENT, "status", "label", "decided_at", "decided_ticks")
 
 
 @dataclass

@@ -103,7 +103,9 @@ class LiveExplainer:
         fitted = self._state.model.features_
         local.features_, query = knowing(fitted, local.edges_), _query(fitted, around.edges)
         local._answer = self._answer
-        columns = local.features_.columns(query) if alert is None or alert.columns is None else alert.columns[np.newaxis]
+        columns = (
+            local.features_.columns(query) if alert is None or alert.columns is None else alert.columns[np.newaxis]
+        )
         scored = Scored(around.asked, self._answer(columns), query, columns)
         two_classes = len(self._state.meaning.classes) == 2
         return explain_propagation(local, scored, top, positive=self._state.meaning.positive if two_classes else None)

@@ -12,12 +12,11 @@ import numpy as np
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.tables.find_columns import usual_at
 
-__all__ = ["ROLES", "Fields", "decode", "encode", "id_of", "plain"]
+__all__ = ["ROLES", "Fields", "decode", "encode", "plain"]
 
 ROLES = ("id", "src", "dst", "time", "label", "label_time")
 DETECTED = ("src", "dst", "time")
 PLAIN = (str, int, float, bool, type(None))
-CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -44,18 +43,7 @@ def plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, datetime | date):
         return value.isoformat()
-    return str(value)
-
-
-def id_of(src: Any, dst: Any, time: Any) -> str:
-    """The id of an event that comes without one.
-
-    Examples
-    --------
-    >>> id_of("ann", "shop 7", "2025-01-31")
-    'ann>shop 7@2025-01-31'
-    """
-    return f"{src}>{dst}@{time}"
+    return value if isinstance(value, dict | list) else str(value)
 
 
 class Fields:
@@ -73,7 +61,7 @@ class Fields:
     --------
     >>> fields = Fields({"src": "customer", "amount": "EUR"}, ["amount"])
     >>> fields.event({"customer": "ann", "dst": "shop", "time": 5, "EUR": 9.5, "other": 1})
-    {'id': 'ann>shop@5', 'src': 'ann', 'dst': 'shop', 'time': 5, 'amount': 9.5}
+    {'src': 'ann', 'dst': 'shop', 'time': 5, 'amount': 9.5}
     """
 
     def __init__(self, columns: Mapping[str, str] | None, features: Iterable[str]) -> None:
@@ -98,11 +86,6 @@ class Fields:
 
     def event(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The event with the names and the plain values that the scorer takes; fields that are not needed are left out."""
-        event = {name: plain(given[field]) for name, field in self._fields if field in given}
-        if event.get("id") is None:
-            event = {"id": id_of(event.get("src"), event.get("dst"), event.get("time")), **_without(event, "id")}
-        return event
-
-
-def _without(event: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in event.items() if key != name}
+        if not isinstance(given, Mapping):
+            return {}  # which lacks everything
+        return {name: plain(given[field]) for name, field in self._fields if field in given}

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import rounded_up, times_of
+from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.live.recent import StoredEvent
 from tdlg.live.state import LiveState
 from tdlg.models.update import feature_values
 from tdlg.tables.ids import meaning
 
-__all__ = ["Around", "History"]
+__all__ = ["Around", "History", "feature_value"]
 
 Positions = NDArray[np.int64]
 
@@ -67,7 +67,7 @@ class History:
         self._first = int(np.argmin(self._edges.ticks)) if len(self._edges) else 0
         self._sorted: dict[str, tuple[Positions, NDArray[Any]]] = {}
         self._codes: dict[Any, list[int]] | None = None
-        self._ticks = self._on_clock(self._edges.ticks)
+        self._ticks = state.meaning.on_clock(self._edges.ticks, self._edges.time_unit)
 
     def around(self, event: dict[str, Any], number: int | None, *, as_numbers: bool) -> Around:
         """What happened around an event, before it arrived.
@@ -119,10 +119,6 @@ class History:
             "label": label,
         }
         return {name: value.item() if isinstance(value, np.generic) else value for name, value in event.items()}
-
-    def _on_clock(self, ticks: NDArray[Any]) -> NDArray[Any]:
-        """Ticks of the fitted edges on the clock of the stream."""
-        return rounded_up(ticks, self._edges.time_unit, self._state.meaning.unit, ticks.dtype)
 
     # ---- fitted edges
 
@@ -180,7 +176,7 @@ class History:
     # ---- edges
 
     def _asked(self, event: dict[str, Any]) -> TemporalEdges:
-        times = self._times([self._state.scorer.tick_of(event["time"])])
+        times = self._times([self._state.ticks_of(event["time"])])
         return self._with_features([event["src"]], [event["dst"]], times, [event], self._edges[:0])
 
     def _joined(
@@ -189,16 +185,17 @@ class History:
         """Fitted edges, recent events and the event itself in one table."""
         fitted, contents = self._edges[rows], [stored.content() for stored in live]
         ends = [
-            [*getattr(fitted, end).tolist(), *(content[end] for content in contents), event[end]] for end in ("src", "dst")
+            [*getattr(fitted, end).tolist(), *(content[end] for content in contents), event[end]]
+            for end in ("src", "dst")
         ]
         written: dict[Any, Any] = {}  # each node as it is first written, or its number
         for id in (id for ids in ends for id in ids):
             written.setdefault(meaning(id), len(written) if as_numbers else id)
         src, dst = ([written[meaning(id)] for id in ids] for ids in ends)
-        asked = self._state.scorer.tick_of(event["time"])
+        asked = self._state.ticks_of(event["time"])
         times = self._times([*self._ticks[rows].tolist(), *(stored.ticks for stored in live), asked])
         edges = self._with_features(src, dst, times, [*contents, event], fitted)
-        known_at = self._on_clock(fitted.known_at).tolist()
+        known_at = self._state.meaning.on_clock(fitted.known_at, fitted.time_unit).tolist()
         known_at += [stored.ticks if stored.label_ticks is None else stored.label_ticks for stored in live]
         labels = [] if fitted.label is None else fitted.label.astype(object)
         labels = [*np.where(fitted.labelled, labels, None), *(stored.label for stored in live), None]
@@ -215,7 +212,10 @@ class History:
     ) -> TemporalEdges:
         """Edges with the features of fitted edges, then of events."""
         features = {
-            name: [*feature_values(fitted, name).tolist(), *(_value(event.get(name), name, fitted) for event in events)]
+            name: [
+                *feature_values(fitted, name).tolist(),
+                *(feature_value(event.get(name), name, fitted) for event in events),
+            ]
             for name in fitted.feature_names
         }
         weight = None
@@ -224,7 +224,7 @@ class History:
         return TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)
 
 
-def _value(value: Any, name: str, fitted: TemporalEdges) -> Any:
+def feature_value(value: Any, name: str, fitted: TemporalEdges) -> Any:
     """A feature as its column has it: text for categories, a number else."""
     if name in fitted.feature_categories:
         return None if value is None else str(value) if isinstance(fitted.feature_categories[name][0], str) else value

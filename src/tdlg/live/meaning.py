@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
-from tdlg.clock import ticks_per_second
+from tdlg.clock import rounded_up, ticks_per_second
 from tdlg.explain.positive import positive_of
 
-__all__ = ["Meaning"]
+__all__ = ["Meaning", "time_as_json"]
 
 Floats = NDArray[np.float64]
 DAYS = 30  # the span of fitted edges whose times are numbers counts as this many days
@@ -66,7 +66,9 @@ class Meaning:
     @property
     def other(self) -> Any:
         """The class that a dismissed alert gets: the other one of two. None with more classes or none."""
-        return next((label for label in self.classes if label != self.positive), None) if len(self.classes) == 2 else None
+        return (
+            next((label for label in self.classes if label != self.positive), None) if len(self.classes) == 2 else None
+        )
 
     def is_positive(self, label: Any) -> bool:
         """Whether a label is the positive class; any label above 0 for a model without classes."""
@@ -77,11 +79,12 @@ class Meaning:
         return next((known for known in self.classes if _is_same(known, label)), label)
 
     def time(self, ticks: Any) -> Any:
-        """Ticks as a time that JSON holds: a number, or text in ISO 8601 without needless zeros."""
-        if self.unit is None:
-            return ticks.item() if isinstance(ticks, np.generic) else ticks
-        text = str(np.datetime64(int(ticks), self.unit))
-        return text.rstrip("0").rstrip(".") if "." in text else text
+        """Ticks as a time that JSON holds; see `time_as_json`."""
+        return time_as_json(ticks, self.unit)
+
+    def on_clock(self, ticks: NDArray[Any], unit: str | None) -> NDArray[Any]:
+        """Ticks of another clock, such as those of the fitted edges, on the clock of the stream."""
+        return rounded_up(ticks, unit, self.unit, ticks.dtype)
 
     @property
     def day(self) -> float:
@@ -90,6 +93,20 @@ class Meaning:
             return float(DAY * ticks_per_second(self.unit))
         ticks = self._edges.ticks
         return float(ticks.max() - ticks.min()) / DAYS or 1.0
+
+
+def time_as_json(ticks: Any, unit: str | None) -> Any:
+    """Ticks as a time that JSON holds: a number, or text in ISO 8601 without needless zeros.
+
+    Examples
+    --------
+    >>> time_as_json(1_500_000, "us"), time_as_json(np.float64(2.5), None)
+    ('1970-01-01T00:00:01.5', 2.5)
+    """
+    if unit is None:
+        return ticks.item() if isinstance(ticks, np.generic) else ticks
+    text = str(np.datetime64(int(ticks), unit))
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _is_same(known: Any, label: Any) -> bool:

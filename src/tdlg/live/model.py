@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import wraps
@@ -22,12 +20,12 @@ from tdlg.checks import check_choice, check_count, check_number
 from tdlg.clock import as_seconds
 from tdlg.exceptions import ParameterError
 from tdlg.live.alerts import Alert, Status
-from tdlg.live.directory import Generation, Snapshot, StateDirectory
+from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError, Events
 from tdlg.live.explain import LiveExplainer
 from tdlg.live.fields import encode, plain
+from tdlg.live.generations import MODEL, fingerprint_of, restored_state, start_generation, write_arrays
 from tdlg.live.log import StateError
-from tdlg.live.scorer import StreamScorer
 from tdlg.live.state import (
     EVENTS,
     LABELS,
@@ -47,10 +45,8 @@ __all__ = ["LiveModel"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MODEL = "model.tdlg"
 SNAPSHOT_EVERY = 100_000
 N_RECENT = 100_000
-CHUNK = 1 << 20
 
 
 def _locked(
@@ -118,7 +114,7 @@ class LiveModel:
         threshold: float | None = None,
         alerts_per_day: float | None = None,
         snapshot_every: int = SNAPSHOT_EVERY,
-        n_recent: int = N_RECENT,
+        n_recent: int | None = None,
     ) -> Self:
         """Open a state directory, or make a new one; the state is as it was when the last answer left.
 
@@ -144,17 +140,18 @@ class LiveModel:
         snapshot_every
             Number of events after which a snapshot is written. The default, 100,000, is replayed in seconds.
         n_recent
-            Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes.
+            Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
+            default as many as before; 100,000 in a new directory.
         """
         _check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
         given = {"columns": columns, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
         chosen = {name: value for name, value in given.items() if value is not None}
         with _model_file(model) as file:
-            fingerprint = None if file is None else _fingerprint(file)
+            fingerprint = None if file is None else fingerprint_of(file)
 
             def fill(generation: Generation) -> None:
                 assert file is not None
-                write_generation(generation, file, Settings(**chosen), n_recent)
+                start_generation(generation, file, Settings(**chosen), n_recent or N_RECENT)
 
             state = StateDirectory(directory, fingerprint, None if file is None else fill)
         try:
@@ -457,14 +454,15 @@ class _Batch:
         self._at: list[int] = []  # position of each new event
         new: list[dict[str, Any]] = []
         place_of: dict[Any, int] = {}
-        for place, event in enumerate(map(state.fields.event, given)):
-            stored = state.recent.get(event["id"])
+        for place, event in enumerate(map(state.with_id, map(state.fields.event, given))):
+            id = event["id"] if isinstance(event["id"], Hashable) else None
+            stored = state.recent.get(id)
             if stored is not None:
                 self.answers[place] = state.answer_of(stored)
-            elif event["id"] in place_of:
-                self._first_of[place] = place_of[event["id"]]
+            elif id is not None and id in place_of:
+                self._first_of[place] = place_of[id]
             else:
-                place_of[event["id"]] = place
+                place_of[id] = place
                 self._at.append(place)
                 new.append(event)
         self.events, self.read = self._checked(state, new)
@@ -495,47 +493,10 @@ class _Batch:
 
 def _refused(state: LiveState, new: list[dict[str, Any]], read: Events) -> dict[int, EventError]:
     """Errors of the events that are earlier than the latest one before them."""
-    clock = state.scorer.tick_of(state.now())
+    clock = state.ticks_of(state.now())
     late = [k for k, ticks in zip(read.positions, read.arrived.ticks.tolist(), strict=True) if ticks < clock]
     message = f"It is before the latest event, {state.now()}, and late events are refused."
     return {k: EventError(k, "time", new[k]["time"], message) for k in late}
-
-
-# ---- models, generations and snapshots as files
-
-
-def write_generation(generation: Generation, file: Path, settings: Settings, n_recent: int) -> None:
-    """Write a model and the state that it starts with into a new generation."""
-    copy = generation.path / MODEL
-    shutil.copyfile(file, copy)
-    model = load_model(copy)
-    state = LiveState(model, StreamScorer(model), settings, n_recent)
-    generation.write_snapshot(0, lambda path: write_arrays(path, state.arrays()))
-
-
-def restored_state(directory: StateDirectory, model: Any, n_recent: int) -> LiveState:
-    """The state after all records of the log: that of the newest snapshot, and a replay of what came later."""
-    snapshot = directory.newest_snapshot()
-    if snapshot is None:
-        raise StateError(
-            f"The generation {str(directory.generation.path)!r} has no whole snapshot.", "Restore one from a copy."
-        )
-    state = LiveState.restored(model, read_arrays(snapshot), n_recent)
-    for record in directory.log.replay(snapshot.sequence):
-        state.replay(record)
-    return state
-
-
-def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """Write arrays without objects."""
-    with open(path, "wb") as file:
-        np.savez(file, **arrays)
-
-
-def read_arrays(snapshot: Snapshot) -> dict[str, Any]:
-    """Read what `write_arrays` wrote."""
-    with np.load(snapshot.path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
 
 
 @contextmanager
@@ -547,17 +508,6 @@ def _model_file(model: Any) -> Iterator[Path | None]:
     with TemporaryDirectory() as folder:
         model.save(Path(folder) / MODEL)
         yield Path(folder) / MODEL
-
-
-def _fingerprint(file: Path) -> str:
-    digest = hashlib.sha256()
-    try:
-        with open(file, "rb") as opened:
-            while chunk := opened.read(CHUNK):
-                digest.update(chunk)
-    except OSError as error:
-        raise ParameterError(f"{file}: the model cannot be read: {error.strerror}.", parameter="model") from error
-    return f"sha256 {digest.hexdigest()}"
 
 
 def _seconds(keep: str | None) -> float | None:
@@ -575,4 +525,5 @@ def _check_options(
     if threshold is not None and not np.isfinite(threshold):
         raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
     check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
-    check_count("LiveModel.open", "n_recent", n_recent, 1)
+    if n_recent is not None:
+        check_count("LiveModel.open", "n_recent", n_recent, 1)

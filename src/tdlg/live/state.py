@@ -17,6 +17,7 @@ from tdlg.exceptions import TdlgError
 from tdlg.live.alerts import Alert, Alerts
 from tdlg.live.events import EventError, Events
 from tdlg.live.fields import Fields, decode, encode
+from tdlg.live.ids import id_of
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.recent import RecentEvents, StoredEvent
@@ -229,13 +230,23 @@ class LiveState:
         predicted = self.meaning.predicted(values)[0]
         return Answer(stored.id, stored.score, probabilities, predicted, stored.late, True, is_alert)
 
+    def with_id(self, event: dict[str, Any]) -> dict[str, Any]:
+        """The event with an id: its own, or one made of source, destination and time, if these are valid."""
+        if event.get("id") is not None:
+            return event
+        try:
+            time = self.meaning.time(self.ticks_of(event.get("time")))
+        except TdlgError:
+            time = event.get("time")
+        return {**event, "id": id_of(event.get("src"), event.get("dst"), time)}
+
     # ---- labels
 
     def label(self, id: Any, label: Any, time: Any) -> LabelAnswer:
         """Set, replace or withdraw the label of an event, which was logged before."""
         stored, alert = self.recent.get(id), self.alerts.get(id)
         try:
-            ticks = self.scorer.tick_of(time)
+            ticks = self.ticks_of(time)
             if self.meaning.kind != "outlier_detector":
                 self.scorer.label(id, label, time)
             elif stored is None and alert is None:  # whose scores use no labels
@@ -253,6 +264,10 @@ class LiveState:
         """Whether an event is known to have this label, so that nothing changes if it comes again."""
         known = self.recent.get(id) or self.alerts.get(id)
         return known is not None and known.label == label
+
+    def ticks_of(self, time: Any) -> Any:
+        """A time in ticks of the stream, or an error."""
+        return self.scorer._reader.tick_of(time)
 
     def now(self) -> Any:
         """The stream's clock as a record holds it."""
@@ -280,6 +295,17 @@ class LiveState:
                 "Install a newer version of tdlg.",
             )
 
+    # ---- other models
+
+    def followed_by(self, model: Any, scorer: StreamScorer) -> LiveState:
+        """The state of another model that takes over: recent events and alerts stay, the default threshold is its own."""
+        state = LiveState(model, scorer, self.settings, self.recent.capacity)
+        state.recent, state.alerts, state.position, state.days = self.recent, self.alerts, self.position, self.days
+        state.n_events, state.n_labels = self.n_events, self.n_labels
+        for alert in state.alerts:
+            alert.columns = None  # those of the model before
+        return state
+
     # ---- snapshots
 
     def arrays(self) -> Arrays:
@@ -292,20 +318,22 @@ class LiveState:
             "n_events": self.n_events,
             "n_labels": self.n_labels,
             "days": [*self.days.items()],
+            "n_recent": self.recent.capacity,
         }
         parts = {"scorer": self.scorer.state(), "recent": self.recent.arrays(), "alerts": self.alerts.arrays()}
         arrays = {f"{part}/{name}": array for part, held in parts.items() for name, array in held.items()}
         return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}
 
     @classmethod
-    def restored(cls, model: Any, arrays: Arrays, n_recent: int) -> Self:
-        """The state with these arrays."""
+    def restored(cls, model: Any, arrays: Arrays, n_recent: int | None = None) -> Self:
+        """The state with these arrays, and with as many recent events as before by default."""
         content = decode([arrays["content"].tobytes()])[0]
         if content["format"] != FORMAT:
             raise StateError(
                 f"The snapshot has the format {content['format']}; this version of tdlg reads format {FORMAT}.",
                 "Install a newer version of tdlg.",
             )
+        n_recent = n_recent or content["n_recent"]
         scorer = StreamScorer.restore(model, _part(arrays, "scorer"))
         state = cls(model, scorer, Settings(**content["settings"]), n_recent, content["threshold"])
         state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, _part(arrays, "recent"))

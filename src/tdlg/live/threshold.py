@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import rounded_up
 from tdlg.exceptions import TdlgWarning
 from tdlg.live.meaning import Meaning
 
@@ -36,7 +35,7 @@ def default_threshold(model: Any, meaning: Meaning, alerts_per_day: float | None
     """
     if alerts_per_day is None and meaning.kind == "outlier_detector":
         return -float(model.offset_)
-    ticks = rounded_up(model.edges_.ticks, model.edges_.time_unit, meaning.unit, np.dtype(np.float64))
+    ticks = meaning.on_clock(model.edges_.ticks, model.edges_.time_unit).astype(np.float64)
     earliest_of_last = np.partition(ticks, -math.ceil(LEAST * len(ticks)))[-math.ceil(LEAST * len(ticks))]
     start = min(ticks.max() - STRETCH * meaning.day, earliest_of_last)
     stretch = np.flatnonzero(ticks >= start)

@@ -150,7 +150,9 @@ def _both_label_times(first: TemporalEdges, more: TemporalEdges, both: TemporalE
     if first.label_ticks is None and more.label_ticks is None:
         return None
     clock = both.time_unit, both.ticks.dtype
-    return _times(np.concatenate([rounded_up(edges.known_at, edges.time_unit, *clock) for edges in (first, more)]), both)
+    return _times(
+        np.concatenate([rounded_up(edges.known_at, edges.time_unit, *clock) for edges in (first, more)]), both
+    )
 
 
 def _times(ticks: NDArray[Any], edges: TemporalEdges) -> NDArray[Any]:
