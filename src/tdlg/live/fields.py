@@ -84,7 +84,7 @@ class Fields:
         found = {role: at[0] for role, at in usual.items() if role not in event and len(at) == 1}
         return Fields({**found, **self.columns}, self._names[len(ROLES) :]) if found else self
 
-    def event(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def event(self, given: Any) -> dict[str, Any]:
         """The event with the names and the plain values that the scorer takes; fields that are not needed are left out."""
         if not isinstance(given, Mapping):
             return {}  # which lacks everything

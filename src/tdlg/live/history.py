@@ -197,8 +197,9 @@ class History:
         edges = self._with_features(src, dst, times, [*contents, event], fitted)
         known_at = self._state.meaning.on_clock(fitted.known_at, fitted.time_unit).tolist()
         known_at += [stored.ticks if stored.label_ticks is None else stored.label_ticks for stored in live]
-        labels = [] if fitted.label is None else fitted.label.astype(object)
-        labels = [*np.where(fitted.labelled, labels, None), *(stored.label for stored in live), None]
+        given = fitted.labelled.tolist() if fitted.label is None else fitted.label.tolist()
+        labels = [label if known else None for label, known in zip(given, fitted.labelled, strict=True)]
+        labels += [*(stored.label for stored in live), None]
         if all(label is None for label in labels):
             return edges
         return edges.with_label(_typed(labels, self._edges.label), self._times([*known_at, asked]))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
-from tdlg.clock import rounded_up, ticks_per_second
+from tdlg.clock import rounded_up, ticks_per_second, times_of
 from tdlg.explain.positive import positive_of
 
 __all__ = ["Meaning", "time_as_json"]
@@ -42,7 +42,7 @@ class Meaning:
         self.kind = get_tags(model).estimator_type
         self._edges = model.edges_
         self.unit = np.datetime_data(clock.dtype)[0] if isinstance(clock, np.datetime64) else None
-        self._offset = getattr(model, "offset_", None)
+        self._offset = float(getattr(model, "offset_", 0.0))
         self.classes: list[Any] = []
         if self.kind == "classifier":
             whole = model.classes_.dtype.kind == "f" and bool((model.classes_ % 1 == 0).all())
@@ -76,7 +76,7 @@ class Meaning:
 
     def label(self, label: Any) -> Any:
         """A label as the model has it: 1 for "1" and true, if 1 is a class; a label that it does not have as it is."""
-        return next((known for known in self.classes if _is_same(known, label)), label)
+        return None if label is None else next((known for known in self.classes if _is_same(known, label)), label)
 
     def time(self, ticks: Any) -> Any:
         """Ticks as a time that JSON holds; see `time_as_json`."""
@@ -105,7 +105,7 @@ def time_as_json(ticks: Any, unit: str | None) -> Any:
     """
     if unit is None:
         return ticks.item() if isinstance(ticks, np.generic) else ticks
-    text = str(np.datetime64(int(ticks), unit))
+    text = str(times_of(np.array([ticks], np.int64), unit)[0])
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 
@@ -42,24 +42,21 @@ from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 SNAPSHOT_EVERY = 100_000
 N_RECENT = 100_000
 
 
-def _locked(
-    method: Callable[Concatenate[LiveModel, P], R],
-) -> Callable[Concatenate[LiveModel, P], R]:
+def _locked(method: Method) -> Method:
     """Let one thread at a time use a live model."""
 
     @wraps(method)
-    def alone(self: LiveModel, *args: P.args, **options: P.kwargs) -> R:
+    def alone(self: LiveModel, *args: Any, **options: Any) -> Any:
         with self._lock:
             return method(self, *args, **options)
 
-    return alone
+    return cast(Method, alone)
 
 
 class LiveModel:
@@ -133,10 +130,11 @@ class LiveModel:
         late
             Whether events that are earlier than the latest event are scored ("score", default) or refused ("refuse").
         threshold
-            The score from which on an event is an alert; stored for later. By default it is found from the fitted edges.
+            The score from which on an event is an alert; stored for later. By default it is the score that so many of the
+            latest events reached as give `alerts_per_day`.
         alerts_per_day
-            How many alerts a day would have had at the end of the fitted edges; stored for later. By default 20, at most a
-            twentieth of the events; for bursts, those that the model calls outliers.
+            How many alerts there are per day, about; stored for later. By default 20, at most a twentieth of the events;
+            for bursts, those that the model calls outliers.
         snapshot_every
             Number of events after which a snapshot is written. The default, 100,000, is replayed in seconds.
         n_recent
@@ -145,7 +143,7 @@ class LiveModel:
         """
         _check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
         given = {"columns": columns, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
-        chosen = {name: value for name, value in given.items() if value is not None}
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         with _model_file(model) as file:
             fingerprint = None if file is None else fingerprint_of(file)
 
@@ -275,10 +273,9 @@ class LiveModel:
     def _use(self, changed: dict[str, Any]) -> None:
         """Log other settings, and use them from now on."""
         if changed:
-            settings = replace(self._state.settings, **changed)
-            self._write(SETTINGS, encode({name: asdict(settings)[name] for name in changed}).encode(), 1)
+            self._write(SETTINGS, encode(changed).encode(), 1)
             with self._learning():
-                self._state.use(settings)
+                self._state.use(changed)
 
     def _count(self, n: int) -> None:
         self._since_snapshot += n

@@ -37,7 +37,7 @@ ENOUGH = 10  # least number of labelled events of each class in that stretch
 
 
 class Figures(NamedTuple):
-    """How well a model did on the stretch: two areas for a classifier, the root of the mean squared error for a regressor."""
+    """How well a model did: two areas for a classifier, the root of the mean squared error for a regressor."""
 
     auc: float | None = None
     average_precision: float | None = None

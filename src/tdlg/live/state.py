@@ -22,7 +22,7 @@ from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.recent import RecentEvents, StoredEvent
 from tdlg.live.scorer import StreamScorer, UnknownEventError
-from tdlg.live.threshold import default_threshold
+from tdlg.live.threshold import Start, Threshold, start_of
 
 __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
 
@@ -121,8 +121,8 @@ class LiveState:
         What was chosen.
     n_recent
         The most events to keep.
-    threshold
-        The score of an alert, which is found by default.
+    start
+        What the fitted edges tell of the threshold, which is found by default.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class LiveState:
     """
 
     def __init__(
-        self, model: Any, scorer: StreamScorer, settings: Settings, n_recent: int, threshold: float | None = None
+        self, model: Any, scorer: StreamScorer, settings: Settings, n_recent: int, start: Start | None = None
     ) -> None:
         self.model, self.scorer = model, scorer
         self.meaning = Meaning(model, scorer.clock)
@@ -147,24 +147,28 @@ class LiveState:
         self.n_events = self.n_labels = 0
         self.days: dict[int, list[int]] = {}
         self._day = self.meaning.day
-        self._default_threshold = threshold
-        self.use(settings)
-
-    def use(self, settings: Settings) -> None:
-        """Set what was chosen, from now on."""
-        before = getattr(self, "settings", settings)
-        if settings.alerts_per_day != before.alerts_per_day:
-            self._default_threshold = None
         self.settings = settings
+        self._set_up(start)
+
+    def _set_up(self, start: Start | None = None) -> None:
+        """Prepare what follows from the settings."""
+        settings = self.settings
         self.fields = Fields(settings.columns, _features(self.model))
-        if settings.threshold is None and self._default_threshold is None:
-            self._default_threshold = default_threshold(self.model, self.meaning, settings.alerts_per_day)
+        start = start or start_of(self.model, self.meaning, settings.alerts_per_day)
+        self._threshold = Threshold(self.meaning, settings.threshold, settings.alerts_per_day, start)
+
+    def use(self, changed: dict[str, Any]) -> None:
+        """Change settings, from now on."""
+        before = self._threshold
+        self.settings = replace(self.settings, **changed)
+        self._set_up(None if "alerts_per_day" in changed else before.start)
+        if "threshold" not in changed and "alerts_per_day" not in changed:
+            self._threshold = before
 
     @property
     def threshold(self) -> float:
         """The score from which on an event is an alert."""
-        given = self.settings.threshold
-        return self._default_threshold if given is None else given  # type: ignore[return-value]
+        return self._threshold.value
 
     # ---- events
 
@@ -209,10 +213,11 @@ class LiveState:
         is_alert = stored.score >= self.threshold and stored.label is None
         if is_alert:
             features = {name: value for name, value in event.items() if name not in NOT_FEATURES}
-            ends = stored.id, stored.src, stored.dst
-            of_event = self.meaning.time(stored.ticks), stored.ticks, features, stored.score
-            self.alerts.add(Alert(0, *ends, *of_event, columns=None if columns is None else columns.copy()))
+            columns = None if columns is None else columns.copy()
+            time, ends = self.meaning.time(stored.ticks), (stored.id, stored.src, stored.dst)
+            self.alerts.add(Alert(0, *ends, time, stored.ticks, features, stored.score, columns=columns))
         self._count_day(stored.ticks, is_alert)
+        self._threshold.add(stored.ticks, stored.score)
         return is_alert
 
     def _count_day(self, ticks: Any, is_alert: bool) -> None:
@@ -288,7 +293,7 @@ class LiveState:
             for label in decode(record.payload.split(b"\n")):
                 self.label(label["id"], label["label"], label["time"])
         elif record.kind == SETTINGS:
-            self.use(replace(self.settings, **decode([record.payload])[0]))
+            self.use(decode([record.payload])[0])
         else:
             raise StateError(
                 f"Record {record.sequence} of the log has the kind {record.kind}, which this version does not know.",
@@ -313,15 +318,19 @@ class LiveState:
         content = {
             "format": FORMAT,
             "settings": asdict(self.settings),
-            "threshold": self._default_threshold,
             "position": self.position,
             "n_events": self.n_events,
             "n_labels": self.n_labels,
             "days": [*self.days.items()],
             "n_recent": self.recent.capacity,
         }
-        parts = {"scorer": self.scorer.state(), "recent": self.recent.arrays(), "alerts": self.alerts.arrays()}
-        arrays = {f"{part}/{name}": array for part, held in parts.items() for name, array in held.items()}
+        parts = {
+            "scorer": self.scorer.state(),
+            "recent": self.recent.arrays(),
+            "alerts": self.alerts.arrays(),
+            "threshold": self._threshold.arrays(),
+        }
+        arrays = {f"{part}/{name}": array for part, of in parts.items() for name, array in of.items()}
         return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}
 
     @classmethod
@@ -335,7 +344,9 @@ class LiveState:
             )
         n_recent = n_recent or content["n_recent"]
         scorer = StreamScorer.restore(model, _part(arrays, "scorer"))
-        state = cls(model, scorer, Settings(**content["settings"]), n_recent, content["threshold"])
+        threshold = _part(arrays, "threshold")
+        state = cls(model, scorer, Settings(**content["settings"]), n_recent, Start(*threshold["counts"][2:].tolist()))
+        state._threshold.restore(threshold)
         state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, _part(arrays, "recent"))
         state.alerts = Alerts.restored(_part(arrays, "alerts"))
         state.position = content["position"]

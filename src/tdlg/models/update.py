@@ -121,7 +121,7 @@ def _labelled(features: PropagationFeatures, edges: TemporalEdges, at: NDArray[n
     if edges.label is None or not edges.labelled.any():
         return known
     at, edges = at[edges.labelled], edges[edges.labelled]
-    label = np.asarray(known.label).astype(np.result_type(known.label, edges.label))  # type: ignore[arg-type]
+    label = np.asarray(known.label).astype(np.result_type(known.label, edges.label))
     label[at] = edges.label
     if known.label_ticks is None and edges.label_ticks is None:
         return known.with_label(label)
