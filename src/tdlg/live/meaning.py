@@ -56,6 +56,12 @@ class Meaning:
             return values[:, self._place]
         return values if self.kind == "regressor" else -values
 
+    def values(self, score: float | None, probabilities: tuple[float, ...]) -> Any:
+        """The values of the model that a score and probabilities come from."""
+        if self.classes or score is None:
+            return probabilities
+        return score if self.kind == "regressor" else -score
+
     def predicted(self, values: Floats) -> list[Any]:
         """The predicted class or number; for bursts, whether each event is an outlier."""
         if self.classes:

@@ -230,6 +230,22 @@ class LiveModel:
         self._count(len(batch.events))
         return batch.in_order(answers)
 
+    @_locked
+    def check(self, events: Sequence[Mapping[str, Any]]) -> list[EventError]:
+        """What is wrong with events, in their order; nothing is logged or learnt."""
+        return self._state.scorer.read([self._state.fields.event(event) for event in events])[1]
+
+    @_locked
+    def knows(self, id: Any) -> bool:
+        """Whether an event with this id came before, and can be labelled."""
+        return self._state.scorer.knows(id)
+
+    @_locked
+    def remember(self, columns: Mapping[str, str], reading: Mapping[str, Any]) -> None:
+        """Store the fields of events, and how the shell reads tables; see `settings`."""
+        given = {"columns": dict(columns), "reading": dict(reading)}
+        self._use({name: value for name, value in given.items() if value != getattr(self.settings, name)})
+
     def _detect_fields(self, event: Mapping[str, Any]) -> None:
         found = self._state.fields.found_in(event)
         if found is not self._state.fields:
@@ -327,6 +343,20 @@ class LiveModel:
     def position(self) -> Any:
         """The position of the source that came with the latest events; None if none did."""
         return self._state.position
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels were set or withdrawn."""
+        return self._state.n_labels
+
+    @property
+    def time_unit(self) -> str | None:
+        """The unit of the stream's clock; None if times are numbers."""
+        return self._state.meaning.unit
+
+    def values_of(self, answer: Answer) -> Any:
+        """The values that the model gave in an answer: probabilities, a number, or the score of a burst."""
+        return self._state.meaning.values(answer.score, answer.probabilities)
 
     @property
     def settings(self) -> Settings:
@@ -469,8 +499,7 @@ class _Batch:
         """The valid events; the others get their errors as answers."""
         read, errors = state.scorer.read(new)
         wrong = {error.position: error for error in errors}
-        if state.settings.late == "refuse":
-            wrong |= _refused(state, new, read)
+        wrong |= _refused(state, new, read)
         if wrong:
             for k, error in wrong.items():
                 self.answers[self._at[k]] = Answer(new[k]["id"], error=error._replace(position=self._at[k]))
@@ -489,11 +518,20 @@ class _Batch:
 
 
 def _refused(state: LiveState, new: list[dict[str, Any]], read: Events) -> dict[int, EventError]:
-    """Errors of the events that are earlier than the latest one before them."""
-    clock = state.ticks_of(state.now())
-    late = [k for k, ticks in zip(read.positions, read.arrived.ticks.tolist(), strict=True) if ticks < clock]
-    message = f"It is before the latest event, {state.now()}, and late events are refused."
-    return {k: EventError(k, "time", new[k]["time"], message) for k in late}
+    """Errors of events that are too late: beyond the horizon, or at all if late events are refused."""
+    clock, ticks = state.ticks_of(state.now()), read.arrived.ticks
+    late = {k: tick for k, tick in zip(read.positions, ticks.tolist(), strict=True) if tick < clock}
+    errors = {}
+    for k, tick in late.items():
+        if state.scorer.knows(new[k]["id"]):  # it gets its first answer
+            continue
+        message = "and late events are refused" if state.settings.late == "refuse" else ""
+        if state.scorer.is_too_old(tick):
+            message = "which is too late: a repetition would not be recognised"
+        if message:
+            text = f"It is before the latest event, {state.now()}, {message}."
+            errors[k] = EventError(k, "time", new[k]["time"], text)
+    return errors
 
 
 @contextmanager

@@ -192,7 +192,7 @@ class _Past:
         return cls(model, origin, list(state.log.replay(after)))
 
     def _ticks(self, time: Any) -> Any:
-        return self._scorer._reader.tick_of(time)
+        return self._scorer.tick_of(time)
 
     def _add_event(self, record: int, content: dict[str, Any]) -> None:
         ticks = self._ticks(content["time"])

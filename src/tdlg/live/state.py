@@ -268,11 +268,11 @@ class LiveState:
     def has_label(self, id: Any, label: Any) -> bool:
         """Whether an event is known to have this label, so that nothing changes if it comes again."""
         known = self.recent.get(id) or self.alerts.get(id)
-        return known is not None and known.label == label
+        return self.scorer.has_label(id, label) if known is None else known.label == label
 
     def ticks_of(self, time: Any) -> Any:
         """A time in ticks of the stream, or an error."""
-        return self.scorer._reader.tick_of(time)
+        return self.scorer.tick_of(time)
 
     def now(self) -> Any:
         """The stream's clock as a record holds it."""
