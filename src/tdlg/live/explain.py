@@ -12,7 +12,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.explain.bursts import explain_bursts
 from tdlg.explain.explainable import Scored
 from tdlg.explain.propagation import explain_propagation
-from tdlg.live.alerts import Alert
 from tdlg.live.history import Around, History
 from tdlg.live.recent import StoredEvent
 from tdlg.live.scorer import UnknownEventError
@@ -73,13 +72,16 @@ class LiveExplainer:
             raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.")
         number = None if stored is None else stored.number
         around = self._history.around(event, number, as_numbers=not self._is_burst)
-        table = self._reasons(around, alert, top)
+        exact = next(
+            (known.columns for known in (alert, stored) if known is not None and known.columns is not None), None
+        )
+        table = self._reasons(around, exact, top)
         reasons = [
             {
                 "what": row["what"],
                 "effect": row["effect"],
                 "reason": row["reason"],
-                "events": [self._behind(around, place) for place in row["neighbours"]],
+                "events": [self._behind(around, event, place) for place in row["neighbours"]],
             }
             for row in table.select("what", "effect", "reason", "neighbours").iter_rows(named=True)
         ]
@@ -94,8 +96,11 @@ class LiveExplainer:
     def _raised(self, effect: float) -> bool:
         return effect < 0 if self._is_burst else effect > 0
 
-    def _reasons(self, around: Around, alert: Alert | None, top: int) -> pl.DataFrame:
-        """The table of reasons, from a copy of the model that knows what is around the event."""
+    def _reasons(self, around: Around, exact: Floats | None, top: int) -> pl.DataFrame:
+        """The table of reasons, from a copy of the model that knows what is around the event.
+
+        Its columns are those that it was scored with, if they are kept, else they are made from what is around.
+        """
         local, n = copy(self._state.model), len(around.edges) - 1
         local.edges_ = around.edges[:n]
         if self._is_burst:
@@ -103,9 +108,7 @@ class LiveExplainer:
         fitted = self._state.model.features_
         local.features_, query = knowing(fitted, local.edges_), _query(fitted, around.edges)
         local._answer = self._answer
-        columns = (
-            local.features_.columns(query) if alert is None or alert.columns is None else alert.columns[np.newaxis]
-        )
+        columns = local.features_.columns(query) if exact is None else exact[np.newaxis]
         scored = Scored(around.asked, self._answer(columns), query, columns)
         two_classes = len(self._state.meaning.classes) == 2
         return explain_propagation(local, scored, top, positive=self._state.meaning.positive if two_classes else None)
@@ -116,12 +119,12 @@ class LiveExplainer:
         values = self._compiled.values(columns)
         return np.log(values) if self._state.meaning.classes else values
 
-    def _behind(self, around: Around, place: int) -> dict[str, Any]:
-        """An interaction behind a reason, by its position in the edges around the event."""
+    def _behind(self, around: Around, event: dict[str, Any], place: int) -> dict[str, Any]:
+        """An interaction behind a reason, by its position in the edges around the event; it may be the event itself."""
         n_fitted = len(around.fitted)
         if place < n_fitted:
             return self._history.fitted_event(int(around.fitted[place]))
-        return self._shown(around.live[place - n_fitted])
+        return self._shown(around.live[place - n_fitted]) if place < n_fitted + len(around.live) else event
 
     def _shown(self, stored: StoredEvent) -> dict[str, Any]:
         event = stored.content()

@@ -130,6 +130,11 @@ class History:
                 self._codes.setdefault(meaning(id), []).append(code)
         return self._codes.get(meaning(node), [])
 
+    def _written(self, node: Any) -> Any:
+        """A node as the fitted edges write it, if they have it."""
+        codes = self._codes_of(node)
+        return self._edges.node_ids[codes[:1]].tolist()[0] if codes else node
+
     def _rows_of(self, code: int) -> Positions:
         """The fitted edges of a node, by time."""
         found = []
@@ -177,7 +182,8 @@ class History:
 
     def _asked(self, event: dict[str, Any]) -> TemporalEdges:
         times = self._times([self._state.ticks_of(event["time"])])
-        return self._with_features([event["src"]], [event["dst"]], times, [event], self._edges[:0])
+        src, dst = (self._written(event[end]) for end in ("src", "dst"))
+        return self._with_features([src], [dst], times, [event], self._edges[:0])
 
     def _joined(
         self, rows: Positions, live: list[StoredEvent], event: dict[str, Any], as_numbers: bool

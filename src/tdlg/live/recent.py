@@ -15,6 +15,7 @@ from tdlg.tables.ids import meaning
 __all__ = ["RecentEvents", "StoredEvent"]
 
 Arrays = dict[str, NDArray[Any]]
+WITH_COLUMNS = 1000  # latest events whose columns are kept
 Node = tuple[str, Hashable]  # "src" or "dst", and the id; "" in place of the end if both ends share their ids
 
 
@@ -51,6 +52,7 @@ class StoredEvent:
     label_ticks: Any = None
     before_src: int = -1  # number of the event before it at its source, and at its destination
     before_dst: int = -1
+    columns: NDArray[np.float64] | None = None  # as it was scored; of the latest events only
 
     def content(self) -> dict[str, Any]:
         """The event as it was passed: id, src, dst, time, features, and a label that came with it."""
@@ -121,6 +123,9 @@ class RecentEvents:
         self._slots[event.number % self.capacity] = event
         self.n_added += 1
         self._n_kept = min(self._n_kept + 1, self.capacity)
+        older = self.at(event.number - WITH_COLUMNS)
+        if older is not None:
+            older.columns = None
         src, dst = self._nodes_of(event)
         event.before_src, event.before_dst = self._newest_of.get(src, -1), self._newest_of.get(dst, -1)
         self._newest_of[src] = self._newest_of[dst] = self._number_of[event.id] = event.number

@@ -208,14 +208,14 @@ class LiveState:
 
     def _store(self, stored: StoredEvent, event: dict[str, Any], columns: NDArray[np.float64] | None) -> bool:
         """Keep an event with its answer; whether it is a new alert. An event that comes with its label is none."""
+        stored.columns = None if columns is None else columns.copy()
         self.recent.add(stored)
         self.n_events += 1
         is_alert = stored.score >= self.threshold and stored.label is None
         if is_alert:
             features = {name: value for name, value in event.items() if name not in NOT_FEATURES}
-            columns = None if columns is None else columns.copy()
             time, ends = self.meaning.time(stored.ticks), (stored.id, stored.src, stored.dst)
-            self.alerts.add(Alert(0, *ends, time, stored.ticks, features, stored.score, columns=columns))
+            self.alerts.add(Alert(0, *ends, time, stored.ticks, features, stored.score, columns=stored.columns))
         self._count_day(stored.ticks, is_alert)
         self._threshold.add(stored.ticks, stored.score)
         return is_alert
@@ -285,7 +285,8 @@ class LiveState:
         """Learn what a record of the log says."""
         if record.kind == EVENTS:
             header, *lines = record.payload.split(b"\n")
-            self.position = decode([header])[0]["position"]
+            position = decode([header])[0]["position"]
+            self.position = self.position if position is None else position
             if lines:
                 events = decode(lines)
                 self.process(events, lines, self.scorer.read(events)[0])
