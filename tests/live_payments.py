@@ -8,8 +8,18 @@ from conftest import fewer_trees
 from tdlg import EdgeOutlierDetector, PropagationClassifier, PropagationRegressor, make_payments
 
 N, N_FITTED = 900, 500
+NEW = 550  # from this row on, large amounts are frauds too
 PAYMENTS = make_payments(N, random_state=1, n_customers=20, n_terminals=12)
-EDGES, LABEL_TIME = PAYMENTS.edges, PAYMENTS.label_time
+
+
+def made_labels():
+    """Most payments at two terminals are frauds, and later on large ones everywhere: what a first model cannot know."""
+    edges, rng = PAYMENTS.edges, np.random.default_rng(0)
+    is_bad = np.isin(edges.dst, np.unique(edges.dst)[:2]) & (rng.random(N) < 0.7)
+    return (is_bad | (edges.features[:, 0] > 100) & (np.arange(N) >= NEW)).astype(int)
+
+
+EDGES, LABEL_TIME = PAYMENTS.edges.with_label(made_labels()), PAYMENTS.label_time
 CUT = EDGES.time[N_FITTED]
 OPTIONS = {"setting": "stream", "random_state": 0, "n_threads": 1}
 

@@ -69,6 +69,12 @@ class Meaning:
         listed: list[Any] = values.tolist() if self.kind == "regressor" else (values < self._offset).tolist()
         return listed
 
+    def predicted_one(self, values: tuple[float, ...]) -> Any:
+        """What `predicted` gives for the values of one event."""
+        if self.classes:
+            return self.classes[values.index(max(values))]
+        return values[0] if self.kind == "regressor" else values[0] < self._offset
+
     @property
     def other(self) -> Any:
         """The class that a dismissed alert gets: the other one of two. None with more classes or none."""

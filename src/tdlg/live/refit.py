@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning
+from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError, TdlgWarning
 from tdlg.judge.metrics import auc_and_precision
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode
@@ -59,7 +59,7 @@ class Comparison:
     ----------
     old, new
         Figures of the model in place, and of a new model that was fitted on what was known before the stretch; both scored
-        every event of the stretch with what was known then.
+        every event of the stretch with what was known then. None if there were too few labels.
     n_events, n_positive
         Number of labelled events in the stretch, and of those of the positive class; None for a regressor.
     start, stop
@@ -68,13 +68,13 @@ class Comparison:
         Name of the new generation; None if the old model stays.
     """
 
-    old: Figures
-    new: Figures
-    n_events: int
-    n_positive: int | None
-    start: Any
-    stop: Any
-    generation: str | None
+    old: Figures | None = None
+    new: Figures | None = None
+    n_events: int = 0
+    n_positive: int | None = None
+    start: Any = None
+    stop: Any = None
+    generation: str | None = None
 
 
 def refit(
@@ -96,30 +96,36 @@ def refit(
     directory
         The state directory, which no other process may use now.
     force
-        Whether to put the new model in place even if it is not better. False by default.
+        Whether to put the new model in place even if it is not better, or if there are too few labels to compare the two.
+        False by default.
     callback
         A function that is called with a text before each long step.
 
     Raises
     ------
     EdgesError
-        If there are too few labelled events to compare the models.
+        If there are too few labelled events to compare the models, and it is not forced.
     """
     with StateDirectory(directory) as state:
-        old = _Past.read(state)
-        stretch = _Stretch.last_of(old)
-        callback("replaying the log with the old model")
-        old_scores = stretch.scores(old.scorer_before(state, stretch.first), old.records)
-        callback(f"fitting a new model to what was known before {stretch.start}")
-        candidate, ids = old.fitted(stretch.first)
-        callback("replaying the log with the new model")
-        new_scores = stretch.scores(old.scorer_of(candidate, ids, stretch.first), old.records)
-        figures = stretch.figures(old_scores), stretch.figures(new_scores)
-        generation = None
-        if force or figures[1].is_better_than(figures[0]):
-            callback("fitting the new model to everything")
-            generation = _switched(state, old).name
-        return Comparison(*figures, len(stretch.ids), stretch.n_positive, stretch.start, stretch.stop, generation)
+        past = _Past.read(state)
+        stretch = _Stretch.last_of(past, needed=not force)
+        found = Comparison() if stretch is None else _compared(state, past, stretch, callback)
+        is_better = found.old is None or found.new is None or found.new.is_better_than(found.old)
+        if not (force or is_better):
+            return found
+        callback("fitting the new model to everything")
+        return replace(found, generation=_switched(state, past).name)
+
+
+def _compared(state: StateDirectory, past: _Past, stretch: _Stretch, callback: Callable[[str], object]) -> Comparison:
+    callback("replaying the log with the old model")
+    old = stretch.scores(past.scorer_before(state, stretch.first), past.records)
+    callback(f"fitting a new model to what was known before {stretch.start}")
+    model, ids = past.fitted(stretch.first)
+    callback("replaying the log with the new model")
+    new = stretch.scores(past.scorer_of(model, ids, stretch.first), past.records)
+    of_stretch = len(stretch.ids), stretch.n_positive, stretch.start, stretch.stop
+    return Comparison(stretch.figures(old), stretch.figures(new), *of_stretch)
 
 
 def go_back(directory: Any) -> str:
@@ -320,17 +326,20 @@ class _Stretch:
         self._is_positive = np.array([past.meaning.is_positive(label) for label in labels])
 
     @classmethod
-    def last_of(cls, past: _Past) -> _Stretch:
-        """The last part of the labelled events; more of them if a class is too rare there."""
+    def last_of(cls, past: _Past, *, needed: bool) -> _Stretch | None:
+        """The last part of the labelled events; more of them if a class is too rare there. None if that is not enough."""
         final = {id: past.label_before(id, LAST) for id in past.events}
         labelled = [(id, found.label) for id, found in final.items() if found is not None]
         start = int((1 - STRETCH) * len(labelled))
         while start > 0 and not _is_enough(past, labelled[start:]):
             start = max(0, start - max(1, len(labelled) // 20))
         if not _is_enough(past, labelled[start:]):
+            if not needed:
+                return None
             raise EdgesError(
                 f"The log has {len(labelled):,} labelled events. To compare two models, at least {ENOUGH} of each class are "
-                "needed, or of all if labels are numbers. Wait for more labels."
+                "needed, or of all if labels are numbers. Wait for more labels.",
+                Hint("Or pass {force}, which compares nothing.", force=True),
             )
         return cls(past, [id for id, _ in labelled[start:]], [label for _, label in labelled[start:]])
 

@@ -229,10 +229,9 @@ class LiveState:
 
     def answer_of(self, stored: StoredEvent) -> Answer:
         """The answer that an event got before."""
-        values = np.array([stored.values] if self.meaning.classes else stored.values)
         probabilities = stored.values if self.meaning.classes else ()
         is_alert = self.alerts.get(stored.id) is not None
-        predicted = self.meaning.predicted(values)[0]
+        predicted = self.meaning.predicted_one(stored.values)
         return Answer(stored.id, stored.score, probabilities, predicted, stored.late, True, is_alert)
 
     def with_id(self, event: dict[str, Any]) -> dict[str, Any]:

@@ -295,9 +295,10 @@ def refit(
         return
     with working("learning"):
         found = fit_again(state, force=force, callback=note)
-    n_positive = "" if found.n_positive is None else f", {found.n_positive:,} of them positive"
-    note(f"compared on {count(found.n_events, 'labelled event')}{n_positive}, {found.start} to {found.stop}")
-    typer.echo(_compared(found.old, found.new))
+    if found.old is not None and found.new is not None:
+        n_positive = "" if found.n_positive is None else f", {found.n_positive:,} of them positive"
+        note(f"compared on {count(found.n_events, 'labelled event')}{n_positive}, {found.start} to {found.stop}")
+        typer.echo(_compared(found.old, found.new))
     if found.generation is None:
         note("the old model stays; --force uses the new one nevertheless")
     else:
