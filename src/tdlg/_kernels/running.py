@@ -7,6 +7,7 @@ do not depend on the order in which they are made.
 
 import numpy as np
 
+from tdlg._kernels import CODE_BITS
 from tdlg._kernels.compiled import compiled
 
 HASH = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads neighbouring keys over the table
@@ -30,33 +31,69 @@ def find_slot(key, table, keys):
 
 
 @compiled
-def find_slots(wanted, table, keys, slots):  # out: slots
-    """The slots of some keys, (n, k), -1 for those that have none; a negative key has none."""
-    for row in range(wanted.shape[0]):
-        for k in range(wanted.shape[1]):
-            slots[row, k] = find_slot(wanted[row, k], table, keys) if wanted[row, k] >= 0 else -1
+def key_of(read, nodes, categories):
+    """The key of an event, one number for its kind and up to two codes; -1 for a pair of one node that is not wanted.
+
+    read : the kind; what the first code is (0 the source, 1 the destination, 2 + k the k-th category); what the second is,
+    or -1; and whether an event whose source is its destination has no key. nodes : (2,); categories : (n_categories,).
+    """
+    if read[3] and nodes[0] == nodes[1]:
+        return np.int64(-1)
+    first = np.int64(nodes[read[1]] if read[1] < 2 else categories[read[1] - 2] + 1)
+    second = np.int64(nodes[read[2]] if read[2] >= 0 else 0)
+    return (np.int64(read[0]) << CODE_BITS << CODE_BITS) | (first << CODE_BITS) | second
 
 
 @compiled
-def add_keys(wanted, ticks, n_used, table, keys, time, slots):  # out: table, keys, time, slots
-    """The slots of some keys, (n, k), which get one if they have none, from a time on, (n,).
+def find_slots(reads, rows, nodes, categories, table, keys, slots):  # out: slots
+    """The slots of the keys of some events, (n_rows, n_reads), -1 for those that have none."""
+    for k in range(rows.size):
+        for r in range(reads.shape[0]):
+            key = key_of(reads[r], nodes[rows[k]], categories[rows[k]])
+            slots[k, r] = find_slot(key, table, keys) if key >= 0 else -1
 
-    Returns the number of slots used; there must be room for all. Negative keys get the slot -1.
+
+@compiled
+def add_keys(reads, rows, nodes, categories, ticks, n_used, table, keys, time, slots):  # out: table, keys, time, slots
+    """The slots of the keys of some events, (n_rows, n_reads), which get one from a time on, (n_rows,), if they have none.
+
+    Returns the number of slots used; there must be room for all.
     """
-    for row in range(wanted.shape[0]):
-        for k in range(wanted.shape[1]):
-            key = wanted[row, k]
+    for k in range(rows.size):
+        for r in range(reads.shape[0]):
+            key = key_of(reads[r], nodes[rows[k]], categories[rows[k]])
             if key < 0:
-                slots[row, k] = -1
+                slots[k, r] = -1
                 continue
             at = _place(key, table)
             while table[at] >= 0 and keys[table[at]] != key:
                 at = (at + 1) & (table.size - 1)
             if table[at] < 0:
-                table[at], keys[n_used], time[n_used] = n_used, key, ticks[row]
+                table[at], keys[n_used], time[n_used] = n_used, key, ticks[k]
                 n_used += 1
-            slots[row, k] = table[at]
+            slots[k, r] = table[at]
     return n_used
+
+
+@compiled
+def fill_table(n_used, keys, table):  # out: table
+    """Enter the keys of all slots into an empty table."""
+    for slot in range(n_used):
+        at = _place(keys[slot], table)
+        while table[at] >= 0:
+            at = (at + 1) & (table.size - 1)
+        table[at] = slot
+
+
+@compiled
+def release_rows(rows, n_free, uses, free):  # out: uses, free
+    """Hold rows once less, each as often as it is named; those that are not held any more become free."""
+    for row in rows:
+        uses[row] -= 1
+        if uses[row] == 0:
+            free[n_free] = row
+            n_free += 1
+    return n_free
 
 
 @compiled

@@ -14,7 +14,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.live.trees import CompiledModel
 from tdlg.models.outliers import EdgeOutlierDetector
-from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
+from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.propagation_regressor import PropagationRegressor
 from tdlg.propagate.event_rows import EventRows
 from tdlg.propagate.own_features import OwnColumn
 from tdlg.propagate.running import Arrived, RunningColumns, stream_clock
@@ -164,6 +165,9 @@ class PropagationEngine(Engine):
         self._features = model.features_
         self.own = self._features.own_
         self.classes = getattr(model, "classes_", None)
+        if self.classes is not None:
+            targets = self._features._targets_of(self.classes, np.ones(len(self.classes), bool))
+            self._targets = dict(zip(self.classes.tolist(), targets, strict=True))
         self._compiled = CompiledModel(model)
         self._running = RunningColumns(self._features, self.n_values)
         self.rows = self._running.rows
@@ -216,14 +220,14 @@ class PropagationEngine(Engine):
         self._running.withdraw_label(row, self.rows["known"][row])
 
     def targets_of(self, labels: NDArray[Any]) -> Floats:
-        known = np.ones(len(labels), bool)
-        if self.classes is not None:
-            strange = [label for label in labels.tolist() if not np.isin(label, self.classes)]
-            if strange:
-                raise EdgesError(
-                    f"The label {strange[0]!r} is not one of the fitted labels: {self.classes.tolist()}. Pass one of these."
-                )
-        return self._features._targets_of(labels, known)
+        if self.classes is None:
+            return self._features._targets_of(labels, np.ones(len(labels), bool))
+        strange = [label for label in labels.tolist() if label not in self._targets]
+        if strange:
+            raise EdgesError(
+                f"The label {strange[0]!r} is not one of the fitted labels: {self.classes.tolist()}. Pass one of these."
+            )
+        return np.array([self._targets[label] for label in labels.tolist()])
 
     def forget(self, n_codes: int, after: float | None) -> Positions:
         return self._running.forget(n_codes, after)

@@ -24,6 +24,7 @@ Positions = NDArray[np.int64]
 
 HORIZON = 2.0  # of the longest time scale, and of the longest label delay: for how long labels of an event are accepted
 FORGET_EVERY = 100_000  # keys or events that are added before memory is looked through
+STARTED_AT_ONCE = 16_384  # fitted edges
 NO_ROW = -1
 
 
@@ -111,7 +112,15 @@ class StreamScorer:
         forget_after: float | Duration | None = None,
     ) -> None:
         self._set_up(model, horizon, forget_after)
-        self._start(model.edges_, None if ids is None else list(ids))
+        listed = None if ids is None else list(ids)
+        if listed is not None and len(set(listed)) != len(model.edges_):
+            raise ParameterError(
+                f"The 'ids' must have one distinct value per fitted edge: {len(model.edges_):,}. Got {len(set(listed)):,} "
+                "distinct values instead.",
+                parameter="ids",
+                value=len(listed),
+            )
+        self._start(model.edges_, listed)
 
     def _set_up(self, model: Any, horizon: Any, forget_after: Any) -> None:
         self.model = model
@@ -310,28 +319,32 @@ class StreamScorer:
         engine = self._engine
         ticks = engine.ticks_of(edges.ticks, edges.time_unit)
         own, categories = engine.own_of(edges), self._reader.categories_of(edges)
-        order = np.argsort(ticks, kind="stable")
         codes = edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64)
-        events = _some(Arrived(*codes, ticks, own, categories), order)
-        rows = engine.enter(events)
-        row_of = np.empty(len(order), np.int64)
-        row_of[order] = rows
-        engine.start(events, rows, self._fitted_labels(edges, row_of))
-        if ids is None:
-            engine.rows.release(rows)
-        else:
-            self._rows = dict(zip(ids, row_of.tolist(), strict=True))
-            engine.rows["answer"][rows] = np.nan
+        whole, labelled, known = Arrived(*codes, ticks, own, categories), *self._fitted_labels(edges)
+        order = np.argsort(ticks, kind="stable")
+        for start in range(0, len(order), STARTED_AT_ONCE):
+            part = order[start : start + STARTED_AT_ONCE]
+            events, has_label = _some(whole, part), labelled[part]
+            rows = engine.enter(events)
+            labels = None
+            if has_label.any():
+                some = part[has_label]
+                labels = engine.labels(rows[has_label], engine.targets_of(self.model.labels_[some]), known[some])
+            engine.start(events, rows, labels)
+            if ids is None:
+                engine.rows.release(rows)
+            else:
+                engine.rows["answer"][rows] = np.nan
+                self._rows.update(zip([ids[k] for k in part.tolist()], rows.tolist(), strict=True))
 
-    def _fitted_labels(self, edges: TemporalEdges, rows: Positions) -> Any:
+    def _fitted_labels(self, edges: TemporalEdges) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """Which fitted edges have a label, and when the labels became known."""
         if not self._engine.takes_labels:
-            return None
-        labelled = self.model.edges_.with_label(self.model.labels_)
-        at = np.flatnonzero(labelled.labelled)
+            return np.zeros(len(edges), bool), edges.ticks
         late = self.model.label_ticks_
         ticks = edges.ticks if late is None else np.maximum(late, edges.ticks)
-        known = rounded_up(ticks[at], edges.time_unit, self._engine.unit, self._engine.dtype)
-        return self._engine.labels(rows[at], self._engine.targets_of(self.model.labels_[at]), known)
+        known = rounded_up(ticks, edges.time_unit, self._engine.unit, self._engine.dtype)
+        return edges.with_label(self.model.labels_).labelled, known
 
     def _process(
         self, arrived: Arrived, ids: list[Hashable | None], labels: list[tuple[int, Any]], known: list[Any]

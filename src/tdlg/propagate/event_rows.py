@@ -88,10 +88,9 @@ class EventRows:
 
     def release(self, rows: Positions) -> None:
         """Hold rows once less, each as often as it is named."""
-        np.subtract.at(self._uses, rows, 1)
-        done = np.unique(rows[self._uses[rows] == 0])
-        self._free[self._n_free : self._n_free + len(done)] = done
-        self._n_free += len(done)
+        from tdlg._kernels.running import release_rows
+
+        self._n_free = int(release_rows(rows, self._n_free, self._uses, self._free))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is needed to go on, as arrays."""

@@ -7,7 +7,7 @@ absorbed at the time when it became known. Both can come late: all decayed sums 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from tdlg.propagate.event_rows import EventRows
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import is_scaled, to_sum
 from tdlg.propagate.rings import Rings
-from tdlg.propagate.state import RunningSums, key_of, parts_of
+from tdlg.propagate.state import RunningSums, parts_of
 from tdlg.propagate.waiting import Absorptions, Waiting
 from tdlg.propagate.writer import ColumnWriter
 
@@ -30,22 +30,33 @@ __all__ = ["Arrived", "RunningColumns", "stream_clock"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
-Read = tuple[Any, ...]
 
 OUT, IN, PAIR, FIRST_CATEGORY = range(4)  # kinds of keys: edges from a node, to a node, of a pair, of a category
-READ: dict[str, Read] = {  # where the sums of each match are: kind of key, and which ends of the event
-    "src": (OUT, "src"),
-    "dst": (IN, "dst"),
-    "src-dst": (IN, "src"),
-    "dst-src": (OUT, "dst"),
-    "pair": (PAIR, "src", "dst"),
-    "reversed": (PAIR, "dst", "src"),
+READ = {  # where the sums of each match are: kind of key, first and second code (0 source, 1 destination, -1 none)
+    "src": (OUT, 0, -1),
+    "dst": (IN, 1, -1),
+    "src-dst": (IN, 0, -1),
+    "dst-src": (OUT, 1, -1),
+    "pair": (PAIR, 0, 1),
+    "reversed": (PAIR, 1, 0),
 }
 CATEGORY_ENDS = ("", "src", "dst")
+CATEGORIES_FROM = 2  # codes from here on are those of categories
 MOST_KINDS = 127
 N_DESCRIBED = 8  # numbers of step 1 of the columns about both ends, see `_kernels.stream`
 SUMS_PER_CLASS = {True: 6, False: 8}  # of those columns, by whether the edges are bipartite
 EXACT = 2**53  # whole numbers that floats hold exactly
+
+
+def _as_reads(reads: Iterable[tuple[int, int, int]], *, skip_loops: bool = False) -> Positions:
+    """Which keys to find, as the kernels take them."""
+    return np.array([(*read, skip_loops) for read in reads], np.int64).reshape(-1, 4)
+
+
+READ_ENDS = _as_reads([READ[match] for match in ("src", "dst", "src-dst", "dst-src")])
+READ_PAIRS = _as_reads([READ["pair"], READ["reversed"]])
+ADDED_ENDS = _as_reads([READ["src"], READ["dst"]], skip_loops=True)
+ADDED_PAIRS = _as_reads([READ["pair"]], skip_loops=True)
 
 
 class Arrived(NamedTuple):
@@ -137,19 +148,18 @@ class RunningColumns:
         self._per_class = SUMS_PER_CLASS[features.edges_.bipartite] if description.two_ends else 0
         self.matches = [*features.matches_, *description.category_matches()]
         names = [column.name for column in features.own_ if column.has_more]
-        self._reads: dict[str, Read] = {match: READ[match] for match in features.matches_}
+        reads = {match: READ[match] for match in features.matches_}
         for match, (feature, end) in description.category_matches().items():
             kind = FIRST_CATEGORY + len(CATEGORY_ENDS) * names.index(feature) + CATEGORY_ENDS.index(end)
-            self._reads[match] = kind, names.index(feature), end
-        if max((read[0] for read in self._reads.values()), default=0) > MOST_KINDS:
+            reads[match] = kind, CATEGORIES_FROM + names.index(feature), CATEGORY_ENDS.index(end) - 1
+        if max((kind for kind, _, _ in reads.values()), default=0) > MOST_KINDS:
             raise ParameterError(
                 "A stream can have at most 41 features with more than 16 categories.", parameter="features"
             )
-        kinds = {
-            read[0]: read for read in self._reads.values()
-        }  # what is absorbed is found by its source, destination, pair
-        self._added = [(OUT, "src"), (IN, "dst"), (PAIR, "src", "dst")]
-        self._added = [key for key in self._added if key[0] in kinds] + [kinds[k] for k in kinds if k >= FIRST_CATEGORY]
+        added = {kind: read for match, read in reads.items() for kind in read[:1] if kind >= FIRST_CATEGORY}
+        kinds = {kind for kind, _, _ in reads.values()}
+        added |= {READ[match][0]: READ[match] for match in OWN_MATCHES if READ[match][0] in kinds}
+        self._reads, self._added = _as_reads(reads.values()), _as_reads(added.values())
         self._starts = np.cumsum([0, *(len(description.of_match(match)) for match in self.matches)])
         self._own_at = int(self._starts[-1]) + len(description.two_ends)
 
@@ -210,11 +220,10 @@ class RunningColumns:
             self._absorb(self._waiting.new(rows[late], ticks[late]))
         if n_late < len(rows):
             self.clock = ticks[-1]  # the last events wait until time has moved on
-            new = self._waiting.new(rows[rest], ticks[rest])
-            is_due = new.tick < self.clock
-            due = self._due(labels).merged(new.some(is_due))
+            new, last = self._waiting.new(rows[rest], ticks[rest]).split(self.clock)
+            due = self._due(labels).merged(new)
             self._run(rows[rest], ticks[rest], own[rest], self._absorbed(due), lines, n_late)
-            self._waiting.push(new.some(~is_due))
+            self._waiting.push(last)
             self.release(due.row)
         elif labels is not None:
             self._absorb(self._due(labels))
@@ -263,8 +272,8 @@ class RunningColumns:
             self._run(rows[late], now, own[late], nothing, lines)
         if n_late < len(rows):
             waiting = self._waiting.take(ticks[-1])
-            new = self._waiting.new(rows[rest], ticks[rest])
-            with self._undone(waiting.merged(new.some(new.tick < ticks[-1]))) as absorbed:
+            new, _ = self._waiting.new(rows[rest], ticks[rest]).split(ticks[-1])
+            with self._undone(waiting.merged(new)) as absorbed:
                 self._run(rows[rest], ticks[rest], own[rest], absorbed, lines, n_late)
             self._waiting.push(waiting)
         return lines.T
@@ -287,9 +296,9 @@ class RunningColumns:
         due = self._waiting.take(self.clock)
         if more is None:
             return due
-        is_due = more.tick < self.clock
-        self._waiting.push(more.some(~is_due))
-        return more.some(is_due).sorted().merged(due)
+        now, later = more.split(self.clock)
+        self._waiting.push(later)
+        return now.sorted().merged(due)
 
     def _absorb(self, due: Absorptions) -> None:
         """Absorb without scoring anything."""
@@ -322,38 +331,23 @@ class RunningColumns:
 
     def _absorbed(self, due: Absorptions) -> tuple[Any, ...]:
         """Edges and labels with the slots of all their keys, as the kernel takes them."""
-        src, dst = self.rows["nodes"][due.row].T
-        slots = self._around.add(self._keys(due.row, self._added), due.tick)
-        ends, pairs = np.empty((len(src), 2), np.int64), np.empty((len(src), 1), np.int64)
+        keys = due.row, self.rows["nodes"], self.rows["categories"]
+        slots = self._around.add(self._added, *keys, due.tick)
+        ends, pairs = slots[:0], slots[:0]
         if self._per_class:
-            is_proper = src != dst
-            of_nodes = np.column_stack([key_of(OUT, src), key_of(IN, dst)])
-            ends = self._ends.add(np.where(is_proper[:, np.newaxis], of_nodes, -1), due.tick)
-            pairs = self._pairs.add(np.where(is_proper, key_of(PAIR, src, dst), -1)[:, np.newaxis], due.tick)
-            self._rings.add(self.rows["nodes"][due.row[due.is_label & is_proper]])
+            ends = self._ends.add(ADDED_ENDS, *keys, due.tick)
+            pairs = self._pairs.add(ADDED_PAIRS, *keys, due.tick)
+            if due.is_label.any():
+                self._rings.add(self.rows["nodes"][due.row[due.is_label]])
         return due.tick, due.row, due.is_label, due.sign, slots, ends, pairs
 
     def _read_slots(self, rows: Positions) -> tuple[Positions, Positions, Positions]:
         """The slots from which the columns of events are read."""
-        slots = self._around.find(self._keys(rows, list(self._reads.values())))
-        ends, pairs = np.empty((len(rows), 4), np.int64), np.empty((len(rows), 2), np.int64)
-        if self._per_class:
-            src, dst = self.rows["nodes"][rows].T
-            of_nodes = key_of(OUT, src), key_of(IN, dst), key_of(IN, src), key_of(OUT, dst)
-            ends = self._ends.find(np.column_stack(of_nodes))
-            pairs = self._pairs.find(np.column_stack([key_of(PAIR, src, dst), key_of(PAIR, dst, src)]))
-        return slots, ends, pairs
-
-    def _keys(self, rows: Positions, reads: list[Read]) -> Positions:
-        """The keys of events, (n_rows, n_reads)."""
-        node = {"src": self.rows["nodes"][rows, 0], "dst": self.rows["nodes"][rows, 1], "": 0}
-        keys = np.empty((len(rows), len(reads)), np.int64)
-        for k, (kind, *of) in enumerate(reads):
-            if kind < FIRST_CATEGORY:
-                keys[:, k] = key_of(kind, *(node[end] for end in of))
-            else:
-                keys[:, k] = key_of(kind, self.rows["categories"][rows, of[0]] + 1, node[of[1]])
-        return keys
+        keys = rows, self.rows["nodes"], self.rows["categories"]
+        slots = self._around.find(self._reads, *keys)
+        if not self._per_class:
+            return slots, slots, slots
+        return slots, self._ends.find(READ_ENDS, *keys), self._pairs.find(READ_PAIRS, *keys)
 
     # ---- memory
 

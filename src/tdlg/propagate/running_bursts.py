@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.propagate.running import IN, OUT, PAIR, Arrived
-from tdlg.propagate.state import RunningSums, key_of, parts_of
+from tdlg.propagate.state import RunningSums, parts_of
 
 __all__ = ["RunningBursts"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
+
+COUNTED = np.array([(OUT, 0, -1, 0), (IN, 1, -1, 0), (PAIR, 0, 1, 0)])
 
 
 class RunningBursts:
@@ -50,8 +52,8 @@ class RunningBursts:
 
         now = events.ticks if self.clock is None else np.maximum(events.ticks, self.clock)
         n_before = self.counts.n
-        keys = np.column_stack([key_of(OUT, events.src), key_of(IN, events.dst), key_of(PAIR, events.src, events.dst)])
-        slots = self.counts.add(keys, events.ticks)
+        nodes, rows = np.column_stack([events.src, events.dst]), np.arange(len(events.ticks))
+        slots = self.counts.add(COUNTED, rows, nodes, np.empty((len(rows), 0), np.int64), events.ticks)
         saved = None if keep else self.counts.saved(slots, n_before, self.clock)
         surprises = np.empty(len(events.ticks))
         running_bursts(slots, events.ticks, now, self._start, *self._widths, *self.counts.arrays[:4], surprises)

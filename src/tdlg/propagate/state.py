@@ -7,25 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels import DUST
+from tdlg._kernels import CODE_BITS, LEAST_SUM
 
-__all__ = ["MOST_CODES", "RunningSums", "grown", "key_of", "never", "parts_of"]
+__all__ = ["MOST_CODES", "RunningSums", "grown", "never", "parts_of"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 FIRST_SIZE = 1024  # number of slots at first; a power of two
-MOST_CODES = 2**28  # nodes and categories that a key can tell apart
-
-
-def key_of(kind: int, a: Any, b: Any = 0) -> Any:
-    """One number for a kind of key and up to two codes, each below `MOST_CODES`; arrays are taken element by element."""
-    return (np.int64(kind) << 56) | (np.asarray(a, np.int64) << 28) | np.asarray(b, np.int64)
+MOST_CODES = 2**CODE_BITS  # nodes and categories that a key can tell apart
+LOAD = 1.5  # least number of places in the table per slot
+GROWTH = 1.25  # of the arrays when they are full
+ROWS_AT_ONCE = 8192  # for whose keys room is made at once
 
 
 def parts_of(keys: Positions) -> tuple[Positions, Positions, Positions]:
     """The kinds and the two codes of keys."""
-    return keys >> 56, (keys >> 28) & (MOST_CODES - 1), keys & (MOST_CODES - 1)
+    return keys >> CODE_BITS >> CODE_BITS, (keys >> CODE_BITS) & (MOST_CODES - 1), keys & (MOST_CODES - 1)
 
 
 def never(dtype: np.dtype[Any]) -> Any:
@@ -35,7 +33,8 @@ def never(dtype: np.dtype[Any]) -> Any:
 
 def grown(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:
     """A longer copy of an array, the new places being filled."""
-    longer = np.full((size, *array.shape[1:]), fill, array.dtype)
+    shape = size, *array.shape[1:]
+    longer = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
     longer[: len(array)] = array
     return longer
 
@@ -63,7 +62,8 @@ class RunningSums:
     --------
     >>> from tdlg._kernels.running import decay_and_add, read_sums
     >>> state = RunningSums(np.array([10.0]), 1, np.dtype(np.int64))
-    >>> slot = state.add(np.array([[7]]), np.array([0]))[0, 0]
+    >>> of_source, event = np.array([[0, 0, -1, 0]]), np.array([0])
+    >>> slot = state.add(of_source, event, np.array([[7, 8]]), np.empty((1, 0), int), np.array([0]))[0, 0]
     >>> decay_and_add(slot, 0, 1.0, np.ones(1), 0, state.rates, state.time, state.sums)
     >>> now = np.empty((1, 1))
     >>> read_sums(slot, 10, state.rates, state.time, state.sums, now)
@@ -75,10 +75,10 @@ class RunningSums:
         self.rates = 1.0 / np.asarray(widths, np.float64)
         self.n = 0
         self._never = np.array([never(dtype)], dtype)
-        self._table = np.full(2 * FIRST_SIZE, -1, np.int32)
         self.keys = np.zeros(FIRST_SIZE, np.int64)
         self.time, self.last = np.zeros(FIRST_SIZE, dtype), np.full(FIRST_SIZE, never(dtype), dtype)
         self.sums = np.zeros((FIRST_SIZE, len(self.rates), n_values))
+        self._index()
 
     @property
     def arrays(self) -> tuple[Floats, NDArray[Any], NDArray[Any], Floats, NDArray[Any]]:
@@ -90,40 +90,56 @@ class RunningSums:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in (self._table, self.keys, self.time, self.last, self.sums))
 
-    def find(self, keys: Positions) -> Positions:
-        """The slots of keys, (n, k); -1 for a key that has none, and for a negative key."""
+    def find(self, reads: Positions, rows: Positions, nodes: Positions, categories: Positions) -> Positions:
+        """The slots of the keys of events, (n_rows, n_reads); -1 for a key that has none.
+
+        Parameters
+        ----------
+        reads
+            Which keys, see `tdlg._kernels.running.key_of`, (n_reads, 4).
+        rows
+            The rows of the events in the other two.
+        nodes, categories
+            Codes of source and destination, and of features with many categories.
+        """
         from tdlg._kernels.running import find_slots
 
-        slots = np.empty(keys.shape, np.int64)
-        find_slots(keys, self._table, self.keys, slots)
+        slots = np.empty((len(rows), len(reads)), np.int64)
+        find_slots(reads, rows, nodes, categories, self._table, self.keys, slots)
         return slots
 
-    def add(self, keys: Positions, ticks: NDArray[Any]) -> Positions:
-        """The slots of keys, (n, k), which get one if they have none, from a time on, (n,). Negative keys get -1."""
+    def add(
+        self, reads: Positions, rows: Positions, nodes: Positions, categories: Positions, ticks: NDArray[Any]
+    ) -> Positions:
+        """The slots of the keys of events, as `find`; a key that has none gets one from a time on, (n_rows,)."""
         from tdlg._kernels.running import add_keys
 
-        self._reserve(keys.size)
-        slots = np.empty(keys.shape, np.int64)
-        self.n = int(add_keys(keys, ticks, self.n, self._table, self.keys, self.time, slots))
+        slots = np.empty((len(rows), len(reads)), np.int64)
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            self._reserve(slots[part].size)
+            memory = self._table, self.keys, self.time, slots[part]
+            self.n = int(add_keys(reads, rows[part], nodes, categories, ticks[part], self.n, *memory))
         return slots
 
     def _reserve(self, n_more: int) -> None:
-        size = len(self.keys)
-        if self.n + n_more <= size:
-            return
-        while size < self.n + n_more:
-            size *= 2
+        if self.n + n_more > len(self.keys):
+            self._resize(int(GROWTH * (self.n + n_more)))
+
+    def _resize(self, size: int) -> None:
         self.keys, self.time, self.sums = (grown(array, size) for array in (self.keys, self.time, self.sums))
-        self.last = grown(self.last, size, never(self.last.dtype))
+        self.last = grown(self.last, size, self._never[0])
         self._index()
 
     def _index(self) -> None:
         """Fill the table anew."""
-        from tdlg._kernels.running import add_keys
+        from tdlg._kernels.running import fill_table
 
-        self._table = np.full(2 * len(self.keys), -1, np.int32)
-        mine, ticks = self.keys[: self.n, np.newaxis].copy(), self.time[: self.n].copy()
-        add_keys(mine, ticks, 0, self._table, self.keys, self.time, np.empty(mine.shape, np.int64))
+        size = 1
+        while size < LOAD * len(self.keys):
+            size *= 2
+        self._table = np.full(size, -1, np.int32)
+        fill_table(self.n, self.keys, self._table)
 
     def faded(self, now: Any, least_gap: float) -> NDArray[np.bool_]:
         """Mask of the keys of which nothing can be noticed any more, (n,): tiny sums, and the last edge long ago.
@@ -138,21 +154,19 @@ class RunningSums:
         from tdlg._kernels.running import is_faded
 
         faded = np.empty(self.n, np.bool_)
-        is_faded(now, DUST, self.rates, self.time, self.sums, faded)
+        is_faded(now, LEAST_SUM, self.rates, self.time, self.sums, faded)
         last = self.last[: self.n]
         return faded & ((last == never(last.dtype)) | (last < now - least_gap))
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Forget all other keys; the slots of those kept change, and memory shrinks if much less is needed."""
         some = np.flatnonzero(kept)
-        size = FIRST_SIZE
-        while size < 2 * len(some):
-            size *= 2
-        size = min(size, len(self.keys))
-        self.keys, self.time, self.sums = (grown(array[some], size) for array in (self.keys, self.time, self.sums))
-        self.last = grown(self.last[some], size, never(self.last.dtype))
-        self.n = len(some)
-        self._index()
+        self._take(self.keys[some], self.time[some], self.last[some], self.sums[some])
+
+    def _take(self, keys: Positions, time: NDArray[Any], last: NDArray[Any], sums: Floats) -> None:
+        """Have these keys and no others."""
+        self.n, self.keys, self.time, self.last, self.sums = len(keys), keys, time, last, sums
+        self._resize(max(FIRST_SIZE, int(GROWTH * self.n)))
 
     def saved(self, slots: Positions, n_before: int, now: Any) -> tuple[Positions, tuple[NDArray[Any], ...]]:
         """What some slots have, for `put_back`; those from `n_before` on are new, and are empty as of now."""
@@ -171,10 +185,4 @@ class RunningSums:
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Take over what `state` returned."""
-        self.n = len(state["keys"])
-        size = len(self.keys)
-        while size < self.n:
-            size *= 2
-        self.keys, self.time, self.sums = (grown(state[name], size) for name in ("keys", "time", "sums"))
-        self.last = grown(state["last"], size, never(self.last.dtype))
-        self._index()
+        self._take(*(state[name] for name in ("keys", "time", "last", "sums")))

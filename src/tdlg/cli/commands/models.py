@@ -127,7 +127,7 @@ def _score_with_state(
 def _give_scores(fitted: Any, table: Table, added: dict[str, Any], output: Path | None) -> None:
     if "probability" in added:
         note(meaning(fitted))
-    first = next((name for name in ("probability", "oddness", "score") if name in added), None)
+    first = next((name for name in ("probability", "outlier_score", "score") if name in added), None)
     give(table.with_columns(**added), output, first=None if first is None else table.free_name(first))
 
 
@@ -197,7 +197,9 @@ def explain(
     _, known = _read(fitted, edges, columns, given)
     _report_new_nodes(fitted, known)
     if row > len(known):
-        raise ParameterError(f"There is no row {row:,}: the table has {count(len(known), 'row')}.")
+        raise ParameterError(
+            f"There is no row {row:,}: the table has {count(len(known), 'row')}.", parameter="row", value=row
+        )
     with working("looking for reasons"):
         scored = fitted.scored(known)
         predicted = answers(fitted, scored)
@@ -242,7 +244,9 @@ def _load_classifier(path: Path, *, bursts: bool = False) -> Any:
         users = "`tdlg score` and `tdlg explain`" if is_burst else "`tdlg score`"
         raise ParameterError(
             f"{path}: `tdlg {made_by}` saved this model, and only {users} can use it. "
-            "Give a model that `tdlg classify` saved."
+            "Give a model that `tdlg classify` saved.",
+            parameter="model",
+            value=path,
         )
     return model
 
@@ -261,7 +265,11 @@ def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> tuple[Tab
             else "Give times as numbers"
         )
         way_out = "Leave out --time-unit" if columns.time_unit else way_out
-        raise ParameterError(f"{path}: the times are {here}, but the model was fitted on {there}. {way_out}.")
+        raise ParameterError(
+            f"{path}: the times are {here}, but the model was fitted on {there}. {way_out}.",
+            parameter="edges",
+            value=path,
+        )
     if given.column is None:
         return table, table.edges
     positive, missing = given.positive, given.missing
@@ -291,7 +299,9 @@ def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
     if unknown:
         raise ParameterError(
             f"The column {column!r} has the label {unknown[0]!r}, but the model knows only {', '.join(map(repr, classes))}. "
-            "Pass the same --positive and --missing as to classify."
+            "Pass the same --positive and --missing as to classify.",
+            parameter="label",
+            value=column,
         )
 
 
