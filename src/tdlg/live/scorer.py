@@ -275,6 +275,32 @@ class StreamScorer:
         if targets is not None:
             self._engine.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
 
+    def knows(self, id: Hashable) -> bool:
+        """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
+        row = self._rows.get(id, NO_ROW)
+        return row != NO_ROW and not self._is_expired(self._engine.rows["ticks"][row])
+
+    def has_label(self, id: Hashable, label: Any) -> bool:
+        """Whether an interaction has this label already; None: whether it has none."""
+        if not self.knows(id) or not self._engine.takes_labels:
+            return False
+        held = self._engine.rows["labels"][self._rows[id]]
+        if label is None or not held[0]:
+            return label is None and not held[0]
+        try:
+            targets = self._engine.targets_of(np.array([self._reader.label_of(label)]))
+        except TdlgError:
+            return False
+        return bool(np.array_equal(targets[0], held[1:]))
+
+    def tick_of(self, time: Any) -> Any:
+        """A time as ticks of the stream: a number, microseconds since 1970 for datetimes; another value is refused."""
+        return self._reader.tick_of(time)
+
+    def is_too_old(self, tick: Any) -> bool:
+        """Whether an interaction at these ticks is beyond the horizon, where repeated ids are not recognised."""
+        return self._is_expired(tick)
+
     def _row_of(self, id: Hashable) -> int:
         row = self._rows.get(id, NO_ROW)
         if row == NO_ROW or self._is_expired(self._engine.rows["ticks"][row]):
