@@ -835,14 +835,16 @@ class TestHosts:
 SECRET = "correct horse battery".replace(" ", "-")
 
 
-class TestToken:
-    @pytest.fixture(scope="class")
-    def guarded(self):
-        live = FakeLive()
-        with serving(live, token=SECRET) as client:
-            client.live = live
-            yield client
+@pytest.fixture(scope="module")
+def guarded():
+    """A service with a token."""
+    live = FakeLive()
+    with serving(live, token=SECRET) as client:
+        client.live = live
+        yield client
 
+
+class TestToken:
     @pytest.fixture
     def live(self, guarded):
         guarded.live.__init__()
