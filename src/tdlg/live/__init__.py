@@ -1,0 +1,1 @@
+"""Scoring as events come."""
