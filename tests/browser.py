@@ -74,7 +74,7 @@ class Browser:
     def wait(self, condition):
         """Wait until an expression is true on the page."""
         for _ in range(400):
-            if self.run(condition):
+            if self.run(f"Boolean({condition})"):
                 return
             time.sleep(0.05)
         raise AssertionError(f"not true within 20 seconds: {condition}")

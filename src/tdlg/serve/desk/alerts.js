@@ -69,7 +69,7 @@ export class Alerts {
   }
 
   makeRow(alert) {
-    const facts = [when(alert.time), ...Object.entries(alert.features ?? {}).slice(0, 2).map(([name, value]) => `${name} ${valued(value)}`)];
+    const facts = [when(alert.time), ...Object.entries(alert.features ?? {}).slice(0, 2).map(([name, value]) => `${named(name)}\u00a0${valued(value)}`)];
     const row = make("li", { css: this.seen && !this.seen.has(alert.id) ? "new" : "" },
       make("button", { type: "button", css: "alert", on: { click: () => this.select(alert.id, true) } },
         make("span", { css: "score" },
