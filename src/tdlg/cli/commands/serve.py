@@ -56,7 +56,7 @@ def serve(
     alerts_per_day: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Number of alerts per day to aim at; stored for later. By default 20, at most 5 % of events."
+            min=0, help="Number of alerts per day to aim at; stored for later. By default 20, or 5 % of events."
         ),
     ] = None,
     threshold: Annotated[
