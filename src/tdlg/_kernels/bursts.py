@@ -7,6 +7,7 @@ where the walk stopped.
 import numpy as np
 
 from tdlg._kernels.compiled import compiled
+from tdlg._kernels.running import decay_and_add, read_sums
 
 _DIGITS = 1.0 / np.log(10.0)
 
@@ -60,3 +61,23 @@ def walk_bursts(keys, ticks, order, start, fast, slow, state, counts, surprises)
         if counts.shape[0]:
             counts[edge, 0], counts[edge, 1] = mine[0], mine[1]
         surprises[edge] = max(surprises[edge], surprise(mine[0], mine[1], share))
+
+
+@compiled
+def running_bursts(
+    slots, ticks, now, start, fast, slow, rates, time, last, sums, surprises
+):  # out: time, sums, surprises
+    """The surprises of events as they come: each is counted by its keys, and judged as of `now`, which never decreases.
+
+    slots : (n_events, 3); ticks, now : (n_events,); rates : 1 / fast and 1 / slow; see `running` for time, last and sums.
+    """
+    one, counts = np.ones(1), np.empty((2, 1))
+    for event in range(ticks.size):
+        share = fast_share(np.float64(now[event] - start), fast, slow)
+        surprises[event] = 0.0
+        for k in range(slots.shape[1]):
+            slot = slots[event, k]
+            decay_and_add(slot, ticks[event], 1.0, one, 0, rates, time, sums)
+            last[slot] = max(last[slot], ticks[event])
+            read_sums(slot, now[event], rates, time, sums, counts)
+            surprises[event] = max(surprises[event], surprise(counts[0, 0], counts[1, 0], share))

@@ -188,57 +188,78 @@ def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, comm
     """
     my_start, my_other, my_known, my_residual = mine
     start, other, known, residual, twin = theirs
-    n_classes = residual.shape[1]
-    table = np.full(TABLE, -1, np.int32), np.empty(TABLE), np.empty((TABLE, n_classes)), np.empty(RECENT, np.int64)
-    keys, _, marks, used = table
-    sums, similarity = np.empty((3, n_classes)), np.empty(n_classes)  # of similarities, their sizes, common ones
-    both = np.empty(RECENT + 1, np.int64)
+    marked, sums, both = new_comparison(residual.shape[1])
     asked, asked_known = pointer(my_other), pointer(my_known)
     for row in rows:
         u, v, tick = own[row], opposite[row], ticks[row]
         n_common = 0
-        first, stop = recent(my_known, my_start[u], my_start[u + 1], my_start[u], tick, skips[0, row], strict)
-        n_used, factor = _mark(my_other, my_residual, first, stop, skips[0, row], v, table)
         sums[:] = 0.0
+        first, stop = recent(my_known, my_start[u], my_start[u + 1], my_start[u], tick, skips[0, row], strict)
+        n_used, factor = mark(my_other, my_residual, first, stop, skips[0, row], v, marked)
         if n_used > 0:
             first, stop = recent(known, start[v], start[v + 1], start[v], tick, skips[1, row], strict)
             for at in range(first, stop):
                 prefetch(asked, twin[at])
                 prefetch(asked_known, twin[at])
-        for at in range(first, stop) if n_used > 0 else range(0):
-            w = other[at]
-            if at == skips[1, row] or w == u:
-                continue
-            low, high = recent(my_known, my_start[w], my_start[w + 1], twin[at], tick, -1, strict)
-            n_both = 0
-            for theirs_at in range(low, high):  # without a branch, which could not be predicted
-                both[n_both] = theirs_at
-                node = my_other[theirs_at]
-                n_both += keys[_place(node, factor)] == node
-            if n_both == 0:
-                continue
-            n_common += n_both
-            similarity[:] = 0.0
-            for k in range(n_both):
-                place = _place(my_other[both[k]], factor)
-                for c in range(n_classes):
-                    similarity[c] += my_residual[both[k], c] * marks[place, c]
-            for c in range(n_classes):
-                alike = similarity[c] / (n_both + COMMON)
-                sums[0, c] += alike * residual[at, c]
-                sums[1, c] += abs(alike)
-                sums[2, c] += n_both * residual[at, c]
-        for c in range(n_classes):
-            out[row, c, 0] = sums[0, c] / (sums[1, c] + SIMILAR)
-            out[row, c, 1] = sums[0, c]
-            out[row, c, 2] = sums[2, c] / (n_common + COMMON)
-        common[row] = np.log1p(n_common)
-        for k in range(n_used):
-            keys[used[k]] = -1
+            for at in range(first, stop):
+                w = other[at]
+                if at == skips[1, row] or w == u:
+                    continue
+                low, high = recent(my_known, my_start[w], my_start[w + 1], twin[at], tick, -1, strict)
+                n_common += compare(my_other, my_residual, low, high, residual[at], marked, factor, sums, both)
+        common[row] = conclude(sums, n_common, n_used, marked, out[row])
 
 
 @compiled
-def _mark(other, residual, first, stop, skip, without, table):  # out: table
+def new_comparison(n_classes):
+    """Memory for `mark`, `compare` and `conclude`: marked nodes, sums of a row, and edges in common with another node."""
+    marked = np.full(TABLE, -1, np.int32), np.empty(TABLE), np.empty((TABLE, n_classes)), np.empty(RECENT, np.int64)
+    return marked, np.empty((4, n_classes)), np.empty(RECENT + 1, np.int64)
+
+
+@compiled
+def compare(other, residuals, low, high, residual, marked, factor, sums, both):  # out: sums, both
+    """Add what a node w has to do with v, its residual there being given, by how it resembles the marked node.
+
+    other, residuals : of all edges, those of w being low to high. Returns the number of edges in common.
+    sums : (4, classes), similarities times residuals, sizes of similarities, common edges times residuals; the similarity.
+    """
+    keys, _, marks, _ = marked
+    n_both = 0
+    for at in range(low, high):  # without a branch, which could not be predicted
+        both[n_both] = at
+        n_both += keys[_place(other[at], factor)] == other[at]
+    if n_both == 0:
+        return 0
+    n_classes, similarity = sums.shape[1], sums[3]
+    similarity[:] = 0.0
+    for k in range(n_both):
+        place = _place(other[both[k]], factor)
+        for c in range(n_classes):
+            similarity[c] += residuals[both[k], c] * marks[place, c]
+    for c in range(n_classes):
+        alike = similarity[c] / (n_both + COMMON)
+        sums[0, c] += alike * residual[c]
+        sums[1, c] += abs(alike)
+        sums[2, c] += n_both * residual[c]
+    return n_both
+
+
+@compiled
+def conclude(sums, n_common, n_used, marked, out):  # out: out, marked
+    """The three columns of each class of a row, (classes, 3); removes all marks and returns the log of common edges."""
+    for c in range(out.shape[0]):
+        out[c, 0] = sums[0, c] / (sums[1, c] + SIMILAR)
+        out[c, 1] = sums[0, c]
+        out[c, 2] = sums[2, c] / (n_common + COMMON)
+    keys, _, _, used = marked
+    for k in range(n_used):
+        keys[used[k]] = -1
+    return np.log1p(n_common)
+
+
+@compiled
+def mark(other, residual, first, stop, skip, without, table):  # out: table
     """Enter the other ends of some edges into a table, with their mean residuals; each has a place of its own.
 
     other, residual : of all edges; first, stop : those to enter, without the edge `skip` and those with the node `without`.

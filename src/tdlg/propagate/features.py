@@ -21,7 +21,7 @@ from tdlg.linegraph.events import Copies, own_columns
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
 from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
-from tdlg.propagate.own_features import OwnColumn, category_codes, fit_own, own_values, tamed, to_sum
+from tdlg.propagate.own_features import OwnColumn, category_codes, category_numbers, fit_own, own_values, tamed, to_sum
 from tdlg.propagate.scales import choose_scales
 from tdlg.propagate.sums import walk
 from tdlg.propagate.two_ends import two_end_columns, two_end_names
@@ -291,7 +291,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return own_values(edges, self.own_)
 
     def _categories(self, edges: TemporalEdges) -> NDArray[np.int64]:
-        return category_codes(edges, self.edges_, self._with_many)
+        return category_codes(edges, category_numbers(self.edges_, self._with_many))
 
     def _own_of(self, edges: TemporalEdges) -> tuple[Floats, NDArray[np.int64]]:
         return self._own(edges), self._categories(edges)

@@ -15,8 +15,11 @@ from tdlg.exceptions import EdgesError, Hint, ParameterError
 __all__ = [
     "CALENDAR",
     "OwnColumn",
+    "calendar_values",
     "category_codes",
+    "category_numbers",
     "fit_own",
+    "is_scaled",
     "own_values",
     "raw_values",
     "scaled",
@@ -99,14 +102,19 @@ def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
     return np.hstack([np.empty((len(edges), 0)), *(_values(edges, column) for column in columns)])
 
 
-def category_codes(edges: TemporalEdges, fitted: TemporalEdges, names: list[str]) -> NDArray[np.int64]:
-    """Integer codes of categorical features, (n_edges, n_names), the same for fitted and other edges; -1 for missing.
+def category_numbers(edges: TemporalEdges, names: Sequence[str]) -> dict[str, dict[Hashable, int]]:
+    """The code of each category of some features of the fitted edges."""
+    categories = edges.feature_categories
+    return {name: {category: code for code, category in enumerate(categories.get(name, ()))} for name in names}
 
-    A category that the fitted edges do not have gets a new code.
+
+def category_codes(edges: TemporalEdges, numbers: dict[str, dict[Hashable, int]]) -> NDArray[np.int64]:
+    """Integer codes of categorical features, (n_edges, n_names); -1 for missing.
+
+    A category that is not in `numbers` gets a new code, which is added there.
     """
-    codes = np.full((len(edges), len(names)), -1, np.int64)
-    for k, name in enumerate(names):
-        number = {category: code for code, category in enumerate(fitted.feature_categories.get(name, ()))}
+    codes = np.full((len(edges), len(numbers)), -1, np.int64)
+    for k, (name, number) in enumerate(numbers.items()):
         named = [number.setdefault(category, len(number)) for category in edges.feature_categories.get(name, ())]
         x = raw_values(edges, name)
         present = np.isfinite(x)
@@ -122,11 +130,12 @@ def scaled(x: NDArray[Any], column: OwnColumn) -> Floats:
 
 def tamed(own: Floats, columns: list[OwnColumn]) -> Floats:
     """An edge's own features as columns: the arsinh of scaled numbers, 0 where missing; all others as they are."""
-    is_scaled = np.repeat([_is_scaled(column) for column in columns], [column.width for column in columns])
-    return np.where(is_scaled, np.arcsinh(np.nan_to_num(own)), own) if columns else own
+    scaled_ones = np.repeat([is_scaled(column) for column in columns], [column.width for column in columns])
+    return np.where(scaled_ones, np.arcsinh(np.nan_to_num(own)), own) if columns else own
 
 
-def _is_scaled(column: OwnColumn) -> bool:
+def is_scaled(column: OwnColumn) -> bool:
+    """Whether a column is a number that is scaled and compared with those around."""
     return bool(column.beside) and not column.categories
 
 
@@ -152,8 +161,13 @@ def raw_values(edges: TemporalEdges, name: str) -> Floats:
         return edges.features[:, edges.feature_names.index(name)].astype(np.float64)
     if name not in CALENDAR or edges.time_unit is None:
         return np.asarray(edges.weight, np.float64)
-    day, rest = np.divmod(edges.ticks, 86_400 * ticks_per_second(edges.time_unit))
-    return rest / (3_600.0 * ticks_per_second(edges.time_unit)) if name == CALENDAR[0] else (day + 3.0) % 7.0
+    return calendar_values(edges.ticks, edges.time_unit, name)
+
+
+def calendar_values(ticks: NDArray[Any], unit: str, name: str) -> Floats:
+    """The time of day in hours, or the day of the week, 0 for Monday, in UTC; `name` is one of `CALENDAR`."""
+    day, rest = np.divmod(ticks, 86_400 * ticks_per_second(unit))
+    return rest / (3_600.0 * ticks_per_second(unit)) if name == CALENDAR[0] else (day + 3.0) % 7.0
 
 
 def _names(edges: TemporalEdges) -> list[str]:

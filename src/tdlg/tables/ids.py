@@ -15,7 +15,7 @@ from tdlg.tables.column import Column, as_column, bad_row, check_unicode, conver
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Factors", "as_ids", "concatenate_ids", "factorise", "is_integers", "positions", "written_alike"]
+__all__ = ["Factors", "as_ids", "concatenate_ids", "factorise", "is_integers", "meaning", "positions", "written_alike"]
 
 Codes: TypeAlias = NDArray[np.int32]
 Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
@@ -103,15 +103,15 @@ def written_alike(ids: NDArray[Any], like: Iterable[Any]) -> list[Any]:
     """
     by_meaning: dict[Any, list[Any]] = {}
     for value in like:
-        by_meaning.setdefault(_meaning(value), []).append(value)
+        by_meaning.setdefault(meaning(value), []).append(value)
     written = []
     for value in ids.tolist():
-        alike = by_meaning.get(_meaning(value), [])
+        alike = by_meaning.get(meaning(value), [])
         written.append(alike[0] if len(alike) == 1 and value not in alike else value)
     return written
 
 
-def _meaning(value: Any) -> Any:
+def meaning(value: Any) -> Any:
     """The whole number that an id is or spells, else its text, else the id itself."""
     if isinstance(value, bytes):
         value = value.decode(errors="replace")

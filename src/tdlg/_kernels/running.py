@@ -1,0 +1,136 @@
+"""Decayed sums that are carried along as events come: a hash index of keys, and the sums of each key.
+
+A key has a *slot*: its sums as they were at the time of its last change (`time`), and the time of its last edge (`last`).
+Reading them later multiplies by exp(-rate * passed). What comes late is added as it would have decayed by now, so the sums
+do not depend on the order in which they are made.
+"""
+
+import numpy as np
+
+from tdlg._kernels import CODE_BITS
+from tdlg._kernels.compiled import compiled
+
+HASH = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads neighbouring keys over the table
+SHIFT = np.uint64(29)
+
+
+@compiled
+def _place(key, table):
+    return np.int64(((np.uint64(key) * HASH) >> SHIFT) & np.uint64(table.size - 1))
+
+
+@compiled
+def find_slot(key, table, keys):
+    """The slot of a key, -1 if it has none. table : slots by hash, -1 where empty, a power of two; keys : by slot."""
+    at = _place(key, table)
+    while table[at] >= 0:
+        if keys[table[at]] == key:
+            return np.int64(table[at])
+        at = (at + 1) & (table.size - 1)
+    return np.int64(-1)
+
+
+@compiled
+def key_of(read, nodes, categories):
+    """The key of an event, one number for its kind and up to two codes; -1 for a pair of one node that is not wanted.
+
+    read : the kind; what the first code is (0 the source, 1 the destination, 2 + k the k-th category); what the second is,
+    or -1; and whether an event whose source is its destination has no key. nodes : (2,); categories : (n_categories,).
+    """
+    if read[3] and nodes[0] == nodes[1]:
+        return np.int64(-1)
+    first = np.int64(nodes[read[1]] if read[1] < 2 else categories[read[1] - 2] + 1)
+    second = np.int64(nodes[read[2]] if read[2] >= 0 else 0)
+    return (np.int64(read[0]) << CODE_BITS << CODE_BITS) | (first << CODE_BITS) | second
+
+
+@compiled
+def find_slots(reads, rows, nodes, categories, table, keys, slots):  # out: slots
+    """The slots of the keys of some events, (n_rows, n_reads), -1 for those that have none."""
+    for k in range(rows.size):
+        for r in range(reads.shape[0]):
+            key = key_of(reads[r], nodes[rows[k]], categories[rows[k]])
+            slots[k, r] = find_slot(key, table, keys) if key >= 0 else -1
+
+
+@compiled
+def add_keys(reads, rows, nodes, categories, ticks, n_used, table, keys, time, slots):  # out: table, keys, time, slots
+    """The slots of the keys of some events, (n_rows, n_reads), which get one from a time on, (n_rows,), if they have none.
+
+    Returns the number of slots used; there must be room for all.
+    """
+    for k in range(rows.size):
+        for r in range(reads.shape[0]):
+            key = key_of(reads[r], nodes[rows[k]], categories[rows[k]])
+            if key < 0:
+                slots[k, r] = -1
+                continue
+            at = _place(key, table)
+            while table[at] >= 0 and keys[table[at]] != key:
+                at = (at + 1) & (table.size - 1)
+            if table[at] < 0:
+                table[at], keys[n_used], time[n_used] = n_used, key, ticks[k]
+                n_used += 1
+            slots[k, r] = table[at]
+    return n_used
+
+
+@compiled
+def fill_table(n_used, keys, table):  # out: table
+    """Enter the keys of all slots into an empty table."""
+    for slot in range(n_used):
+        at = _place(keys[slot], table)
+        while table[at] >= 0:
+            at = (at + 1) & (table.size - 1)
+        table[at] = slot
+
+
+@compiled
+def release_rows(rows, n_free, uses, free):  # out: uses, free
+    """Hold rows once less, each as often as it is named; those that are not held any more become free."""
+    for row in rows:
+        uses[row] -= 1
+        if uses[row] == 0:
+            free[n_free] = row
+            n_free += 1
+    return n_free
+
+
+@compiled
+def decay_and_add(slot, tick, sign, x, first, rates, time, sums):  # out: time, sums
+    """Add values x, or with sign -1 take them away, from position `first` on, at a time before or after the last change."""
+    passed = np.float64(tick - time[slot])
+    if passed > 0.0:
+        for k in range(rates.size):
+            factor = np.exp(-rates[k] * passed)
+            for v in range(sums.shape[2]):
+                sums[slot, k, v] *= factor
+        time[slot] = tick
+    for k in range(rates.size):
+        factor = sign * (np.exp(rates[k] * passed) if passed < 0.0 else 1.0)
+        for v in range(x.size):
+            sums[slot, k, first + v] += factor * x[v]
+
+
+@compiled
+def read_sums(slot, tick, rates, time, sums, out):  # out: out
+    """The sums of a slot as they are at a time that is not before its last change; zeros for the slot -1."""
+    if slot < 0:
+        out[:] = 0.0
+        return
+    passed = np.float64(tick - time[slot])
+    for k in range(rates.size):
+        factor = np.exp(-rates[k] * passed) if passed > 0.0 else 1.0
+        for v in range(sums.shape[2]):
+            out[k, v] = factor * sums[slot, k, v]
+
+
+@compiled
+def is_faded(now, least, rates, time, sums, faded):  # out: faded
+    """Whether all sums of each slot would be below `least` in size."""
+    for slot in range(faded.size):
+        faded[slot] = True
+        for k in range(rates.size):
+            factor = np.exp(-rates[k] * np.float64(now - time[slot]))
+            for v in range(sums.shape[2]):
+                faded[slot] = faded[slot] and abs(factor * sums[slot, k, v]) < least

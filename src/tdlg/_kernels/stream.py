@@ -1,0 +1,330 @@
+"""The columns of events as they come: what is known is read, then what happened is absorbed once time has moved on.
+
+Tuples of arrays that go together:
+
+events : the memory of events that are under way, by their row: nodes (n, 2), values to sum (n, E), known label and targets
+(n, 1 + T), step 1 of the columns about both ends (n, T, 8).
+around : decayed sums by key: rates, time, last, sums (slots, scales, E + 1 + T), and what `last` is without an edge, (1,).
+ends, pairs : the sums of `two_ends` by node and by pair: rates (short, long), time, last (not used), sums (slots, 2, W) and
+(slots, 2, 2 W), as in `around`.
+rings : the last labelled edges of each node: ring by node and end (n, 2) or -1; by ring the number of edges (n,), the
+other ends, times known and residuals (n, 32), (n, 32) and (n, 32, T).
+
+W counts the labelled edges, all edges, and for each class the sums in the order of the constants below, where "far" is the
+other end of an edge than the one whose sums these are.
+"""
+
+import numpy as np
+
+from tdlg._kernels import DUST
+from tdlg._kernels.columns import write_columns
+from tdlg._kernels.compiled import compiled
+from tdlg._kernels.running import decay_and_add, read_sums
+from tdlg._kernels.two_ends import RECENT, compare, conclude, mark, new_comparison
+
+SRC, DST = 0, 1
+SHORT, LONG = 0, 1
+MEAN, RESIDUAL, TRUST, BACK = 0, 2, 4, 6  # step 1 of an event: of the source, then of the destination
+N_DESCRIBED = 8
+LABELLED, ALL, FIRST = 0, 1, 2  # counts, and where the sums of the first class begin
+Y, Y_LESS_FAR, Y_BY_FAR, Y_LESS_RESIDUAL, Y_BY_TRUST, FAR, Y_BY_BACK, BACK_SUM = range(8)
+BLOCK = 32  # rows whose columns are written at once
+
+
+@compiled
+def run(
+    queries, absorbed, events, around, two_ends, writer, start, columns
+):  # out: everything but queries, absorbed and writer
+    """Read what is known at the time of each query, after absorbing what happened strictly before it.
+
+    queries : in the order of time: ticks (n,), events (n,), slots (n, matches) with -1 for none, slots of nodes (n, 4) and
+    of pairs (n, 2) for both ends, own features (n, n_own).
+    absorbed : in the order of time: ticks (m,), events (m,), whether a label (m,), sign (m,), slots (m, keys), slots of
+    nodes (m, 2) and of pairs (m, 1) for both ends.
+    two_ends : ends, pairs, rings, the number of sums per class (0 if there are no such columns), and whether the nodes are
+    of one type.
+    writer : see `_write`; columns : (n_columns, all rows), or (0, 0) if they are not wanted; start : where the rows begin.
+    Returns how many were absorbed.
+    """
+    ticks, rows, slots, end_slots, pair_slots, own = queries
+    rates, time, last, sums, never = around
+    n_scales, n_values, n_matches = sums.shape[1], sums.shape[2], slots.shape[1]
+    block, gaps = np.empty((n_matches, n_scales, n_values, BLOCK)), np.empty((n_matches, BLOCK))
+    scratch = _scratch(two_ends, events[2].shape[1] - 1)
+    wanted = columns.shape[0] > 0
+    at = 0
+    for row in range(ticks.size):
+        at = absorb(absorbed, at, ticks[row], events, around, two_ends, scratch)
+        if two_ends[3] > 0:
+            _describe(ticks[row], end_slots[row], pair_slots[row], two_ends, scratch, events[3][rows[row]])
+            if wanted:
+                _write_two_ends(rows[row], start + row, events, two_ends, scratch, writer[6], columns)
+        if not wanted:
+            continue
+        b = row % BLOCK
+        for m in range(n_matches):
+            slot = slots[row, m]
+            gaps[m, b] = np.inf
+            if slot < 0:
+                block[m, :, :, b] = 0.0
+                continue
+            if last[slot] != never[0]:
+                gaps[m, b] = np.float64(ticks[row] - last[slot])
+            passed = np.float64(ticks[row] - time[slot])
+            for k in range(n_scales):
+                factor = np.exp(-rates[k] * passed) if passed > 0.0 else 1.0
+                for v in range(n_values):
+                    block[m, k, v, b] = factor * sums[slot, k, v]
+        if b == BLOCK - 1 or row == ticks.size - 1:
+            _write(block, gaps, own, row - b, b + 1, writer, start, columns)
+    return at
+
+
+@compiled
+def _write(block, gaps, own, first_row, n, writer, start, columns):  # out: columns
+    """Write the columns of n rows from `first_row` on, which are `start` rows further on in `columns`.
+
+    writer : whether each match compares features (matches,), first column of each match, `compared` and `amounts` of
+    `write_columns`, smoothing and spread, the first column about both ends, that of the own features, whether each of these
+    is scaled, and the number of values that are not labels.
+    """
+    compares, first, compared, amounts, numbers, own_at, _, is_scaled, n_own_sums = writer
+    for m in range(block.shape[0]):
+        some = compared if compares[m] else compared[:0]
+        sums, labels = block[m, :, :, :n], block[m, :, n_own_sums:, :n]
+        if labels.shape[1] == 1:  # there are no targets
+            labels = labels[:0]
+        part = columns[first[m] : first[m + 1]]
+        place = start + first_row
+        write_columns(
+            sums, labels, gaps[m : m + 1, :n], own[first_row:], some, amounts, numbers[0], numbers[1], place, part
+        )
+    for k in range(is_scaled.size):
+        for row in range(first_row, first_row + n):
+            x = own[row, k]
+            if is_scaled[k]:
+                x = np.arcsinh(x) if x == x else 0.0
+            columns[own_at + k, start + row] = x
+
+
+# ---- what happened
+
+
+@compiled
+def absorb(absorbed, at, until, events, around, two_ends, scratch):  # out: around, two_ends, scratch
+    """Absorb from `at` on what happened strictly before a time; returns where it stopped."""
+    ticks = absorbed[0]
+    while at < ticks.size and ticks[at] < until:
+        _absorb_one(at, absorbed, events, around, two_ends, scratch)
+        at += 1
+    return at
+
+
+@compiled
+def absorb_all(absorbed, first, events, around, two_ends):  # out: around, two_ends
+    """Absorb everything from `first` on."""
+    scratch = _scratch(two_ends, events[2].shape[1] - 1)
+    for at in range(first, absorbed[0].size):
+        _absorb_one(at, absorbed, events, around, two_ends, scratch)
+
+
+@compiled
+def _absorb_one(at, absorbed, events, around, two_ends, scratch):  # out: around, two_ends, scratch
+    """Add an edge, or a label that became known, to the sums of all its keys."""
+    ticks, rows, is_label, sign, slots, _, _ = absorbed
+    rates, time, last, sums, _ = around
+    tick, row = ticks[at], rows[at]
+    for k in range(slots.shape[1]):
+        slot = slots[at, k]
+        if is_label[at]:
+            decay_and_add(slot, tick, sign[at], events[2][row], events[1].shape[1], rates, time, sums)
+        else:
+            decay_and_add(slot, tick, sign[at], events[1][row], 0, rates, time, sums)
+            last[slot] = max(last[slot], tick)
+    if two_ends[3] > 0 and events[0][row, SRC] != events[0][row, DST]:
+        _absorb_two_ends(at, absorbed, events, two_ends, scratch)
+
+
+@compiled
+def _absorb_two_ends(at, absorbed, events, two_ends, scratch):  # out: two_ends, scratch
+    """Add an edge or a label to the sums at both of its ends and of its pair, and a label to the rings."""
+    ticks, rows, is_label, sign, _, end_slots, pair_slots = absorbed
+    ends, pairs, rings, per_class, _ = two_ends
+    tick, row = ticks[at], rows[at]
+    described, targets = events[3][row], events[2][row]
+    x = scratch[1]
+    width = x.size // 2
+    x[:] = 0.0
+    for end in (SRC, DST):
+        part, far = x[end * width : (end + 1) * width], 1 - end
+        part[LABELLED if is_label[at] else ALL] = 1.0
+        for c in range(described.shape[0]):
+            of, y, first = described[c], targets[1 + c], FIRST + c * per_class
+            if not is_label[at]:
+                part[first + FAR] = of[MEAN + far]
+                if per_class > Y_BY_BACK:
+                    part[first + BACK_SUM] = of[BACK + far]
+                continue
+            part[first + Y] = y
+            part[first + Y_LESS_FAR] = y - of[MEAN + far]
+            part[first + Y_BY_FAR] = y * of[MEAN + far]
+            part[first + Y_LESS_RESIDUAL] = y - of[RESIDUAL + far]
+            part[first + Y_BY_TRUST] = y * of[TRUST + far]
+            if per_class > Y_BY_BACK:
+                part[first + Y_BY_BACK] = y * of[BACK + far]
+        decay_and_add(end_slots[at, end], tick, sign[at], part, 0, ends[0], ends[1], ends[3])
+        if is_label[at]:
+            _to_ring(tick, sign[at], events[0][row], end, described, targets, rings)
+    decay_and_add(pair_slots[at, 0], tick, sign[at], x, 0, pairs[0], pairs[1], pairs[3])
+
+
+@compiled
+def _to_ring(tick, sign, nodes, end, described, targets, rings):  # out: rings
+    """Enter a labelled edge into the ring of one of its ends at its place in time, or remove it; the oldest one leaves."""
+    ring_of, n_edges, other, known, residual = rings
+    ring, node, n_classes = ring_of[nodes[end], end], nodes[1 - end], residual.shape[2]
+    n = n_edges[ring]
+    at = n
+    while at > 0 and known[ring, at - 1] > tick:
+        at -= 1
+    if sign < 0.0:
+        while at > 0 and not (known[ring, at - 1] == tick and other[ring, at - 1] == node):
+            at -= 1
+        if at > 0:
+            _shift(at - 1, n - 1, 1, other[ring], known[ring], residual[ring])
+            n_edges[ring] -= 1
+        return
+    if n == RECENT:
+        if at == 0:
+            return
+        _shift(0, at - 1, 1, other[ring], known[ring], residual[ring])
+        at -= 1
+    else:
+        _shift(n, at, -1, other[ring], known[ring], residual[ring])
+        n_edges[ring] += 1
+    other[ring, at], known[ring, at] = node, tick
+    for c in range(n_classes):
+        residual[ring, at, c] = targets[1 + c] - described[c, MEAN + 1 - end]
+
+
+@compiled
+def _shift(start, stop, step, other, known, residual):  # out: other, known, residual
+    """Give the places from `start` to `stop` what the next one in this direction has."""
+    for k in range(start, stop, step):
+        other[k], known[k] = other[k + step], known[k + step]
+        for c in range(residual.shape[1]):
+            residual[k, c] = residual[k + step, c]
+
+
+# ---- both ends together
+
+
+@compiled
+def _scratch(two_ends, n_classes):
+    """Memory for one row: sums at the source, the destination and, backwards, both again; what is added; a comparison."""
+    width = two_ends[0][3].shape[2]
+    around = np.zeros((4, 2, width)), np.zeros((2, 2 * width))
+    return around, np.zeros(2 * width), new_comparison(max(n_classes, 1)), np.zeros((2, max(n_classes, 1), 3))
+
+
+@compiled
+def _describe(tick, end_slots, pair_slots, two_ends, scratch, described):  # out: scratch, described
+    """Step 1: what the ends of an edge are like; the sums that it is made of stay in the scratch memory.
+
+    end_slots : edges from the source, to the destination, to the source, and from the destination;
+    pair_slots : the pair, and the pair backwards.
+    """
+    ends, pairs, _, per_class, is_one_type = two_ends
+    sums, of_pair = scratch[0]
+    width = sums.shape[2]
+    for back in range(2 if is_one_type else 1):
+        read_sums(pair_slots[back], tick, pairs[0], pairs[1], pairs[3], of_pair)
+        for k in range(2):
+            place = 2 * back + k
+            read_sums(end_slots[place], tick, ends[0], ends[1], ends[3], sums[place])
+            end = k if back == 0 else 1 - k  # backwards, the source's sums are those of a destination
+            for scale in range(2):
+                for v in range(width):
+                    sums[place, scale, v] -= of_pair[scale, end * width + v]
+    for c in range(described.shape[0]):
+        first = FIRST + c * per_class
+        for end in (SRC, DST):
+            long = sums[end, LONG]
+            n = long[LABELLED] + 1.0
+            described[c, MEAN + end] = long[first + Y] / n
+            described[c, RESIDUAL + end] = long[first + Y_LESS_FAR] / n
+            described[c, TRUST + end] = long[first + Y_BY_FAR] / n
+            described[c, BACK + end] = 0.0
+            if is_one_type:
+                back = sums[2 + end, LONG]
+                described[c, BACK + end] = back[first + Y] / (back[LABELLED] + 1.0)
+
+
+@compiled
+def _write_two_ends(event, row, events, two_ends, scratch, start, columns):  # out: columns, scratch
+    """Steps 2 and 3, in the order of `two_end_names`."""
+    _, _, rings, per_class, is_one_type = two_ends
+    (sums, _), _, _, alike = scratch
+    nodes, described = events[0][event], events[3][event]
+    n_classes = described.shape[0]
+    common = (
+        _agreement(nodes[SRC], nodes[DST], rings, SRC, scratch),
+        _agreement(nodes[DST], nodes[SRC], rings, DST, scratch),
+    )
+    at = start
+    for c in range(n_classes):
+        first = FIRST + c * per_class
+        for end in (DST, SRC):
+            at = _write_means(sums[end], ALL, first + FAR, row, at, columns)
+            at = _write_means(sums[end], LABELLED, first + Y_LESS_RESIDUAL, row, at, columns)
+            at = _write_means(sums[end], LABELLED, first + Y_BY_TRUST, row, at, columns)
+            if is_one_type:
+                at = _write_means(sums[end], ALL, first + BACK_SUM, row, at, columns)
+                at = _write_means(sums[end], LABELLED, first + Y_BY_BACK, row, at, columns)
+        if is_one_type:
+            at = _write_means(sums[2], ALL, first + FAR, row, at, columns)
+            at = _write_means(sums[3], ALL, first + FAR, row, at, columns)
+        for end in (SRC, DST):
+            columns[at + end, row] = _without_dust(described[c, TRUST + end])
+        at += 2
+        for end in (SRC, DST):
+            for k in range(3):
+                columns[at + k, row] = _without_dust(alike[end, c, k])
+            at += 3
+    columns[at, row], columns[at + 1, row] = common
+
+
+@compiled
+def _write_means(sums, count, value, row, at, columns):  # out: columns
+    """The mean of a value for both scales; returns the next column."""
+    for scale in range(2):
+        columns[at + scale, row] = _without_dust(sums[scale, value] / (sums[scale, count] + 1.0))
+    return at + 2
+
+
+@compiled
+def _without_dust(total):
+    return 0.0 if abs(total) < DUST else total
+
+
+@compiled
+def _agreement(u, v, rings, end, scratch):  # out: scratch
+    """Step 3: what the nodes that resemble u have to do with v; returns the log of common edges. end : that of u."""
+    ring_of, n_edges, other, _, residual = rings
+    marked, sums, both = scratch[2]
+    out = scratch[3][end]
+    n_common, n_used, factor = 0, 0, np.uint32(0)
+    sums[:] = 0.0
+    others, residuals = other.reshape(-1), residual.reshape(-1, residual.shape[2])
+    mine, theirs = ring_of[u, end], ring_of[v, 1 - end]
+    if mine >= 0:
+        n_used, factor = mark(others, residuals, mine * RECENT, mine * RECENT + n_edges[mine], -1, v, marked)
+    if n_used > 0 and theirs >= 0:
+        for k in range(n_edges[theirs]):
+            w = other[theirs, k]
+            if w == u or ring_of[w, end] < 0:
+                continue
+            low = ring_of[w, end] * RECENT
+            high = low + n_edges[ring_of[w, end]]
+            n_common += compare(others, residuals, low, high, residual[theirs, k], marked, factor, sums, both)
+    return conclude(sums, n_common, n_used, marked, out)

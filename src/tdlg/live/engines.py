@@ -1,0 +1,316 @@
+"""What a stream computes for its events: the columns and trees of a propagation model, or burst scores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tdlg.clock import rounded_up
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.live.trees import CompiledModel
+from tdlg.models.outliers import EdgeOutlierDetector
+from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
+from tdlg.propagate.event_rows import EventRows
+from tdlg.propagate.own_features import OwnColumn
+from tdlg.propagate.running import Arrived, RunningColumns, stream_clock
+from tdlg.propagate.running_bursts import RunningBursts
+from tdlg.propagate.waiting import Absorptions
+
+__all__ = ["Engine", "engine_of"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+State = dict[str, NDArray[Any]]
+
+
+def engine_of(model: Any) -> Engine:
+    """What computes the scores of a model; a model that cannot be used for streams is refused."""
+    check_is_fitted(model)
+    if isinstance(model, EdgeOutlierDetector) and model.method == "burst":
+        return BurstEngine(model)
+    if isinstance(model, PropagationClassifier | PropagationRegressor):
+        if model.setting_ == "stream":
+            return PropagationEngine(model)
+        raise ParameterError(
+            f"StreamScorer needs a model with the setting 'stream'. This {type(model).__name__} has the setting "
+            f"{model.setting_!r}.",
+            Hint("Fit with {setting}.", setting="stream"),
+            parameter="model",
+            value=model,
+        )
+    raise ParameterError(
+        "StreamScorer needs a fitted PropagationClassifier, PropagationRegressor or EdgeOutlierDetector(method='burst'). "
+        f"Got {type(model).__name__} instead.",
+        parameter="model",
+        value=model,
+    )
+
+
+class Engine(ABC):
+    """Scores events by the state of a stream, and keeps the state.
+
+    Attributes
+    ----------
+    unit, dtype
+        Unit and type of the ticks of the stream.
+    longest
+        The longest time scale, in ticks.
+    rows
+        Memory of events, with the arrays "ticks", "known" (when the label became known) and "answer".
+    own, edges
+        How features become numbers, and the fitted edges.
+    classes
+        The classes of a classifier; else None.
+    takes_labels
+        Whether labels are of use.
+    """
+
+    rows: EventRows
+    longest: float
+    own: list[OwnColumn]
+    classes: NDArray[Any] | None = None
+    takes_labels = True
+
+    def __init__(self, edges: TemporalEdges) -> None:
+        self.edges = edges
+        self.unit, self.dtype = stream_clock(edges)
+
+    def ticks_of(self, ticks: NDArray[Any], unit: str | None) -> NDArray[Any]:
+        """Ticks of another clock on that of the stream."""
+        if (unit is None) != (self.unit is None):
+            form = "numbers" if self.unit is None else "datetimes"
+            raise EdgesError(f"The times must be {form}, like those of the fitted edges. Convert them.")
+        if unit == "ns" and self.unit == "us":
+            return ticks // 1000
+        return rounded_up(ticks, unit, self.unit, self.dtype)
+
+    @property
+    @abstractmethod
+    def n_values(self) -> int:
+        """The number of values per event."""
+
+    @property
+    @abstractmethod
+    def clock(self) -> Any:
+        """The latest time of an event, in ticks; None before the first one."""
+
+    @abstractmethod
+    def own_of(self, edges: TemporalEdges) -> Floats:
+        """The features of edges as numbers, (n_edges, n_own)."""
+
+    @abstractmethod
+    def enter(self, events: Arrived) -> Positions:
+        """Give events a row each, to be released when it is not needed any more."""
+
+    @abstractmethod
+    def start(self, events: Arrived, rows: Positions, labels: Absorptions | None) -> None:
+        """Absorb the fitted edges without scoring them."""
+
+    @abstractmethod
+    def score(
+        self, events: Arrived, rows: Positions, labels: Absorptions | None, *, keep: bool
+    ) -> tuple[Floats, Floats | None]:
+        """The values, (n_events, n_values), and the columns of events in the order of time."""
+
+    def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Absorptions:
+        """Note the labels of events, for `score` or `absorb`."""
+        raise _no_labels()
+
+    def absorb(self, labels: Absorptions) -> None:
+        """Absorb labels by themselves."""
+        raise _no_labels()
+
+    def withdraw(self, row: int) -> None:
+        """Take back the label of an event."""
+        raise _no_labels()
+
+    def targets_of(self, labels: NDArray[Any]) -> Floats:
+        """Labels as numbers minus their prior, (n_labels, n_targets)."""
+        raise _no_labels()
+
+    @abstractmethod
+    def forget(self, n_codes: int, after: float | None) -> Positions:
+        """Forget what has faded; returns the codes of nodes that are not used any more."""
+
+    @property
+    @abstractmethod
+    def n_keys(self) -> int:
+        """The number of nodes, pairs and other keys that have sums."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """All that is needed to go on, as arrays."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Take over what `state` returned."""
+
+
+class PropagationEngine(Engine):
+    """Columns of a propagation model, scored by its trees."""
+
+    def __init__(self, model: PropagationClassifier | PropagationRegressor) -> None:
+        super().__init__(model.edges_)
+        self._features = model.features_
+        self.own = self._features.own_
+        self.classes = getattr(model, "classes_", None)
+        if self.classes is not None:
+            targets = self._features._targets_of(self.classes, np.ones(len(self.classes), bool))
+            self._targets = dict(zip(self.classes.tolist(), targets, strict=True))
+        self._compiled = CompiledModel(model)
+        self._running = RunningColumns(self._features, self.n_values)
+        self.rows = self._running.rows
+        self.longest = self._longest()
+
+    def _longest(self) -> float:
+        """The longest time scale, or the longest delay of a fitted label if that is longer."""
+        widths = self._features._widths(self.unit)[0]
+        late = self._features.label_ticks_
+        if late is None:
+            return float(widths.max())
+        edges = self._features.edges_
+        delay = rounded_up(late - edges.ticks, edges.time_unit, self.unit, self.dtype)[self._features.labelled_]
+        within = delay[delay <= np.ptp(edges.ticks) * max(1, widths.max())]  # not those that never become known
+        return max(float(widths.max()), float(within.max(initial=0)))
+
+    @property
+    def n_values(self) -> int:
+        return 1 if self.classes is None else len(self.classes)
+
+    @property
+    def clock(self) -> Any:
+        return self._running.clock
+
+    def own_of(self, edges: TemporalEdges) -> Floats:
+        return self._features._own(edges)
+
+    def enter(self, events: Arrived) -> Positions:
+        self._running.make_room(int(max(events.src.max(initial=0), events.dst.max(initial=0))) + 1)
+        return self._running.enter(events)
+
+    def start(self, events: Arrived, rows: Positions, labels: Absorptions | None) -> None:
+        self._running.columns(rows, events.own, labels, wanted=False)
+
+    def score(
+        self, events: Arrived, rows: Positions, labels: Absorptions | None, *, keep: bool
+    ) -> tuple[Floats, Floats | None]:
+        columns = self._running.columns(rows, events.own, labels) if keep else self._running.peek(rows, events.own)
+        assert columns is not None
+        return self._compiled.values(columns).reshape(len(rows), self.n_values), columns
+
+    def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Absorptions:
+        self.rows["known"][rows] = known
+        return self._running.labels(rows, targets, known)
+
+    def absorb(self, labels: Absorptions) -> None:
+        self._running.absorb_labels(labels)
+
+    def withdraw(self, row: int) -> None:
+        self._running.withdraw_label(row, self.rows["known"][row])
+
+    def targets_of(self, labels: NDArray[Any]) -> Floats:
+        if self.classes is None:
+            return self._features._targets_of(labels, np.ones(len(labels), bool))
+        strange = [label for label in labels.tolist() if label not in self._targets]
+        if strange:
+            raise EdgesError(
+                f"The label {strange[0]!r} is not one of the fitted labels: {self.classes.tolist()}. Pass one of these."
+            )
+        return np.array([self._targets[label] for label in labels.tolist()])
+
+    def forget(self, n_codes: int, after: float | None) -> Positions:
+        return self._running.forget(n_codes, after)
+
+    @property
+    def n_keys(self) -> int:
+        return self._running.n_keys
+
+    @property
+    def nbytes(self) -> int:
+        return self._running.nbytes
+
+    def state(self) -> State:
+        return self._running.state()
+
+    def restore(self, state: State) -> None:
+        self._running.restore(state)
+
+
+class BurstEngine(Engine):
+    """Burst scores: minus the surprise, as in `EdgeOutlierDetector.score_samples`."""
+
+    takes_labels = False
+
+    def __init__(self, model: EdgeOutlierDetector) -> None:
+        super().__init__(model.edges_)
+        self.own = []
+        fast, slow = (decay.parts(self.unit)[0].bandwidth for decay in (model.fast_, model.slow_))
+        start = self.ticks_of(np.array([model.edges_.ticks.min()]), model.edges_.time_unit)[0]
+        self._bursts = RunningBursts(fast, slow, start, self.dtype)
+        self.rows = EventRows(
+            answer=np.zeros((0, 1)),
+            known=np.zeros(0, self.dtype),
+            ticks=np.zeros(0, self.dtype),
+            nodes=np.zeros((0, 2), np.int64),
+        )
+        self.longest = float(slow)
+
+    @property
+    def n_values(self) -> int:
+        return 1
+
+    @property
+    def clock(self) -> Any:
+        return self._bursts.clock
+
+    def own_of(self, edges: TemporalEdges) -> Floats:
+        return np.empty((len(edges), 0))
+
+    def enter(self, events: Arrived) -> Positions:
+        rows = self.rows.take(len(events.ticks))
+        self.rows["ticks"][rows] = events.ticks
+        self.rows["nodes"][rows, 0], self.rows["nodes"][rows, 1] = events.src, events.dst
+        return rows
+
+    def start(self, events: Arrived, rows: Positions, labels: Absorptions | None) -> None:
+        self._bursts.surprises(events)
+
+    def score(
+        self, events: Arrived, rows: Positions, labels: Absorptions | None, *, keep: bool
+    ) -> tuple[Floats, Floats | None]:
+        return -self._bursts.surprises(events, keep=keep)[:, np.newaxis], None
+
+    def forget(self, n_codes: int, after: float | None) -> Positions:
+        return self._bursts.forget(n_codes, after, self.rows["nodes"][self.rows.in_use])
+
+    @property
+    def n_keys(self) -> int:
+        return self._bursts.counts.n
+
+    @property
+    def nbytes(self) -> int:
+        return self._bursts.counts.nbytes + self.rows.nbytes
+
+    def state(self) -> State:
+        rows = {f"rows.{name}": array for name, array in self.rows.state().items()}
+        counts = {f"counts.{name}": array for name, array in self._bursts.counts.state().items()}
+        return {**rows, **counts, "clock": np.array([self.clock], self.dtype)}
+
+    def restore(self, state: State) -> None:
+        for name, part in (("rows.", self.rows), ("counts.", self._bursts.counts)):
+            part.restore({key[len(name) :]: array for key, array in state.items() if key.startswith(name)})
+        self._bursts.clock = state["clock"][0]
+
+
+def _no_labels() -> EdgesError:
+    return EdgesError("Burst scores use no labels. Leave them out.")

@@ -1,0 +1,480 @@
+"""StreamScorer: score interactions as they come, and learn of labels when they become known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, rounded_up, ticks_per_second, times_of
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError
+from tdlg.live.engines import engine_of
+from tdlg.live.events import EventError, EventReader, Events
+from tdlg.live.nodes import DST, SRC, NodeCodes
+from tdlg.propagate.running import Arrived
+
+__all__ = ["LiveScores", "StreamScorer", "UnknownEventError"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+HORIZON = 2.0  # of the longest time scale, and of the longest label delay: for how long labels of an event are accepted
+FORGET_EVERY = 100_000  # keys or events that are added before memory is looked through
+STARTED_AT_ONCE = 65_536  # fitted edges
+NO_ROW = -1
+
+
+class UnknownEventError(TdlgError, KeyError):
+    """A label for an event that is not known, or was so long ago that it is forgotten."""
+
+    __str__ = TdlgError.__str__
+
+
+class LiveScores(NamedTuple):
+    """What was found for events, in the order in which they were given.
+
+    Attributes
+    ----------
+    values
+        Probabilities of the classes, (n_events, n_classes); predicted numbers or burst scores, (n_events,).
+    columns
+        The columns of the events, (n_events, n_columns); NaN for repeated events. None for burst scores.
+    late
+        Whether an event was before the latest one seen, so that its score is as of now, (n_events,).
+    repeated
+        Whether an event was there before, by its id, so that it has its first score and did not count again, (n_events,).
+    """
+
+    values: Floats
+    columns: Floats | None
+    late: NDArray[np.bool_]
+    repeated: NDArray[np.bool_]
+
+
+class StreamScorer:
+    """Score interactions as they come, with the columns of setting="stream", from a few numbers per node and pair.
+
+    The state starts with the edges that the model was fitted on, and their labels. An interaction sees what happened
+    strictly before it and the labels that were known by then; interactions at the same time do not see each other. The
+    scores of a stream are those that the model gives for the whole table.
+
+    Interactions and labels may come in any order: all decayed sums depend only on the times that the records carry. A late
+    interaction, one before the latest time seen, is scored as of now. For the columns about both ends, what is known about
+    an interaction stays as it was when the interaction came; a late one enters the history of its nodes at its place in
+    time.
+
+    Parameters
+    ----------
+    model
+        A fitted `PropagationClassifier` or `PropagationRegressor` with the setting "stream", or an `EdgeOutlierDetector`
+        with the method "burst".
+    ids
+        Ids of the fitted edges, one per edge, so that their labels can come later. By default they have none.
+    horizon
+        For how long labels of an interaction are accepted and repeated ids are recognised, in the time of the stream: a
+        duration such as "90d" for datetimes, else a number. By default twice the longest time scale, or twice the longest
+        delay of a fitted label if that is longer.
+    forget_after
+        Nodes and pairs without an interaction or a label for this time are forgotten, which limits the memory. By default
+        they are forgotten when all of their decayed sums are too small to be noticed.
+
+    Attributes
+    ----------
+    clock
+        The latest time seen, as datetime64 or a number.
+    n_pending
+        The number of interactions that can still be labelled by their id.
+    n_nodes, nbytes
+        The number of nodes that are remembered, and the bytes of all arrays.
+
+    Examples
+    --------
+    >>> from tdlg import PropagationClassifier, TemporalEdges
+    >>> past = TemporalEdges(["a", "b", "c", "d"] * 25, ["good", "bad"] * 50, range(100), label=[1, 0] * 50)
+    >>> model = PropagationClassifier(setting="stream", random_state=0).fit(past)
+    >>> scorer = StreamScorer(model)
+    >>> new = TemporalEdges(["a", "x"], ["good", "bad"], [100, 101])
+    >>> scorer.score_update(new, ids=["e1", "e2"]).values.argmax(axis=1)
+    array([1, 0])
+    >>> scorer.label("e2", 0)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        ids: Iterable[Hashable] | None = None,
+        horizon: float | Duration | None = None,
+        forget_after: float | Duration | None = None,
+    ) -> None:
+        self._set_up(model, horizon, forget_after)
+        listed = None if ids is None else list(ids)
+        if listed is not None and len(set(listed)) != len(model.edges_):
+            raise ParameterError(
+                f"The 'ids' must have one distinct value per fitted edge: {len(model.edges_):,}. Got {len(set(listed)):,} "
+                "distinct values instead.",
+                parameter="ids",
+                value=len(listed),
+            )
+        self._start(model.edges_, listed)
+
+    def _set_up(self, model: Any, horizon: Any, forget_after: Any) -> None:
+        self.model = model
+        self._engine = engine_of(model)
+        self._nodes = NodeCodes(model.edges_)
+        self._reader = EventReader(self._engine, self._nodes)
+        self._horizon = self._ticks_of("horizon", horizon, HORIZON * self._engine.longest)
+        self._forget_after = self._ticks_of("forget_after", forget_after, None)
+        self._rows: dict[Hashable, int] = {}  # of events that can be labelled, by id
+        self._n_at_last_look = 0
+
+    def _ticks_of(self, name: str, given: Any, default: float | None) -> float | None:
+        """A duration or a number in ticks."""
+        unit = self._engine.unit
+        if given is None:
+            return default
+        if unit is not None and is_duration(given):
+            return as_seconds(given) * ticks_per_second(unit)
+        if unit is None and isinstance(given, int | float) and given > 0:
+            return float(given)
+        form = "a number above 0, in the unit of the times" if unit is None else "a duration such as '90d'"
+        raise ParameterError(
+            f"The {name!r} parameter of StreamScorer must be {form}. Got {given!r} instead.",
+            parameter=name,
+            value=given,
+        )
+
+    # ---- tables
+
+    def score(self, X: Any) -> Floats:
+        """Scores of edges as `score_update` would give them, without keeping anything.
+
+        Parameters
+        ----------
+        X
+            The edges: `TemporalEdges`, or a table with the columns that the model was fitted on. They see each other.
+        """
+        arrived = self._arrived(self._edges(X))
+        order = np.argsort(arrived.ticks, kind="stable")
+        events = _some(arrived, order)
+        rows = self._engine.enter(events)
+        values, _ = self._engine.score(events, rows, None, keep=False)
+        self._engine.rows.release(rows)
+        found = np.empty_like(values)
+        found[order] = values
+        return self._shaped(found)
+
+    def update(self, X: Any, y: Any = None, *, label_time: Any = None, ids: Iterable[Hashable] | None = None) -> None:
+        """Absorb edges, and their labels if they are known.
+
+        Parameters
+        ----------
+        X
+            The edges, as for `score`.
+        y
+            Labels, one value per edge, missing if unknown. By default the labels of X.
+        label_time
+            When the labels became known, one value per edge. By default the `label_time` of X, else the `label_delay` that
+            the model was fitted with, else the times of the edges.
+        ids
+            Ids of the interactions, so that labels can come later, and an interaction that is repeated counts once. By
+            default they have none.
+        """
+        self.score_update(X, y, label_time=label_time, ids=ids)
+
+    def score_update(
+        self, X: Any, y: Any = None, *, label_time: Any = None, ids: Iterable[Hashable] | None = None
+    ) -> LiveScores:
+        """Score edges one after the other in the order of time, and absorb them; see `update` for the parameters."""
+        edges = self._edges(X, y, label_time)
+        listed: list[Hashable | None] = [None] * len(edges) if ids is None else list(ids)
+        if len(listed) != len(edges):
+            raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
+        labels, known = self._labels_of(edges)
+        return self._process(self._arrived(edges), listed, labels, known)
+
+    def _edges(self, X: Any, y: Any = None, label_time: Any = None) -> TemporalEdges:
+        edges: TemporalEdges = X if isinstance(X, TemporalEdges) else self.model._from_table(X, False)
+        if edges.bipartite != self._engine.edges.bipartite:
+            raise EdgesError(
+                "These edges and the fitted edges must both be bipartite, or neither.",
+                Hint("Create them with {bipartite}.", bipartite=self._engine.edges.bipartite),
+            )
+        if y is not None or label_time is not None:
+            edges = edges.with_label(edges.label if y is None else y, label_time)
+        delay = getattr(self.model, "label_delay_", None)
+        if edges.label is not None and edges.label_ticks is None and delay is not None:
+            edges = edges.with_label(edges.label, label_delay=delay)
+        return edges
+
+    def _arrived(self, edges: TemporalEdges) -> Arrived:
+        """Edges in the codes of the stream."""
+        ticks = self._engine.ticks_of(edges.ticks, edges.time_unit)
+        edges = edges.with_ids_of(self._engine.edges) if edges.feature_names else edges
+        own, categories = self._engine.own_of(edges), self._reader.categories_of(edges)
+        sides = []
+        for end, code in ((SRC, edges.src_code), (DST, edges.dst_code)):
+            used, place = np.unique(code, return_inverse=True)
+            sides.append(self._nodes.codes(edges.node_ids[used].tolist(), end)[place])
+        return Arrived(sides[0], sides[1], ticks, own, categories)
+
+    def _labels_of(self, edges: TemporalEdges) -> tuple[list[tuple[int, Any]], list[Any]]:
+        """Position and label of the labelled edges, and when the labels became known."""
+        if edges.label is None or not self._engine.takes_labels:
+            return [], []
+        at = np.flatnonzero(edges.labelled)
+        known = rounded_up(edges.known_at[at], edges.time_unit, self._engine.unit, self._engine.dtype)
+        return list(zip(at.tolist(), edges.label[at].tolist(), strict=True)), known.tolist()
+
+    # ---- events
+
+    def read(self, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[EventError]]:
+        """Check events that are mappings, such as JSON gives them; those with a fault are left out and reported.
+
+        Parameters
+        ----------
+        events
+            Each with the fields "src", "dst" and "time", the features that the model was fitted on, and, if there are any,
+            "id", "label" and "label_time".
+        """
+        return self._reader.read(events)
+
+    def process(self, events: Events) -> LiveScores:
+        """Score events that were read, one after the other in the order of time, and absorb them."""
+        return self._process(events.arrived, events.ids, events.labels, events.known)
+
+    def label(self, id: Hashable, label: Any, time: Any = None) -> None:
+        """Learn the label of an interaction that came before. A second label replaces the first.
+
+        Parameters
+        ----------
+        id
+            The id that came with the interaction.
+        label
+            The label; None takes back the label that the interaction has.
+        time
+            When it became known. By default now, the latest time of an interaction.
+        """
+        row = self._row_of(id)
+        rows = self._engine.rows
+        known = self._engine.clock if time is None else self._reader.tick_of(time)
+        targets = None if label is None else self._engine.targets_of(np.array([self._reader.label_of(label)]))
+        if rows["labels"][row, 0]:
+            if (
+                targets is not None
+                and rows["known"][row] == known
+                and np.array_equal(targets[0], rows["labels"][row, 1:])
+            ):
+                return
+            self._engine.withdraw(row)
+            rows["labels"][row] = 0.0
+        if targets is not None:
+            self._engine.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
+
+    def _row_of(self, id: Hashable) -> int:
+        row = self._rows.get(id, NO_ROW)
+        if row == NO_ROW or self._is_expired(self._engine.rows["ticks"][row]):
+            raise UnknownEventError(
+                f"There is no interaction with the id {id!r}, or it was too long ago: labels are accepted for "
+                f"{self._horizon_in_words()}.",
+                parameter="id",
+                value=id,
+            )
+        return row
+
+    # ---- the stream
+
+    def _start(self, edges: TemporalEdges, ids: list[Hashable] | None) -> None:
+        """Absorb the fitted edges."""
+        engine = self._engine
+        ticks = engine.ticks_of(edges.ticks, edges.time_unit)
+        own, categories = engine.own_of(edges), self._reader.categories_of(edges)
+        codes = edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64)
+        whole, labelled, known = Arrived(*codes, ticks, own, categories), *self._fitted_labels(edges)
+        order = np.argsort(ticks, kind="stable")
+        for start in range(0, len(order), STARTED_AT_ONCE):
+            part = order[start : start + STARTED_AT_ONCE]
+            events, has_label = _some(whole, part), labelled[part]
+            rows = engine.enter(events)
+            labels = None
+            if has_label.any():
+                some = part[has_label]
+                labels = engine.labels(rows[has_label], engine.targets_of(self.model.labels_[some]), known[some])
+            engine.start(events, rows, labels)
+            if ids is None:
+                engine.rows.release(rows)
+            else:
+                engine.rows["answer"][rows] = np.nan
+                self._rows.update(zip([ids[k] for k in part.tolist()], rows.tolist(), strict=True))
+
+    def _fitted_labels(self, edges: TemporalEdges) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """Which fitted edges have a label, and when the labels became known."""
+        if not self._engine.takes_labels:
+            return np.zeros(len(edges), bool), edges.ticks
+        late = self.model.label_ticks_
+        ticks = edges.ticks if late is None else np.maximum(late, edges.ticks)
+        known = rounded_up(ticks, edges.time_unit, self._engine.unit, self._engine.dtype)
+        return edges.with_label(self.model.labels_).labelled, known
+
+    def _process(
+        self, arrived: Arrived, ids: list[Hashable | None], labels: list[tuple[int, Any]], known: list[Any]
+    ) -> LiveScores:
+        engine = self._engine
+        repeated = self._repeated(ids)
+        order = np.flatnonzero(~repeated)
+        order = order[np.argsort(arrived.ticks[order], kind="stable")]
+        events = arrived if len(order) == len(ids) and (np.diff(order) > 0).all() else _some(arrived, order)
+        late = np.zeros(len(ids), bool)
+        if engine.clock is not None:
+            late[order] = events.ticks < engine.clock
+        rows = engine.enter(events)
+        row_of = np.full(len(ids), NO_ROW)
+        row_of[order] = rows
+        values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
+        self._remember(ids, row_of, rows, values)
+        found, whole = self._first_answers(ids, row_of, repeated), None
+        found[order] = values
+        if columns is not None:
+            whole = columns if not repeated.any() and events is arrived else _in_place(columns, order, len(ids))
+        self._forget_if_due()
+        return LiveScores(self._shaped(found), whole, late, repeated)
+
+    def _repeated(self, ids: list[Hashable | None]) -> NDArray[np.bool_]:
+        """Which events were there before, or earlier among these."""
+        repeated = np.zeros(len(ids), bool)
+        seen: set[Hashable] = set()
+        for k, id in enumerate(ids):
+            if id is None:
+                continue
+            repeated[k] = id in seen or (
+                id in self._rows and not self._is_expired(self._engine.rows["ticks"][self._rows[id]])
+            )
+            seen.add(id)
+        return repeated
+
+    def _new_labels(self, row_of: Positions, labels: list[tuple[int, Any]], known: list[Any]) -> Any:
+        """Labels that came with the events."""
+        new = [
+            (row_of[at], label, when) for (at, label), when in zip(labels, known, strict=True) if row_of[at] != NO_ROW
+        ]
+        if not new:
+            return None
+        rows, values, times = zip(*new, strict=True)
+        targets = self._engine.targets_of(np.array(values))
+        return self._engine.labels(np.array(rows, np.int64), targets, np.array(times, self._engine.dtype))
+
+    def _remember(self, ids: list[Hashable | None], row_of: Positions, rows: Positions, values: Floats) -> None:
+        """Keep the events that have an id, and their scores."""
+        self._engine.rows["answer"][rows] = values
+        without = []
+        for id, row in zip(ids, row_of.tolist(), strict=True):
+            if row == NO_ROW:
+                continue
+            if id is None:
+                without.append(row)
+                continue
+            if id in self._rows:  # it has expired
+                without.append(self._rows[id])
+            self._rows[id] = row
+        if without:
+            self._engine.rows.release(np.array(without))
+
+    def _first_answers(self, ids: list[Hashable | None], row_of: Positions, repeated: NDArray[np.bool_]) -> Floats:
+        found = np.empty((len(ids), self._engine.n_values))
+        for k in np.flatnonzero(repeated).tolist():
+            found[k] = self._engine.rows["answer"][self._rows[ids[k]]]
+        return found
+
+    def _shaped(self, values: Floats) -> Floats:
+        return values if self._engine.classes is not None else values[:, 0]
+
+    # ---- memory
+
+    @property
+    def clock(self) -> Any:
+        """The latest time seen, as datetime64 or a number."""
+        now = self._engine.clock
+        return now if self._engine.unit is None else times_of(np.array([now]), self._engine.unit)[0]
+
+    @property
+    def n_pending(self) -> int:
+        """The number of interactions that can still be labelled by their id."""
+        return len(self._rows)
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes that are remembered."""
+        return self._nodes.n_nodes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self._engine.nbytes
+
+    def forget(self) -> None:
+        """Forget what has faded, and interactions beyond the horizon. It is called now and then by itself."""
+        ticks = self._engine.rows["ticks"]
+        gone = [id for id, row in self._rows.items() if self._is_expired(ticks[row])]
+        rows = np.array([self._rows.pop(id) for id in gone], np.int64)
+        self._engine.rows.release(rows)
+        self._nodes.forget(self._engine.forget(self._nodes.n_codes, self._forget_after))
+        self._n_at_last_look = self._size()
+
+    def _size(self) -> int:
+        return self._engine.n_keys + len(self._rows)
+
+    def _forget_if_due(self) -> None:
+        if self._size() > 2 * self._n_at_last_look + FORGET_EVERY:
+            self.forget()
+
+    def _is_expired(self, tick: Any) -> bool:
+        return bool(self._horizon is not None and tick < self._engine.clock - self._horizon)
+
+    def _horizon_in_words(self) -> str:
+        return duration_in_words(float(self._horizon or np.inf), self._engine.unit)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to go on, as arrays; see `restore`."""
+        ids, rows = list(self._rows), list(self._rows.values())
+        settings = {"horizon": self._horizon, "forget_after": self._forget_after, "looked_at": self._n_at_last_look}
+        listed = {"nodes": self._nodes.listed(), "ids": ids, "categories": self._reader.categories(), **settings}
+        text = np.frombuffer(json.dumps(listed).encode(), np.uint8)
+        return {**self._engine.state(), "listed": text, "rows_of_ids": np.array(rows, np.int64)}
+
+    @classmethod
+    def restore(cls, model: Any, state: dict[str, NDArray[Any]]) -> Self:
+        """The scorer whose `state` this is, with the same model.
+
+        Parameters
+        ----------
+        model
+            The model that the scorer had.
+        state
+            What `state` returned. Ids of nodes and interactions must be text or numbers.
+        """
+        scorer = cls.__new__(cls)
+        scorer._set_up(model, None, None)
+        listed = json.loads(state["listed"].tobytes())
+        scorer._engine.restore({name: array for name, array in state.items() if name not in ("listed", "rows_of_ids")})
+        scorer._nodes.restore(*listed["nodes"])
+        scorer._reader.restore_categories(listed["categories"])
+        scorer._rows = dict(zip(listed["ids"], state["rows_of_ids"].tolist(), strict=True))
+        scorer._horizon, scorer._forget_after = listed["horizon"], listed["forget_after"]
+        scorer._n_at_last_look = listed["looked_at"]
+        return scorer
+
+
+def _some(events: Arrived, which: Positions) -> Arrived:
+    src, dst, ticks, own, categories = events
+    return Arrived(src[which], dst[which], ticks[which], own[which], categories[which])
+
+
+def _in_place(columns: Floats, order: Positions, n: int) -> Floats:
+    """Columns in the order in which the events were given, NaN for those that were not scored."""
+    whole = np.full((n, columns.shape[1]), np.nan)
+    whole[order] = columns
+    return whole

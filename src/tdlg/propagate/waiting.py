@@ -1,0 +1,125 @@
+"""What waits to be absorbed into running sums until time has moved on: edges, and labels that become known."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Absorptions", "Waiting"]
+
+Positions = NDArray[np.int64]
+
+
+class Absorptions(NamedTuple):
+    """Edges and labels to absorb, (n,) each, in the order of time.
+
+    Attributes
+    ----------
+    tick
+        When an edge happened, or a label became known.
+    edge_tick, number
+        The time of the edge, and a number that grows with each arrival: the order of what has the same tick.
+    row
+        The row of the event.
+    is_label
+        Whether it is a label.
+    sign
+        1, or -1 to take it away again.
+    """
+
+    tick: NDArray[Any]
+    edge_tick: NDArray[Any]
+    number: Positions
+    row: Positions
+    is_label: NDArray[np.bool_]
+    sign: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, entries: list[tuple[Any, ...]], dtype: np.dtype[Any]) -> Self:
+        """Entries of the queue, each with the fields in this order."""
+        types: tuple[Any, ...] = (dtype, dtype, np.int64, np.int64, np.bool_, np.float64)
+        columns = zip(*entries, strict=True) if entries else ((),) * len(types)
+        return cls(*(np.array(column, kind) for column, kind in zip(columns, types, strict=True)))
+
+    def some(self, which: Any) -> Absorptions:
+        """Some of them."""
+        return Absorptions(*(column[which] for column in self))
+
+    def merged(self, other: Absorptions) -> Absorptions:
+        """Both together, sorted."""
+        if not len(self.tick) or not len(other.tick):
+            return other if len(other.tick) else self
+        return Absorptions(*(np.concatenate(pair) for pair in zip(self, other, strict=True))).sorted()
+
+    def sorted(self) -> Absorptions:
+        """The same in the order of time."""
+        return self.some(np.lexsort((self.number, self.edge_tick, self.tick)))
+
+
+class Waiting:
+    """A queue by time.
+
+    Parameters
+    ----------
+    dtype
+        Type of the ticks.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._heap: list[tuple[Any, ...]] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def new(
+        self, rows: Positions, ticks: NDArray[Any], known: NDArray[Any] | None = None, sign: float = 1.0
+    ) -> Absorptions:
+        """Number the arrival of edges, or of labels that became known at these times."""
+        numbers = np.arange(self._number, self._number + len(rows))
+        self._number += len(rows)
+        at = ticks if known is None else known
+        signs = np.full(len(rows), sign)
+        return Absorptions(at, ticks, numbers, rows, np.full(len(rows), known is not None), signs)
+
+    def push(self, some: Absorptions) -> None:
+        """Let them wait."""
+        entries = list(zip(*(column.tolist() for column in some), strict=True))
+        if len(entries) > len(self._heap):
+            self._heap += entries
+            heapq.heapify(self._heap)
+            return
+        for entry in entries:
+            heapq.heappush(self._heap, entry)
+
+    def take(self, until: Any) -> Absorptions:
+        """Those that happened before a time, which wait no longer."""
+        due = []
+        while self._heap and self._heap[0][0] < until:
+            due.append(heapq.heappop(self._heap))
+        return Absorptions.of(due, self._dtype)
+
+    def remove_label(self, row: int) -> bool:
+        """Remove the label of an event; False if none waits."""
+        found = [entry for entry in self._heap if entry[3] == row and entry[4]]
+        for entry in found:
+            self._heap.remove(entry)
+        heapq.heapify(self._heap)
+        return bool(found)
+
+    def all(self) -> Absorptions:
+        """All that wait, sorted."""
+        return Absorptions.of(sorted(self._heap), self._dtype)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to go on, as arrays."""
+        return {**self.all()._asdict(), "next": np.array(self._number)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take over what `state` returned."""
+        self._heap, self._number = [], int(state["next"])
+        self.push(Absorptions(*(state[name] for name in Absorptions._fields)))
