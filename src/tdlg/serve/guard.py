@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
@@ -99,10 +100,8 @@ class Guard:
 
     def _check_host(self, scope: Scope, host: str) -> None:
         name, port = _split(host, DEFAULT_PORTS.get(scope["scheme"], 80))
-        if host in self._allowed or name in self._allowed:
-            return
-        server = scope.get("server") or ("", None)
-        if port == server[1] and (_same_address(name, server[0]) or (name == "localhost" and _is_loopback(server[0]))):
+        address, own_port = scope.get("server") or ("", None)
+        if host in self._allowed or name in self._allowed or (port == own_port and _is_name_of(name, address)):
             return
         raise RefusedError(
             421,
@@ -156,15 +155,11 @@ def _split(host: str, port: int) -> tuple[str, int]:
     return name.strip("[]"), int(given) if given.isascii() and given.isdigit() and len(given) < 6 else -1
 
 
-def _same_address(name: str, address: str) -> bool:
+@lru_cache(maxsize=256)
+def _is_name_of(name: str, address: str) -> bool:
+    """Whether a name is the address of a socket itself, or that of this machine if only it can connect to the address."""
     try:
-        return ipaddress.ip_address(name) == ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
+        own = ipaddress.ip_address(address.partition("%")[0])
+        return own.is_loopback if name == "localhost" else ipaddress.ip_address(name) == own
     except ValueError:
         return False
