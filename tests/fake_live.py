@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from sklearn.dummy import DummyClassifier
+
 from tdlg.exceptions import ParameterError
 from tdlg.live.log import LogError
 from tdlg.live.scorer import UnknownEventError
@@ -31,7 +33,7 @@ class Alert:
 class FakeLive:
     classes = (0, 1)
     positive, negative = 1, 0
-    model = SimpleNamespace()
+    model = DummyClassifier()
 
     def __init__(self, threshold=0.5, features=("amount",)):
         self.threshold, self._features = threshold, features

@@ -10,6 +10,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import get_tags
 
 from tdlg import __version__
 from tdlg.live.scorer import UnknownEventError
@@ -106,7 +107,7 @@ def of_alert(alert: Alert) -> dict[str, Any]:
 
 
 def about(live: LiveModel) -> dict[str, Any]:
-    """What the scores mean, and which labels confirm and dismiss an alert."""
+    """What the scores mean, which labels confirm and dismiss an alert, and the sign of effects that raise a score."""
     return {
         "version": __version__,
         "model": type(live.model).__name__,
@@ -116,4 +117,5 @@ def about(live: LiveModel) -> dict[str, Any]:
         "dismiss": 0 if live.positive is None else live.negative,
         "threshold": live.threshold,
         "is_probability": bool(live.classes),
+        "raises": -1 if get_tags(live.model).estimator_type == "outlier_detector" else 1,
     }

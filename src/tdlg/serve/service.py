@@ -114,7 +114,7 @@ def check_address(host: str, token: str | None) -> None:
     if token is None and not _is_loopback(host):
         raise ParameterError(
             f"Others can reach the address {host!r}, so the service needs a token that its clients know.",
-            Hint("Pass {token_file} with a file that holds it, or listen on {host}.", token_file=..., host="127.0.0.1"),
+            Hint("Pass {token}, or {host}.", token=..., host="127.0.0.1"),
             parameter="host",
             value=host,
         )

@@ -167,10 +167,10 @@ export class Alerts {
   }
 
   explanation({ reasons }) {
-    const items = reasons.map(({ effect, reason }) => make("li", {},
-      make("span", { css: effect >= 0 ? "up" : "down", "aria-hidden": "true", text: effect >= 0 ? "↑" : "↓" }),
-      make("span", { css: "aside", text: effect >= 0 ? "raises the score: " : "lowers the score: " }),
-      reason));
+    const items = reasons.map(({ effect, reason }) => {
+      const [css, sign, words] = effect * this.about.raises >= 0 ? ["up", "↑", "raises the score: "] : ["down", "↓", "lowers the score: "];
+      return make("li", {}, make("span", { css, "aria-hidden": "true", text: sign }), make("span", { css: "aside", text: words }), reason);
+    });
     const behind = new Map(reasons.flatMap(({ events }) => events ?? []).map((event) => [event.id ?? JSON.stringify(event), event]));
     return [
       make("h4", { text: "Why" }),
