@@ -182,5 +182,5 @@ class FakeLive:
         reason = "No space left on device" if self.disk_is_full else None
         return {
             "ok": reason is None, "reason": reason, "model": "Fake", "n_events": len(self._events), "n_labels": 0,
-            "clock": None, "n_pending": 3, "n_nodes": 7, "bytes": 1234, "last_sync": None,
+            "clock": None, "n_pending": 3, "n_nodes": 7, "bytes": {"log": 1000, "snapshots": 234}, "last_sync": None,
         }  # fmt: skip

@@ -1036,7 +1036,7 @@ class TestMetrics:
             "tdlg_turn_events_sum 6",
             "tdlg_up 1",
             "tdlg_queue_events 0",
-            "tdlg_log_bytes 1234",
+            "tdlg_disk_bytes 1234",
         ):
             assert f"\n{line}\n" in text
 

@@ -183,7 +183,7 @@ class Api:
             "tdlg_queue_events": self._worker.waiting,
             "tdlg_nodes": found["n_nodes"],
             "tdlg_pending_events": found["n_pending"],
-            "tdlg_log_bytes": found["bytes"],
+            "tdlg_disk_bytes": sum(found["bytes"].values()),
         }
         return Response(self._metrics.text(gauges), media_type="text/plain; version=0.0.4; charset=utf-8")
 

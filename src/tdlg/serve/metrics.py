@@ -34,7 +34,7 @@ FAMILIES = {
     "tdlg_up": Family("gauge", "1 if events can be scored, 0 if the log cannot be written."),
     "tdlg_nodes": Family("gauge", "Nodes in the state."),
     "tdlg_pending_events": Family("gauge", "Events that still wait for a label."),
-    "tdlg_log_bytes": Family("gauge", "Bytes of the log and the snapshots on the disk."),
+    "tdlg_disk_bytes": Family("gauge", "Bytes of the log, the snapshots and the models on the disk."),
 }
 
 
