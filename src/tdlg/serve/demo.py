@@ -18,7 +18,7 @@ from tdlg.live.model import LiveModel
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.serve.service import Service
 
-__all__ = ["run_live_demo"]
+__all__ = ["fit_on_past", "run_live_demo", "steps"]
 
 PAYMENTS = 30_000  # 166 per day
 FITTED = np.datetime64("2025-05-01", "s")  # the model knows what was known then
@@ -66,7 +66,7 @@ def run_live_demo(
     """
     payments = make_payments(n_payments, random_state=random_state)
     say(f"Fitting a model on the payments before {str(FITTED)[:10]} ...")
-    model = _fitted(payments, random_state)
+    model = fit_on_past(payments, random_state)
     with (
         TemporaryDirectory() as folder,
         LiveModel.open(folder, model, alerts_per_day=ALERTS_PER_DAY) as live,
@@ -82,7 +82,16 @@ def run_live_demo(
             service.wait()
 
 
-def _fitted(payments: Payments, random_state: int) -> PropagationClassifier:
+def fit_on_past(payments: Payments, random_state: int) -> PropagationClassifier:
+    """Fit a model on the first four months, with the labels that were known at their end.
+
+    Parameters
+    ----------
+    payments
+        The payments.
+    random_state
+        Random seed.
+    """
     is_past = payments.edges.time < FITTED
     known = payments.known_at(FITTED)[is_past]
     label_time = np.where(known.labelled, payments.label_time[is_past], np.datetime64("NaT"))
@@ -92,7 +101,7 @@ def _fitted(payments: Payments, random_state: int) -> PropagationClassifier:
 def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[str], object]) -> None:
     connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
     start, scenario = time.monotonic(), payments.scenario
-    for step, due in zip(count(), _steps(payments, seconds_per_day), strict=False):
+    for step, due in zip(count(), steps(payments, seconds_per_day), strict=False):
         for answer in _post(connection, "/score", due.events):
             if answer.get("alert"):
                 event = due.events[[event["id"] for event in due.events].index(answer["id"])]
@@ -105,8 +114,16 @@ def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[s
     connection.close()
 
 
-def _steps(payments: Payments, seconds_per_day: float) -> Iterator[Due]:
-    """The payments and the labels of each step, in the order of time."""
+def steps(payments: Payments, seconds_per_day: float) -> Iterator[Due]:
+    """The payments after the first four months, and the labels that become known, step by step.
+
+    Parameters
+    ----------
+    payments
+        The payments.
+    seconds_per_day
+        How long a day takes; 10 steps are a second. If it is 0, a step is a day.
+    """
     days = STEP / seconds_per_day if seconds_per_day else 1.0
     played = np.flatnonzero(payments.edges.time >= FITTED)
     at = _step_of(payments.edges.time[played], days)
