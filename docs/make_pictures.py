@@ -1,5 +1,4 @@
-"""Draw the pictures of these pages: `python docs/make_pictures.py`; needs the extras `plots` and `serve`, and Chromium for
-the last two.
+"""Draw the pictures of these pages: `python docs/make_pictures.py`; needs the extras `plots` and `serve`, and Chromium.
 
 Every curve and bar is computed or measured, none is drawn by hand. With a folder as argument, PNGs for a look go there.
 """

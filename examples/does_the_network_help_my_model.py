@@ -1,9 +1,9 @@
-"""Does the network add anything to the model that I have?
+"""Does the network improve the model that I have?
 
-Votes on who becomes an administrator of Wikipedia: for 30 % of them, drawn at random, it is not recorded whether they
-were for or against. A model has columns of its own, here the hour, the weekday, and how busy candidate and voter were so
-far. To the same boosted trees go the columns of this package, as steps of a scikit-learn pipeline. (This fills gaps in a
-record, where later votes are known. For votes still to come see which_ratings_to_review.py.)
+Votes on who becomes an administrator of Wikipedia: for a random 30 % of them, it is not recorded whether they were for or
+against. A model has columns of its own, here the hour, the weekday, and the number of earlier votes of candidate and voter.
+The same boosted trees then get the columns of this package too, as steps of a scikit-learn pipeline. (This fills gaps in a
+record, where later votes are known. To predict future votes, see which_ratings_to_review.py.)
 """
 
 import sys
@@ -23,7 +23,7 @@ HOUR = 3600  # seconds
 
 
 def so_far(node: np.ndarray) -> np.ndarray:
-    """How often the same node stands in earlier rows."""
+    """The number of earlier rows with the same node."""
     order = np.argsort(node, kind="stable")
     count = np.empty(len(node))
     count[order] = np.arange(len(node)) - np.searchsorted(node[order], node[order])
@@ -46,7 +46,9 @@ def load_votes() -> TemporalEdges:
 def main() -> None:
     known, gaps = train_test_split(load_votes(), test_size=0.3, random_state=0)
     mine = FunctionTransformer(attrgetter("features"))
-    print(f"{len(known):,} votes are known, {len(gaps):,} to be found; {gaps.label.mean():.0%} of them against.\n")
+    print(
+        f"{len(known):,} votes are known, {len(gaps):,} are to be predicted; {gaps.label.mean():.0%} of them against.\n"
+    )
     print(f"{'':40}AUC    average precision")
     for name, columns in {
         "my columns": mine,
@@ -67,6 +69,6 @@ def show(name: str, is_against: np.ndarray, score: np.ndarray) -> None:
 if __name__ == "__main__":
     try:
         main()
-    except ReadError as error:  # the data cannot be had: the message says what to put where
+    except ReadError as error:  # the data are not available: the message says which file to put where
         print(error, file=sys.stderr)
         sys.exit(77)

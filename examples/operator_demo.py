@@ -46,7 +46,7 @@ def main() -> None:
     y = H @ x
     rows = np.random.default_rng(2).choice(len(edges), 50)
     error = max(abs(y[i] - (H.row(i) @ x)[0]) for i in rows)
-    print(f"largest error of 50 entries, against rows written out: {error / H.row_sums().max():.0e} of a row sum\n")
+    print(f"largest error of 50 entries, against explicit rows: {error / H.row_sums().max():.0e} of a row sum\n")
 
     lonely, central = np.argmin(H.row_sums()), np.argmax(H.row_sums())
     for word, i in (("loneliest", lonely), ("most central", central)):

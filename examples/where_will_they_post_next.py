@@ -1,8 +1,8 @@
 """Which topic will this member of a forum write to next?
 
 Whenever somebody is about to post, every topic is a candidate. The line graph between candidates and posts, multiplied by
-ones, counts what happened before, fading over an hour to a month: of the same member to the same topic ("pair"), and of
-anybody to that topic ("dst"). Logistic regression learns what to make of these counts.
+ones, gives counts of earlier posts that decay over an hour to a month: of the same member in the same topic ("pair"), and
+of anybody in that topic ("dst"). Logistic regression learns how to weigh these counts.
 """
 
 import sys
@@ -14,15 +14,15 @@ from sklearn.preprocessing import StandardScaler
 
 from tdlg import Laplace, LineGraph, ReadError, TemporalEdges, load_dataset
 
-ASKED = 1000  # posts to learn from, and as many later ones to be judged on
+SAMPLED = 1000  # posts to learn from, and the number of later ones to predict
 BANDWIDTHS = ("1h", "1d", "7d", "30d")
-NOTHING = 1e-9  # added to counts, for 0 has no log
+NOTHING = 1e-9  # added to counts, because 0 has no log
 
 
-def columns(asked: TemporalEdges, topics: np.ndarray, posts: TemporalEdges) -> np.ndarray:
-    """For each post asked for and each topic, logs of fading counts of strictly earlier posts."""
-    member, time = np.repeat(asked.src, len(topics)), np.repeat(asked.time, len(topics))
-    candidates = TemporalEdges(member, np.tile(topics, len(asked)), time, bipartite=True)
+def columns(predicted: TemporalEdges, topics: np.ndarray, posts: TemporalEdges) -> np.ndarray:
+    """For each post to predict and each topic, logs of decayed counts of strictly earlier posts."""
+    member, time = np.repeat(predicted.src, len(topics)), np.repeat(predicted.time, len(topics))
+    candidates = TemporalEdges(member, np.tile(topics, len(predicted)), time, bipartite=True)
     counts = [
         LineGraph(candidates, posts, decay=Laplace(bandwidth), match=match, past_only=True) @ np.ones(len(posts))
         for match in ("pair", "dst")
@@ -31,13 +31,13 @@ def columns(asked: TemporalEdges, topics: np.ndarray, posts: TemporalEdges) -> n
     return np.log(np.column_stack(counts) + NOTHING)
 
 
-def plain_rules(posts: TemporalEdges, asked: set[int]) -> dict[str, np.ndarray]:
-    """What one would try first: for each post asked for, a score of each topic by the posts before it."""
+def plain_rules(posts: TemporalEdges, predicted: set[int]) -> dict[str, np.ndarray]:
+    """What one would try first: for each post to predict, a score of each topic by the posts before it."""
     member, topic = posts.src_code, posts.dst_code - posts.n_src_nodes
     last, often = np.zeros((2, posts.n_src_nodes, posts.n_nodes - posts.n_src_nodes))
     rules = {"where they posted last": [], "where they posted most": [], "where most is posted": []}
     for i, (who, where) in enumerate(zip(member, topic, strict=True)):
-        if i in asked:
+        if i in predicted:
             for scores, score in zip(rules.values(), (last[who], often[who], often.sum(axis=0)), strict=True):
                 scores.append(score.copy())
         last[who, where] = i + 1
@@ -55,8 +55,8 @@ def main() -> None:
     posts = load_dataset("fb-forum", dates=True)
     posts = posts[np.argsort(posts.time, kind="stable")]
     rng, fifth, topics = np.random.default_rng(0), len(posts) // 5, np.unique(posts.dst)
-    early, late = (start + np.sort(rng.choice(fifth, ASKED, replace=False)) for start in (3 * fifth, 4 * fifth))
-    right_early, right = (posts.dst[asked][:, np.newaxis] == topics for asked in (early, late))
+    early, late = (start + np.sort(rng.choice(fifth, SAMPLED, replace=False)) for start in (3 * fifth, 4 * fifth))
+    right_early, right = (posts.dst[rows][:, np.newaxis] == topics for rows in (early, late))
 
     model = make_pipeline(StandardScaler(), LogisticRegression())
     model.fit(columns(posts[early], topics, posts), right_early.ravel())
@@ -64,7 +64,9 @@ def main() -> None:
     rules = plain_rules(posts, set(late.tolist()))
 
     print(f"{len(posts):,} posts of {posts.n_src_nodes} members to {len(topics)} topics.")
-    print(f"Learnt from {ASKED:,} posts of the fourth fifth; {ASKED:,} of the last are asked for, each as it comes.\n")
+    print(
+        f"Learnt from {SAMPLED:,} posts of the fourth fifth; {SAMPLED:,} of the last fifth are predicted, one by one.\n"
+    )
     print(f"{'the right topic is':26}first  among 3  among 10")
     for name, scores in {"this package": ours, **rules}.items():
         first, three, ten = ((ranks(scores, right) < k).mean() for k in (1, 3, 10))
@@ -73,13 +75,13 @@ def main() -> None:
     last = posts[late[-1] : late[-1] + 1]
     print(f"\nMember {last.src[0]} at {last.time[0]}:")
     for place, topic in enumerate(np.argsort(-ours[-1], kind="stable")[:5], start=1):
-        times = f"{rules['where they posted most'][-1, topic]:.0f} posts of theirs so far"
-        print(f"  {place}. topic {topics[topic]:<4} {times}{'; this it was' if right[-1, topic] else ''}")
+        times = f"{rules['where they posted most'][-1, topic]:.0f} earlier posts"
+        print(f"  {place}. topic {topics[topic]:<4} {times}{'; correct' if right[-1, topic] else ''}")
 
 
 if __name__ == "__main__":
     try:
         main()
-    except ReadError as error:  # the data cannot be had: the message says what to put where
+    except ReadError as error:  # the data are not available: the message says which file to put where
         print(error, file=sys.stderr)
         sys.exit(77)

@@ -1,7 +1,7 @@
-"""Which ratings should a trading site look at, when its desk has time for ten a week?
+"""Which ratings should a trading site review if it has time for ten per week?
 
-On Bitcoin OTC, traders rate each other after a deal. That a deal took place is known at once; whether the other is then
-distrusted is what the desk would like to know beforehand. Each rating is judged with what strictly earlier ones said.
+On Bitcoin OTC, traders rate each other after a deal. The deal is known at once; whether the rating will be distrust is to
+be predicted. Each rating is scored with the labels of strictly earlier ones.
 """
 
 import sys
@@ -11,8 +11,8 @@ import numpy as np
 from tdlg import PropagationClassifier, ReadError, TemporalEdges, load_dataset
 from tdlg.methods.ours import make_method
 
-START = np.datetime64("2013-07-01T00:00:00")  # learnt from what came before, judged on what came since
-BUDGET = 10  # ratings a week
+START = np.datetime64("2013-07-01T00:00:00")  # earlier ratings are for training, later ones for the evaluation
+BUDGET = 10  # ratings per week
 
 
 def load_ratings() -> TemporalEdges:
@@ -49,18 +49,18 @@ def main() -> None:
     by_chance = (np.minimum(BUDGET, per_week) * bad_per_week / per_week).sum()
     best = np.minimum(BUDGET, bad_per_week).sum()
 
-    print(f"Learnt from {len(past):,} ratings before {START.astype('datetime64[D]')}; {len(new):,} came in the")
-    print(f"{len(weeks)} weeks since, {is_distrust.sum():,} of them distrust. {BUDGET} a week are looked at.\n")
-    print(f"{'':24}looked at  distrust among them")
+    print(f"Learnt from {len(past):,} ratings before {START.astype('datetime64[D]')}; {len(new):,} followed in")
+    print(f"{len(weeks)} weeks, {is_distrust.sum():,} of them distrust. {BUDGET} per week are reviewed.\n")
+    print(f"{'':24} reviewed  distrust among them")
     for name, found in (
         ("this package", is_distrust[alerts].sum()),
         ("label rates by trader", is_distrust[by_rates].sum()),
-        ("drawn at random", by_chance),
+        ("chosen at random", by_chance),
         ("knowing the answer", best),
     ):
         print(f"{name:24}{len(alerts):9,}  {found:6,.0f}  {found / len(alerts):4.0%}")
 
-    print("\nThe first three to look at:")
+    print("\nThe first three to review:")
     reasons = model.explain(new, top=2, rows=alerts[:3], positive="distrust")
     for i in alerts[:3]:
         when = new.time[i].astype("datetime64[s]")
@@ -72,6 +72,6 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except ReadError as error:  # the data cannot be had: the message says what to put where
+    except ReadError as error:  # the data are not available: the message says which file to put where
         print(error, file=sys.stderr)
         sys.exit(77)

@@ -17,17 +17,17 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the recipes named, or all, and print the path of the page.
+    """Run the named recipes, by default all, and print the path of the page.
 
     Parameters
     ----------
     arguments
-        Those of the command line when not given.
+        Arguments of the command. By default those of the command line.
 
     Returns
     -------
     int
-        0, or 2 with a message on stderr where something was asked that cannot be.
+        0, or 2 with a message on stderr if an argument is invalid.
     """
     given = _parser().parse_args(arguments)
     try:
@@ -57,13 +57,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog="recipes:\n" + "\n".join(f"  {name:{width}}  {recipe.title}" for name, recipe in RECIPES.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="*", help="recipes, listed below; all of them when none is named")
-    parser.add_argument("--folder", type=Path, default=Path("results"), help="of the rows (default: results)")
-    parser.add_argument("--trials", type=_count, help="instead of the paper's 10 and 5")
-    parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"some of {', '.join(DATASETS)}")
-    parser.add_argument("--protocol", choices=("paper", "notebook"), default="paper", help="whose details to follow")
-    parser.add_argument("--again", action="store_true", help="forget the rows of these recipes and measure them anew")
-    parser.add_argument("--page", type=Path, help="to write (default: reproduction.md in the folder)")
+    parser.add_argument("name", nargs="*", help="recipes, listed below (default: all)")
+    parser.add_argument("--folder", type=Path, default=Path("results"), help="folder of the rows (default: results)")
+    parser.add_argument("--trials", type=_count, help="number of trials (default: the paper's 10 and 5)")
+    parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"some of {', '.join(DATASETS)} (default: all)")
+    parser.add_argument("--protocol", choices=("paper", "notebook"), default="paper", help="default: paper")
+    parser.add_argument("--again", action="store_true", help="delete the rows of these recipes and measure them again")
+    parser.add_argument("--page", type=Path, help="page to write (default: reproduction.md in the folder)")
     return parser
 
 
@@ -76,7 +76,7 @@ def _count(text: str) -> int:
 
 @contextmanager
 def _progress() -> Iterator[Report]:
-    """A bar on a terminal; elsewhere one line for each new thing that is begun."""
+    """A progress bar on a terminal; elsewhere one line per step."""
     if not sys.stderr.isatty():
         yield _lines()
         return

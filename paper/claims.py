@@ -1,4 +1,4 @@
-"""CLAIMS: what the paper says of its method, each decided from the rows; BESIDES: the same against our references."""
+"""CLAIMS: what the paper says about its method, decided from the rows; REFERENCE_CLAIMS: the same against our references."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from paper.published import paper_auc, paper_datasets
 from paper.recipes import BANDWIDTHS, NORMALISATIONS
 from paper.results import Results
 
-__all__ = ["BESIDES", "CLAIMS", "Verdict", "verdicts"]
+__all__ = ["CLAIMS", "REFERENCE_CLAIMS", "Verdict", "verdicts"]
 
 Outcome = Literal["held", "not held", "not run"]
 
 BANDWIDTH_LOSS = 0.05
 NORMALISATION_LOSS = 0.06
 KINDS_ACCURACY = 0.5  # three times chance
-BLIND_ACCURACY = 0.6  # of telling two communities, where chance is one half
+BLIND_ACCURACY = 0.6  # in classifying nodes of two communities, where chance is one half
 
 TDLG, DENSE = LINEUP[:2]
 BY_NAME = {entry.name: entry for entry in LINEUP}
@@ -27,7 +27,7 @@ TASK_NAMES = {EDGE: "edge classification", INTERPOLATIVE: "link outlier detectio
 
 
 class Verdict(NamedTuple):
-    """A claim, what became of it, and by which figures."""
+    """A claim, its outcome, and the figures behind it."""
 
     claim: str
     outcome: Outcome
@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One part of a claim: True, False, or None where there are no rows to tell."""
+    """One part of a claim: True, False, or None if it has no rows."""
 
     true: bool | None
     text: str
@@ -49,13 +49,13 @@ def verdicts(results: Results, claims: Iterable[Callable[[Results], Verdict]] | 
     results
         The rows.
     claims
-        Those of `CLAIMS` when not given.
+        The claims to decide. By default `CLAIMS`.
     """
     return [claim(results) for claim in (CLAIMS if claims is None else claims)]
 
 
 def _decided(claim: str, checks: Iterable[Check], none: str = "no rows") -> Verdict:
-    """One counterexample is enough; otherwise everything must have been looked at."""
+    """One counterexample refutes a claim; otherwise every part must have been measured."""
     found = list(checks)
     texts = "; ".join(check.text for check in found) or none
     if any(check.true is False for check in found):
@@ -73,7 +73,7 @@ def _per_cent(share: float) -> str:
 
 
 def datasets_agree(results: Results) -> Verdict:
-    """Whether nodes, edges and days are those of the paper's table."""
+    """Whether the numbers of nodes, edges and days equal those of the paper's table."""
     checks = []
     for name, counts in paper_datasets().items():
         found = results.datasets.get(name)
@@ -114,7 +114,7 @@ def best(results: Results, task: str, rivals: Literal["paper", "prior method", "
 
 
 def _rivals(results: Results, task: str, kind: str, dataset: str) -> dict[str, float]:
-    """Mean AUCs of those that TDLG is compared with."""
+    """Mean AUCs of the methods that TDLG is compared with."""
     if kind == "paper":
         printed = paper_auc()
         return {
@@ -127,19 +127,19 @@ def _rivals(results: Results, task: str, kind: str, dataset: str) -> dict[str, f
 
 
 def _if_any(checks: list[Check]) -> list[Check]:
-    """Nothing where not one part could be looked at."""
+    """The checks, or none if no part could be measured."""
     return checks if any(check.true is not None for check in checks) else []
 
 
 def _who(results: Results, task: str, rivals: str) -> str:
-    """Which methods were run, and which not."""
+    """Which methods were run, and which were not."""
     if rivals == "paper":
         return ""
     kept = [entry for entry in entries(task) if entry.kind == rivals]
     run = [entry.name for entry in kept if any(results.auc(task, entry, name) for name in DATASETS)]
     missing = [entry.name for entry in kept if entry.name not in run]
-    told = f"; run here: {', '.join(run)}" if run else ""
-    return told + (f"; not run: {', '.join(missing)}" if missing else "")
+    shown = f"; run here: {', '.join(run)}" if run else ""
+    return shown + (f"; not run: {', '.join(missing)}" if missing else "")
 
 
 def _without(results: Results) -> str:
@@ -195,7 +195,7 @@ def _printed(entry: Entry, task: str) -> dict[str, float]:
 
 
 def _mean(values: Mapping[str, float]) -> float | None:
-    """The mean over the four data sets, if all are there."""
+    """The mean over the four data sets, if all were measured."""
     return fmean(values.values()) if len(values) == len(ABLATED) else None
 
 
@@ -228,7 +228,7 @@ def fastest(results: Results) -> Verdict:
 
 
 def _losses(results: Results, name: str, values: Iterable[str], excused: str = "") -> dict[str, float | None]:
-    """By data set, how far the worst value falls below the best, as a share of the best; None where values miss."""
+    """By data set, how far the worst value falls below the best, as a share of the best; None if values are missing."""
     wanted, table = list(values), results.ablation(name)
     losses: dict[str, float | None] = {}
     for dataset in (dataset for dataset in ABLATED if dataset != excused):
@@ -245,9 +245,9 @@ def _loss_checks(losses: Mapping[str, float | None], most: float) -> list[Check]
 
 
 def bandwidth_loss(results: Results) -> Verdict:
-    """Whether no bandwidth loses more than 5 %, escorts left out as in the paper."""
+    """Whether no bandwidth loses more than 5 %, without escorts, as in the paper."""
     losses = _losses(results, "bandwidth", _bandwidths(), excused="escorts")
-    claim = "No bandwidth from 0.001 to 10 loses more than 5 % of the best AUC, but on escorts"
+    claim = "No bandwidth from 0.001 to 10 loses more than 5 % of the best AUC, except on escorts"
     verdict = _decided(claim, _loss_checks(losses, BANDWIDTH_LOSS))
     escorts = _losses(results, "bandwidth", _bandwidths())["escorts"]
     return verdict if escorts is None else verdict._replace(why=f"{verdict.why} (escorts {100 * escorts:.1f} %)")
@@ -295,38 +295,38 @@ def normalisation_best(results: Results) -> Verdict:
 
 
 def kinds_apart(results: Results) -> Verdict:
-    """Whether neighbours in the second and third eigenvector tell the six kinds of edges."""
+    """Whether nearest neighbours in the second and third eigenvector identify the six kinds of edges."""
     claim = (
-        f"Edge embeddings of the synthetic network keep the six kinds of edges roughly apart: given as many edges of each, "
-        f"15 nearest neighbours tell a share of at least {KINDS_ACCURACY:g} of every kind, three times chance"
+        f"Edge embeddings of the synthetic network keep the six kinds of edges roughly apart: with equally many edges of "
+        f"each kind, 15 nearest neighbours identify a share of at least {KINDS_ACCURACY:g} of every kind, three times chance"
     )
     if results.draws.is_empty():
         return _decided(claim, [])
     mean, blind = (fmean(results.draws[name]) for name in ("kinds", "kinds_blind"))
     text = (
-        f"{mean:.2f} of the kind told worst, in the mean of {len(results.draws)} draws; {blind:.2f} without time decay"
+        f"{mean:.2f} of the kind identified worst, mean of {len(results.draws)} samples; {blind:.2f} without time decay"
     )
     return _decided(claim, [Check(mean >= KINDS_ACCURACY, text)])
 
 
 def nodes_separable(results: Results) -> Verdict:
-    """Whether a straight line parts U and V in every draw."""
-    claim = "Node embeddings of the synthetic network part U and V by a straight line"
+    """Whether a straight line separates U and V in every sample."""
+    claim = "A straight line separates U and V in the node embeddings of the synthetic network"
     if results.draws.is_empty():
         return _decided(claim, [])
-    parted, total = sum(results.draws["separable"]), len(results.draws)
-    return _decided(claim, [Check(parted == total, f"in {parted} of {total} draws")])
+    separated, total = sum(results.draws["separable"]), len(results.draws)
+    return _decided(claim, [Check(separated == total, f"in {separated} of {total} samples")])
 
 
 def blind_not_separable(results: Results) -> Verdict:
-    """Whether without time decay no line parts U and V, nor tells new nodes much better than chance."""
-    claim = "Without time decay, node embeddings do not part U and V"
+    """Whether without time decay no line separates U and V, or classifies new nodes much better than chance."""
+    claim = "Without time decay, node embeddings do not separate U and V"
     if results.draws.is_empty():
         return _decided(claim, [])
-    parted, total = sum(results.draws["separable_blind"]), len(results.draws)
+    separated, total = sum(results.draws["separable_blind"]), len(results.draws)
     accuracy = fmean(results.draws["nodes_blind"])
-    text = f"parted in {parted} of {total} draws; a line tells new nodes with accuracy {accuracy:.2f} (chance 0.50)"
-    return _decided(claim, [Check(parted == 0 and accuracy < BLIND_ACCURACY, text)])
+    text = f"separated in {separated} of {total} samples; accuracy of a line on new nodes {accuracy:.2f} (chance 0.50)"
+    return _decided(claim, [Check(separated == 0 and accuracy < BLIND_ACCURACY, text)])
 
 
 CLAIMS: tuple[Callable[[Results], Verdict], ...] = (
@@ -347,6 +347,6 @@ CLAIMS: tuple[Callable[[Results], Verdict], ...] = (
     blind_not_separable,
 )
 
-BESIDES: tuple[Callable[[Results], Verdict], ...] = tuple(
+REFERENCE_CLAIMS: tuple[Callable[[Results], Verdict], ...] = tuple(
     partial(best, task=task, rivals="reference") for task in TASK_NAMES
 )

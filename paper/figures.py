@@ -27,14 +27,14 @@ DPI = 144
 
 
 def draw_figures(results: Results, folder: Path) -> dict[str, str]:
-    """Draw every figure that there are rows for.
+    """Draw every figure that has rows.
 
     Parameters
     ----------
     results
         The rows.
     folder
-        Where the PNG files go.
+        The folder for the PNG files.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def _row(place: dict[str, str], estimate: Estimate | None) -> list[dict[str, Any
 
 
 def _means(results: Results) -> Figure | None:
-    """Over the four data sets that all methods can be run on; only of methods that have all four."""
+    """Means over the four data sets that all methods can be run on, for methods that have rows of all four."""
     ours, paper = [], []
     for task in SHORT:
         for entry in entries(task):

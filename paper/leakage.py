@@ -1,4 +1,4 @@
-"""How much an evaluation that looks ahead flatters: the same methods judged at random and in the order of time.
+"""How much an evaluation that uses the future overstates: the same methods evaluated at random and in the order of time.
 
 `python -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png` measures
 what is not in the file yet, writes the table into the page, and draws the picture.
@@ -54,7 +54,7 @@ def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl
     path
         The csv file of rows.
     callback
-        Told what is about to run.
+        Called with a description of what is about to run.
     """
     for dataset in filter(is_available, DATASETS):
         edges = load_dataset(dataset, bipartite=True if dataset == "escorts" else None)
@@ -67,7 +67,7 @@ def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl
 
 
 def leakage_table(rows: pl.DataFrame) -> str:
-    """The table of the page, in markdown: AUC in per cent; what was not run is said so."""
+    """The table of the page, in markdown: AUC in per cent; "not run" if there is no row."""
     found = {(row["dataset"], NAMES[row["task"]], row["method"]): row for row in summarise(rows).to_dicts()}
     lines = [
         "| | " + " | ".join(f"{dataset}" for dataset in DATASETS) + " |",

@@ -1,4 +1,4 @@
-"""Who is compared on what: the paper's data sets, its methods in the order of its tables, and our references."""
+"""What is compared: the paper's data sets, its methods in the order of its tables, and our references."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 __all__ = ["ABLATED", "DATASETS", "EDGE", "EXTRAPOLATIVE", "INTERPOLATIVE", "LINEUP", "Entry", "entries"]
 
 DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect", "epinions")
-ABLATED = DATASETS[:4]  # also those that means are taken over: the deep methods do not run on Epinions
+ABLATED = DATASETS[:4]  # means are over these too: the deep methods do not run on Epinions
 
 EDGE = "edge classification"
 INTERPOLATIVE = "link prediction, interpolative"
@@ -24,13 +24,13 @@ class Entry:
     Attributes
     ----------
     key
-        Its name in `tdlg.methods.ours.METHODS`, whether it is there yet or not.
+        Its name in `tdlg.methods.ours.METHODS`, whether this version has it or not.
     name
         Its name in the paper's tables and in result rows.
     kind
-        "TDLG" for the paper's own, "prior method" for what the paper compares with, "reference" for what we add.
+        "TDLG" for the paper's own methods, "prior method" for those it compares with, "reference" for those that we add.
     deep
-        Whether the paper could not run it on Epinions for want of memory.
+        Whether it needed too much memory for the paper to run it on Epinions.
     selected
         Whether the paper also runs it on link prediction and shows it in its figures of single data sets.
     """
@@ -62,9 +62,9 @@ def entries(task: str, *, selected: bool = False) -> tuple[Entry, ...]:
     Parameters
     ----------
     task
-        Of `EDGE`, `INTERPOLATIVE` and `EXTRAPOLATIVE`.
+        `EDGE`, `INTERPOLATIVE` or `EXTRAPOLATIVE`.
     selected
-        Whether to leave out those that the paper's figures of single data sets leave out.
+        Whether to leave out methods that the paper's figures of single data sets leave out. False by default.
     """
     if task == EDGE:
         kept = [entry for entry in LINEUP if entry.key != "edgebank"]

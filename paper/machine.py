@@ -1,4 +1,4 @@
-"""What rows were measured on, and what else kept that machine busy meanwhile."""
+"""The machine that rows were measured on, and how busy other processes kept it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tdlg import __version__
 
 __all__ = ["QUIET", "Session", "Watch", "read_sessions", "write_session"]
 
-QUIET = 0.1  # others may have taken this share of the cores before seconds are called unfair
+QUIET = 0.1  # largest share of the cores that other processes may have taken for measured seconds to count as fair
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Session:
     rows
         How many rows it added.
     others
-        The share of the machine's cores that other processes took meanwhile; empty where the system does not tell.
+        The share of the machine's cores that other processes took meanwhile; empty if the system does not report it.
     processor, cores, threads, memory_gib, system
-        The machine, and the threads that products were allowed.
+        The machine, and the number of threads for products.
     python, numpy, scipy, sklearn, numba, tdlg
         Versions.
     """
@@ -56,17 +56,17 @@ class Session:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells sessions apart."""
+        """What identifies a session."""
         return self.recipe, self.started
 
     @property
     def is_quiet(self) -> bool:
-        """Whether other work left the machine alone, as far as is known."""
+        """Whether other processes are known to have taken few of the cores."""
         return bool(self.others) and float(self.others) <= QUIET
 
 
 class Watch:
-    """Looks at the clock, at this process and at the whole machine from the start of a recipe on.
+    """Measures wall time, the CPU time of this process and that of the whole machine, from the start of a recipe.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Watch:
         )
 
     def session(self, rows: int) -> Session:
-        """Give the session as it stands, after so many new rows."""
+        """Return the session so far, with the number of rows that it added."""
         return replace(self._session, rows=str(rows), others=self._others())
 
     def _others(self) -> str:
@@ -107,7 +107,7 @@ class Watch:
 
 
 def read_sessions(path: Path) -> list[Session]:
-    """Read the sessions of a file; none where there is no file yet."""
+    """Read the sessions of a file; an empty list if the file does not exist yet."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -115,7 +115,7 @@ def read_sessions(path: Path) -> list[Session]:
 
 
 def write_session(path: Path, session: Session) -> None:
-    """Add a session, or put it in the place of what was known of it before."""
+    """Add a session to the file, or replace the earlier state of the same session."""
     sessions = {known.key: known for known in read_sessions(path)} | {session.key: session}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""write_page: the paper and ours side by side as Markdown, from rows alone."""
+"""write_page: the paper's figures and ours side by side as Markdown, from rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from paper.claims import BESIDES, Verdict, verdicts
+from paper.claims import REFERENCE_CLAIMS, Verdict, verdicts
 from paper.figures import draw_figures
 from paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, Entry, entries
 from paper.machine import QUIET, Session
@@ -39,12 +39,12 @@ Lines = list[str]
 
 
 def write_page(folder: Path, page: Path) -> None:
-    """Draw the figures that there are rows for, and write the page that holds them.
+    """Draw the figures that have rows, and write the page that shows them.
 
     Parameters
     ----------
     folder
-        Of the rows.
+        The folder of the rows.
     page
         The file to write.
     """
@@ -85,7 +85,7 @@ def _picture(drawn: dict[str, str], name: str) -> Lines:
 
 
 def _points(estimate: Estimate | None, trials: int | None = None) -> str:
-    """A mean and its interval in per cent; how many trials, where fewer than there should be."""
+    """A mean and its interval in per cent; and the number of trials, if some are missing."""
     if estimate is None:
         return ""
     interval = "" if math.isnan(estimate.half_width) else f" ± {100 * estimate.half_width:.2f}"
@@ -94,7 +94,7 @@ def _points(estimate: Estimate | None, trials: int | None = None) -> str:
 
 
 def judged(task: str, method: str, ours: Estimate, paper: Estimate) -> str:
-    """Give the difference in points, and whether it is within what was set for it.
+    """Return the difference in points, and whether it is within the tolerance.
 
     Parameters
     ----------
@@ -131,9 +131,9 @@ def _head() -> Lines:
         "paper` writes this page from the rows in `results/`; nothing on it is written by hand.",
         "",
         "AUCs are in per cent, means over trials with 95 % intervals by Student's t. Trials have the seeds 0, 1, 2, ... "
-        '"not run" says that there are no rows: most often, that this version has no such method; "not run: data", that '
-        "the data set was not at hand. Prior methods are those the paper compares with; label rates (rates "
-        "of labels by node, with boosting) and EdgeBank (was the pair seen?) are references that we add.",
+        '"not run" means that there are no rows, usually because this version does not have the method; "not run: data" '
+        "means that the data set was not available. Prior methods are those the paper compares with; label rates (rates of "
+        "labels per node, with boosting) and EdgeBank (whether the pair was seen before) are references that we add.",
     ]
 
 
@@ -143,23 +143,23 @@ def _claims(results: Results) -> Lines:
         f"{sum(verdict.outcome == outcome for verdict in found)} {outcome}"
         for outcome in ("held", "not held", "not run")
     )
-    besides = "The paper has no references as plain as label rates and EdgeBank, so it claims nothing of these:"
+    against = "The paper does not compare with label rates and EdgeBank, so it claims nothing about them:"
     return [
         "## Claims",
         "",
-        f"{counts}. A counterexample is enough for not held; held needs every data set that is at hand.",
+        f'{counts}. One counterexample makes a claim "not held"; "held" needs every available data set.',
         "",
         *_verdict_table(found),
         "",
-        besides,
+        against,
         "",
-        *_verdict_table(verdicts(results, BESIDES)),
+        *_verdict_table(verdicts(results, REFERENCE_CLAIMS)),
     ]
 
 
 def _verdict_table(found: Iterable[Verdict]) -> Lines:
     rows = [(verdict.claim, f"**{verdict.outcome}**", verdict.why) for verdict in found]
-    return _table(("claim", "outcome", "by what"), rows, left=3)
+    return _table(("claim", "outcome", "figures"), rows, left=3)
 
 
 def _datasets(results: Results) -> Lines:
@@ -176,7 +176,7 @@ def _datasets(results: Results) -> Lines:
         ]
         rows.append((name, *pairs, positive, status))
     head = ("data set", "nodes, paper / ours", "edges, paper / ours", "days, paper / ours", "positive labels, %", "")
-    note = "escorts has merged ids here, as in the paper: equal numbers of a buyer and an escort are one node."
+    note = "In escorts, ids are merged as in the paper: a buyer and an escort with the same number are one node."
     return ["## Data sets", "", *_table(head, rows), "", note]
 
 
@@ -185,7 +185,7 @@ def _task(results: Results, task: str, title: str) -> Lines:
     trials = TRIALS["edge" if task == EDGE else "link", "paper"]
     kept = [f"{tolerance} for {method}" for (of, method), tolerance in TOLERANCES.items() if of == task]
     overlap = ", or overlapping intervals" if task == EXTRAPOLATIVE else ""
-    text = f"{trials} trials. A difference should be within (points): {', '.join(kept)}{overlap}."
+    text = f"{trials} trials. Largest difference to expect, in points: {', '.join(kept)}{overlap}."
     return [f"## {title}", "", text, "", *_table(("method", "", *DATASETS), rows, left=2)]
 
 
@@ -221,7 +221,7 @@ def _runtime(results: Results, drawn: dict[str, str]) -> Lines:
     if not kept:
         return ["## Runtime", "", "not run"]
     rows = [(entry.name, *(_seconds(results, entry, name) for name in DATASETS)) for entry in kept]
-    head = ("seconds a trial", *DATASETS)
+    head = ("seconds per trial", *DATASETS)
     text = (
         "Mean seconds of one trial of edge classification: embedding, fitting and predicting, compiled code warm. The "
         "paper prints no seconds, its figure's bars are not repeated here, and its machine (Xeon Gold 6130, "
@@ -238,22 +238,22 @@ def _seconds(results: Results, entry: Entry, dataset: str) -> str:
 
 
 def _unfair(results: Results) -> Lines:
-    """A warning, unless the last measurement had the machine for itself."""
+    """A warning, unless the last measurement had nearly all cores."""
     sessions = [session for session in results.sessions if session.recipe == "runtime"]
     if sessions and sessions[-1].is_quiet:
         return []
     busy = f"{100 * float(sessions[-1].others):.0f} %" if sessions and sessions[-1].others else "an unknown share"
     return [
         "",
-        f"**To be measured again:** other work took {busy} of the cores meanwhile, more than the {100 * QUIET:.0f} % "
-        f"that leaves seconds fair. On a quiet machine: `python -m paper runtime --again`.",
+        f"**To be measured again:** other processes took {busy} of the cores, more than the {100 * QUIET:.0f} % "
+        f"that we accept for fair seconds. On a quiet machine: `python -m paper runtime --again`.",
     ]
 
 
 def _ablations(results: Results, drawn: dict[str, str]) -> Lines:
     text = (
         f"Edge classification by TDLG, {ABLATION_TRIALS} trials. The bandwidth is in standard deviations of the times; "
-        f"0.1 is the paper's. The paper prints no figures here, so only its claims can be judged."
+        f"0.1 is the paper's. The paper prints no numbers here, so only its claims can be compared."
     )
     values = [f"{value:g}" for value in BANDWIDTHS]
     return [
@@ -287,8 +287,8 @@ def _ablation_table(results: Results, name: str, values: Sequence[str]) -> Lines
 
 def _decays(results: Results) -> Lines:
     text = (
-        f"The paper names Laplace decay, exp(-|d| / bandwidth), as one that would work too, and measures only "
-        f"Gaussian. Both with a bandwidth of 0.1 standard deviations, edge classification, {ABLATION_TRIALS} trials."
+        f"The paper mentions Laplace decay, exp(-|d| / bandwidth), as an alternative, and measures only Gaussian decay. "
+        f"Both are run with a bandwidth of 0.1 standard deviations, edge classification, {ABLATION_TRIALS} trials."
     )
     return ["## Laplace decay beside Gaussian", "", text, "", *_ablation_table(results, "decay", DECAYS)]
 
@@ -298,15 +298,15 @@ def _synthetic(results: Results, drawn: dict[str, str]) -> Lines:
     if draws.is_empty():
         return ["## Synthetic network", "", "not run"]
     rows = [
-        ("six kinds of edges: share told by 15 nearest neighbours, of the kind told worst (chance 0.17)", "kinds"),
-        ("U and V parted by a straight line, share of draws", "separable"),
-        ("U and V, accuracy of a line on nodes it has not seen (chance 0.50)", "nodes"),
+        ("six kinds of edges: recall of the worst kind, by 15 nearest neighbours (chance 0.17)", "kinds"),
+        ("U and V separated by a straight line, share of samples", "separable"),
+        ("U and V, accuracy of a line on held-out nodes (chance 0.50)", "nodes"),
     ]
     cells = [(text, *(f"{fmean(draws[name + suffix]):.2f}" for suffix in ("", "_blind"))) for text, name in rows]
     text = (
         f"100 nodes in two communities, 2,000 early edges of which nine tenths stay within a community, 2,000 late "
-        f"ones of which nine tenths leave it. The figures show the draw with seed 0; the table has means over "
-        f"{len(draws)} draws, all in the plane of the second and third eigenvector."
+        f"ones of which nine tenths leave it. The figures show the sample with seed 0; the table has means over "
+        f"{len(draws)} samples, all in the plane of the second and third eigenvector."
     )
     return [
         "## Synthetic network",
@@ -333,7 +333,7 @@ def _notebook(results: Results) -> Lines:
     if not rows:
         return []
     text = (
-        "TDLG by the protocol of its authors' demo notebook: a decay wider by the square root of 2, balanced classes "
+        "TDLG with the protocol of its authors' demo notebook: a decay wider by the square root of 2, balanced classes "
         "in link prediction too, 5 and 3 trials. The notebook gives no intervals."
     )
     return ["## The authors' notebook", "", text, "", *_table(("task", "", *ABLATED), rows, left=2)]
@@ -346,15 +346,15 @@ def _how(results: Results) -> Lines:
     return [
         "## How it was run",
         "",
-        "`make reproduce` makes an environment, installs the package with its figures, runs every recipe and writes "
+        "`make reproduce` makes an environment, installs the package with matplotlib, runs every recipe and writes "
         "this page; `make reproduce NAME=edge-classification` runs one. With the package installed: "
-        "`python -m paper [name ...]`. A run that was interrupted goes on where it stopped. The recipes are "
+        "`python -m paper [name ...]`. An interrupted run continues where it stopped. The recipes are "
         f"{', '.join(f'`{name}`' for name in RECIPES)}.",
         "",
         "Edge classification: a random 70 % of the edges are trained on, the rows of the line graph have a column for "
         "every edge, classes are balanced. Link prediction: as many negatives as edges, by shuffling sources, "
-        "destinations and times apart; 20 even intervals of time, of which the last is late; a random 70 % of the "
-        "early edges are trained on, columns are these alone, classes have equal weight. The bandwidth is a "
+        "destinations and times separately; 20 equal intervals of time, of which the last is late; a random 70 % of the "
+        "early edges are trained on, columns are only these, classes have equal weight. The bandwidth is a "
         "tenth of the standard deviation of the columns' times.",
         "",
         "On epinions the paper changes its solver to saga and stops it after 100 iterations. Ours multiplies by the "
@@ -383,7 +383,7 @@ def _machines(sessions: Sequence[Session]) -> Lines:
         "",
         *(f"- {machine}" for machine in machines),
         "",
-        *_table(("recipe", "begun (UTC)", "rows", "cores taken by other work"), rows, left=2),
+        *_table(("recipe", "started (UTC)", "rows", "cores taken by other processes"), rows, left=2),
     ]
 
 

@@ -46,7 +46,7 @@ class Row:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read all rows; of several rows of one run, the last. None if there is no file yet.
+    """Read the rows, of several rows of one run only the last; an empty list if the file does not exist yet.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def _head() -> Lines:
         "",
         "Three public benchmarks of rare events in streams of interactions: our figures beside the published ones. "
         "`make payments` measures the rows in `results/payments.csv` and writes this page from them. "
-        f'"{NOT_RUN}" means that there is no row yet. Published figures are repeated from the cited work and were not '
+        f'"{NOT_RUN}" means that no row was measured yet. Published figures are repeated from the cited work and were not '
         "measured here.",
     ]
 

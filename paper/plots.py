@@ -1,6 +1,6 @@
 """Figures from result rows and embeddings; needs the extra `plots`.
 
-Each function returns a matplotlib Figure that no window or global state knows of: show it in a notebook, or call its
+Each function returns a matplotlib Figure outside of pyplot: show it in a notebook, or call its
 `savefig`. Means and half widths are shares of 1, as `summarise` gives them; they are drawn as per cent.
 """
 
@@ -41,11 +41,11 @@ KIND_COLOURS = (BLUE, ORANGE, GREEN, SKY, VERMILLION, PURPLE)
 MARKERS = "osD^vP"
 WIDTH = 9.0  # inches
 PAPER = "the paper's value, with its 95 % interval"
-MEASURED = "measured"  # what the legend calls methods of no group
+MEASURED = "measured"  # name in the legend of methods without a group
 CHANCE = 50.0  # per cent of AUC
-LIFT = 0.15  # of our interval above the middle of a bar, and of the paper's below it
+LIFT = 0.15  # distance of our interval above the middle of a bar, and of the paper's below it
 ROOM = 0.21  # share of a panel that a bar must have for its figure to fit
-CELLS = 200  # a large matrix is drawn as the means of so many cells a side
+CELLS = 200  # a large matrix is drawn as means over a grid with this number of cells per side
 STYLE: dict[Any, Any] = {
     "axes.edgecolor": GREY,
     "axes.labelcolor": INK,
@@ -97,7 +97,7 @@ def auc_bars(
     groups: Mapping[str, str] | None = None,
     missing: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw mean AUCs as bars from chance, with 95 % intervals: a column of panels a data set, a row a task.
+    """Draw mean AUCs as bars from chance, with 95 % intervals: one column of panels per data set, one row per task.
 
     Parameters
     ----------
@@ -106,11 +106,11 @@ def auc_bars(
     paper
         The same columns with published values, drawn as diamonds.
     datasets, methods
-        Which, and their order; all those of the two tables when not given.
+        The data sets and methods to show, in this order. By default all of the two tables.
     groups
         The kind of each method, by which it is coloured and listed in the legend.
     missing
-        What stands in the panel of a data set without a single bar; "not run" when not given.
+        Text in the panel of a data set without bars. By default "not run".
 
     Returns
     -------
@@ -144,14 +144,14 @@ def mean_bars(
     methods: Sequence[str] | None = None,
     groups: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw AUCs that are means over data sets as bars from chance, a panel a task.
+    """Draw AUCs that are means over data sets as bars from chance, one panel per task.
 
     Parameters
     ----------
     table
         Columns task, method, mean.
     paper, methods, groups
-        As those of `auc_bars`.
+        The same as for `auc_bars`.
 
     Returns
     -------
@@ -176,14 +176,14 @@ def mean_bars(
 def runtime_bars(
     table: pl.DataFrame, *, datasets: Sequence[str] | None = None, groups: Mapping[str, str] | None = None
 ) -> Figure:
-    """Draw the mean seconds of a trial on a logarithmic scale, a panel a data set.
+    """Draw the mean seconds of a trial on a logarithmic scale, one panel per data set.
 
     Parameters
     ----------
     table
         Columns dataset, method, seconds: see `summarise`.
     datasets, groups
-        As those of `auc_bars`.
+        The same as for `auc_bars`.
 
     Returns
     -------
@@ -207,7 +207,7 @@ def runtime_bars(
         ax.set_xscale("log")
         ax.set_xlim(least, most * 8)
         ax.set_title(dataset)
-        ax.set_xlabel("seconds a trial")
+        ax.set_xlabel("seconds per trial")
     _method_axis(panels, methods)
     _bar_legend(figure, methods, groups, None)
     return figure
@@ -215,16 +215,16 @@ def runtime_bars(
 
 @_styled
 def question_bars(table: pl.DataFrame, questions: Mapping[str, str], methods: Mapping[str, str]) -> Figure:
-    """The same methods asked several questions: a panel a question, a group of bars a data set.
+    """The same methods on several tasks: one panel per task, one group of bars per data set.
 
     Parameters
     ----------
     table
-        As `summarise` gives it.
+        The result of `summarise`.
     questions
         Titles of the panels, by the names of the tasks.
     methods
-        What the legend calls each method, by its name.
+        Names in the legend, by the names of the methods.
     """
     figure = _figure(WIDTH, 2.9)
     panels = figure.subplots(1, len(questions), sharey=True, squeeze=False)[0]
@@ -256,7 +256,7 @@ def _auc_panel(
     groups: Mapping[str, str] | None,
     missing: str,
 ) -> None:
-    """One panel: our rows by method and, where given, the paper's; its markers a little lower, so that both are seen."""
+    """One panel: our rows by method and, if given, the paper's, with markers a little lower so that both are visible."""
     rows, printed = tables[0], tables[1] if len(tables) > 1 else {}
     ax.axvline(CHANCE, color=GREY, linewidth=0.8, zorder=1)
     for method, row in rows.items():
@@ -279,14 +279,14 @@ def _auc_panel(
 
 
 def _value(ax: Axes, mean: float, place: int, colour: str) -> None:
-    """The figure at the foot of its bar, where no marker stands."""
+    """The value at the foot of its bar, where there is no marker."""
     ink = "white" if colour in (BLUE, GREEN) else INK
     look: dict[str, Any] = {"va": "center", "fontsize": 7.5, "color": ink, "zorder": 6}
     ax.annotate(f"{mean:.1f}", (CHANCE, place), (3, 0), textcoords="offset points", **look)
 
 
 def _auc_axis(ax: Axes, tables: Sequence[pl.DataFrame], task: str | None = None) -> None:
-    """From a little below the least value, or chance, to 100; panels that share the axis follow."""
+    """From a little below the least value, or chance, to 100; panels that share the axis have the same limits."""
     rows = [row for table in tables for row in table.iter_rows(named=True) if task in (None, row["task"])]
     ends = [row["mean"] - np.nan_to_num(row.get("half_width", 0.0)) for row in rows]
     least = min([CHANCE, *(100 * end for end in ends)])
@@ -312,7 +312,7 @@ def _say(ax: Axes, text: str) -> None:
 
 
 def _colour(method: str, groups: Mapping[str, str] | None) -> str:
-    """By the kind of a method, in the order of the kinds, so that a kind has the same colour in every figure."""
+    """The colour of a method's kind, by the order of the kinds: a kind has the same colour in every figure."""
     kinds = list(dict.fromkeys([*(groups or {}).values(), MEASURED]))
     return GROUP_COLOURS[kinds.index(_kind(method, groups)) % len(GROUP_COLOURS)]
 
@@ -353,9 +353,9 @@ def ablations(bandwidth: pl.DataFrame | None, normalisation: pl.DataFrame | None
     Parameters
     ----------
     bandwidth
-        Columns dataset, value (in standard deviations of the times), mean; None for no such panel.
+        Columns dataset, value (in standard deviations of the times), mean; None to leave out the panel.
     normalisation
-        Columns dataset, value (its name), mean; None for no such panel.
+        Columns dataset, value (its name), mean; None to leave out the panel.
 
     Returns
     -------
@@ -412,7 +412,7 @@ def synthetic_network(sample: BlockSample) -> Figure:
     Parameters
     ----------
     sample
-        From `make_tsbm`.
+        The sample of `make_tsbm`.
 
     Returns
     -------
@@ -437,7 +437,7 @@ def synthetic_network(sample: BlockSample) -> Figure:
 
 
 def _adjacency(sample: BlockSample, kept: NDArray[np.bool_]) -> Floats:
-    """How many of the edges that are kept each two nodes have, nodes in the order of their ids."""
+    """The number of selected edges between each two nodes, in the order of their ids."""
     place = np.argsort(np.argsort(sample.edges.node_ids))
     edges = sample.edges[kept]
     count = np.zeros((sample.edges.n_nodes,) * 2)
@@ -479,11 +479,11 @@ def synthetic_method(sample: BlockSample, H: Any, edge_vectors: Floats, node_vec
     Parameters
     ----------
     sample
-        From `make_tsbm`; its edges are in the order of their kinds, the early ones first.
+        The sample of `make_tsbm`; its edges are in the order of their kinds, the early ones first.
     H
         The line graph as a matrix, dense or sparse, (n_edges, n_edges).
     edge_vectors, node_vectors
-        Two coordinates an edge, and a node.
+        Two coordinates per edge, and two per node.
 
     Returns
     -------

@@ -11,7 +11,7 @@ __all__ = ["Estimate", "notebook_auc", "paper_auc", "paper_datasets"]
 
 
 class Estimate(NamedTuple):
-    """A mean over trials with the half width of its 95 % interval, as shares of 1; NaN where none is known."""
+    """A mean over trials with the half width of its 95 % interval, as shares of 1; NaN if unknown."""
 
     mean: float
     half_width: float
@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 
 @cache
 def paper_auc() -> dict[tuple[str, str, str], Estimate]:
-    """Give the paper's AUCs by (task, method, data set); those it could not measure are missing.
+    """Return the paper's AUCs by (task, method, data set); those that it could not measure are missing.
 
     Examples
     --------
@@ -51,13 +51,13 @@ def paper_auc() -> dict[tuple[str, str, str], Estimate]:
 
 @cache
 def notebook_auc() -> dict[tuple[str, str], float]:
-    """Give the AUCs of TDLG that the authors' notebook shows, by (task, data set)."""
+    """Return the AUCs of TDLG that the authors' notebook shows, by (task, data set)."""
     return {(row["task"], row["dataset"]): _share(row["mean"]) for row in _rows("notebook")}
 
 
 @cache
 def paper_datasets() -> dict[str, dict[str, int]]:
-    """Give the paper's counts of nodes, edges and days, by data set."""
+    """Return the paper's counts of nodes, edges and days, by data set."""
     counts = ("n_nodes", "n_edges", "days")
     return {row["dataset"]: {name: int(row[name]) for name in counts} for row in _rows("datasets")}
 

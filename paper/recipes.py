@@ -36,11 +36,11 @@ class Run:
     dataset
         A name of `tdlg.datasets.DATASETS`.
     trials
-        How many.
+        Number of trials.
     settings
         Parameters of the method.
     value
-        What is varied, in an ablation.
+        The value that an ablation varies.
     """
 
     method: str
@@ -52,11 +52,11 @@ class Run:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is such a method in this version."""
+        """Whether this version has the method."""
         return self.method in METHODS
 
     def build(self) -> Method:
-        """Make the method; one that weighs classes does not do so in link prediction, unless told to."""
+        """Make the method. In link prediction, classes have equal weight unless the settings name a protocol."""
         method = make_method(self.method, **self.settings)
         if self.task == "link" and "protocol" not in self.settings and method.get_params().get("class_weight"):
             method.set_params(class_weight=None)
@@ -70,15 +70,15 @@ class Recipe:
     Attributes
     ----------
     name
-        What `reproduce` takes; its own rows are kept in the file of this name.
+        The name that `reproduce` takes; the rows are kept in a file of this name.
     title
         What it shows.
     runs
-        Gives its runs under a protocol; none for a recipe that only looks at the rows of others, or has no trials.
+        Returns the runs under a protocol; none for a recipe that only shows rows of others, or has no trials.
     needs
         Recipes whose rows it shows.
     protocols
-        Those it can follow.
+        The protocols that it can follow.
     """
 
     name: str
@@ -94,12 +94,12 @@ def _edge_runs(protocol: Protocol) -> list[Run]:
 
 
 def _link_runs(protocol: Protocol) -> list[Run]:
-    """The selected methods; each trial is asked in both settings."""
+    """The selected methods; each trial is evaluated in both settings."""
     return _table_runs("link", INTERPOLATIVE, protocol)
 
 
 def _table_runs(task: Literal["edge", "link"], table: str, protocol: Protocol) -> list[Run]:
-    """Every method of a table on every data set; of the notebook's protocol, only TDLG."""
+    """Every method of a table on every data set; for the notebook's protocol, only TDLG."""
     trials = TRIALS[task, protocol]
     if protocol == "notebook":
         return [Run("tdlg", task, name, trials, {"protocol": "notebook"}) for name in ABLATED]

@@ -1,4 +1,4 @@
-"""Results: the rows of a folder, asked as tables, figures and claims need them."""
+"""Results: the rows of a folder, in the form that tables, figures and claims need."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Key = tuple[str, str, str]
 
 
 class Results:
-    """What a folder holds.
+    """The rows of a folder.
 
     Parameters
     ----------
     folder
-        That `reproduce` wrote to. Files that are not there yet are as good as empty.
+        The folder that `reproduce` wrote to. Missing files count as empty.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def rows(self, name: str) -> pl.DataFrame | None:
-        """The rows of a recipe; None where there are none."""
+        """The rows of a recipe; None if it has none."""
         path = self.folder / f"{name}.csv"
         return read_results(path) if path.exists() else None
 
@@ -56,11 +56,11 @@ class Results:
         return read_sessions(self.folder / "machines.csv")
 
     def has_data(self, dataset: str) -> bool:
-        """Whether the data set was at hand, or nobody has looked yet."""
+        """Whether the data set was available, or has not been counted yet."""
         return self.datasets.get(dataset, {}).get("status") != NO_DATA
 
     def auc(self, task: str, entry: Entry, dataset: str, protocol: Protocol = "paper") -> Estimate | None:
-        """The mean AUC of a method, in the table of a task; None where it was not run."""
+        """The mean AUC of a method, in the table of a task; None if it was not run."""
         return self._tables(protocol).get((task, entry.name, dataset))
 
     def runtime(self, entry: Entry, dataset: str) -> Estimate | None:
@@ -113,7 +113,7 @@ class Results:
 
 
 def read_datasets(path: Path) -> dict[str, dict[str, Any]]:
-    """Read the table of data sets; empty where there is no file yet."""
+    """Read the table of data sets; empty if the file does not exist yet."""
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:

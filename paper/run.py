@@ -33,12 +33,12 @@ __all__ = ["Step", "reproduce", "run_recipes"]
 
 TASKS: dict[str, Callable[[TemporalEdges], Task]] = {"edge": EdgeClassification, "link": LinkPrediction}
 SETTINGS = {"edge": (EDGE,), "link": (INTERPOLATIVE, EXTRAPOLATIVE)}
-WARM_UP = 2000  # edges; kernels are compiled on so few before anything is timed
+WARM_UP = 2000  # edges on which kernels are compiled before anything is timed
 FIGURES = ("n_nodes", "n_edges", "days", "positive")
 
 
 class Step(NamedTuple):
-    """How far the whole has come, and what it is at."""
+    """Progress: trials done, trials in total, and what is running."""
 
     done: int
     total: int
@@ -65,29 +65,30 @@ def reproduce(
 ) -> Path:
     """Measure the paper's tables and figures, and write a page that shows them beside the paper's.
 
-    Rows are kept as they come, and trials that are there already are not run again, so that a run that was interrupted
-    goes on.
+    Rows are written as they are measured, and trials that have a row are not run again, so that an interrupted run can be
+    continued.
 
     Parameters
     ----------
     name
-        One of `RECIPES`, or several; all of them when not given. Recipes that these need are run too.
+        One or several of `RECIPES`. By default all. Recipes that these need are run too.
     folder
-        Where the rows are kept, one csv file a recipe.
+        The folder of the rows, with one csv file per recipe. By default "results".
     trials
-        How many instead of the paper's 10 and 5: fewer for a quick look.
+        Number of trials. By default the paper's 10 and 5; fewer take less time.
     datasets
-        Some of the paper's five; all of them when not given. One that cannot be had is left out, and the page says so.
+        Some of the paper's five. By default all. A data set that is not available is left out, and the page says so.
     protocol
-        "paper" for its text, or "notebook" for what its authors' notebook does: a decay wider by the square root of 2,
-        balanced classes in link prediction too, and 5 and 3 trials. Its rows and its part of the page are its own.
+        "paper", the default, follows its text. "notebook" follows the notebook of its authors: a decay wider by the square
+        root of 2, balanced classes in link prediction too, and 5 and 3 trials; it has its own rows and section of the page.
     again
-        Forget the rows of the recipes named, and measure them anew: for runtimes, on a machine that is quiet now.
+        Whether to delete the rows of the named recipes and measure them again, for example runtimes that were measured on a
+        busy machine. False by default.
     page
-        The page to write; `reproduction.md` in the folder when not given. Its figures go into `images/reproduction`
-        beside it.
+        The page to write. By default `reproduction.md` in the folder. Its figures are written to `images/reproduction` next
+        to it.
     callback
-        Called with (done, total) trials; stops when it returns True. The page is written nevertheless.
+        Called with (done, total) trials. If it returns True, no more trials are run; the page is still written.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def reproduce(
     Raises
     ------
     ParameterError
-        If there is no such recipe, data set or protocol.
+        If a recipe, data set or protocol is unknown.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def run_recipes(
     page: str | os.PathLike[str] | None,
     report: Report,
 ) -> Path:
-    """As `reproduce`; `report` is told each step in words too."""
+    """The same as `reproduce`; `report` also gets each step in words."""
     _check_matplotlib()
     named = _named(name, protocol)
     chosen = _with_needs(named)
@@ -193,19 +194,19 @@ class _Work:
         self._warm_up(run, edges)
         stopped = False
 
-        def tell(done: int, total: int) -> bool:
+        def progress(done: int, total: int) -> bool:
             nonlocal stopped
             self.done = start + done
             stopped = bool(self.report(Step(self.done, self.total, text)))
             return stopped
 
         self._note(text)
-        evaluate(method, task, run.trials, dataset=run.dataset, path=path, any_version=True, callback=tell)
+        evaluate(method, task, run.trials, dataset=run.dataset, path=path, any_version=True, callback=progress)
         if stopped:
             raise _StopError
 
     def _warm_up(self, run: Run, edges: TemporalEdges) -> None:
-        """Compile on a few edges what else the first trial would be charged for."""
+        """Compile the kernels on a few edges, so that the first trial does not include it."""
         kind = run.method, repr(sorted(run.settings.items()))
         if kind in self.warm:
             return
@@ -235,11 +236,11 @@ class _Work:
     def _draw(self) -> None:
         start = self.done
 
-        def tell(done: int) -> None:
+        def progress(done: int) -> None:
             self.done = start + done
-            self._note("synthetic-method: draws of the network")
+            self._note("synthetic-method: samples of the network")
 
-        synthetic.measure(self.folder / "synthetic-method.csv", self.trials or synthetic.DRAWS, tell)
+        synthetic.measure(self.folder / "synthetic-method.csv", self.trials or synthetic.DRAWS, progress)
 
     def _note(self, text: str) -> None:
         if self.report(Step(self.done, self.total, text)):
@@ -252,7 +253,7 @@ def _edges(dataset: str) -> TemporalEdges:
 
 
 def _is_complete(run: Run, path: Path) -> bool:
-    """Whether a file has all trials of a run; then not even the data are asked for."""
+    """Whether a file has all trials of a run; the data are then not needed."""
     if not path.exists():
         return False
     method = run.build()
@@ -267,7 +268,7 @@ def _n_rows(path: Path) -> int:
 
 def _forget(recipe: Recipe, path: Path, datasets: Sequence[str], protocol: Protocol) -> None:
     """Remove from a file the rows of a recipe's runs on these data sets under this protocol."""
-    if recipe.name == "synthetic-method":  # it has draws of its own network
+    if recipe.name == "synthetic-method":  # its rows are samples of the network, not trials
         path.unlink(missing_ok=True)
     runs = [run for run in recipe.runs(protocol) if run.is_possible and run.dataset in datasets]
     if not runs or not path.exists():
@@ -290,18 +291,28 @@ def _forget(recipe: Recipe, path: Path, datasets: Sequence[str], protocol: Proto
 
 def _named(name: str | Sequence[str] | None, protocol: Protocol) -> list[Recipe]:
     if protocol not in ("paper", "notebook"):
-        raise ParameterError(f"The 'protocol' must be 'paper' or 'notebook'. Got {protocol!r} instead.")
+        raise ParameterError(
+            f"The 'protocol' must be 'paper' or 'notebook'. Got {protocol!r} instead.",
+            parameter="protocol",
+            value=protocol,
+        )
     if name is None:
         return [recipe for recipe in RECIPES.values() if protocol in recipe.protocols]
     names = [name] if isinstance(name, str) else list(name)
     unknown = [one for one in names if one not in RECIPES]
     if unknown:
-        raise ParameterError(f"There is no recipe {unknown[0]!r}. The 'name' must be one of {', '.join(RECIPES)}.")
-    foreign = [one for one in names if protocol not in RECIPES[one].protocols]
-    if foreign:
+        raise ParameterError(
+            f"There is no recipe {unknown[0]!r}. The 'name' must be one of {', '.join(RECIPES)}.",
+            parameter="name",
+            value=name,
+        )
+    without_it = [one for one in names if protocol not in RECIPES[one].protocols]
+    if without_it:
         both = [recipe.name for recipe in RECIPES.values() if protocol in recipe.protocols]
         raise ParameterError(
-            f"The recipe {foreign[0]!r} has no protocol {protocol!r}. Name one of {', '.join(both)}, or leave it out."
+            f"The recipe {without_it[0]!r} has no protocol {protocol!r}. Name one of {', '.join(both)}, or leave it out.",
+            parameter="protocol",
+            value=protocol,
         )
     return [RECIPES[one] for one in dict.fromkeys(names)]
 
@@ -320,14 +331,18 @@ def _with_needs(recipes: Iterable[Recipe]) -> list[Recipe]:
 def _checked_datasets(datasets: Sequence[str] | None) -> tuple[str, ...]:
     if datasets is None:
         return DATASETS
-    asked = [datasets] if isinstance(datasets, str) else list(datasets)
-    unknown = [name for name in asked if name not in DATASETS]
+    chosen = [datasets] if isinstance(datasets, str) else list(datasets)
+    unknown = [name for name in chosen if name not in DATASETS]
     if unknown:
-        raise ParameterError(f"The 'datasets' must be among {', '.join(DATASETS)}. Got {unknown[0]!r} instead.")
-    return tuple(name for name in DATASETS if name in asked)
+        raise ParameterError(
+            f"The 'datasets' must be among {', '.join(DATASETS)}. Got {unknown[0]!r} instead.",
+            parameter="datasets",
+            value=datasets,
+        )
+    return tuple(name for name in DATASETS if name in chosen)
 
 
 def _check_matplotlib() -> None:
-    """Say it now rather than after an hour."""
+    """Check before the measurements, which take an hour."""
     if find_spec("matplotlib") is None:
         raise ImportError('The figures need matplotlib: pip install "tdlg[plots]".')

@@ -1,4 +1,4 @@
-"""The paper's synthetic network, and how far its edges and nodes come apart in the embeddings."""
+"""The paper's synthetic network, and how well its embeddings separate the kinds of edges and the communities of nodes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Draw:
-    """What was measured on one draw of the network, in the second and third eigenvector as the paper shows them.
+    """What was measured on one sample of the network, in the second and third eigenvector, which the paper shows.
 
     Attributes
     ----------
     seed
-        It was drawn from.
+        Seed of the sample.
     kinds, kinds_blind
-        The share of the kind told worst that the 15 nearest neighbours tell, given as many edges of each of the six kinds,
-        five-fold; with time decay and without. Chance is 1/6.
+        Recall of the worst of the six kinds of edges, of which there are equally many, when the 15 nearest neighbours
+        classify them, cross-validated in five folds; with time decay and without. Chance is 1/6.
     separable, separable_blind
-        1 where some straight line has all nodes of U on one side and all of V on the other, else 0.
+        1 if a straight line has all nodes of U on one side and all of V on the other, else 0.
     nodes, nodes_blind
-        Accuracy of a straight line in telling U from V on nodes that it was not drawn from, ten-fold. Chance is 1/2.
+        Accuracy of a straight line that separates U and V on held-out nodes, cross-validated in ten folds. Chance is 1/2.
     """
 
     seed: int
@@ -54,19 +54,19 @@ class Draw:
 
 
 def sample(seed: int = 0) -> BlockSample:
-    """Draw the paper's network: 100 nodes in two communities, two periods of 2,000 edges."""
+    """Sample the paper's network: 100 nodes in two communities, two periods of 2,000 edges."""
     return make_tsbm(random_state=seed)
 
 
 def embeddings(drawn: BlockSample, decay: Decay | None = None) -> tuple[Floats, Floats]:
-    """Give the second and third eigenvector for edges, and their means for nodes.
+    """Return the second and third eigenvector for edges, and their means for nodes.
 
     Parameters
     ----------
     drawn
         The network.
     decay
-        The paper's when not given.
+        By default the paper's.
     """
     edges = drawn.edges
     vectors = EdgeEmbedding(3, decay=decay or Gaussian(BANDWIDTH), random_state=0).fit(edges).embedding_[:, 1:3]
@@ -92,7 +92,7 @@ def is_separable(X: Floats, y: NDArray[Any]) -> bool:
 
 
 def measure(path: Path, draws: int, callback: Callable[[int], None]) -> pl.DataFrame:
-    """Measure so many draws, each kept as it comes; those that the file holds already are not measured again."""
+    """Measure a number of samples and write each to the file; samples that the file has are not measured again."""
     known = {draw.seed: draw for draw in _read(path)}
     for seed in range(draws):
         if seed not in known:
@@ -103,7 +103,7 @@ def measure(path: Path, draws: int, callback: Callable[[int], None]) -> pl.DataF
 
 
 def read_draws(path: Path) -> pl.DataFrame:
-    """Read what was measured; an empty table where there is no file yet."""
+    """Read what was measured; an empty table if the file does not exist yet."""
     import polars as pl
 
     schema = {name: pl.Int64 if kind is int else pl.Float64 for name, kind in _columns().items()}
@@ -124,15 +124,15 @@ def _measured(seed: int) -> Draw:
 
 
 def _worst_recall(classifier: Any, X: Floats, y: NDArray[Any]) -> float:
-    """The share of a class that is told, of that told worst; every class is brought down to the size of the smallest."""
+    """The recall of the class with the lowest one; every class is reduced to the size of the smallest."""
     from sklearn.metrics import recall_score
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
     rng, size = np.random.default_rng(0), np.unique(y, return_counts=True)[1].min()
     some = np.concatenate([rng.choice(np.flatnonzero(y == kind), size, replace=False) for kind in np.unique(y)])
     parts = StratifiedKFold(5, shuffle=True, random_state=0)
-    told = cross_val_predict(classifier, _standard(X)[some], y[some], cv=parts)
-    return round(float(recall_score(y[some], told, average=None).min()), 6)
+    predicted = cross_val_predict(classifier, _standard(X)[some], y[some], cv=parts)
+    return round(float(recall_score(y[some], predicted, average=None).min()), 6)
 
 
 def _accuracy(classifier: Any, X: Floats, y: NDArray[Any], *, folds: int) -> float:
@@ -143,7 +143,7 @@ def _accuracy(classifier: Any, X: Floats, y: NDArray[Any], *, folds: int) -> flo
 
 
 def _standard(X: Floats) -> Floats:
-    """Columns of mean 0 and deviation 1: no label is looked at."""
+    """Columns scaled to mean 0 and standard deviation 1, without labels."""
     return (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-300)
 
 

@@ -14,8 +14,6 @@ from scipy.sparse import csr_array
 from saving import N, made_edges, round_trip, same
 from tdlg import (
     LineGraphClassifier,
-    LinkPredictor,
-    PropagationFeatures,
     ReadError,
     load_model,
 )
@@ -177,38 +175,21 @@ def test_a_newer_version_says_which_is_needed(saved):
         manifest["made_with"]["tdlg"] = "7.8.9"
 
     rewritten(saved, newer, members=[("a/new/kind.bin", b"")])
-    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*up to version 2.*pip install 'tdlg>=7\.8\.9'"):
+    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*reads version 3.*pip install 'tdlg>=7\.8\.9'"):
         load_model(saved)
 
 
-def as_version_1(manifest):
-    """Records as that version had them: as plain tuples."""
-    records = [
-        (node["fitted"], name)
-        for node in manifest["shared"]
-        for name in ("own_", "link_model_")
-        if name in node.get("fitted", ())
-    ]
-    assert records
-    for fitted, name in records:
-        old = fitted[name] if isinstance(fitted[name], list) else [fitted[name]]
-        new = [{"kind": "tuple", "items": [*n["fields"].values()]} if n["kind"] == "record" else n for n in old]
-        fitted[name] = new if isinstance(fitted[name], list) else new[0]
-    manifest["format_version"] = 1
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_version_says_that_a_new_fit_is_needed(version, saved):
+    def older(manifest):
+        manifest["format_version"] = version
+        manifest["made_with"]["tdlg"] = "0.0.9"
 
-
-@pytest.mark.parametrize("kind", [LinkPredictor, PropagationFeatures])
-def test_an_older_version_is_read(kind, path):
-    edges = made_edges(weight=np.arange(N), features={"a": list("xyz") * 20})
-    model = kind().fit(edges)
-    model.save(path)
-    rewritten(path, as_version_1)
-    loaded = load_model(path)
-    for name in {"own_", "link_model_"} & set(vars(loaded)):
-        first = getattr(loaded, name)[0] if name == "own_" else getattr(loaded, name)
-        assert type(first).__name__ in ("OwnColumn", "LinkModel")
-    ask = (lambda m: m.transform(edges)) if kind is PropagationFeatures else (lambda m: m.decision_function(edges))
-    assert same(ask(loaded), ask(model))
+    rewritten(saved, older)
+    with pytest.raises(
+        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 3\. .*Fit the model again"
+    ):
+        load_model(saved)
 
 
 @pytest.mark.parametrize(

@@ -175,5 +175,5 @@ def test_wrong_parameters(options, told):
 
 def test_only_bursts_are_explained():
     edges = TemporalEdges(*network())
-    with pytest.raises(ParameterError, match=r"only with method='burst'. Got 'rows'"):
+    with pytest.raises(ParameterError, match=r"only with the method 'burst'. Got 'rows'"):
         EdgeOutlierDetector("rows", random_state=0).fit(edges).explain(edges)

@@ -415,7 +415,7 @@ def counted(monkeypatch, counts, owner, name):
 def test_each_thing_is_done_once(table, tmp_path, monkeypatch):
     from tdlg.io import tables as reading
     from tdlg.methods.references import LabelRates
-    from tdlg.models.propagation import PropagationClassifier
+    from tdlg.models.propagation_classifier import PropagationClassifier
     from tdlg.propagate.features import PropagationFeatures
     from tdlg.tables import csv as csv_files
 
@@ -671,7 +671,7 @@ def test_json_lines_go_to_other_files_and_models(log, tmp_path):
     assert got["meta"][-1] == '{"ip": [299]}'
     assert got.schema["nr"] == pl.Int64
     ok("score", tmp_path / "m.tdlg", log, *OPTIONS, "-o", tmp_path / "scored.jsonl")
-    assert [row["oddness"] for row in json_of(tmp_path / "scored.jsonl")] == got["oddness"].to_list()
+    assert [row["outlier_score"] for row in json_of(tmp_path / "scored.jsonl")] == got["outlier_score"].to_list()
 
 
 def test_dates_and_lists_of_parquet_in_json_lines(tmp_path):
@@ -787,7 +787,7 @@ def test_outliers(table):
     got = rows_of(result.stdout)
     assert len(got) == 300
     assert {row["outlier"] for row in got} <= {"0", "1"}
-    assert all((float(row["oddness"]) > 0) == (row["outlier"] == "1") for row in got)
+    assert all((float(row["outlier_score"]) > 0) == (row["outlier"] == "1") for row in got)
     assert "AUC for real against shuffled rows" in result.stderr
     few = rows_of(ok("outliers", table, *OPTIONS, "--contamination", 0.1).stdout)
     assert sum(row["outlier"] == "1" for row in few) == 30
@@ -798,7 +798,7 @@ def test_outliers_by_other_methods(table):
         ok("outliers", table, *OPTIONS, *more).stdout for more in ([], ["--method", "shuffled"], ["--method", "rows"])
     )
     assert plain == other != by_rows
-    assert {float(row["oddness"]) > 0 for row in rows_of(other) if row["outlier"] == "1"} == {True}
+    assert {float(row["outlier_score"]) > 0 for row in rows_of(other) if row["outlier"] == "1"} == {True}
 
 
 def test_bursts(tmp_path):
@@ -810,10 +810,10 @@ def test_bursts(tmp_path):
     assert "method: burst, bursts of 0.3676 time units beside what is usual in 122.5 time units" in result.stderr
     got = rows_of((tmp_path / "out.csv").read_text())
     assert {row["src"] for row in got if row["outlier"] == "1"} == {"9"}
-    assert float(got[-1]["oddness"]) == max(float(row["oddness"]) for row in got)
+    assert float(got[-1]["outlier_score"]) == max(float(row["outlier_score"]) for row in got)
     assert "method: shuffled" in ok("outliers", path).stderr
     told = ok("explain", tmp_path / "m.tdlg", path, "--row", 430, "-o", tmp_path / "why.csv").stderr
-    assert f"row 430: oddness = {got[-1]['oddness']}, outlier = 1" in told
+    assert f"row 430: outlier_score = {got[-1]['outlier_score']}, outlier = 1" in told
     assert "explained: the surprise of a burst" in told
     assert "30 interactions from node 9 within 0.3676 time units" in (tmp_path / "why.csv").read_text()
     assert "only `tdlg score` and `tdlg explain` can use it" in refused("nodes", tmp_path / "m.tdlg", path)
@@ -1106,7 +1106,7 @@ def test_a_terminal_gets_the_first_rows(numbers, on_terminal):
 
 @pytest.mark.parametrize("command", ["outliers", "score"])
 def test_a_terminal_orders_by_our_own_column(numbers, tmp_path, on_terminal, command):
-    frame = pl.read_csv(numbers).with_columns(oddness=pl.lit("0"))
+    frame = pl.read_csv(numbers).with_columns(outlier_score=pl.lit("0"))
     frame.write_csv(path := tmp_path / "taken.csv")
     ok("outliers", path, "--save", tmp_path / "m", "-o", tmp_path / "out.csv")
     result = ok(*(["outliers"] if command == "outliers" else ["score", tmp_path / "m"]), path)

@@ -249,7 +249,7 @@ class TestTimesMadeUp:
             load_dataset("epinions-topology")
 
     def test_real_times_take_no_seed(self):
-        with pytest.raises(ParameterError, match=r"'epinions' has real times. Got 0. Leave it out"):
+        with pytest.raises(ParameterError, match=r"'epinions' has real times. Got 0. Leave out random_state"):
             load_dataset("epinions", random_state=0)
 
     def test_the_registry_says_so(self):

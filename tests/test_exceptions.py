@@ -1,8 +1,10 @@
 """Errors and warnings: what they carry, and how Python and the shell word them."""
 
+import ast
 import pickle
 import re
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -45,6 +47,17 @@ def test_an_error_carries_parameter_value_and_hint():
     with pytest.raises(ReadError) as caught:
         tdlg.from_frame(frame, src="nobody")
     assert (caught.value.parameter, caught.value.value) == ("src", "nobody")
+
+
+SOURCES = sorted(Path(tdlg.__file__).parent.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(Path(tdlg.__file__).parent)))
+def test_every_parameter_error_says_which_parameter(path):
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    raised = [call for call in calls if getattr(call.func, "id", "") == "ParameterError"]
+    without = [call.lineno for call in raised if "parameter" not in {keyword.arg for keyword in call.keywords}]
+    assert not without
 
 
 def test_a_plain_message_has_no_hint():

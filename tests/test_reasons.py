@@ -969,7 +969,7 @@ class TestNodeScores:
         assert table["score"].to_numpy() == pytest.approx(unseen["score"].to_numpy())
         assert table["reason"].to_list() == unseen["reason"].to_list()
         assert table["score"].to_list() != node_scores(model, asked, positive="fraud")["score"].to_list()
-        with pytest.raises(ParameterError, match="Leave out 'label_time'"):
+        with pytest.raises(ParameterError, match="Leave out label_time="):
             node_scores(LineGraphClassifier().fit(edges), edges, label_time=late)
 
     def test_reasons_for_the_first_only(self, model, monkeypatch):

@@ -376,7 +376,7 @@ def test_explanations_refuse_what_is_wrong():
         model.explain(edges, top=0)
     with pytest.raises(ParameterError, match=r"'positive' class must be one of the classes \[0, 1\]\. Got 2"):
         model.explain(edges, positive=2)
-    with pytest.raises(ParameterError, match="Leave out 'label_time'"):
+    with pytest.raises(ParameterError, match="Leave out label_time="):
         model.explain(edges, label_time=edges.time)
 
 

@@ -429,8 +429,7 @@ class TestBursts:
         new = edges[N_FITTED:]
         scorer, found = StreamScorer(model), []
         np.testing.assert_allclose(scorer.score(new), model.score_samples(new), atol=1e-10)
-        for start in range(0, len(new), 7):
-            found.append(scorer.score_update(new[start : start + 7].with_label(None)).values)
+        found += [scorer.score_update(new[k : k + 7].with_label(None)).values for k in range(0, len(new), 7)]
         np.testing.assert_allclose(np.concatenate(found), model.score_samples(new), atol=1e-10)
 
     def test_use_no_labels(self):

@@ -9,7 +9,7 @@ from sklearn.utils.validation import NotFittedError
 from tdlg import ParameterError, PropagationClassifier, PropagationRegressor, TemporalEdges, load_model
 from tdlg._kernels.trees import LANES, MOST_LEAVES
 from tdlg.live.trees import CompiledModel, CompiledTrees
-from tdlg.models.propagation import SURE
+from tdlg.models.propagation_classifier import SURE
 
 SIZES = (1, 2, LANES - 1, LANES, LANES + 1, 3 * LANES, 500)
 LAYOUTS = ("C", "F")

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from tdlg.io.tables import from_frame, read_edges
     from tdlg.linegraph.decay import Gaussian, Laplace, Mixture, NoDecay
     from tdlg.linegraph.operator import LineGraph
+    from tdlg.live.scorer import StreamScorer
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
-    from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
+    from tdlg.models.propagation_classifier import PropagationClassifier
+    from tdlg.models.propagation_regressor import PropagationRegressor
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
     from tdlg.report import write_report
@@ -51,6 +53,7 @@ __all__ = [
     "PropagationFeatures",
     "PropagationRegressor",
     "ReadError",
+    "StreamScorer",
     "TdlgError",
     "TdlgWarning",
     "TemporalBlockModel",
@@ -87,10 +90,11 @@ _MODULE_OF = {
     "Mixture": "linegraph.decay",
     "NoDecay": "linegraph.decay",
     "ParameterError": "exceptions",
-    "PropagationClassifier": "models.propagation",
+    "PropagationClassifier": "models.propagation_classifier",
     "PropagationFeatures": "propagate.features",
-    "PropagationRegressor": "models.propagation",
+    "PropagationRegressor": "models.propagation_regressor",
     "ReadError": "exceptions",
+    "StreamScorer": "live.scorer",
     "TdlgError": "exceptions",
     "TdlgWarning": "exceptions",
     "TemporalBlockModel": "datasets.blocks",

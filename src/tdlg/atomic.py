@@ -30,7 +30,11 @@ LONGEST_NAME = 200  # bytes of a file name to which the suffix of a draft can be
 def as_path(path: Any) -> Path:
     """The path as a Path, with ~ expanded to the user's folder."""
     if not isinstance(path, (str, os.PathLike)):
-        raise ParameterError(f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.")
+        raise ParameterError(
+            f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.",
+            parameter="path",
+            value=path,
+        )
     return Path(path).expanduser()
 
 
@@ -53,7 +57,9 @@ def target_of(path: Any) -> Path:
             value=path,
         )
     if target.is_dir():
-        raise ParameterError(f"The 'path' must be a file. {str(target)!r} is a folder: add a file name.")
+        raise ParameterError(
+            f"The 'path' must be a file. {str(target)!r} is a folder: add a file name.", parameter="path", value=path
+        )
     return target
 
 

@@ -136,8 +136,8 @@ def is_duration(value: object) -> TypeGuard[Duration]:
     return isinstance(value, str | timedelta | np.timedelta64)
 
 
-def as_seconds(duration: Duration) -> float:
-    """The length of a duration in seconds; a duration that is not positive and finite is refused.
+def as_seconds(duration: Duration, name: str = "duration") -> float:
+    """The length of a duration in seconds; refuses one that is not positive and finite, with the name of its parameter.
 
     Examples
     --------
@@ -155,7 +155,9 @@ def as_seconds(duration: Duration) -> float:
         seconds = float(duration / np.timedelta64(1, "ns")) * 1e-9
     if not (math.isfinite(seconds) and seconds > 0):
         raise ParameterError(
-            f"A duration must be positive and look like '7d', '12h', '30min', '90s' or '250ms'. Got {duration!r} instead."
+            f"A duration must be positive and look like '7d', '12h', '30min', '90s' or '250ms'. Got {duration!r} instead.",
+            parameter=name,
+            value=duration,
         )
     return seconds
 

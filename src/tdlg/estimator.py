@@ -133,7 +133,9 @@ class EdgesEstimator:
         if not isinstance(self.decay, Decay | None):
             raise ParameterError(
                 f"The 'decay' parameter of {owner} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
-                f"Got {self.decay!r} instead."
+                f"Got {self.decay!r} instead.",
+                parameter="decay",
+                value=self.decay,
             )
         check_choice(owner, "normalization", self.normalization, (None, "spectral", "edge"))
         if self.n_threads is not None:

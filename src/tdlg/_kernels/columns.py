@@ -1,4 +1,4 @@
-"""From decayed sums to columns: rates, logs of counts and gaps, and amounts beside what is usual.
+"""From decayed sums to columns: rates, logs of counts and gaps, and amounts compared with what is usual.
 
 Sums have the shape (scales, values, rows), and columns are written as lines of the shape (columns, rows), so that the rows
 of one value lie side by side.
@@ -6,24 +6,24 @@ of one value lie side by side.
 
 import numpy as np
 
-from tdlg._kernels import COUNT_UNIT, DUST, GAP_UNIT, NO_GAP
+from tdlg._kernels import COUNT_UNIT, GAP_UNIT, LEAST_SUM, NO_GAP
 from tdlg._kernels.compiled import compiled
 
-LEAST_VARIANCE = 1e-6  # of scaled amounts, for the score of an edge beside equal ones
+LEAST_VARIANCE = 1e-6  # of scaled amounts, for the score of an edge among equal ones
 
 MEAN, DEVIATION, SCORE, RATIO, SHARE = range(5)  # how a feature is compared with those around
 
 
 @compiled
-def _without_dust(total):
-    return 0.0 if abs(total) < DUST else total
+def zero_if_tiny(total):
+    return 0.0 if abs(total) < LEAST_SUM else total
 
 
 @compiled
-def take_without_dust(column, rows, line):  # out: line
-    """Some rows of a column, tiny values being taken as 0."""
+def take_zeroing_tiny(column, rows, line):  # out: line
+    """Some rows of a column, with tiny values as 0."""
     for k in range(rows.size):
-        line[k] = _without_dust(column[rows[k]])
+        line[k] = zero_if_tiny(column[rows[k]])
 
 
 @compiled
@@ -34,9 +34,9 @@ def write_rates(labels, smoothing, lines):  # out: lines
     """
     n_targets = labels.shape[0] - 1
     for row in range(labels.shape[1]):
-        known = _without_dust(labels[0, row])
+        known = zero_if_tiny(labels[0, row])
         for v in range(n_targets):
-            lines[v, row] = _without_dust(labels[1 + v, row]) / (known + smoothing)
+            lines[v, row] = zero_if_tiny(labels[1 + v, row]) / (known + smoothing)
         lines[n_targets, row] = np.log1p(known / COUNT_UNIT)
 
 
@@ -44,7 +44,7 @@ def write_rates(labels, smoothing, lines):  # out: lines
 def write_counts(counts, line):  # out: line
     """The log of decayed counts, (rows,)."""
     for row in range(counts.size):
-        line[row] = np.log1p(_without_dust(counts[row]) / COUNT_UNIT)
+        line[row] = np.log1p(zero_if_tiny(counts[row]) / COUNT_UNIT)
 
 
 @compiled
@@ -63,14 +63,14 @@ def write_compared(kind, mine, sums, smoothing, zero, least, line):  # out: line
     zero, least : scaled amounts of 0 and of the smallest amount that ratios distinguish.
     """
     for row in range(line.size):
-        known = _without_dust(sums[0, row]) + smoothing
+        known = zero_if_tiny(sums[0, row]) + smoothing
         if kind == SHARE:
             share = 0.0
             for w in range(mine.shape[1]):
-                share += mine[row, w] * (_without_dust(sums[1 + w, row]) / known)
+                share += mine[row, w] * (zero_if_tiny(sums[1 + w, row]) / known)
             line[row] = share
             continue
-        usual = _without_dust(sums[1, row]) / known
+        usual = zero_if_tiny(sums[1, row]) / known
         more = mine[row, 0] - usual
         if kind == MEAN:
             line[row] = np.arcsinh(usual)
@@ -79,7 +79,7 @@ def write_compared(kind, mine, sums, smoothing, zero, least, line):  # out: line
         elif kind == DEVIATION:
             line[row] = np.arcsinh(more)
         elif kind == SCORE:
-            variance = (_without_dust(sums[2, row]) + smoothing) / known - usual * usual
+            variance = (zero_if_tiny(sums[2, row]) + smoothing) / known - usual * usual
             line[row] = more / np.sqrt(max(variance, LEAST_VARIANCE))
         else:
             line[row] = np.log(max(mine[row, 0] - zero, least) / max(usual - zero, least))

@@ -153,7 +153,7 @@ def walk_columns(
 ):  # out: state, out
     """As `walk` for several columns of x at once: a lane is a column, and the rates take turns.
 
-    x : (columns of H, lanes); out : (events, lanes); state : (rates, lanes). own : a tuple, one lane a column.
+    x : (columns of H, lanes); out : (events, lanes); state : (rates, lanes). own : a tuple, one lane per column.
     """
     losses = np.empty((rates.size, CHUNK + 1))
     waiting = np.zeros(out.shape[1])

@@ -18,7 +18,7 @@ RANK_BITS = 64 - INDEX_BITS
 
 @compiled
 def stable_argsort(values):
-    """The order of int64 or float64 values, equal ones as they come.
+    """The stable order of int64 or float64 values.
 
     Each value is ranked on a grid of 2^33 steps and packed with its number into one word, so that three digits sort all
     but those that share a step; the few that do are compared.
@@ -110,7 +110,7 @@ def place_symmetric(keys, n_keys, ticks, order):
 
     keys : (n_edges, ends) int32, -1 for an end that does not count; order : edges by time.
     Returns source (edge of an event), gap (one longer, closed by an infinity) and slots (events of an edge; the number
-    of events stands for none).
+    of events if there is none).
     """
     n_ends = keys.shape[1]
     n_events = _count(keys)
@@ -186,7 +186,7 @@ def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, row_orde
     """File the ends of rows and of columns together, an end of a row and the same end of its own column as one event.
 
     own : for each row the column that is the same edge, or -1.
-    Returns source and target (column and row of an event; their number stands for none), gap, row_slots, col_slots.
+    Returns source and target (column and row of an event; their number if there is none), gap, row_slots, col_slots.
     """
     n_rows, n_cols, n_ends = row_keys.shape[0], col_keys.shape[0], col_keys.shape[1]
     shares = _shared_ends(row_keys, col_keys, own)

@@ -49,7 +49,7 @@ def walk(gap, source, x, first, stop, step, rates, coefs, strict, emit, own, fre
 
 @compiled
 def take_lanes(x, column, first, stop, lanes):  # out: lanes
-    """Copy some columns of x, from `column` on, to where they lie well; lanes without a column are 0."""
+    """Copy some columns of x, from `column` on, side by side; lanes without a column are 0."""
     n_columns = min(lanes.shape[1], x.shape[1] - column)
     for i in range(first, stop):
         for c in range(n_columns):
@@ -62,7 +62,7 @@ def take_lanes(x, column, first, stop, lanes):  # out: lanes
 def edge_sums(slots, per_event, column, first, stop, y):  # out: y
     """Column by column, y of an edge = the sum over its events.
 
-    per_event : (events + 1, columns); its last row is 0 and stands for an end that is not there.
+    per_event : (events + 1, columns); its last row is 0, for an end that is missing.
     """
     n_columns = min(per_event.shape[1], y.shape[1] - column)
     last = slots.shape[1] - 1

@@ -16,8 +16,7 @@ other end of an edge than the one whose sums these are.
 
 import numpy as np
 
-from tdlg._kernels import DUST
-from tdlg._kernels.columns import write_columns
+from tdlg._kernels.columns import write_columns, zero_if_tiny
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.running import decay_and_add, read_sums
 from tdlg._kernels.two_ends import RECENT, compare, conclude, mark, new_comparison
@@ -285,11 +284,11 @@ def _write_two_ends(event, row, events, two_ends, scratch, start, columns):  # o
             at = _write_means(sums[2], ALL, first + FAR, row, at, columns)
             at = _write_means(sums[3], ALL, first + FAR, row, at, columns)
         for end in (SRC, DST):
-            columns[at + end, row] = _without_dust(described[c, TRUST + end])
+            columns[at + end, row] = zero_if_tiny(described[c, TRUST + end])
         at += 2
         for end in (SRC, DST):
             for k in range(3):
-                columns[at + k, row] = _without_dust(alike[end, c, k])
+                columns[at + k, row] = zero_if_tiny(alike[end, c, k])
             at += 3
     columns[at, row], columns[at + 1, row] = common
 
@@ -298,13 +297,8 @@ def _write_two_ends(event, row, events, two_ends, scratch, start, columns):  # o
 def _write_means(sums, count, value, row, at, columns):  # out: columns
     """The mean of a value for both scales; returns the next column."""
     for scale in range(2):
-        columns[at + scale, row] = _without_dust(sums[scale, value] / (sums[scale, count] + 1.0))
+        columns[at + scale, row] = zero_if_tiny(sums[scale, value] / (sums[scale, count] + 1.0))
     return at + 2
-
-
-@compiled
-def _without_dust(total):
-    return 0.0 if abs(total) < DUST else total
 
 
 @compiled

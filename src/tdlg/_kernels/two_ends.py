@@ -13,7 +13,7 @@ from tdlg._kernels.vectors import pointer, prefetch
 
 RECENT = 32  # edges per node that are compared
 TABLE_BITS = 10
-TABLE = 1 << TABLE_BITS  # places for marked nodes, so many that nodes seldom collide
+TABLE = 1 << TABLE_BITS  # places for marked nodes, enough that nodes seldom collide
 COMMON = 5.0  # pseudo-count of common nodes that shrinks a similarity
 SIMILAR = 0.02  # added to the sum of similarities
 
@@ -173,7 +173,7 @@ def _add_other_leaves(tree, tree_known, is_filled, leaf, tick, rates, row, sums)
         leaf >>= 1
 
 
-# ---- those who agree
+# ---- agreement of nodes
 
 
 @compiled
@@ -189,7 +189,7 @@ def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, comm
     my_start, my_other, my_known, my_residual = mine
     start, other, known, residual, twin = theirs
     marked, sums, both = new_comparison(residual.shape[1])
-    asked, asked_known = pointer(my_other), pointer(my_known)
+    others, others_known = pointer(my_other), pointer(my_known)
     for row in rows:
         u, v, tick = own[row], opposite[row], ticks[row]
         n_common = 0
@@ -199,8 +199,8 @@ def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, comm
         if n_used > 0:
             first, stop = recent(known, start[v], start[v + 1], start[v], tick, skips[1, row], strict)
             for at in range(first, stop):
-                prefetch(asked, twin[at])
-                prefetch(asked_known, twin[at])
+                prefetch(others, twin[at])
+                prefetch(others_known, twin[at])
             for at in range(first, stop):
                 w = other[at]
                 if at == skips[1, row] or w == u:

@@ -1,4 +1,4 @@
-"""The walk of `recurrence.py` for a Gaussian, in vector registers: one lane a term of its sum of complex exponentials.
+"""The walk of `recurrence.py` for a Gaussian, in vector registers: one lane per term of its sum of complex exponentials.
 
 Real and imaginary parts lie in two vectors. The factors exp(-rates * gap) of all terms are looked up and corrected at
 once: with the gap in cells of a table, r = cell + z and |z| <= 1/2,
@@ -10,7 +10,7 @@ hub of equal gaps; the loss of a small gap is right to its last digits. Where a 
 loss is -1: the table's last entry is 0.
 
 All walks take x to be finite. `wave` is (cells per tick, table, poly); `coefs` is (real parts, imaginary parts), two
-tuples with a lane a term; `own`, `fresh`, `strict`, `emit` and `state` mean what they mean in `recurrence.walk`.
+tuples with one lane per term; `own`, `fresh`, `strict`, `emit` and `state` mean what they mean in `recurrence.walk`.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ from tdlg._kernels.vectors import (
 DEGREE = 6  # of 1 + z * poly(z)
 AHEAD = 24  # events between asking for a value of x and using it
 CHUNK = 1024  # events whose losses (128 kB) stay in the second cache
-DENSE = 8  # cells of the table: a chunk within less time is part of so many events that their rounding would add up
+DENSE = 8  # cells of the table: a shorter chunk belongs to so many events that their rounding errors would add up
 
 
 @compiled
@@ -195,7 +195,7 @@ def walk_columns(
 ):  # out: state, out
     """As `walk_one` for several columns of x at once: a lane is a column, and the terms take turns.
 
-    x : (columns of H, lanes); out : (events, lanes); state : (terms, 2, lanes). own : a tuple, one lane a column.
+    x : (columns of H, lanes); out : (events, lanes); state : (terms, 2, lanes). own : a tuple, one lane per column.
     """
     weights = np.array(coefs)
     losses = empty_aligned(CHUNK, wave[1].shape[1])
@@ -285,7 +285,7 @@ def _add_passed(first, stop, step, terms, losses, low, emit, own, passed, state,
     width, lanes = losses.shape[1], out.shape[1]
     half = width // 2
     m, sums, states, before = pointer(losses), pointer(out), pointer(state), pointer(passed)
-    loss = np.zeros(width)  # since the chunk began: real parts, imaginary parts, a lane a term
+    loss = np.zeros(width)  # since the chunk began: real parts, imaginary parts, one lane per term
     f, like = pointer(loss), vector(own)
     f_re, f_im = zeros(vector(terms)), zeros(vector(terms))
     shift = 1 if step > 0 else 0

@@ -63,7 +63,7 @@ def _values(model: Any, edges: TemporalEdges | Scored) -> Any:
 
 def _outlier_columns(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
     scores = _values(model, edges)
-    return {"oddness": _short(-scores), "outlier": (scores < model.offset_).astype(int)}
+    return {"outlier_score": _short(-scores), "outlier": (scores < model.offset_).astype(int)}
 
 
 def _class_columns(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:

@@ -57,7 +57,9 @@ def labels_to_learn(
     if len(set(known.tolist())) == 1:
         raise ParameterError(
             f"The known labels in the column {column!r} have only 1 class, {_few(known)}: there is nothing to classify. "
-            "Give labels of at least two classes."
+            "Give labels of at least two classes.",
+            parameter="label",
+            value=column,
         )
     return labelled, looked_for
 
@@ -108,7 +110,11 @@ def _labelled(
     if not known.any():
         if not to_learn:
             return edges.with_label(None), None
-        raise ParameterError(f"All labels in the column {column!r} are missing: there is nothing to learn from.")
+        raise ParameterError(
+            f"All labels in the column {column!r} are missing: there is nothing to learn from.",
+            parameter="label",
+            value=column,
+        )
     if positive is None:
         if to_learn:
             _check_classes(labels[known], column)
@@ -117,7 +123,9 @@ def _labelled(
     if to_learn and (holds.all() or not holds.any()):
         which = "every" if holds.all() else "no"
         raise ParameterError(
-            f"The condition {positive!r} holds for {which} known label of {column!r}: {_few(labels[known])}."
+            f"The condition {positive!r} holds for {which} known label of {column!r}: {_few(labels[known])}.",
+            parameter="positive",
+            value=positive,
         )
     if classes is None:
         classes = _two_classes(labels[known], holds, positive)
@@ -179,7 +187,9 @@ def _check_same_condition(classes: tuple[Any, Any], positive: str) -> None:
     if sign not in EQUAL or [OPERATORS[sign](word, text) for word in classes] != [False, True]:
         raise ParameterError(
             f"The positive class of the model is {classes[1]!r}, but --positive {positive!r} is another condition. "
-            "Pass the same --positive as to classify, or leave it out."
+            "Pass the same --positive as to classify, or leave it out.",
+            parameter="positive",
+            value=positive,
         )
 
 
@@ -264,10 +274,18 @@ def _check_classes(known: NDArray[Any], column: str) -> None:
 
     way_out = "Give the positive class, for example --positive '> 0'."
     if known.dtype.kind == "f" and (known % 1 != 0).any():
-        raise ParameterError(f"The column {column!r} has numbers that are not classes: {_few(known)}. {way_out}")
+        raise ParameterError(
+            f"The column {column!r} has numbers that are not classes: {_few(known)}. {way_out}",
+            parameter="label",
+            value=column,
+        )
     n_classes = len(np.unique(known.astype(str)))
     if n_classes > MOST_CLASSES:
-        raise ParameterError(f"The column {column!r} has {n_classes:,} different values: {_few(known)}. {way_out}")
+        raise ParameterError(
+            f"The column {column!r} has {n_classes:,} different values: {_few(known)}. {way_out}",
+            parameter="label",
+            value=column,
+        )
 
 
 def _holds(known: NDArray[Any], positive: str, column: str, to_learn: bool) -> Any:
@@ -278,22 +296,30 @@ def _holds(known: NDArray[Any], positive: str, column: str, to_learn: bool) -> A
     if known.dtype.kind == "b":
         if text.lower() not in TRUTH or sign not in EQUAL:
             raise ParameterError(
-                f"The labels of {column!r} are true or false. Give --positive true or false. Got {positive!r} instead."
+                f"The labels of {column!r} are true or false. Give --positive true or false. Got {positive!r} instead.",
+                parameter="positive",
+                value=positive,
             )
         return OPERATORS[sign](known, TRUTH[text.lower()])
     if known.dtype.kind in "iuf":
         if not _is_number(text):
             raise ParameterError(
-                f"The labels of {column!r} are numbers: {_few(known)}. {text!r} in --positive is not a number."
+                f"The labels of {column!r} are numbers: {_few(known)}. {text!r} in --positive is not a number.",
+                parameter="positive",
+                value=positive,
             )
         return OPERATORS[sign](known, float(text))
     if sign not in EQUAL:
         raise ParameterError(
             f"The labels of {column!r} are words: {_few(known)}. {positive!r} compares numbers. Give one of the words, "
-            f"such as --positive {_shown(known[0])}."
+            f"such as --positive {_shown(known[0])}.",
+            parameter="positive",
+            value=positive,
         )
     if to_learn and not (known == text).any():
-        raise ParameterError(f"No known label of {column!r} is {text!r}. They are {_few(known)}.")
+        raise ParameterError(
+            f"No known label of {column!r} is {text!r}. They are {_few(known)}.", parameter="positive", value=positive
+        )
     return OPERATORS[sign](known, text)
 
 
@@ -307,7 +333,11 @@ def _parsed(positive: str) -> tuple[str, str]:
     """
     found = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|=)?\s*(.*?)\s*", positive, re.DOTALL)
     if found is None or not found[2]:
-        raise ParameterError(f"--positive must be a value or a condition such as '> 0'. Got {positive!r} instead.")
+        raise ParameterError(
+            f"--positive must be a value or a condition such as '> 0'. Got {positive!r} instead.",
+            parameter="positive",
+            value=positive,
+        )
     return found[1] or "==", found[2]
 
 

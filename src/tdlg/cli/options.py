@@ -21,9 +21,11 @@ __all__ = [
     "ModelPath",
     "Output",
     "Positive",
+    "Save",
     "Seed",
     "Top",
     "example",
+    "given_options",
     "late_labels",
     "number_or_text",
     "with_columns",
@@ -46,6 +48,7 @@ Output = Annotated[
         help="File to write: .csv, .tsv, .jsonl or .parquet. By default the table goes to stdout.",
     ),
 ]
+Save = Annotated[Path | None, typer.Option(metavar="MODEL", help="File to save the model to, for score.")]
 Seed = Annotated[
     int,
     typer.Option(min=0, max=2**32 - 1, help="Random seed; the same seed gives the same result."),
@@ -100,6 +103,11 @@ def number_or_text(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def given_options(**options: Any) -> Any:
+    """The options that were given; the library has defaults for the others."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 class Late(NamedTuple):

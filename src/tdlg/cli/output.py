@@ -16,7 +16,7 @@ from tdlg.exceptions import ParameterError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["check_folder", "check_model_file", "check_output", "give", "rounded"]
+__all__ = ["check_folder", "check_model_file", "check_output", "give", "keep_model", "rounded"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 STDOUT = "-"
@@ -32,9 +32,17 @@ def check_output(path: Path | None) -> None:
 
     kind = _kind(path)
     if kind not in (*SEPARATORS, *PARQUET, *JSON_LINES) and not is_special(path):
-        raise ParameterError(f"{path}: the file must end in .csv, .tsv or .jsonl, also with .gz, or in .parquet.")
+        raise ParameterError(
+            f"{path}: the file must end in .csv, .tsv or .jsonl, also with .gz, or in .parquet.",
+            parameter="path",
+            value=path,
+        )
     if kind in PARQUET and _is_packed(path):
-        raise ParameterError(f"{path}: parquet is packed already, and not read from a .gz. Leave out the .gz.")
+        raise ParameterError(
+            f"{path}: parquet is packed already, and not read from a .gz. Leave out the .gz.",
+            parameter="path",
+            value=path,
+        )
     check_folder(path)
 
 
@@ -42,16 +50,33 @@ def check_folder(*paths: Path | None) -> None:
     """Refuse files whose folder does not exist."""
     for path in paths:
         if path is not None and path.is_dir():
-            raise ParameterError(f"{path}: this is a folder. Give the name of a file in it.")
+            raise ParameterError(
+                f"{path}: this is a folder. Give the name of a file in it.", parameter="path", value=path
+            )
         if path is not None and not path.parent.is_dir():
-            raise ParameterError(f"{path}: there is no folder {str(path.parent)!r}. Make it, or give another file.")
+            raise ParameterError(
+                f"{path}: there is no folder {str(path.parent)!r}. Make it, or give another file.",
+                parameter="path",
+                value=path,
+            )
 
 
 def check_model_file(path: Path | None) -> None:
     """Refuse a file to which no model can be written, before any work is done."""
     check_folder(path)
     if path is not None and is_special(path):
-        raise ParameterError(f"{path}: a model is kept in a file, and this is a device or a pipe. Give another name.")
+        raise ParameterError(
+            f"{path}: a model is kept in a file, and this is a device or a pipe. Give another name.",
+            parameter="path",
+            value=path,
+        )
+
+
+def keep_model(model: Any, path: Path | None) -> None:
+    """Save a fitted model if a file is given."""
+    if path is not None:
+        model.save(path)
+        note(f"saved the model to {path}")
 
 
 def give(

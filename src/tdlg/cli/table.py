@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.tables.csv import Source
 
-__all__ = ["Table", "note_words", "read_pairs", "read_table", "text_columns"]
+__all__ = ["Table", "note_table", "note_words", "read_pairs", "read_table", "text_columns"]
 
 STDIN = "-"
 AT_ONCE = Late()  # labels are known at the time of their row
@@ -105,6 +105,13 @@ def read_table(
         raise ReadError(f"{path}: the table has a header and no rows.")
     frame = _without_numbers(frame, source, roles)
     return Table(edges, frame, {role: frame.columns[at] for role, at in roles.items()})
+
+
+def note_table(table: Table, columns: Columns, more: str = "") -> None:
+    """Report what was read, with `more` at the end, and suspicious features as in `note_words`."""
+    note_words(table.edges, columns)
+    what = repr(table.edges).removeprefix("TemporalEdges(").partition(", label")[0].removesuffix(")")
+    note(f"read {what}{more}")
 
 
 def note_words(edges: TemporalEdges, columns: Columns) -> None:

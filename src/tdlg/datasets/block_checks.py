@@ -31,7 +31,9 @@ def checked_sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
         many = int(communities)
         if many > n_nodes:
             raise ParameterError(
-                f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}: each needs a node. Got {many} instead."
+                f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}: each needs a node. Got {many} instead.",
+                parameter="communities",
+                value=communities,
             )
         return tuple(n_nodes // many + (at < n_nodes % many) for at in range(many))
     for size in communities:
@@ -53,7 +55,9 @@ def one_a_period(name: str, values: Any, n_periods: int) -> tuple[float, ...]:
     if len(numbers) != n_periods or not all(is_number(number) and math.isfinite(number) for number in numbers):
         raise ParameterError(
             f"The {name!r} parameter must have a finite number for each of the {n_periods} periods that 'intra' has. "
-            f"Got {values!r} instead."
+            f"Got {values!r} instead.",
+            parameter=name,
+            value=values,
         )
     return tuple(map(float, numbers))
 
@@ -62,11 +66,17 @@ def checked_intra(intra: Any, n_communities: int) -> tuple[Shares, ...]:
     """For each period, the share of edges within communities, or a matrix of shares."""
     if not _is_list(intra) or len(intra) == 0:
         raise ParameterError(
-            f"The 'intra' parameter must have one entry per period, such as (0.9, 0.1). Got {intra!r} instead."
+            f"The 'intra' parameter must have one entry per period, such as (0.9, 0.1). Got {intra!r} instead.",
+            parameter="intra",
+            value=intra,
         )
     wrong = [entry for entry in intra if is_number(entry) and not 0 <= entry <= 1]
     if wrong:
-        raise ParameterError(f"The 'intra' parameter must have shares from 0 to 1. Got {wrong[0]!r} instead.")
+        raise ParameterError(
+            f"The 'intra' parameter must have shares from 0 to 1. Got {wrong[0]!r} instead.",
+            parameter="intra",
+            value=intra,
+        )
     return tuple(float(entry) if is_number(entry) else _matrix(entry, n_communities) for entry in intra)
 
 
@@ -78,13 +88,17 @@ def _matrix(entry: Any, n_communities: int) -> tuple[tuple[float, ...], ...]:
     if shares.shape != (n_communities, n_communities):
         raise ParameterError(
             f"An entry of the 'intra' parameter must be a share, or a matrix of shares with a row and a column for each of "
-            f"the {n_communities} communities. Got {entry!r} instead."
+            f"the {n_communities} communities. Got {entry!r} instead.",
+            parameter="intra",
+            value=entry,
         )
     upper, lower = np.triu(shares), np.tril(shares, -1)
     mirrored = not lower.any() or np.array_equal(lower, np.triu(shares, 1).T)
     if not (mirrored and np.all(shares >= 0) and abs(upper.sum() - 1) < 1e-9):
         raise ParameterError(
             f"A matrix in the 'intra' parameter must have shares of at least 0 that sum to 1 on and above the diagonal, and "
-            f"zeros or the same values below it. Got {entry!r} instead, which sums to {upper.sum():.6g} there."
+            f"zeros or the same values below it. Got {entry!r} instead, which sums to {upper.sum():.6g} there.",
+            parameter="intra",
+            value=entry,
         )
     return tuple(tuple(row) for row in shares.tolist())

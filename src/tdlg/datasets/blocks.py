@@ -141,7 +141,9 @@ class TemporalBlockModel:
         if n_nodes * degree % 2:
             raise ParameterError(
                 f"The 'degree' parameter times 'n_nodes' must be even, as each edge has two ends. "
-                f"Got {degree} times {n_nodes} instead: make one of them even."
+                f"Got {degree} times {n_nodes} instead: make one of them even.",
+                parameter="degree",
+                value=degree,
             )
         sizes = checked_sizes(self.communities, n_nodes)
         intra = checked_intra(self.intra, len(sizes))
@@ -149,7 +151,11 @@ class TemporalBlockModel:
         given = (self.time_stds,) * len(intra) if is_number(self.time_stds) else self.time_stds
         stds = one_a_period("time_stds", given, len(intra))
         if min(stds) < 0:
-            raise ParameterError(f"The 'time_stds' parameter must not be negative. Got {self.time_stds!r} instead.")
+            raise ParameterError(
+                f"The 'time_stds' parameter must not be negative. Got {self.time_stds!r} instead.",
+                parameter="time_stds",
+                value=self.time_stds,
+            )
         checked = dict(n_nodes=n_nodes, degree=degree, intra=intra, time_means=means, time_stds=stds, communities=sizes)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -306,7 +312,9 @@ class TemporalBlockModel:
         """The mean of the decay between an edge of each period and another of each, shape (n_periods, n_periods)."""
         if not isinstance(decay, Decay):
             raise ParameterError(
-                f"The 'decay' parameter must be a decay such as Gaussian(0.5) or NoDecay(). Got {decay!r} instead."
+                f"The 'decay' parameter must be a decay such as Gaussian(0.5) or NoDecay(). Got {decay!r} instead.",
+                parameter="decay",
+                value=decay,
             )
         mean, std = np.array(self.time_means, float), np.array(self.time_stds, float)
         return mean_decay(decay, mean[:, None] - mean, std[:, None] ** 2 + std**2)
@@ -349,7 +357,9 @@ class TemporalBlockModel:
                 raise ParameterError(
                     f"The 'intra' parameter has edges in period {period + 1} for a block that has no two distinct nodes: "
                     f"the sizes are {self.sizes}. Got {entry!r}. Move that share to other blocks, or make the "
-                    f"communities larger."
+                    f"communities larger.",
+                    parameter="intra",
+                    value=self.intra,
                 )
 
 

@@ -98,7 +98,9 @@ def load_dataset(
 
 def _check_label(dataset: Dataset, label: Any) -> None:
     if label not in LABELS:
-        raise ParameterError(f"The 'label' must be one of {LABELS}. Got {label!r} instead.")
+        raise ParameterError(
+            f"The 'label' must be one of {LABELS}. Got {label!r} instead.", parameter="label", value=label
+        )
     if label == "rating" and "rating" not in dataset.columns:
         rated = [name for name, other in DATASETS.items() if "rating" in other.columns]
         raise ParameterError(
@@ -112,8 +114,10 @@ def _check_label(dataset: Dataset, label: Any) -> None:
 def _check_random_state(dataset: Dataset, random_state: Any) -> None:
     if "time" in dataset.columns and random_state is not None:
         raise ParameterError(
-            f"The 'random_state' is only for synthetic times, but {dataset.name!r} has real times. Got {random_state!r}. "
-            f"Leave it out."
+            f"The 'random_state' is only for synthetic times, but {dataset.name!r} has real times. Got {random_state!r}.",
+            Hint("Leave out {random_state}.", random_state=...),
+            parameter="random_state",
+            value=random_state,
         )
     if "time" not in dataset.columns and random_state is None:
         raise ParameterError(

@@ -78,7 +78,9 @@ class Payments:
             moment = np.datetime64("NaT")
         if np.isnat(moment):
             raise ParameterError(
-                f"The 'time' parameter must be a datetime, a date or its text such as '2025-06-01'. Got {time!r} instead."
+                f"The 'time' parameter must be a datetime, a date or its text such as '2025-06-01'. Got {time!r} instead.",
+                parameter="time",
+                value=time,
             )
         return self.edges.with_label(np.where(self.label_time <= moment, self.scenario > 0, np.nan))
 

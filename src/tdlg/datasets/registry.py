@@ -113,7 +113,9 @@ def named(name: Any) -> Dataset:
         return DATASETS[name]
     close = difflib.get_close_matches(str(name), DATASETS, 1, 0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    raise ParameterError(f"There is no data set {name!r}. {hint}The names are: {', '.join(DATASETS)}.")
+    raise ParameterError(
+        f"There is no data set {name!r}. {hint}The names are: {', '.join(DATASETS)}.", parameter="name", value=name
+    )
 
 
 DATASETS: dict[str, Dataset] = {

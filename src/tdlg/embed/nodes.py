@@ -76,5 +76,7 @@ def _check(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
     if Y.ndim != 2 or Y.shape[0] != edges.n_edges or Y.dtype.kind not in "biuf":
         raise ParameterError(
             f"The 'Y' parameter of node_embeddings must have one row for each of the {edges.n_edges} edges, of "
-            f"numbers. Got the shape {Y.shape} of {Y.dtype} instead."
+            f"numbers. Got the shape {Y.shape} of {Y.dtype} instead.",
+            parameter="Y",
+            value=Y,
         )

@@ -146,6 +146,8 @@ def _ratio(a: Array, b: Array) -> Array:
 def _check(edges: TemporalEdges, tol: float) -> None:
     if not isinstance(edges, TemporalEdges):
         raise ParameterError(
-            f"The 'edges' parameter of effective_resistances must be TemporalEdges. Got {type(edges).__name__} instead."
+            f"The 'edges' parameter of effective_resistances must be TemporalEdges. Got {type(edges).__name__} instead.",
+            parameter="edges",
+            value=edges,
         )
     check_number("effective_resistances", "tol", tol, below=1)

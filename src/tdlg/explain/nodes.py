@@ -134,7 +134,9 @@ def _check_model(model: Any) -> None:
     if not isinstance(model, Explainable):
         raise ParameterError(
             f"The 'model' parameter of node_scores must be a PropagationClassifier, LineGraphClassifier or "
-            f"PropagationRegressor. Got {type(model).__name__} instead: fit one of these."
+            f"PropagationRegressor. Got {type(model).__name__} instead: fit one of these.",
+            parameter="model",
+            value=model,
         )
 
 

@@ -82,5 +82,9 @@ def _place(listed: list[Any], given: Any) -> int:
     same = [k for k, value in enumerate(listed) if value == given]
     same += [k for k, value in enumerate(listed) if label_in_words(value) == label_in_words(given)]
     if not same:
-        raise ParameterError(f"The 'positive' class must be one of the classes {listed}. Got {given!r} instead.")
+        raise ParameterError(
+            f"The 'positive' class must be one of the classes {listed}. Got {given!r} instead.",
+            parameter="positive",
+            value=given,
+        )
     return same[0]

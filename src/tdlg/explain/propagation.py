@@ -158,7 +158,7 @@ def _groups(features: PropagationFeatures) -> list[Group]:
 
 
 class _Explained:
-    """The scores of some of the edges asked for, what each group of columns did to them, and why."""
+    """The scores of some of the edges to explain, how each group of columns changed them, and why."""
 
     def __init__(
         self,

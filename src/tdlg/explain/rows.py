@@ -159,7 +159,9 @@ def chosen_rows(rows: Any, n_edges: int) -> NDArray[np.int64]:
         return np.empty(0, np.int64)
     if chosen.ndim > 1 or chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= n_edges:
         raise ParameterError(
-            f"The 'rows' must be positions of edges, whole numbers from 0 to {n_edges - 1:,}. Got {rows!r} instead."
+            f"The 'rows' must be positions of edges, whole numbers from 0 to {n_edges - 1:,}. Got {rows!r} instead.",
+            parameter="rows",
+            value=rows,
         )
     return chosen.astype(np.int64)
 

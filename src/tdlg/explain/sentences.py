@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Reason = tuple[str, list[int]]  # a sentence, and the positions of the edges behind it
 
-RECENT = 10  # a sentence speaks of at most so many neighbours, the nearest in time
+RECENT = 10  # most neighbours that a sentence counts, the nearest in time
 NAMED = 5  # the most neighbours given with a reason
 ABOVE, FAR_ABOVE = 0.5, 2.0  # from which difference of two tamed amounts on one is above, or far above, the other
 SEVERAL_TIMES = 2.0  # from which ratio of two positive amounts on it is shown
@@ -39,20 +39,20 @@ WHO = {"src": "{src} made", "dst": "{dst} received", "src-dst": "{src} received"
 
 
 class Words:
-    """Sentences about the edges asked for, and the neighbours that each is about.
+    """Sentences about the edges to explain, and the neighbours that each sentence is about.
 
     Parameters
     ----------
     features
         The fitted maker of columns.
     edges
-        The edges asked for.
+        The edges to explain.
     evidence, at
-        What may be known of them, and their places in it.
+        What is known when they are scored, and their positions in it.
     """
 
     def __init__(self, features: PropagationFeatures, edges: TemporalEdges, evidence: Evidence, at: Positions) -> None:
-        self._features, self._asked, self._evidence, self._at = features, edges, evidence, at
+        self._features, self._edges, self._evidence, self._at = features, edges, evidence, at
         self._ticks, self._unit = evidence.edges.ticks, evidence.edges.time_unit
         self._past_only = features.past_only
         self._last = "last" if self._past_only else "nearest"
@@ -64,7 +64,7 @@ class Words:
         self._own = {column.name: column for column in features.own_}
         self._sorted: dict[str, tuple[Positions, Positions, Positions]] = {}
         self._values: dict[str, NDArray[Any]] = {}
-        self._asked_values: dict[str, NDArray[Any]] = {}
+        self._own_values: dict[str, NDArray[Any]] = {}
 
     # ---- sentences
 
@@ -187,7 +187,7 @@ class Words:
         found = order[slice(*np.searchsorted(keys, [wanted[mine], wanted[mine] + 1]))]
         if self._past_only:
             return found[: np.searchsorted(self._ticks[found], self._ticks[mine])]
-        rows = self._evidence.edges.rows  # a copy of the edge is no neighbour
+        rows = self._evidence.edges.rows  # a copy of the edge is not a neighbour
         return found[rows[found] != rows[mine]]
 
     def _labelled(self, i: int, around: Positions) -> Positions:
@@ -214,14 +214,14 @@ class Words:
         return np.exp(-self._distance(i, others)[:, np.newaxis] / self._widths).sum(axis=1)
 
     def _behind(self, places: Positions) -> list[int]:
-        """The first of them as positions in the fitted edges, which those asked for follow."""
+        """The first of these places as positions among the fitted edges, followed by the edges to explain."""
         n = self._n_fitted
         return [place if place < n else n + int(self._new[place - n]) for place in places[:NAMED].tolist()]
 
     # ---- parts of sentences
 
     def _said(self, words: str, i: int) -> str:
-        return words.format(src=node_in_words(self._asked.src[i]), dst=node_in_words(self._asked.dst[i]))
+        return words.format(src=node_in_words(self._edges.src[i]), dst=node_in_words(self._edges.dst[i]))
 
     def _many(self, named: Positions, known: Positions) -> str:
         return f"the {len(named)}" if len(named) == len(known) else f"the {self._last} {len(named)}"
@@ -243,15 +243,15 @@ class Words:
     def _values_of(self, name: str) -> NDArray[Any]:
         """A feature of all edges of the evidence, as the caller gave it."""
         if name not in self._values:
-            both = self._features.edges_, self._asked[self._new]
+            both = self._features.edges_, self._edges[self._new]
             self._values[name] = np.concatenate([_as_given(edges, self._own[name]) for edges in both])
         return self._values[name]
 
     def _given(self, name: str) -> NDArray[Any]:
         """A feature of the edges to score, as the caller gave it; it may differ from that of the same edge in `fit`."""
-        if name not in self._asked_values:
-            self._asked_values[name] = _as_given(self._asked, self._own[name])
-        return self._asked_values[name]
+        if name not in self._own_values:
+            self._own_values[name] = _as_given(self._edges, self._own[name])
+        return self._own_values[name]
 
 
 def _by_key(edges: TemporalEdges, match: str) -> tuple[Positions, Positions, Positions]:

@@ -113,7 +113,9 @@ def backtest(
     length = _in_ticks(every, edges)
     day = round(DAY * ticks_per_second(edges.time_unit)) if edges.time_unit is not None else length / DAYS
     edges, is_positive = _two_classes(edges, positive)
-    periods = list(_periods(edges, length, _start(edges, length, start, day)))
+    begin = _start(edges, length, start, day)
+    _check_number_of_periods(edges, every, length, begin)
+    periods = list(_periods(edges, length, begin))
     if not periods:
         raise EdgesError(
             "There is no period before which labels of two classes were known, and in which edges are labelled.",
@@ -172,7 +174,7 @@ def _in_ticks(every: Any, edges: TemporalEdges) -> float:
     """The length of a period, in ticks: a whole number for datetimes."""
     length = 0.0
     if edges.time_unit is not None and is_duration(every):
-        length = round(as_seconds(every) * ticks_per_second(edges.time_unit))
+        length = round(as_seconds(every, "every") * ticks_per_second(edges.time_unit))
     elif edges.time_unit is None and is_number(every):
         length = float(every)
     if not 0 < length < np.inf:
@@ -191,14 +193,24 @@ def _start(edges: TemporalEdges, length: float, start: Any, day: float) -> float
         ticks, unit = as_times([start], "start")
         if (unit is None) != (edges.time_unit is None):
             form = "a number" if edges.time_unit is None else "a datetime"
-            raise ParameterError(f"The 'start' must be {form}, like the times of the edges. Got {start!r} instead.")
+            raise ParameterError(
+                f"The 'start' must be {form}, like the times of the edges. Got {start!r} instead.",
+                parameter="start",
+                value=start,
+            )
         begin = rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)[0].item()
-    if (last - begin) / length > MOST_PERIODS:
-        raise ParameterError(
-            f"These edges have {(last - begin) / length:,.0f} periods, more than {MOST_PERIODS:,}.",
-            Hint("Pass a longer {every}, or a later {start}.", every=..., start=...),
-        )
     return begin
+
+
+def _check_number_of_periods(edges: TemporalEdges, every: Any, length: float, begin: float) -> None:
+    n_periods = (edges.ticks.max().item() - begin) / length
+    if n_periods > MOST_PERIODS:
+        raise ParameterError(
+            f"These edges have {n_periods:,.0f} periods, more than {MOST_PERIODS:,}.",
+            Hint("Pass a longer {every}, or a later {start}.", every=..., start=...),
+            parameter="every",
+            value=every,
+        )
 
 
 def _periods(edges: TemporalEdges, length: float, start: float) -> Iterator[_Period]:

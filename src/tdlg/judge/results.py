@@ -168,7 +168,7 @@ def summarise(
 
 
 def read_rows(path: Path) -> list[Result]:
-    """The rows of a file; none where there is no file yet."""
+    """The rows of a file; an empty list if the file does not exist yet."""
     if not path.exists():
         return []
     whole = path.read_text(encoding="utf-8")
@@ -228,11 +228,15 @@ def check_same(path: Any, row: Result, sizes: tuple[int, int], fingerprint: str,
             f"{what} learnt from {row.n_train:,} edges and scored {row.n_test:,}, not {sizes[0]:,} and {sizes[1]:,} as "
             "here.",
             Hint("Give these edges another {dataset} name, or pass another {path}.", dataset=..., path=...),
+            parameter="path",
+            value=path,
         )
     if row.fingerprint not in ("", fingerprint):
         raise ParameterError(
             f"{what} was measured on other edges, labels or splits, or for another positive class.",
             Hint("Give these edges another {dataset} name, or pass another {path}.", dataset=..., path=...),
+            parameter="path",
+            value=path,
         )
     if not any_version and (row.version != __version__ or not row.fingerprint):
         was = (
@@ -244,4 +248,6 @@ def check_same(path: Any, row: Result, sizes: tuple[int, int], fingerprint: str,
         raise ParameterError(
             f"{what} {was}{now}. Give another path.",
             Hint("Or pass {any_version} to accept rows of other versions.", any_version=True),
+            parameter="path",
+            value=path,
         )

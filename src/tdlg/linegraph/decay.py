@@ -87,12 +87,14 @@ class _Bell(Decay):
         name = type(self).__name__
         if bandwidth is not None and relative is not None:
             raise ParameterError(
-                f"{name} takes 'bandwidth' or 'relative', not both. Got {bandwidth!r} and {relative!r}."
+                f"{name} takes 'bandwidth' or 'relative', not both. Got {bandwidth!r} and {relative!r}.",
+                parameter="bandwidth",
+                value=bandwidth,
             )
         if bandwidth is None and relative is None:
             relative = DEFAULT_RELATIVE
         if bandwidth is not None:
-            as_seconds(bandwidth) if is_duration(bandwidth) else _check_width(name, "bandwidth", bandwidth)
+            as_seconds(bandwidth, "bandwidth") if is_duration(bandwidth) else _check_width(name, "bandwidth", bandwidth)
         if relative is not None:
             _check_width(name, "relative", relative)
         object.__setattr__(self, "bandwidth", bandwidth)
@@ -111,12 +113,16 @@ class _Bell(Decay):
             raise ParameterError(
                 f"{self!r} gives an infinite bandwidth: the times are too far apart.",
                 Hint("Give an absolute {bandwidth}.", bandwidth=...),
+                parameter="relative",
+                value=self.relative,
             )
         if spread == 0.0:
             raise ParameterError(
                 f"The bandwidth of the decay is 0, because all {edges.n_edges} edges have the same time.",
                 Hint("Use {decay}.", decay=NoDecay()),
                 Hint("Or give an absolute bandwidth, {code}.", code=f"{type(self).__name__}(bandwidth=...)"),
+                parameter="relative",
+                value=self.relative,
             )
         if edges.time_unit is None:
             return type(self)(bandwidth=spread)  # a Python float: its repr can be pasted back
@@ -126,7 +132,10 @@ class _Bell(Decay):
         """One summand, with its bandwidth in ticks."""
         if self.bandwidth is None:
             raise ParameterError(
-                f"{self!r} is relative to the times of edges.", Hint("Call {code} first.", code="freeze(edges)")
+                f"{self!r} is relative to the times of edges.",
+                Hint("Call {code} first.", code="freeze(edges)"),
+                parameter="relative",
+                value=self.relative,
             )
         return (Part(self._code, _in_ticks(self, time_unit), 1.0),)
 
@@ -209,22 +218,32 @@ class Mixture(Decay):
         if wrong:
             raise ParameterError(
                 f"The 'decays' parameter of Mixture must be a non-empty list of decays such as Laplace('1h'). "
-                f"Got {wrong[0]!r} instead."
+                f"Got {wrong[0]!r} instead.",
+                parameter="decays",
+                value=decays,
             )
         decays = tuple(decays)
         try:
             weights = (1 / len(decays),) * len(decays) if weights is None else tuple(float(w) for w in weights)
         except (TypeError, ValueError) as error:
             raise ParameterError(
-                f"The 'weights' parameter of Mixture must be a list of numbers. Got {weights!r} instead."
+                f"The 'weights' parameter of Mixture must be a list of numbers. Got {weights!r} instead.",
+                parameter="weights",
+                value=weights,
             ) from error
         if len(weights) != len(decays):
             raise ParameterError(
                 f"The 'weights' parameter of Mixture must have one number per decay, {len(decays)}. "
-                f"Got {len(weights)} instead."
+                f"Got {len(weights)} instead.",
+                parameter="weights",
+                value=weights,
             )
         if not all(math.isfinite(w) for w in weights):
-            raise ParameterError(f"The 'weights' parameter of Mixture must be finite numbers. Got {weights} instead.")
+            raise ParameterError(
+                f"The 'weights' parameter of Mixture must be finite numbers. Got {weights} instead.",
+                parameter="weights",
+                value=weights,
+            )
         object.__setattr__(self, "decays", decays)
         object.__setattr__(self, "weights", weights)
 
@@ -259,7 +278,11 @@ def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray
 def reach(parts: Sequence[Part], cutoff: float) -> float:
     """The distance in ticks beyond which |k(d)| is at most `cutoff` of k(0)."""
     if not (is_number(cutoff) and 0 <= cutoff < 1):
-        raise ParameterError(f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.")
+        raise ParameterError(
+            f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.",
+            parameter="cutoff",
+            value=cutoff,
+        )
     heights = [part._replace(weight=abs(part.weight)) for part in parts]  # decreases monotonically
     least = cutoff * abs(sum(part.weight for part in parts))
     if sum(part.weight for part in heights if part.code == CONSTANT) >= least:
@@ -292,6 +315,8 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
                 f"{decay!r} has a bandwidth with a unit, but the times of these edges are plain numbers. Give the "
                 "bandwidth as a number in the same unit.",
                 Hint("Or give the times as datetimes, with {time_unit} of read_edges and from_frame.", time_unit="s"),
+                parameter="bandwidth",
+                value=bandwidth,
             )
         ticks = as_seconds(bandwidth) / seconds_per_tick(time_unit)
         _check_width(type(decay).__name__, "bandwidth", ticks)
@@ -299,7 +324,9 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
     if time_unit is not None:
         raise ParameterError(
             f"{decay!r} has a bandwidth without a unit, but the times of these edges are datetimes. "
-            "Give a duration such as '7d', '12h' or '90s'."
+            "Give a duration such as '7d', '12h' or '90s'.",
+            parameter="bandwidth",
+            value=bandwidth,
         )
     return float(bandwidth)  # type: ignore[arg-type]
 

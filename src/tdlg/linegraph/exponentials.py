@@ -52,7 +52,9 @@ def gaussian_exponentials(tol: float) -> ExponentialSum:
             return terms
     raise ParameterError(
         f"The 'tol' parameter must be at least {SMALLEST_TOL:g} per Gaussian part: sums in float64 are not more accurate. "
-        f"Got {tol:g} per part instead."
+        f"Got {tol:g} per part instead.",
+        parameter="tol",
+        value=tol,
     )
 
 

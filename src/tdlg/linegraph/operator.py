@@ -322,7 +322,9 @@ def as_floats(x: ArrayLike) -> Floats:
     x = np.asarray(x)
     if x.dtype.kind == "c":
         raise ParameterError(
-            "A line graph multiplies real vectors only. Multiply its real and imaginary parts separately."
+            "A line graph multiplies real vectors only. Multiply its real and imaginary parts separately.",
+            parameter="x",
+            value=x,
         )
     x = np.ascontiguousarray(x, np.float32 if x.dtype == np.float32 else np.float64)
     return x if x.flags.writeable else x.copy()  # numba would recompile all kernels for read-only arrays
@@ -342,7 +344,9 @@ def _check_arguments(
     if not isinstance(decay, Decay | None):
         raise ParameterError(
             f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
-            f"Got {decay!r} instead."
+            f"Got {decay!r} instead.",
+            parameter="decay",
+            value=decay,
         )
     check_choice("LineGraph", "match", match, MATCHES)
     if n_threads is not None:
@@ -354,5 +358,7 @@ def _check_tol(parts: Sequence[Part], tol: float) -> None:
     if not (is_number(tol) and least <= tol < 1):
         raise ParameterError(
             f"The 'tol' parameter of LineGraph must be at least {least:g} for this decay, and less than 1. "
-            f"Got {tol!r} instead."
+            f"Got {tol!r} instead.",
+            parameter="tol",
+            value=tol,
         )

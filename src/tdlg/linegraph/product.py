@@ -177,7 +177,9 @@ def default_threads() -> int:
     if wish:
         if not (wish.isdecimal() and int(wish) > 0):
             raise ParameterError(
-                f"The environment variable TDLG_NUM_THREADS must be a positive number. Got {wish!r} instead."
+                f"The environment variable TDLG_NUM_THREADS must be a positive number. Got {wish!r} instead.",
+                parameter="TDLG_NUM_THREADS",
+                value=wish,
             )
         return int(wish)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

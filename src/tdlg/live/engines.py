@@ -14,7 +14,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.live.trees import CompiledModel
 from tdlg.models.outliers import EdgeOutlierDetector
-from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
+from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.propagation_regressor import PropagationRegressor
 from tdlg.propagate.event_rows import EventRows
 from tdlg.propagate.own_features import OwnColumn
 from tdlg.propagate.running import Arrived, RunningColumns, stream_clock

@@ -24,7 +24,7 @@ Positions = NDArray[np.int64]
 
 HORIZON = 2.0  # of the longest time scale, and of the longest label delay: for how long labels of an event are accepted
 FORGET_EVERY = 100_000  # keys or events that are added before memory is looked through
-STARTED_AT_ONCE = 65_536  # fitted edges
+STARTED_AT_ONCE = 16_384  # fitted edges
 NO_ROW = -1
 
 

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg._kernels.trees import MOST_LEAVES, NODE, sum_leaves
 from tdlg.exceptions import ParameterError
-from tdlg.models.propagation import SURE, PropagationClassifier, PropagationRegressor
+from tdlg.models.propagation_classifier import SURE, PropagationClassifier
+from tdlg.models.propagation_regressor import PropagationRegressor
 
 __all__ = ["CompiledModel", "CompiledTrees"]
 

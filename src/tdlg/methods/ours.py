@@ -19,7 +19,7 @@ from tdlg.methods.base import Method, scores_of
 from tdlg.methods.references import EdgeBank, LabelRates
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
-from tdlg.models.propagation import PropagationClassifier
+from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.setting import Setting
 
 __all__ = ["METHODS", "TDLG", "Propagation", "PropagationLinks", "TDLGDense", "make_method"]

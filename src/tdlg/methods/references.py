@@ -162,7 +162,9 @@ class EdgeBank(Method):
         """Store the pairs of the edges with the higher label."""
         if self.window is not None and not (is_number(self.window) and 0 < self.window <= 1):
             raise ParameterError(
-                f"The 'window' parameter of EdgeBank must be None, or above 0 and at most 1. Got {self.window!r} instead."
+                f"The 'window' parameter of EdgeBank must be None, or above 0 and at most 1. Got {self.window!r} instead.",
+                parameter="window",
+                value=self.window,
             )
         if edges.label is None or not edges.labelled.any():
             raise EdgesError(

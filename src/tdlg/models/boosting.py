@@ -19,6 +19,7 @@ __all__ = [
     "TrainingRows",
     "boosting_settings",
     "linear_member",
+    "member_shares",
     "sampled_rows",
     "tuned_settings",
     "weights_for",
@@ -156,6 +157,11 @@ def linear_member(estimator: Any) -> Any:
     return make_pipeline(MinMaxScaler(clip=True), StandardScaler(), estimator)
 
 
+def member_shares(members: list[Any]) -> list[float]:
+    """Weight of each member in the average: of the two default members, boosting has twice the weight."""
+    return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]
+
+
 def weights_for(member: Any, weight: Floats | None) -> dict[str, Floats]:
     """Sample weights as keyword arguments for the member's `fit`."""
     if weight is None:
@@ -163,7 +169,9 @@ def weights_for(member: Any, weight: Floats | None) -> dict[str, Floats]:
     name, last = member.steps[-1] if hasattr(member, "steps") else ("", member)
     if not has_fit_parameter(last, "sample_weight"):
         raise ParameterError(
-            f"The estimator {type(last).__name__} does not support 'sample_weight'. Leave it out, or use another estimator."
+            f"The estimator {type(last).__name__} does not support 'sample_weight'. Leave it out, or use another estimator.",
+            parameter="sample_weight",
+            value=weight,
         )
     return {f"{name}__sample_weight" if name else "sample_weight": weight}
 

@@ -296,7 +296,9 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         if kind not in (Gaussian, Laplace):
             raise ParameterError(
                 f"The 'bandwidth' parameter of {type(self).__name__} requires a Gaussian or Laplace decay. "
-                f"Got bandwidth={self.bandwidth!r} with decay={self.decay!r}. Set the bandwidths in the decay instead."
+                f"Got bandwidth={self.bandwidth!r} with decay={self.decay!r}. Set the bandwidths in the decay instead.",
+                parameter="bandwidth",
+                value=self.bandwidth,
             )
         if not (isinstance(self.bandwidth, str) and self.bandwidth == "auto"):
             return kind(self.bandwidth)
@@ -346,7 +348,12 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
 
 def _refuse_label_time(label_time: Any) -> None:
     if label_time is not None:
-        raise ParameterError("A LineGraphClassifier learns from labels at fit only. Leave out 'label_time'.")
+        raise ParameterError(
+            "A LineGraphClassifier learns from labels at fit only.",
+            Hint("Leave out {label_time}.", label_time=...),
+            parameter="label_time",
+            value=label_time,
+        )
 
 
 def _known(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
@@ -366,6 +373,8 @@ def _checked_weight(sample_weight: Any, known: NDArray[np.bool_]) -> NDArray[np.
     if weight.min() < 0 or not weight.any():
         raise ParameterError(
             f"The 'sample_weight' must be at least 0, and above 0 for some edges of known label. "
-            f"Got values from {weight.min():g} to {weight.max():g} there."
+            f"Got values from {weight.min():g} to {weight.max():g} there.",
+            parameter="sample_weight",
+            value=sample_weight,
         )
     return weight

@@ -17,7 +17,7 @@ from tdlg.linegraph.decay import Decay, Laplace
 from tdlg.linegraph.product import default_threads
 from tdlg.models.boosting import boosting_settings, linear_member
 from tdlg.propagate.features import MATCHES
-from tdlg.propagate.sums import decayed_sums, without_dust
+from tdlg.propagate.sums import decayed_sums, zero_tiny
 from tdlg.sampling.index import concatenate_edges, edge_index
 
 __all__ = ["LinkModel", "link_columns", "link_decays"]
@@ -68,7 +68,7 @@ def link_columns(
     widths = [decay.parts(unit)[0].bandwidth for decay in decays] or [np.inf]
 
     def of_match(match: str) -> list[Floats]:
-        sums = without_dust(decayed_sums(rows, edges, values, match, widths, past_only=past_only).values)
+        sums = zero_tiny(decayed_sums(rows, edges, values, match, widths, past_only=past_only).values)
         return [sums[..., 1] / (sums[..., 0] + 1.0), np.log1p(sums[..., 0] / COUNT_UNIT)]
 
     with ThreadPoolExecutor(default_threads()) as pool:  # the walks release the interpreter's lock

@@ -203,8 +203,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         if isinstance(candidates, TemporalEdges):
             if at is not None:
                 raise ParameterError(
-                    f"The 'candidates' have their own times, but 'at' is {at!r}. Leave out 'at', or pass the candidates "
-                    "as an array with the columns src and dst.",
+                    f"The 'candidates' have their own times, but 'at' is {at!r}.",
+                    Hint("Leave out {at}, or pass the candidates as an array with the columns src and dst.", at=...),
                     parameter="at",
                     value=at,
                 )
@@ -223,7 +223,9 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         if (codes < 0).all():
             raise ParameterError(
                 f"All {len(edges):,} candidates score the same: none of their nodes is among the fitted edges. Pass "
-                "candidates between nodes of the fitted edges."
+                "candidates between nodes of the fitted edges.",
+                parameter="candidates",
+                value=edges,
             )
         by_rows = self.method == "rows"
         raise ParameterError(
@@ -231,6 +233,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
             f"the fitted edges of their nodes. The last fitted edge is at {self.edges_.time.max()}.",
             Hint("Choose a time nearer to it with {at}.", at=...),
             *([Hint("Or fit with {decay}, which reaches further.", decay=Gaussian(relative=1.0))] if by_rows else []),
+            parameter="at",
+            value=edges.time,
         )
 
     def _have_something_near(self, edges: TemporalEdges) -> bool:
@@ -272,7 +276,9 @@ def _as_time(at: Any, fitted: TemporalEdges) -> NDArray[Any]:
         ticks, unit = np.zeros(1), "" if fitted.time_unit is None else None
     if (unit is None) != (fitted.time_unit is None):
         raise ParameterError(
-            f"The 'at' parameter of top must be {wanted}, as the times of the fitted edges are. Got {at!r} instead."
+            f"The 'at' parameter of top must be {wanted}, as the times of the fitted edges are. Got {at!r} instead.",
+            parameter="at",
+            value=at,
         )
     return times_of(ticks, unit)
 
@@ -282,7 +288,10 @@ def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[An
     if len(past) == 0:
         raise ParameterError(
             f"The 'at' parameter of top is {time[0]}, before the first of the fitted edges, {fitted.time.min()}: there are "
-            "no candidates yet. Choose a later time, or pass candidates."
+            "no candidates yet.",
+            Hint("Choose a later {at}, or pass {candidates}.", at=..., candidates=...),
+            parameter="at",
+            value=time[0],
         )
     src, dst = candidate_pairs(past)
     return fitted.node_ids[src], fitted.node_ids[dst]

@@ -14,7 +14,7 @@ from tdlg.checks import as_generator, as_seed, check_choice, check_count, check_
 from tdlg.clock import Duration
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.explain.bursts import explain_bursts
 from tdlg.explain.explainable import Scored
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
@@ -220,7 +220,10 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.method != "burst":
             raise ParameterError(
-                f"EdgeOutlierDetector has reasons only with method='burst'. Got {self.method!r} instead."
+                f"EdgeOutlierDetector has reasons only with the method 'burst'. Got {self.method!r} instead.",
+                Hint("Fit with {method}.", method="burst"),
+                parameter="method",
+                value=self.method,
             )
         edges = X.edges if isinstance(X, Scored) else self._edges(X, reset=False)
         return explain_bursts(self, edges, self._places(edges), top, rows=rows)
@@ -274,12 +277,19 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
                 decays.append(default.freeze(edges) if given is None else Laplace(given))
                 decays[-1].parts(edges.time_unit)
             except ParameterError as error:
-                raise ParameterError(f"The {name!r} parameter of EdgeOutlierDetector is {given!r}: {error}") from None
+                raise ParameterError(
+                    f"The {name!r} parameter of EdgeOutlierDetector is {given!r}: {error.problem}",
+                    *error.args[1:],
+                    parameter=name,
+                    value=given,
+                ) from None
         fast, slow = (decay.parts(edges.time_unit)[0].bandwidth for decay in decays)
         if not fast < slow:
             raise ParameterError(
                 f"The 'fast' parameter of EdgeOutlierDetector must be shorter than 'slow'. Got {decays[0]!r} and "
-                f"{decays[1]!r} instead. By default they are {FAST} and {SLOW:g} standard deviations of the times."
+                f"{decays[1]!r} instead. By default they are {FAST} and {SLOW:g} standard deviations of the times.",
+                parameter="fast",
+                value=self.fast,
             )
         return decays[0], decays[1]
 

@@ -1,4 +1,4 @@
-"""Classification and regression of edges by what happened around them: boosted trees on propagated columns."""
+"""PropagationModel: what the classifier and the regressor on propagated columns share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.checks import as_generator, as_seed
@@ -20,7 +16,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
 from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
-from tdlg.models.boosting import MOST_ROWS, TrainingRows, linear_member, sampled_rows, tuned_settings, weights_for
+from tdlg.models.boosting import MOST_ROWS, TrainingRows, sampled_rows, tuned_settings, weights_for
 from tdlg.models.setting import Setting, choose_setting, warn_of_late_classes
 from tdlg.propagate.evidence import Evidence, Query
 from tdlg.propagate.features import MATCHES, PropagationFeatures, Scales
@@ -28,7 +24,7 @@ from tdlg.propagate.features import MATCHES, PropagationFeatures, Scales
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PropagationClassifier", "PropagationRegressor"]
+__all__ = ["PropagationModel"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -36,12 +32,10 @@ Positions = NDArray[np.int64]
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
 HORIZONS = (0.1, 0.5)  # least and most rows to train on after a cut, as shares of the labelled edges
 COLD = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
-FEW_CLASSES = 5  # with more classes, each class has its own trees
 SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
-SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 
 
-class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
+class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     """Common base of classifier and regressor: which rows to train on, and what is known when they are scored."""
 
     _target: Literal["classes", "number"]
@@ -314,222 +308,6 @@ class _PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         return self._answer(columns)
 
 
-class PropagationClassifier(ClassifierMixin, _PropagationModel):
-    """Classify interactions by the labels, counts, times and amounts of the interactions around them.
-
-    Boosted trees are trained on the columns of `PropagationFeatures`. With 4,000 to 60,000 labels, the number and the size
-    of the trees are chosen on a part of the training edges: the latest ones, or for "interpolate" a random part. Of more
-    than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are corrected for it, so
-    that they stay calibrated. For forecasts, where the future may differ from the past, the log-probabilities of the trees
-    are averaged with those of logistic regression, with weights 2 and 1. Pass all edges to
-    `fit`, with missing labels where they are to be predicted, and then call `predict_proba(edges)`. New edges can be scored
-    too; they count as unlabelled neighbours of each other. A training edge never sees its own label, however it is passed.
-
-    Parameters
-    ----------
-    estimator
-        A scikit-learn classifier to train on the columns. By default boosted trees, for forecasts together with logistic
-        regression.
-    setting
-        What is known when an edge is scored. "interpolate": the labels of other edges before and after it, as in the paper.
-        "forecast": all labels up to some time, and only unlabelled edges after it; the model is trained at earlier cuts in
-        time. "stream": the labels of all strictly earlier edges, or those known by then according to `label_time`; labels
-        of the edges to score count for later edges. "auto", the default: "stream" if the edges have a `label_time`, or if
-        `label_time` or `label_delay` is passed; "forecast" if all edges are labelled, or if most unlabelled edges are later
-        than nearly all labelled ones; else "interpolate".
-    matches, scales, smoothing, calendar
-        Parameters of the columns, see `PropagationFeatures`.
-    two_ends
-        Whether the columns about both ends of an edge together are used; for forecasts, some of them. True by default.
-    n_threads
-        Number of threads that make the columns. By default all cores are used.
-    random_state
-        Seed for the boosted trees.
-
-    Attributes
-    ----------
-    classes_
-        The distinct labels, sorted.
-    setting_, setting_reason_
-        The setting that was used, "interpolate", "forecast" or "stream", and why it was chosen.
-    features_
-        The fitted `PropagationFeatures`.
-    estimators_
-        The estimators that were fitted on its columns.
-    n_rows_, n_rows_sampled_from_
-        The number of rows that the estimators learnt from, and the number of rows that these were sampled from.
-    typical_
-        The median of each column over the training rows, with which `explain` compares an edge.
-    edges_, labels_
-        The edges given to `fit`, and their labels.
-
-    Examples
-    --------
-    One of two sellers is rated badly by everyone. The label of the last edge is predicted.
-
-    >>> from tdlg import PropagationClassifier, TemporalEdges
-    >>> edges = TemporalEdges(
-    ...     ["a", "b", "c", "d"] * 25, ["good", "bad"] * 50, range(100), label=[*[1, 0] * 49, 1, None],
-    ... )
-    >>> model = PropagationClassifier(random_state=0).fit(edges)
-    >>> model.setting_, model.predict(edges[98:])
-    ('forecast', array([1., 0.]))
-    """
-
-    _target = "classes"
-    _boosting = HistGradientBoostingClassifier
-
-    def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
-        """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities up to a constant."""
-        logs = self._logs(X, label_time)
-        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
-
-    def predict_proba(self, X: Any, *, label_time: Any = None) -> Floats:
-        """Probabilities of the classes, shape (n_edges, n_classes).
-
-        Parameters
-        ----------
-        X
-            The edges to score, fitted or new. With setting="stream" their labels count for later edges.
-        label_time
-            With setting="stream", the times at which the labels of X become known. By default the `label_time` of X, else
-            the `label_delay` given to `fit`, else the times of the edges.
-        """
-        return self.scored(X, label_time=label_time).values
-
-    def predict(self, X: Any, *, label_time: Any = None) -> NDArray[Any]:
-        """The most probable class of each edge."""
-        best = self._logs(X, label_time).argmax(axis=1)
-        return self.classes_[best]
-
-    def _logs(self, X: Any, label_time: Any) -> Floats:
-        return self._answer(self._columns(X, label_time)[2])
-
-    def _values(self, columns: Floats) -> Floats:
-        return softmax(self._answer(columns), axis=1)
-
-    def _answer(self, columns: Floats) -> Floats:
-        """Weighted means of the members' log-probabilities."""
-        if not len(columns):
-            return np.zeros((0, len(self.classes_)))
-        if not self._is_one_against_rest:
-            return _mean_logs(self.estimators_, columns) + self.log_shares_
-        by_class = np.array_split(np.arange(len(self.estimators_)), len(self.classes_))
-        logs = [
-            _mean_logs([self.estimators_[k] for k in members], columns[:, self.features_.columns_of_class(code)])[:, 1]
-            for code, members in enumerate(by_class)
-        ]
-        return np.column_stack(logs) + self.log_shares_
-
-    def _learn_shares(self, rows: Positions, sample: Positions) -> None:
-        """Log of the number of rows per sampled row, for each class: adding it to log-odds keeps them calibrated.
-
-        Weights would do the same, but make boosting many times slower.
-        """
-        if len(rows) == len(sample):
-            self.log_shares_ = np.zeros(len(self.classes_))
-            return
-        n_rows, n_sampled = (np.bincount(self._groups(some), minlength=len(self.classes_)) for some in (rows, sample))
-        self.log_shares_ = np.log(n_rows / n_sampled)
-
-    @property
-    def _is_one_against_rest(self) -> bool:
-        """Whether each class has its own members; else the time would grow with the square of the number of classes."""
-        return self.estimator is None and len(self.classes_) > FEW_CLASSES
-
-    def _fitted_members(self, rows: TrainingRows) -> list[Any]:
-        if not self._is_one_against_rest:
-            return super()._fitted_members(rows)
-        fitted = []
-        for code, label in enumerate(self.classes_):
-            columns = rows.columns[:, self.features_.columns_of_class(code)]
-            fitted += super()._fitted_members(rows._replace(columns=columns, target=rows.target == label))
-        return fitted
-
-    def _check_labels(self, values: NDArray[Any]) -> None:
-        check_classification_targets(values)
-        self.classes_ = np.unique(values)
-        if len(self.classes_) < 2:
-            raise EdgesError(
-                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
-            )
-
-    def _groups(self, rows: Positions) -> NDArray[Any]:
-        return np.searchsorted(self.classes_, self.labels_[rows].astype(self.classes_.dtype))
-
-    def _has_all(self, rows: Positions) -> bool:
-        return len(np.unique(self.labels_[rows])) == len(self.classes_)
-
-    def _members(self, settings: dict[str, Any]) -> list[Any]:
-        boosting = HistGradientBoostingClassifier(**settings)
-        return [boosting, linear_member(LogisticRegression(C=0.1, max_iter=1000))][: 1 + (self.setting_ == "forecast")]
-
-
-class PropagationRegressor(RegressorMixin, _PropagationModel):
-    """Predict a number for each interaction, such as a rating, from the interactions around it.
-
-    It works like `PropagationClassifier`.
-
-    Parameters
-    ----------
-    estimator
-        A scikit-learn regressor to train on the columns. By default boosted trees, for forecasts together with a linear
-        model.
-    setting, matches, scales, smoothing, two_ends, calendar, n_threads, random_state
-        The same as for `PropagationClassifier`.
-
-    Attributes
-    ----------
-    setting_, features_, estimators_, n_rows_, n_rows_sampled_from_, typical_, edges_, labels_
-        The same as for `PropagationClassifier`.
-
-    Examples
-    --------
-    >>> from tdlg import PropagationRegressor, TemporalEdges
-    >>> edges = TemporalEdges(["a", "b", "c", "d"] * 25, ["x", "y"] * 50, range(100), label=[*[5.0, 1.0] * 49, 5.0, None])
-    >>> PropagationRegressor(random_state=0).fit(edges).predict(edges[99:]).round()
-    array([1.])
-    """
-
-    _target = "number"
-    _boosting = HistGradientBoostingRegressor
-
-    def predict(self, X: Any, *, label_time: Any = None) -> Floats:
-        """The predicted number of each edge, shape (n_edges,)."""
-        return self.scored(X, label_time=label_time).values
-
-    def _answer(self, columns: Floats) -> Floats:
-        if not len(columns):
-            return np.empty(0)
-        answers = [member.predict(columns) for member in self.estimators_]
-        return np.average(answers, axis=0, weights=_shares(self.estimators_))
-
-    def _check_labels(self, values: NDArray[Any]) -> None:
-        if values.dtype.kind not in "fiub":
-            raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r} instead.")
-
-    def _groups(self, rows: Positions) -> NDArray[Any]:
-        return np.zeros(len(rows), np.int64)
-
-    def _has_all(self, rows: Positions) -> bool:
-        return len(rows) > 0
-
-    def _members(self, settings: dict[str, Any]) -> list[Any]:
-        boosting = HistGradientBoostingRegressor(**settings)
-        return [boosting, linear_member(Ridge(10.0))][: 1 + (self.setting_ == "forecast")]
-
-
-def _mean_logs(members: list[Any], columns: Floats) -> Floats:
-    """Weighted means of the log-probabilities of several classifiers."""
-    logs = [np.log(np.clip(member.predict_proba(columns), SURE, 1.0)) for member in members]
-    return np.average(logs, axis=0, weights=_shares(members))
-
-
-def _shares(members: list[Any]) -> list[float]:
-    """Weight of each member: of the two default members, boosting has twice the weight."""
-    return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]
-
-
 def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
     """One weight per edge, none below 0."""
     weight = _check_sample_weight(sample_weight, edges.rows)
@@ -537,6 +315,8 @@ def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
         row = int(np.argmax(weight < 0))
         raise ParameterError(
             f"The 'sample_weight' must not be negative. Got {weight[row]} in row {row} (counted from 0). Use 0 for an edge "
-            "to ignore in training."
+            "to ignore in training.",
+            parameter="sample_weight",
+            value=sample_weight,
         )
     return weight

@@ -130,7 +130,9 @@ def new_archive(path: Any) -> Iterator[ArchiveWriter]:
     target = target_of(path)
     if is_special(target):
         raise ParameterError(
-            f"The 'path' of a model must be a file. {str(target)!r} is a device or pipe: pass the name of a file."
+            f"The 'path' of a model must be a file. {str(target)!r} is a device or pipe: pass the name of a file.",
+            parameter="path",
+            value=path,
         )
     with new_file(target) as file:
         with ZipFile(file, "w", ZIP_STORED) as zipped:

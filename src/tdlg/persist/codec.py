@@ -36,10 +36,6 @@ RECORDS = {
     "LinkModel": "tdlg.models.link_columns",
     "OwnColumn": "tdlg.propagate.own_features",
 }  # NamedTuples and their modules
-RECORDS_AT = {
-    "link_model_": "LinkModel",
-    "own_": "OwnColumn",
-}  # fitted attributes that version 1 stored as plain tuples
 SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content
 JSON_INTEGERS = range(-(2**63), 2**63)
 
@@ -162,7 +158,11 @@ class Encoder:
             encoded = self.encode(value.ravel().tolist(), where)
             return {"kind": "objects", "shape": value.shape, "member": self._archive.add_json(encoded)}
         if value.dtype.kind not in KINDS or not value.dtype.itemsize:
-            raise ParameterError(f"{where} is an array of {value.dtype}, which cannot be saved. Use another dtype.")
+            raise ParameterError(
+                f"{where} is an array of {value.dtype}, which cannot be saved. Use another dtype.",
+                parameter="model",
+                value=value,
+            )
         return {"kind": "array", "member": self._archive.add_array(np.asarray(value))}
 
     def _edges(self, edges: TemporalEdges, where: str) -> Any:
@@ -262,20 +262,9 @@ class Decoder:
         if class_ is None:
             raise ValueError(f"this version has no estimator {node['class']!r}")
         model = class_(**self._named(node["params"]))
-        fitted = self._named(node["fitted"])
-        model.__setstate__({name: _with_records(name, value) for name, value in fitted.items()})
+        model.__setstate__(self._named(node["fitted"]))
         getattr(model, "_check_loaded", lambda: None)()
         return model
-
-
-def _with_records(name: str, value: Any) -> Any:
-    """A fitted attribute; plain tuples in files of version 1 become the records that they stand for."""
-    class_ = _record_named(RECORDS_AT.get(name, ""))
-    if class_ is None:
-        return value
-    if isinstance(value, list):
-        return [class_(*item) for item in value]
-    return class_(*value) if isinstance(value, tuple) else value
 
 
 def _unsupported(value: Any, where: str) -> ParameterError:
@@ -288,4 +277,9 @@ def _unsupported(value: Any, where: str) -> ParameterError:
         hint = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
     else:
         hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
-    return ParameterError(f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved.", hint)
+    return ParameterError(
+        f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved.",
+        hint,
+        parameter="model",
+        value=value,
+    )

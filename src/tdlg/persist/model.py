@@ -21,7 +21,7 @@ from tdlg.persist.codec import Decoder, Encoder, is_estimator
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 2  # increased when older versions of tdlg cannot read new files; all older formats stay readable
+FORMAT_VERSION = 3  # increased when fitted models get other attributes or columns; files of other versions are refused
 NOT_A_MODEL = (  # errors while reading a file with the right checksum but invalid content
     ArithmeticError,
     AttributeError,
@@ -65,7 +65,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     if not is_estimator(type(model)):
         raise ParameterError(
             f"The 'model' must be an estimator of tdlg. Got {type(model).__module__}.{type(model).__qualname__} instead. "
-            f"Save a scikit-learn model with skops.io.dump."
+            f"Save a scikit-learn model with skops.io.dump.",
+            parameter="model",
+            value=model,
         )
     try:
         check_is_fitted(model)
@@ -98,7 +100,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ReadError
-        If the file is missing, truncated, damaged, not a model, or of a newer format than this version reads.
+        If the file is missing, truncated, damaged, not a model, or of another version of the format.
     ParameterError
         If the path is not a path.
 
@@ -135,7 +137,7 @@ def _origin() -> dict[str, Any]:
 
 
 def _manifest(archive: ArchiveReader, path: Path) -> dict[str, Any]:
-    """The manifest, if its version is known."""
+    """The manifest, if its version is the one that is read here."""
     try:
         manifest = archive.manifest()
         version, made_with = manifest["format_version"], manifest["made_with"]["tdlg"]
@@ -144,13 +146,20 @@ def _manifest(archive: ArchiveReader, path: Path) -> dict[str, Any]:
         raise ReadError(f"{path}: this is not a tdlg model ({error}). Pass the path of a saved model.") from error
     if not is_ours:
         raise ReadError(f"{path}: this is not a tdlg model. Pass the path of a saved model.")
-    if version > FORMAT_VERSION:
-        raise ReadError(
-            f"{path}: the model has version {version} of the format, written by tdlg {made_with}; this is tdlg "
-            f"{__version__}, which reads up to version {FORMAT_VERSION}. Install tdlg {made_with} or newer: "
-            f"pip install 'tdlg>={made_with}'."
-        )
+    if version != FORMAT_VERSION:
+        raise _other_version(path, version, made_with)
     return manifest
+
+
+def _other_version(path: Path, version: int, made_with: str) -> ReadError:
+    if version > FORMAT_VERSION:
+        hint = f"Install tdlg {made_with} or newer: pip install 'tdlg>={made_with}'."
+    else:
+        hint = "Models of older versions lack what this one needs to score. Fit the model again and save it."
+    return ReadError(
+        f"{path}: the model has version {version} of the format, written by tdlg {made_with}; this is tdlg "
+        f"{__version__}, which reads version {FORMAT_VERSION}. {hint}"
+    )
 
 
 def _unreadable(path: Path, manifest: dict[str, Any], error: object) -> ReadError:

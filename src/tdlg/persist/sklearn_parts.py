@@ -44,11 +44,17 @@ def part_to_bytes(estimator: Any, where: str) -> bytes:
         data = _without_addresses(bytes(dumps(estimator)))
         unknown = sorted(set(get_untrusted_types(data=data)) - set(TRUSTED))
     except (AttributeError, TypeError, ValueError) as error:
-        raise ParameterError(f"{where}, a {type(estimator).__name__}, cannot be saved: skops says {error}") from error
+        raise ParameterError(
+            f"{where}, a {type(estimator).__name__}, cannot be saved: skops says {error}",
+            parameter="model",
+            value=estimator,
+        ) from error
     if unknown:
         raise ParameterError(
             f"{where}, a {type(estimator).__name__}, cannot be saved: it holds types that are not trusted on loading, "
-            f"{', '.join(unknown)}. Use another estimator, such as HistGradientBoostingClassifier or LogisticRegression."
+            f"{', '.join(unknown)}. Use another estimator, such as HistGradientBoostingClassifier or LogisticRegression.",
+            parameter="model",
+            value=estimator,
         )
     return data
 

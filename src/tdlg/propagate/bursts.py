@@ -112,7 +112,7 @@ class BurstCounts(NamedTuple):
     fast
         The fast count, with the edge itself.
     usual
-        What the edges before the fast count let expect of it; NaN where there is no time before it.
+        The fast count that is expected from the edges before; NaN if there is no time before.
     """
 
     surprise: Floats
@@ -149,5 +149,5 @@ def _walk(arrivals: Arrivals, keys: Codes, fast: float, slow: float, n_counts: i
 
 
 def _start(arrivals: Arrivals) -> Any:
-    """The ticks of the first edge; any number where there is no edge."""
+    """The ticks of the first edge; 0 if there are no edges."""
     return arrivals.ticks[arrivals.order[0]] if len(arrivals.order) else 0

@@ -220,11 +220,10 @@ class RunningColumns:
             self._absorb(self._waiting.new(rows[late], ticks[late]))
         if n_late < len(rows):
             self.clock = ticks[-1]  # the last events wait until time has moved on
-            new = self._waiting.new(rows[rest], ticks[rest])
-            is_due = new.tick < self.clock
-            due = self._due(labels).merged(new.some(is_due))
+            new, last = self._waiting.new(rows[rest], ticks[rest]).split(self.clock)
+            due = self._due(labels).merged(new)
             self._run(rows[rest], ticks[rest], own[rest], self._absorbed(due), lines, n_late)
-            self._waiting.push(new.some(~is_due))
+            self._waiting.push(last)
             self.release(due.row)
         elif labels is not None:
             self._absorb(self._due(labels))
@@ -273,8 +272,8 @@ class RunningColumns:
             self._run(rows[late], now, own[late], nothing, lines)
         if n_late < len(rows):
             waiting = self._waiting.take(ticks[-1])
-            new = self._waiting.new(rows[rest], ticks[rest])
-            with self._undone(waiting.merged(new.some(new.tick < ticks[-1]))) as absorbed:
+            new, _ = self._waiting.new(rows[rest], ticks[rest]).split(ticks[-1])
+            with self._undone(waiting.merged(new)) as absorbed:
                 self._run(rows[rest], ticks[rest], own[rest], absorbed, lines, n_late)
             self._waiting.push(waiting)
         return lines.T
@@ -297,9 +296,9 @@ class RunningColumns:
         due = self._waiting.take(self.clock)
         if more is None:
             return due
-        is_due = more.tick < self.clock
-        self._waiting.push(more.some(~is_due))
-        return more.some(is_due).sorted().merged(due)
+        now, later = more.split(self.clock)
+        self._waiting.push(later)
+        return now.sorted().merged(due)
 
     def _absorb(self, due: Absorptions) -> None:
         """Absorb without scoring anything."""

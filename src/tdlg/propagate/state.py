@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels import CODE_BITS, DUST
+from tdlg._kernels import CODE_BITS, LEAST_SUM
 
 __all__ = ["MOST_CODES", "RunningSums", "grown", "never", "parts_of"]
 
@@ -154,14 +154,14 @@ class RunningSums:
         from tdlg._kernels.running import is_faded
 
         faded = np.empty(self.n, np.bool_)
-        is_faded(now, DUST, self.rates, self.time, self.sums, faded)
+        is_faded(now, LEAST_SUM, self.rates, self.time, self.sums, faded)
         last = self.last[: self.n]
         return faded & ((last == never(last.dtype)) | (last < now - least_gap))
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Forget all other keys; the slots of those kept change, and memory shrinks if much less is needed."""
         some = np.flatnonzero(kept)
-        self._take(*(array[some] for array in (self.keys, self.time, self.last, self.sums)))
+        self._take(self.keys[some], self.time[some], self.last[some], self.sums[some])
 
     def _take(self, keys: Positions, time: NDArray[Any], last: NDArray[Any], sums: Floats) -> None:
         """Have these keys and no others."""

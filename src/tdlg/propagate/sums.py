@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels import DUST
+from tdlg._kernels import LEAST_SUM
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.linegraph.events import Copies, build_layout
 
-__all__ = ["Sums", "Walk", "decayed_sums", "walk", "without_dust"]
+__all__ = ["Sums", "Walk", "decayed_sums", "walk", "zero_tiny"]
 
 Floats = NDArray[np.float64]
 
@@ -129,7 +129,7 @@ def walk(
     return Walk(row_copies.repeat(layout.row_slots[:, 0]), per_event, nearest)
 
 
-def without_dust(sums: Floats) -> Floats:
+def zero_tiny(sums: Floats) -> Floats:
     """Set tiny sums to 0, in place."""
-    sums[np.abs(sums) < DUST] = 0.0
+    sums[np.abs(sums) < LEAST_SUM] = 0.0
     return sums

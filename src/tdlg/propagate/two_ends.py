@@ -111,7 +111,7 @@ def two_end_columns(
     >>> round(float(columns[0, names.index("src:agreement")]), 2)
     -0.26
     """
-    from tdlg._kernels.columns import take_without_dust
+    from tdlg._kernels.columns import take_zeroing_tiny
 
     copies = Copies(edges)
     network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
@@ -122,7 +122,7 @@ def two_end_columns(
         walks = _Walks(network, evidence, np.asarray(widths, np.float64), past_only, pool, n_threads)
         columns = _columns(walks, rows, edges.bipartite, only_partners)
         lines = np.empty((len(columns), len(at)))  # the rows of a column side by side
-        list(pool.map(lambda column, line: take_without_dust(column, place, line), columns, lines))
+        list(pool.map(lambda column, line: take_zeroing_tiny(column, place, line), columns, lines))
     return lines.T
 
 

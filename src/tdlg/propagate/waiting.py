@@ -48,6 +48,15 @@ class Absorptions(NamedTuple):
         """Some of them."""
         return Absorptions(*(column[which] for column in self))
 
+    def split(self, now: Any) -> tuple[Absorptions, Absorptions]:
+        """Those that happened before a time, and the others."""
+        is_before = self.tick < now
+        n_before = np.count_nonzero(is_before)
+        if n_before in (0, len(is_before)):
+            nothing = self.some(slice(0, 0))
+            return (self, nothing) if n_before else (nothing, self)
+        return self.some(is_before), self.some(~is_before)
+
     def merged(self, other: Absorptions) -> Absorptions:
         """Both together, sorted."""
         if not len(self.tick) or not len(other.tick):
@@ -56,6 +65,8 @@ class Absorptions(NamedTuple):
 
     def sorted(self) -> Absorptions:
         """The same in the order of time."""
+        if len(self.tick) < 2:
+            return self
         return self.some(np.lexsort((self.number, self.edge_tick, self.tick)))
 
 

@@ -15,7 +15,7 @@ from tdlg.report.text import count, escaped, percent
 __all__ = ["LastLabels", "cautions", "last_labels"]
 
 FEWEST = 5  # labels of one class at the end that are worth a word
-CHANCE = 1e-6  # that so many would be of one class, below which they are
+CHANCE = 1e-6  # probability of that many labels of one class by chance, below which the page mentions them
 
 
 class LastLabels(NamedTuple):

@@ -20,7 +20,7 @@ from tdlg.explain.explainable import Scored
 from tdlg.explain.positive import positive_of
 from tdlg.judge.holdout import label_codes, with_label_times
 from tdlg.models.linegraph import LineGraphClassifier
-from tdlg.models.propagation import PropagationClassifier
+from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.report.text import Clock, name_of
 
 __all__ = ["Subject", "make_subject"]
@@ -118,7 +118,9 @@ def make_subject(
     if not isinstance(model, Classifier):
         raise ParameterError(
             f"The 'model' of a report must be a PropagationClassifier or a LineGraphClassifier. "
-            f"Got {type(model).__name__} instead."
+            f"Got {type(model).__name__} instead.",
+            parameter="model",
+            value=model,
         )
     scored = edges if isinstance(edges, Scored) else None
     edges = edges.edges if isinstance(edges, Scored) else edges
@@ -156,6 +158,8 @@ def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -
             raise ParameterError(
                 "The 'model' is not fitted, and no 'edges' are given to fit it on.",
                 Hint("Call {code} first, or give {edges}.", code=f"{type(model).__name__}.fit", edges=...),
+                parameter="edges",
+                value=edges,
             ) from None
         model = clone(model)
         set_missing_seed(model, seed)
@@ -182,7 +186,11 @@ def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[str]] | None:
     if ids is None:
         return None
     if len(ids) != n_edges:
-        raise ParameterError(f"The 'ids' must have one value per edge: {n_edges:,}. Got {len(ids):,} instead.")
+        raise ParameterError(
+            f"The 'ids' must have one value per edge: {n_edges:,}. Got {len(ids):,} instead.",
+            parameter="ids",
+            value=ids,
+        )
     return name_of(getattr(ids, "name", None) or "Id", 40), [name_of(value) for value in ids]
 
 

@@ -138,7 +138,7 @@ def tipped(tip: str, drawing: str, x: float, y: float) -> str:
 
 
 def thinned(xs: Floats, ys: Floats, most: int = 250) -> tuple[Floats, Floats]:
-    """At most so many points of a curve, its ends among them."""
+    """At most `most` points of a curve, including its ends."""
     if len(xs) <= most:
         return xs, ys
     keep = np.unique(np.linspace(0, len(xs) - 1, most).round().astype(np.int64))

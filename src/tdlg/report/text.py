@@ -22,7 +22,7 @@ PERIODS = (
     (5_184_000, "M"),
     (172_800, "D"),
     (0, "m"),
-)  # a span of so many seconds: precision of axes
+)  # least span of time in seconds, and the precision of its axis
 
 
 def escaped(value: Any) -> str:
@@ -47,7 +47,7 @@ def count(n: int, noun: str) -> str:
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """A metric with so many digits after the point; a dash where there is none."""
+    """A metric with this number of digits after the point; a dash if it is not finite."""
     return "–" if not math.isfinite(value) else f"{value:.{digits}f}"
 
 
@@ -175,7 +175,7 @@ def _precision(unit: str, ticks: NDArray[Any]) -> str:
 
 
 def nice_step(span: float, wanted: int) -> float:
-    """A step of 1, 2 or 5 times a power of 10 that a span has about so many of."""
+    """A step of 1, 2 or 5 times a power of 10 that divides a span into about `wanted` parts."""
     if span <= 0:
         return 1.0
     raw = span / max(wanted, 1)

@@ -94,7 +94,7 @@ def _last(dtype: np.dtype[Any]) -> Any:
 
 def _delay_ticks(delay: Any, time_unit: str | None) -> float:
     if time_unit is not None and is_duration(delay):
-        return as_seconds(delay) * ticks_per_second(time_unit)
+        return as_seconds(delay, "label_delay") * ticks_per_second(time_unit)
     if time_unit is None and is_number(delay) and 0 <= delay < np.inf:
         return float(delay)
     form = "a number that is not negative, in the unit of the times" if time_unit is None else "a duration such as '7d'"

@@ -1,1 +1,1 @@
-"""The commands, grouped by what they work on; each module registers its commands."""
+"""The commands; each module registers its own."""

@@ -91,7 +91,7 @@ def score(
         added = answers(fitted, known)
     if "probability" in added:
         note(meaning(fitted))
-    first = next((name for name in ("probability", "oddness", "score") if name in added), None)
+    first = next((name for name in ("probability", "outlier_score", "score") if name in added), None)
     give(table.with_columns(**added), output, first=None if first is None else table.free_name(first))
 
 
@@ -159,7 +159,9 @@ def explain(
     fitted = _load_classifier(model, bursts=True)
     _, known = _read(fitted, edges, columns, given)
     if row > len(known):
-        raise ParameterError(f"There is no row {row:,}: the table has {count(len(known), 'row')}.")
+        raise ParameterError(
+            f"There is no row {row:,}: the table has {count(len(known), 'row')}.", parameter="row", value=row
+        )
     with working("looking for reasons"):
         scored = fitted.scored(known)
         predicted = answers(fitted, scored)
@@ -204,7 +206,9 @@ def _load_classifier(path: Path, *, bursts: bool = False) -> Any:
         users = "`tdlg score` and `tdlg explain`" if is_burst else "`tdlg score`"
         raise ParameterError(
             f"{path}: `tdlg {made_by}` saved this model, and only {users} can use it. "
-            "Give a model that `tdlg classify` saved."
+            "Give a model that `tdlg classify` saved.",
+            parameter="model",
+            value=path,
         )
     return model
 
@@ -223,7 +227,11 @@ def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> tuple[Tab
             else "Give times as numbers"
         )
         way_out = "Leave out --time-unit" if columns.time_unit else way_out
-        raise ParameterError(f"{path}: the times are {here}, but the model was fitted on {there}. {way_out}.")
+        raise ParameterError(
+            f"{path}: the times are {here}, but the model was fitted on {there}. {way_out}.",
+            parameter="edges",
+            value=path,
+        )
     _report_new_nodes(model, table.edges)
     if given.column is None:
         return table, table.edges
@@ -254,7 +262,9 @@ def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
     if unknown:
         raise ParameterError(
             f"The column {column!r} has the label {unknown[0]!r}, but the model knows only {', '.join(map(repr, classes))}. "
-            "Pass the same --positive and --missing as to classify."
+            "Pass the same --positive and --missing as to classify.",
+            parameter="label",
+            value=column,
         )
 
 

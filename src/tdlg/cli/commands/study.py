@@ -130,7 +130,9 @@ def compare(
                 note(f"{name}: not run ({error})")
     if not rows:
         raise ParameterError(
-            "None of the methods could be run. Install what they need, or choose others with --methods."
+            "None of the methods could be run. Install what they need, or choose others with --methods.",
+            parameter="methods",
+            value=methods,
         )
     found = pl.concat(rows)
     precise = "AUC and average precision are means over the classes"
@@ -188,7 +190,9 @@ def backtest(
     if positive_class is None:
         raise ParameterError(
             f"The column {label!r} has more than two classes. Give the positive class with --positive, for example "
-            "--positive fraud."
+            "--positive fraud.",
+            parameter="positive",
+            value=positive,
         )
     note_known_at_once(known)
     with progress() as show:

@@ -130,7 +130,7 @@ def _dots(subject: Subject, edges: TemporalEdges, score: Floats, truth: Position
 
 
 def _sampled(rng: np.random.Generator, n: int, most: int, first: Positions) -> Positions:
-    """Positions in order: all, or so many at random with the given ones among them."""
+    """Positions in ascending order: all, or a random sample of `most` that includes `first`."""
     if n <= most:
         return np.arange(n)
     first = first[:most]

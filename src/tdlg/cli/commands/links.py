@@ -1,0 +1,96 @@
+"""The command links: find the pairs most likely to interact next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, given_options, with_columns
+from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
+from tdlg.cli.table import note_table, read_pairs, read_table
+from tdlg.cli.terminal import count, note, working
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from tdlg.edges import TemporalEdges
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command(
+        short_help="Find the pairs most likely to interact next.",
+        epilog=example("tdlg links messages.csv --top 10 --at 2024-06-01"),
+    )(links)
+
+
+@with_columns
+def links(
+    edges: EdgesPath,
+    *,
+    top: Top = 20,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Time of the links to predict, for example 2024-06-01. By default the latest time in the table.",
+        ),
+    ] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Table of the pairs to rank, one per row. By default likely pairs are generated."
+        ),
+    ] = None,
+    method: Annotated[
+        Literal["rows", "propagation"] | None,
+        typer.Option(
+            help="propagation (the default): features from the edges around a pair; rows: the paper's method."
+        ),
+    ] = None,
+    save: Save = None,
+    output: Output = None,
+    seed: Seed = 0,
+    columns: Columns,
+) -> None:
+    """Find the pairs most likely to interact next, or at a given time.
+
+    "score" ranks the pairs; it is not the frequency of the link. "seen" is true if the pair has interacted before.
+    """
+    from tdlg.models.links import LinkPredictor
+
+    check_output(output)
+    check_model_file(save)
+    table = read_table(edges, columns)
+    pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
+    note_table(table, columns)
+    model = LinkPredictor(**given_options(method=method), random_state=seed)
+    with working("fitting the model"):
+        model.fit(table.edges)
+        found = model.top(top, at=None if at is None else _time(at, table.edges), candidates=pairs)
+    keep_model(model, save)
+    own = {role: table.names[role] for role in ("src", "dst", "time") if table.names[role] not in ("score", "seen")}
+    give(rounded(found, "score").rename(own), output, rows=top)
+
+
+def _distinct(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Each pair once, in the given order."""
+    distinct = list(dict.fromkeys(pairs))
+    if len(distinct) < len(pairs):
+        note(f"left out {count(len(pairs) - len(distinct), 'repeated candidate')}")
+    return distinct
+
+
+def _time(at: str, edges: TemporalEdges) -> float | int | str:
+    """The time in the type that the edges use."""
+    if edges.time_unit is not None:
+        return at
+    try:
+        return int(at) if at.lstrip("+-").isdecimal() else float(at)
+    except ValueError:
+        raise ParameterError(
+            f"The times of these edges are numbers, but --at {at!r} is not a number.", parameter="at", value=at
+        ) from None
