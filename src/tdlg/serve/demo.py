@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tdlg.datasets.payments import Payments, make_payments
 from tdlg.live.model import LiveModel
-from tdlg.models.propagation import PropagationClassifier
+from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.serve.service import Service
 
 __all__ = ["fit_on_past", "run_live_demo", "steps"]
@@ -141,6 +141,7 @@ def _step_of(times: NDArray[np.datetime64], days: float) -> NDArray[np.int64]:
 
 def _event(payments: Payments, k: int) -> dict[str, Any]:
     edges = payments.edges
+    assert edges.features is not None
     ends = {"src": str(edges.src[k]), "dst": str(edges.dst[k]), "time": str(edges.time[k])}
     return {"id": f"payment {k}", **ends, "amount": float(edges.features[k, 0])}
 

@@ -6,10 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from tdlg.serve.answers import as_json
 from tdlg.serve.batching import StoppingError, Worker
+
+if TYPE_CHECKING:
+    from tdlg.live.model import LiveModel
 
 __all__ = ["Feed"]
 
@@ -66,10 +70,7 @@ class Feed:
         try:
             while not self._closed:
                 changed.clear()
-                known = since
-                since, changes = await self._worker.ask(
-                    lambda live, known=known: (live.sequence, [] if known is None else live.changes(known))
-                )
+                since, changes = await self._worker.ask(partial(_changes, since=since))
                 if changes:
                     yield _message("changes", {"sequence": since, "changes": changes}, since)
                 yield _message("pulse", {"sequence": since, **await self._pulse()})
@@ -89,7 +90,11 @@ class Feed:
         return self._figures
 
 
-def _figures(live: Any) -> dict[str, Any]:
+def _changes(live: LiveModel, since: int | None) -> tuple[int, list[dict[str, Any]]]:
+    return live.sequence, [] if since is None else live.changes(since)
+
+
+def _figures(live: LiveModel) -> dict[str, Any]:
     found, health = live.statistics(), live.health()
     names = ("events_per_second", "events", "labels", "alerts")
     return {**{name: found[name] for name in names}, "ok": health["ok"], "reason": health["reason"]}

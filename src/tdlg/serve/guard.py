@@ -81,8 +81,9 @@ class Guard:
             if started:
                 raise
             logger.exception("%s %s failed", scope["method"], scope["path"])
-            refusal = RefusedError(500, "An error of the service, which is described in its log.")
-            await _send_refusal(refusal, send_guarded)
+            await _send_refusal(
+                RefusedError(500, "An error of the service, which is described in its log."), send_guarded
+            )
 
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
