@@ -88,6 +88,7 @@ def test_an_alert_appears_without_reloading(desk, client):
     browser.wait(f"{ROWS}.length === 2")
     assert browser.run(f"{ROWS}[0].textContent").startswith("0.700bob → shop")  # the newest first
     assert "customer 0" in browser.run(f"{SELECTED}.textContent")  # what was selected stays so
+    assert browser.run("document.getElementById('news').textContent") == "1 new alert: bob to shop, score 0.700"
     assert browser.run("window.sameness") == 1
     assert calm(browser)
 
@@ -289,7 +290,7 @@ def test_a_node_is_found(desk, client):
 
     find("shop")
     browser.wait("document.querySelectorAll('#history tbody tr').length === 2")
-    assert browser.run("document.querySelectorAll('#node svg.chart [data-tip]').length") == 2
+    browser.wait("document.querySelectorAll('#node svg.chart [data-tip]').length === 2")
     assert browser.run("document.querySelector('nav [aria-current]').textContent") == "shop"
     find("a=b&c%")
     browser.wait("document.querySelectorAll('#history tbody tr').length === 1")

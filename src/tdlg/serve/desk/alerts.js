@@ -1,6 +1,6 @@
 // The open alerts: a list, the selected one in full, and decisions, which can be undone.
 
-import { ask, byId, classed, linkToNode, make, named, query, scored, tell, valued, when } from "./dom.js";
+import { ask, byId, classed, counted, linkToNode, make, named, query, scored, tell, valued, when } from "./dom.js";
 import { eventTable } from "./node.js";
 
 const PAGE = 50;
@@ -17,6 +17,7 @@ export class Alerts {
     this.selected = null;
     this.decisions = [];
     this.limit = PAGE;
+    this.turn = 0;
     this.order = "newest";
     this.detail = byId("detail");
     for (const input of document.querySelectorAll("input[name=order]")) {
@@ -29,7 +30,9 @@ export class Alerts {
   // ---- the list
 
   async refresh() {
+    const turn = ++this.turn;
     const { alerts, more } = await ask(`alerts?${query({ limit: this.limit })}`);
+    if (turn !== this.turn) { return; } // a later answer is on its way
     const open = new Map(alerts.map((alert) => [alert.id, alert]));
     const next = open.has(this.selected) ? this.selected : this.neighbour(1, open) ?? this.neighbour(-1, open);
     this.alerts = open;
@@ -89,9 +92,13 @@ export class Alerts {
   }
 
   announce() {
-    const fresh = [...this.alerts.keys()].filter((id) => this.seen && !this.seen.has(id));
+    const fresh = [...this.alerts.values()].filter(({ id }) => this.seen && !this.seen.has(id));
     this.seen = new Set([...(this.seen ?? []), ...this.alerts.keys()]);
-    byId("list").setAttribute("aria-label", `${this.alerts.size} open alerts${fresh.length ? `, ${fresh.length} new` : ""}`);
+    byId("list").setAttribute("aria-label", counted(this.alerts.size, "open alert"));
+    if (!fresh.length) { return; }
+    const [{ src, dst, score }] = fresh;
+    const newest = `${named(src)} to ${named(dst)}, score ${scored(score, this.about.is_probability)}`;
+    byId("news").textContent = `${counted(fresh.length, "new alert")}: ${newest}`;
   }
 
   fillKnown() {

@@ -7,6 +7,7 @@ import { showNode } from "./node.js";
 
 const about = await ask("about");
 const alerts = new Alerts(about, { onChange: () => { if (place()[0] !== "alerts") { update(); } } });
+const RETRY = 3000; // milliseconds until a stream that was refused is asked for again
 const views = [...document.querySelectorAll("[data-view]")];
 
 // ---- views
@@ -49,8 +50,9 @@ function update() { refreshed(() => shownBy[place()[0]](place()[1])); }
 
 function say(state, text) {
   const line = byId("state");
+  if (line.className !== state && (state === "trouble" || line.className)) { byId("news").textContent = text; }
   line.className = state;
-  if (line.lastElementChild.textContent !== text) { line.lastElementChild.textContent = text; }
+  line.lastElementChild.textContent = text;
 }
 
 function take(figures) {
@@ -69,7 +71,7 @@ function listen() {
   source.addEventListener("open", update);
   source.addEventListener("error", () => {
     say("trouble", "connecting again");
-    if (source.readyState === EventSource.CLOSED) { setTimeout(listen, 3000); }
+    if (source.readyState === EventSource.CLOSED) { setTimeout(() => { listen(); update(); }, RETRY); }
   });
 }
 
