@@ -75,7 +75,7 @@ def scores_of_tables(parts):
     """The scores of new rows, from the model with all tables before and the labels that these have."""
     model, found, start = deepcopy(classifier()), {}, N_FITTED
     for rows in parts:
-        edges = EDGES.with_label(np.where(LABEL_TIME <= EDGES.time[rows[-1]], EDGES.label, np.nan), LABEL_TIME)
+        edges = EDGES.with_label(np.where(EDGES.time[rows[-1]] >= LABEL_TIME, EDGES.label, np.nan), LABEL_TIME)
         model.update(edges[rows[0] : start])
         scores = model.predict_proba(edges[start : rows[-1] + 1])[:, 1]
         found |= zip(range(start, rows[-1] + 1), scores, strict=True)
@@ -99,7 +99,9 @@ def test_tables_that_come_one_after_the_other(model, tmp_path):
         found |= again
         assert "labels of earlier rows learnt" in result.stderr or number == 0
     want = scores_of_tables(parts)
-    assert np.max([abs(found[row] - want[row]) for row in range(N_FITTED, N)]) < 1e-2, np.sort([abs(found[row] - want[row]) for row in range(N_FITTED, N)])[-20:]
+    assert np.max([abs(found[row] - want[row]) for row in range(N_FITTED, N)]) < 1e-2, np.sort(
+        [abs(found[row] - want[row]) for row in range(N_FITTED, N)]
+    )[-20:]
     with LiveModel.open(tmp_path / "live") as live:
         assert live.health()["n_events"] == N - N_FITTED
         assert live.position["file"] == "day 2.csv"
