@@ -149,6 +149,9 @@ def test_fitted_edges_can_be_labelled_and_are_recognised(tmp_path):
     row = N_FITTED - 1
     bare = {name: value for name, value in event(row).items() if name != "id"}
     with LiveModel.open(tmp_path / "live", classifier()) as live:
+        (named,) = live.submit([event(row)])
+        assert named.repeated
+        assert named.id == id_of(row)
         (answer,) = live.submit([bare])
         assert answer.repeated
         assert live.health()["n_events"] == 0
@@ -309,6 +312,23 @@ def test_a_full_disk_learns_nothing(live, monkeypatch):
     assert live.health()["ok"]
     want = classifier().predict_proba(EDGES[N_FITTED:].with_label(None))[10:, 1]
     np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
+
+
+def test_a_snapshot_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
+    given = events()
+    with LiveModel.open(tmp_path / "live", classifier(), snapshot_every=10) as live:
+        monkeypatch.setattr(
+            models, "write_arrays", lambda path, arrays: (_ for _ in ()).throw(OSError(28, "No space left"))
+        )
+        answers = live.submit(given[:25])
+        assert "No space left" in live.health()["snapshot_failure"]
+        assert live.health()["ok"]
+        crash(live)
+    monkeypatch.undo()
+    with LiveModel.open(tmp_path / "live", snapshot_every=10) as live:
+        assert scores(live.submit(given[:25])) == scores(answers)
+        live.submit(given[25:40])
+        assert live.health()["snapshot_failure"] is None
 
 
 def test_an_interrupt_while_learning_is_made_good_by_the_log(tmp_path, monkeypatch):
