@@ -222,22 +222,20 @@ def test_labels_of_unknown_events_and_unknown_labels(live):
     assert live.event(id_of(N_FITTED))["label"] == 1
 
 
-def test_a_second_label_replaces_the_first_and_the_log_keeps_both(tmp_path):
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, None)])
+def test_a_second_label_replaces_the_first_and_the_log_keeps_both(tmp_path, first, second):
     given = events()
-    row = N_FITTED
     with LiveModel.open(tmp_path / "a", classifier()) as live, LiveModel.open(tmp_path / "b", classifier()) as plain:
         for one in (live, plain):
             one.submit(given[:200])
-        live.label([label(row, label=0)])
-        live.label([label(row, label=1)])
-        assert [json.loads(record.payload)["label"] for record in records(live, LABELS)] == [0, 1]
-        plain.label([label(row, label=1)])
-        assert scores(live.submit(given[200:300])) == pytest.approx(scores(plain.submit(given[200:300])), abs=1e-12)
-        live.label([label(row, label=None)])
-        other = LiveModel.open(tmp_path / "c", classifier())
-        other.submit(given[:300])
-        assert scores(live.submit(given[300:])) == pytest.approx(scores(other.submit(given[300:])), abs=1e-12)
-        other.close()
+        live.label([label(N_FITTED, label=first)])
+        live.label([label(N_FITTED, label=second)])
+        assert [json.loads(record.payload)["label"] for record in records(live, LABELS)] == [first, second]
+        if second is not None:
+            plain.label([label(N_FITTED, label=second)])
+        found = live.submit(given[200:])
+        assert scores(found) == pytest.approx(scores(plain.submit(given[200:])), abs=1e-12)
+        assert live.event(id_of(N_FITTED))["label"] == second
 
 
 @pytest.mark.parametrize("n_recent", [1, 1000])
