@@ -85,9 +85,9 @@ class Batch:
 
 def _too_late(state: LiveState, events: list[dict[str, Any]], read: Events) -> list[EventError]:
     """Errors of events that are too late: beyond the horizon, or at all if late events are refused."""
-    errors = []
+    clock, errors = state.clock, []
     for k, tick in zip(read.positions, read.arrived.ticks.tolist(), strict=True):
-        if tick >= state.clock or state.scorer.knows(events[k]["id"]):
+        if tick >= clock or state.scorer.knows(events[k]["id"]):
             continue
         why = "and late events are refused" if state.settings.late == "refuse" else ""
         why = "which is too late: a repetition would not be recognised" if state.scorer.is_too_old(tick) else why
