@@ -799,6 +799,11 @@ class TestHosts:
         assert not live._events
         assert client.get("/health", host=name).status == 200  # of use to load balancers
 
+    def test_two_names_are_refused(self, client):
+        with socket.create_connection(client.host.split(":")) as line:
+            line.sendall(f"GET /alerts HTTP/1.1\r\nHost: evil.example\r\nHost: {client.host}\r\n\r\n".encode())
+            assert line.recv(100).split()[1] in (b"400", b"421")
+
     def test_names_that_are_allowed(self, live):
         with serving(live, allowed_hosts=["Desk.example", "other.example:99"]) as client:
             for name, status in (

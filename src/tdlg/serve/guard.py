@@ -88,6 +88,8 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path = scope["path"]
+        if len(headers) < len(scope["headers"]):
+            _refuse_repeated(scope["headers"])
         if path != "/health":  # probes of a load balancer come under any name
             self._check_host(scope, headers.get(b"host", b"").decode("latin-1").lower())
         _check_origin(headers)
@@ -127,6 +129,14 @@ async def _send_refusal(refusal: RefusedError, send: Send) -> None:
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refusal.status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
+
+
+def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse headers that come twice, so that nobody before this service can have decided by the other one."""
+    names = [name for name, _ in headers]
+    for name in (b"host", b"origin", b"authorization", b"content-type"):
+        if names.count(name) > 1:
+            raise RefusedError(400, f"The header {name.decode()!r} comes more than once.")
 
 
 def _check_origin(headers: dict[bytes, bytes]) -> None:
