@@ -797,7 +797,7 @@ class TestHosts:
         assert client.get("/alerts", host=name).status == 421
         assert client.post("/score", event("a"), host=name).status == 421
         assert not live._events
-        assert client.get("/health", host=name).status == 200  # of use to load balancers
+        assert client.get("/health", host=name).json == {"ok": True}  # for load balancers
 
     def test_two_names_are_refused(self, client):
         with socket.create_connection(client.host.split(":")) as line:
@@ -907,7 +907,7 @@ class TestToken:
             value[:-1] + ("0" if value[-1] != "0" else "1"),
             "tdlg_desk=",
             "tdlg_desk=9999999999.0",
-            "x=\x01",
+            'x="',
         ):
             assert client.get("/alerts", cookie=changed).status == 401
 
