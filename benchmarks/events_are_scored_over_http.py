@@ -90,7 +90,9 @@ def as_request(payments, k: int, host: str) -> bytes:
     edges = payments.edges
     ends = {"src": str(edges.src[k]), "dst": str(edges.dst[k]), "time": str(edges.time[k])}
     body = json.dumps({"id": f"p{k}", **ends, "amount": float(edges.features[k, 0])}).encode()
-    head = f"POST /score HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST /score HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 

@@ -264,7 +264,7 @@ QUESTIONS = {"edge classification": "labels missing at random", "chronological, 
 
 
 def draw_bandwidths(plt: Any) -> Any:
-    """Draw AUC against the bandwidth: a column a data set, a row a question, a line a decay; and propagation beside them."""
+    """Draw AUC by bandwidth: one column per data set, one row per question, one line per decay, and one for propagation."""
     rows = summarise(read_results(RESULTS / "bandwidth-by-question.csv"))
     ours = summarise(read_results(RESULTS / "leakage.csv")).filter(pl.col("method") == "propagation")
     datasets = rows["dataset"].unique(maintain_order=True).to_list()
@@ -284,7 +284,7 @@ def draw_bandwidths(plt: Any) -> Any:
 
 
 def draw_lines(ax: Any, rows: pl.DataFrame, ours: float) -> None:
-    """Draw one panel: a line a decay, a dashed one for propagation, which has no bandwidth to choose."""
+    """Draw one panel: one line per decay, and a dashed one for propagation, which has no bandwidth."""
     for kind, colour in (("Gaussian", BLUE), ("Laplace", VERMILLION)):
         found = rows.filter(pl.col("settings").str.contains(kind))
         widths = found["settings"].str.extract(r"relative=([0-9.]+)").cast(float)
@@ -315,7 +315,9 @@ def shoot_report(folder: Path) -> Path:
             f"--user-data-dir={scratch}",
             "--window-size=1100,960",
         ]
-        subprocess.run([find_browser(), *options, f"--screenshot={place}", report.as_uri()], check=True, capture_output=True)
+        subprocess.run(
+            [find_browser(), *options, f"--screenshot={place}", report.as_uri()], check=True, capture_output=True
+        )
     return place
 
 
@@ -339,7 +341,9 @@ def shoot_desk(folder: Path) -> Path:
         browser.open(service.url, width=1200, height=860)
         browser.wait("document.querySelector('.why-list') && document.querySelector('#state.live')")
         browser.run("document.querySelectorAll('.alert')[2].click()")
-        browser.wait("document.querySelector('#list li:nth-child(3) [aria-current]') && document.querySelector('.why-list')")
+        browser.wait(
+            "document.querySelector('#list li:nth-child(3) [aria-current]') && document.querySelector('.why-list')"
+        )
         place.write_bytes(browser.screenshot())
         browser.close()
     return place

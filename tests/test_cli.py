@@ -1020,6 +1020,15 @@ def test_compare(table):
     assert "must be some of" in refused("compare", table, *OPTIONS, "--label", LABEL, "--methods", "a,b", code=2)
 
 
+def test_compare_offers_published_methods(table):
+    from tdlg.methods.registry import METHODS
+
+    told = " ".join(ok("compare", "--help").stdout.replace("│", " ").split())
+    assert all(name in told for name in METHODS if name not in ("propagation-links", "edgebank"))
+    result = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "timers,dylink2vec", "--trials", 1)
+    assert [row["method"] for row in rows_of(result.stdout)] == ["TIMERS", "DyLink2Vec"]
+
+
 def test_compare_says_what_cannot_be_run(table, monkeypatch):
     import tdlg.judge.evaluate
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from serving import Client, serving
 
+from serving import Client, serving
 from tdlg import EdgeOutlierDetector, PropagationClassifier, make_payments
 from tdlg.live.model import LiveModel
 

@@ -263,7 +263,11 @@ class StateDirectory:
     def write_snapshot(self, sequence: int, write: Callable[[Path], object]) -> Snapshot:
         """Write a snapshot of the active generation (see `Generation.write_snapshot`); the log goes on in a new segment."""
         if sequence > self.log.synced:
-            raise ParameterError(f"A snapshot needs synced records. Got {sequence=}; the last is {self.log.synced}.")
+            raise ParameterError(
+                f"A snapshot needs synced records. Got {sequence=}; the last is {self.log.synced}.",
+                parameter="sequence",
+                value=sequence,
+            )
         snapshot = self.generation.write_snapshot(sequence, write)
         self.log.roll()
         return snapshot

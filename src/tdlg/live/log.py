@@ -158,7 +158,11 @@ class Log:
             The sequence number of the record. It is used again if the sync fails.
         """
         if len(payload) > LARGEST:
-            raise ParameterError(f"A 'payload' has at most {LARGEST} bytes. Got {len(payload)}: append it in parts.")
+            raise ParameterError(
+                f"A 'payload' has at most {LARGEST} bytes. Got {len(payload)}: append it in parts.",
+                parameter="payload",
+                value=len(payload),
+            )
         unsynced = self._n_pending + 1
         sequence = self.synced + unsynced
         checked = CHECKED.pack(len(payload), sequence, self._clock(), count, unsynced, kind)

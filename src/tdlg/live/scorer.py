@@ -275,6 +275,32 @@ class StreamScorer:
         if targets is not None:
             self._engine.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
 
+    def knows(self, id: Hashable) -> bool:
+        """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
+        row = self._rows.get(id, NO_ROW)
+        return row != NO_ROW and not self._is_expired(self._engine.rows["ticks"][row])
+
+    def has_label(self, id: Hashable, label: Any) -> bool:
+        """Whether an interaction has this label already; None: whether it has none."""
+        if not self.knows(id) or not self._engine.takes_labels:
+            return False
+        held = self._engine.rows["labels"][self._rows[id]]
+        if label is None or not held[0]:
+            return label is None and not held[0]
+        try:
+            targets = self._engine.targets_of(np.array([self._reader.label_of(label)]))
+        except TdlgError:
+            return False
+        return bool(np.array_equal(targets[0], held[1:]))
+
+    def tick_of(self, time: Any) -> Any:
+        """A time as ticks of the stream: a number, microseconds since 1970 for datetimes; another value is refused."""
+        return self._reader.tick_of(time)
+
+    def is_too_old(self, tick: Any) -> bool:
+        """Whether an interaction at these ticks is beyond the horizon, where repeated ids are not recognised."""
+        return self._is_expired(tick)
+
     def _row_of(self, id: Hashable) -> int:
         row = self._rows.get(id, NO_ROW)
         if row == NO_ROW or self._is_expired(self._engine.rows["ticks"][row]):
@@ -325,9 +351,13 @@ class StreamScorer:
     ) -> LiveScores:
         engine = self._engine
         repeated = self._repeated(ids)
-        order = np.flatnonzero(~repeated)
-        order = order[np.argsort(arrived.ticks[order], kind="stable")]
-        events = arrived if len(order) == len(ids) and (np.diff(order) > 0).all() else _some(arrived, order)
+        order = np.arange(len(ids))
+        in_order = not repeated.any() and bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all())
+        events = arrived
+        if not in_order:
+            order = np.flatnonzero(~repeated)
+            order = order[np.argsort(arrived.ticks[order], kind="stable")]
+            events = _some(arrived, order)
         late = np.zeros(len(ids), bool)
         if engine.clock is not None:
             late[order] = events.ticks < engine.clock
@@ -336,10 +366,10 @@ class StreamScorer:
         row_of[order] = rows
         values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
         self._remember(ids, row_of, rows, values)
-        found, whole = self._first_answers(ids, row_of, repeated), None
+        found, whole = self._first_answers(ids, repeated), None
         found[order] = values
         if columns is not None:
-            whole = columns if not repeated.any() and events is arrived else _in_place(columns, order, len(ids))
+            whole = columns if in_order else _in_place(columns, order, len(ids))
         self._forget_if_due()
         return LiveScores(self._shaped(found), whole, late, repeated)
 
@@ -383,7 +413,7 @@ class StreamScorer:
         if without:
             self._engine.rows.release(np.array(without))
 
-    def _first_answers(self, ids: list[Hashable | None], row_of: Positions, repeated: NDArray[np.bool_]) -> Floats:
+    def _first_answers(self, ids: list[Hashable | None], repeated: NDArray[np.bool_]) -> Floats:
         found = np.empty((len(ids), self._engine.n_values))
         for k in np.flatnonzero(repeated).tolist():
             found[k] = self._engine.rows["answer"][self._rows[ids[k]]]

@@ -18,6 +18,7 @@ from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.models.boosting import MOST_ROWS, TrainingRows, sampled_rows, tuned_settings, weights_for
 from tdlg.models.setting import Setting, choose_setting, warn_of_late_classes
+from tdlg.models.update import add_edges, warn_of_gap
 from tdlg.propagate.evidence import Evidence, Query
 from tdlg.propagate.features import MATCHES, PropagationFeatures, Scales
 
@@ -125,6 +126,37 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self.typical_ = np.median(columns, axis=0)
         weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[at]
         self.estimators_ = self._fitted_members(TrainingRows(columns, target[at], weight, edges.ticks[at]))
+        return self
+
+    def update(self, X: Any, y: Any = None, *, label_time: Any = None) -> Self:
+        """Add edges and labels that came since `fit`, so that later edges see them. The trees stay as they are.
+
+        A model with setting="stream" scores an edge by what happened before it. Pass what it was not fitted on, for example
+        each day's edges after they were scored, and save the model: predictions are then those of a model that sees all of
+        it. To learn from the new labels, fit again.
+
+        Parameters
+        ----------
+        X
+            The edges. An edge with the same source, destination and time as a known one is that edge, so that its label
+            can be passed later; more copies of it than are known are new edges.
+        y
+            Labels, one value per edge. By default the labels of the edges. A missing label changes nothing; a label of a
+            known edge replaces the one it had.
+        label_time
+            Times at which the labels became known, as in `fit`. By default the `label_time` of the edges, else the
+            `label_delay` given to `fit`, else the times of the edges.
+
+        Examples
+        --------
+        >>> from tdlg import PropagationRegressor, TemporalEdges
+        >>> edges = TemporalEdges(["a", "b", "c", "d"] * 25, ["x", "y"] * 50, range(100), label=[5.0, 1.0] * 50)
+        >>> model = PropagationRegressor(setting="stream", random_state=0).fit(edges[:90])
+        >>> model.update(edges[90:]).edges_
+        TemporalEdges(100 edges, 6 nodes, time 0 to 99, label: 2 values)
+        """
+        check_is_fitted(self)
+        add_edges(self, X, y, label_time)
         return self
 
     def _fitted_members(self, rows: TrainingRows) -> list[Any]:
@@ -249,6 +281,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
                 "(the setting 'interpolate').",
                 Hint("Fit with {setting}, or with 'stream' if labels arrive later.", setting="forecast"),
             )
+        if self.setting_ == "stream":
+            warn_of_gap(self.edges_, edges)
         known = edges.labelled
         unknown = edges if known.all() else edges[~known]  # of a whole table, the edges without a label matter
         several = comparable and len(unknown) >= SEVERAL

@@ -18,7 +18,8 @@ from tdlg.serve.bodies import Fault
 
 if TYPE_CHECKING:
     from tdlg.live.alerts import Alert
-    from tdlg.live.model import Answer, LabelAnswer, LiveModel
+    from tdlg.live.model import LiveModel
+    from tdlg.live.state import Answer, LabelAnswer
 
 __all__ = ["about", "as_json", "of_alert", "of_answer", "of_fault", "of_label", "plain"]
 

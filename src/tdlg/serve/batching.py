@@ -15,7 +15,8 @@ from tdlg.exceptions import TdlgError
 from tdlg.serve.limits import Limits
 
 if TYPE_CHECKING:
-    from tdlg.live.model import Answer, LabelAnswer, LiveModel
+    from tdlg.live.model import LiveModel
+    from tdlg.live.state import Answer, LabelAnswer
 
 __all__ = ["BusyError", "StoppingError", "Worker"]
 

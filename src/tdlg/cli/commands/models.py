@@ -10,6 +10,7 @@ import typer
 
 from tdlg.cli.answers import answers, explained, kind_of, meaning, positive_label, two_classes
 from tdlg.cli.labels import labelled_edges, plain_classes
+from tdlg.cli.live import IdColumn
 from tdlg.cli.options import (
     Columns,
     EdgesPath,
@@ -72,6 +73,14 @@ def score(
     missing: Missing = None,
     label_time: LabelTime = None,
     label_delay: LabelDelay = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder that keeps what was scored and learnt, for the tables that follow. By default nothing is kept.",
+        ),
+    ] = None,
+    id: IdColumn = None,
     output: Output = None,
     columns: Columns,
 ) -> None:
@@ -81,14 +90,41 @@ def score(
     --features, --categories and --bipartite are taken from the model. With --label, repeat the --positive and --missing
     that you gave to classify. Labels count from the times given by --label-time or --label-delay; by default from the
     --label-delay that you gave to classify.
+
+    With --state, a model of `tdlg classify --setting stream` or `tdlg outliers --method burst` sees all tables that were
+    scored before, and the next table needs no names of columns or options of labels. A row that comes again counts once; its
+    label is learnt.
     """
+    if state is not None:
+        labels = {"label": label, "positive": positive, "missing": missing}
+        labels |= {"label_time": label_time, "label_delay": label_delay}
+        _score_with_state(state, model, edges, columns, labels, id, output)
+        return
     given = _Labels(label, positive, missing, late_labels(label, label_time, label_delay))
     given.check()
     check_output(output)
     fitted = _load(model)
     table, known = _read(fitted, edges, columns, given)
+    _report_new_nodes(fitted, known)
     with working(f"scoring {count(len(known), 'row')}"):
         added = answers(fitted, known)
+    _give_scores(fitted, table, added, output)
+
+
+def _score_with_state(
+    state: Path, model: Path, edges: Path, columns: Columns, labels: dict[str, str | None], id: str | None, output: Any
+) -> None:
+    from tdlg.cli.nightly import Nightly
+
+    def read(fitted: Any, path: Path, columns: Columns, *given: Any) -> tuple[Table, TemporalEdges]:
+        return _read(fitted, path, columns, _Labels(*given))
+
+    check_output(output)
+    table, added, fitted = Nightly(state, model).score(edges, columns, labels, id, read)
+    _give_scores(fitted, table, added, output)
+
+
+def _give_scores(fitted: Any, table: Table, added: dict[str, Any], output: Path | None) -> None:
     if "probability" in added:
         note(meaning(fitted))
     first = next((name for name in ("probability", "outlier_score", "score") if name in added), None)
@@ -123,6 +159,7 @@ def nodes(
     check_output(output)
     fitted = _load_classifier(model)
     _, known = _read(fitted, edges, columns, given)
+    _report_new_nodes(fitted, known)
     looked_for = positive_label(fitted)
     if looked_for is not None:
         note(f"positive class: {looked_for!r}")
@@ -158,6 +195,7 @@ def explain(
     check_output(output)
     fitted = _load_classifier(model, bursts=True)
     _, known = _read(fitted, edges, columns, given)
+    _report_new_nodes(fitted, known)
     if row > len(known):
         raise ParameterError(
             f"There is no row {row:,}: the table has {count(len(known), 'row')}.", parameter="row", value=row
@@ -232,7 +270,6 @@ def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> tuple[Tab
             parameter="edges",
             value=path,
         )
-    _report_new_nodes(model, table.edges)
     if given.column is None:
         return table, table.edges
     positive, missing = given.positive, given.missing

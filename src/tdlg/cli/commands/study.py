@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _label_methods() -> list[str]:
-    from tdlg.methods.ours import METHODS
+    from tdlg.methods.registry import METHODS
 
     return [name for name in METHODS if name not in OF_LINKS]
 
@@ -80,7 +80,7 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            metavar="A,B", help="Methods to compare, for example propagation,tdlg; or all.", autocompletion=_methods
+            metavar="A,B", help="Methods to compare, for example propagation,ctdne; or all.", autocompletion=_methods
         ),
     ] = ",".join(USUAL),
     evaluate: Annotated[
@@ -100,6 +100,10 @@ def compare(
 
     With --evaluate time and --label-time or --label-delay, methods learn from the labels that were known at the cut, and
     later labels count from when they became known.
+
+    The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
+    to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep; some take minutes,
+    and most need PyTorch or gensim: pip install "tdlg[compare]".
     """
     import polars as pl
 
@@ -236,11 +240,13 @@ def _chosen(methods: str) -> list[str]:
 
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per method: the means over the trials, and half the width of the interval of the AUC."""
+    """One row per method, with its settings: the means over the trials, and half the width of the interval of the AUC."""
     import polars as pl
 
     from tdlg.judge.results import summarise
 
+    with_settings = pl.format("{} ({})", "method", "settings")
+    rows = rows.with_columns(pl.when(pl.col("settings") == "").then("method").otherwise(with_settings).alias("method"))
     auc, precision = (summarise(rows, ["method"], metric) for metric in ("auc", "average_precision"))
     memory = rows.group_by("method", maintain_order=True).agg(pl.col("peak_bytes").max())["peak_bytes"] / 1e6
     table = auc.select(

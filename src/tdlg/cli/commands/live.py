@@ -1,0 +1,312 @@
+"""The commands stream and refit, which work on the state of a live model."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from tdlg.cli.live import (
+    AlertsPerDay,
+    IdColumn,
+    Keep,
+    LateEvents,
+    StateFolder,
+    Threshold,
+    answer_line,
+    open_live,
+)
+from tdlg.cli.options import example
+from tdlg.cli.terminal import aligned, count, note, warn, working
+from tdlg.exceptions import ReadError
+
+if TYPE_CHECKING:
+    from tdlg.live.model import LiveModel
+    from tdlg.live.refit import Figures
+
+__all__ = ["register"]
+
+MOST_LINES = 1000  # that are logged together
+CHUNK = 1 << 18  # bytes that are read at once
+MOST_COMPLAINTS = 20  # that are shown
+SHOWN = 80  # characters of a line in a message
+
+ModelOrNot = Annotated[
+    Path | None,
+    typer.Argument(metavar="[MODEL]", help="Model file that another command wrote with --save; for a new state only."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command(
+        short_help="Score events as they come, from stdin to stdout.",
+        epilog=example("tdlg stream model.tdlg --state live < events.jsonl > scores.jsonl"),
+    )(stream)
+    app.command(
+        short_help="Learn a new model from what was logged, and use it if it is better.",
+        epilog=example("tdlg refit live"),
+    )(refit)
+
+
+def _field(role: str, example: str) -> Any:
+    return typer.Option(metavar="FIELD", help=f"Field of the {role}, for example {example}. Stored with the state.")
+
+
+def stream(
+    model: ModelOrNot = None,
+    *,
+    state: StateFolder,
+    src: Annotated[str | None, _field("source", "customer")] = None,
+    dst: Annotated[str | None, _field("destination", "terminal")] = None,
+    time: Annotated[str | None, _field("time", "when")] = None,
+    id: IdColumn = None,
+    label: Annotated[str | None, _field("label", "fraud")] = None,
+    label_time: Annotated[str | None, _field("time when the label became known", "chargeback_at")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at a line with an error. By default it is reported and skipped.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Skip the lines of the same input that were answered before; the last ones are repeated."
+        ),
+    ] = False,
+    late: LateEvents = None,
+    keep: Keep = None,
+    threshold: Threshold = None,
+    alerts_per_day: AlertsPerDay = None,
+) -> None:
+    """Score events as they come: JSON lines from stdin, one line of JSON per event to stdout.
+
+    An event is logged before it is scored, and its answer leaves when the log is on the disk: after a crash nothing that was
+    answered is lost, and an event that comes again gets the same answer and counts once. A line with an id and a label but
+    no source is the label of an earlier event. Ctrl-C and SIGTERM end the command after the lines that were read.
+    """
+    given = {"src": src, "dst": dst, "time": time, "id": id, "label": label, "label_time": label_time}
+    columns = {role: field for role, field in given.items() if field is not None}
+    options = {"keep": keep, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
+    with _stoppable() as stop, open_live(state, model, columns=columns or None, **options) as live:
+        lines, answers = _Lines(stop, _resumed_at(live) if resume else 0), _Answers(live, strict)
+        for batch in lines.batches():
+            answers.give(batch)
+        if answers.n_skipped > MOST_COMPLAINTS:
+            note(f"{answers.n_skipped:,} lines were skipped in all")
+    if stop.signal == signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+def _resumed_at(live: LiveModel) -> int:
+    position = live.position
+    first = position.get("from", 0) if isinstance(position, dict) else 0
+    note(f"continuing after line {first:,}")
+    return int(first)
+
+
+# ---- lines
+
+
+class _Line(NamedTuple):
+    """A line of the input: its number from 1, and its event or label; the text if it is not a JSON object."""
+
+    number: int
+    content: Any
+    problem: str | None = None
+
+
+class _Lines:
+    """The lines of stdin, in batches of those that are there."""
+
+    def __init__(self, stop: _Stop, first: int) -> None:
+        self._stop, self._number, self._first = stop, 0, first
+
+    def batches(self) -> Iterator[list[_Line]]:
+        """Lists of at most 1,000 lines; each is there as soon as its last line is."""
+        rest = b""
+        while chunk := self._stop.read(CHUNK):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from self._parsed(lines)
+        yield from self._parsed([rest])
+
+    def _parsed(self, texts: list[bytes]) -> Iterator[list[_Line]]:
+        for start in range(0, len(texts), MOST_LINES):
+            parsed = [self._line(text) for text in texts[start : start + MOST_LINES]]
+            batch = [line for line in parsed if line is not None]
+            if batch:
+                yield batch
+            if self._stop.signal is not None:
+                return
+
+    def _line(self, text: bytes) -> _Line | None:
+        self._number += 1
+        if self._number <= self._first or not text.strip():
+            return None
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            return _Line(self._number, None, f"this is not JSON: {_shown(text)} ({getattr(error, 'msg', error)})")
+        if not isinstance(content, dict):
+            return _Line(self._number, None, f"this is not a JSON object: {_shown(text)}")
+        return _Line(self._number, content)
+
+
+def _shown(text: bytes) -> str:
+    shown = text.decode(errors="replace").strip()
+    return repr(shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "...")
+
+
+class _Answers:
+    """Answers lines: events and labels in their order, complaints on stderr."""
+
+    def __init__(self, live: LiveModel, strict: bool) -> None:
+        self._live, self._strict, self.n_skipped = live, strict, 0
+
+    def give(self, batch: list[_Line]) -> None:
+        """Answer the lines of a batch."""
+        position = {"from": batch[0].number - 1, "line": batch[-1].number}
+        for kind, group in groupby(batch, key=self._kind):
+            lines = list(group)
+            if kind == "problem":
+                for line in lines:
+                    self._complain(line.number, str(line.problem))
+            elif kind == "label":
+                self._label(lines)
+            else:
+                self._score(lines, position)
+        sys.stdout.flush()
+
+    def _kind(self, line: _Line) -> str:
+        if line.problem is not None:
+            return "problem"
+        names = self._live.settings.columns
+        has = {role: names.get(role, role) in line.content for role in ("src", "dst", "time", "id", "label")}
+        return "label" if has["id"] and has["label"] and not (has["src"] or has["dst"] or has["time"]) else "event"
+
+    def _score(self, lines: list[_Line], position: dict[str, int]) -> None:
+        wrong = self._live.check([line.content for line in lines])[:1] if self._strict else []
+        whole = lines[: wrong[0].position] if wrong else lines
+        answers = self._live.submit([line.content for line in whole], position)
+        for line, answer in zip(whole, answers, strict=True):
+            if answer.error is None:
+                sys.stdout.write(answer_line(answer) + "\n")
+            else:
+                self._complain(line.number, _in_words(answer.error))
+        for error in wrong:
+            self._complain(lines[error.position].number, _in_words(error))
+
+    def _label(self, lines: list[_Line]) -> None:
+        names = self._live.settings.columns
+        fields = {"id": "id", "label": "label", "time": "label_time"}
+        labels = [{to: line.content.get(names.get(of, of)) for to, of in fields.items()} for line in lines]
+        for line, answer in zip(lines, self._live.label(labels), strict=True):
+            if answer.error is not None:
+                self._complain(line.number, str(answer.error))
+
+    def _complain(self, number: int, problem: str) -> None:
+        if self._strict:
+            sys.stdout.flush()
+            raise ReadError(f"line {number:,}: {problem}", "The lines before it are scored and learnt.")
+        self.n_skipped += 1
+        if self.n_skipped <= MOST_COMPLAINTS:
+            warn(f"line {number:,} is skipped: {problem}")
+
+
+def _in_words(error: Any) -> str:
+    return f"{error.field}: {error.message} Got {error.value!r}."
+
+
+# ---- signals
+
+
+class _Stop:
+    """Whether a signal asked to stop: while waiting for input at once, else after the lines that were read."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._is_waiting = False
+
+    def ask(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.signal = number
+        if self._is_waiting:
+            raise _StoppedError
+
+    def read(self, n_bytes: int) -> bytes:
+        """What stdin has, at most so many bytes; nothing at its end, or when a signal came."""
+        try:
+            self._is_waiting = True
+            if self.signal is not None:
+                return b""
+            buffer: Any = sys.stdin.buffer
+            return bytes(buffer.read1(n_bytes))
+        except _StoppedError:
+            return b""
+        finally:
+            self._is_waiting = False
+
+
+class _StoppedError(Exception):
+    """A signal came while waiting."""
+
+
+@contextmanager
+def _stoppable() -> Iterator[_Stop]:
+    """Let Ctrl-C and SIGTERM stop a command between two batches."""
+    stop = _Stop()
+    before = {number: signal.signal(number, stop.ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# ---- refit
+
+
+def refit(
+    state: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the state, which no other process uses now.")],
+    *,
+    force: Annotated[
+        bool, typer.Option("--force", help="Use the new model even if it is not better than the old one.")
+    ] = False,
+    back: Annotated[bool, typer.Option("--back", help="Go back to the model before the present one.")] = False,
+) -> None:
+    """Learn a new model from all events and labels of a state, and use it if it is better.
+
+    Both models are compared on the latest labelled events, each scored with what was known when it came. The new model is
+    used if its average precision is larger (for numbers, if its error is smaller). The old one is kept: see --back.
+    """
+    from tdlg.live.refit import go_back
+    from tdlg.live.refit import refit as fit_again
+
+    if back:
+        if force:
+            raise typer.BadParameter("it has no meaning with --back. Leave out one of the two.", param_hint="--force")
+        note(f"back to the model of {go_back(state)}")
+        return
+    with working("learning"):
+        found = fit_again(state, force=force, callback=note)
+    if found.old is not None and found.new is not None:
+        n_positive = "" if found.n_positive is None else f", {found.n_positive:,} of them positive"
+        note(f"compared on {count(found.n_events, 'labelled event')}{n_positive}, {found.start} to {found.stop}")
+        typer.echo(_compared(found.old, found.new))
+    if found.generation is None:
+        note("the old model stays; --force uses the new one nevertheless")
+    else:
+        note(f"the new model is in use, as {found.generation}; --back returns to the old one")
+
+
+def _compared(old: Figures, new: Figures) -> str:
+    if old.error is not None:
+        return aligned([["", "error"], *([name, f"{of.error:.4g}"] for name, of in (("old", old), ("new", new)))])
+    rows = [[name, f"{of.auc:.3f}", f"{of.average_precision:.3f}"] for name, of in (("old", old), ("new", new))]
+    return aligned([["", "AUC", "average precision"], *rows])

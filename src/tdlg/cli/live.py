@@ -1,0 +1,124 @@
+"""What the commands with --state share: their options, the live model, and answers as columns and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tdlg.cli.answers import answers, spread
+from tdlg.cli.output import DIGITS
+from tdlg.cli.terminal import working
+
+if TYPE_CHECKING:
+    from tdlg.edges import TemporalEdges
+    from tdlg.live.model import LiveModel
+    from tdlg.live.state import Answer
+
+__all__ = [
+    "AlertsPerDay",
+    "IdColumn",
+    "Keep",
+    "LateEvents",
+    "StateFolder",
+    "Threshold",
+    "answer_columns",
+    "answer_line",
+    "open_live",
+]
+
+StateFolder = Annotated[
+    Path,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="Folder with all that was scored and learnt before. A new one is made if it does not exist.",
+    ),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Column or field of the event id, by which repetitions and later labels are recognised. By default an id is "
+        "made of source, destination and time.",
+    ),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="How long the log is kept, for example 400d. By default all of it is kept."),
+]
+LateEvents = Annotated[
+    Literal["score", "refuse"] | None,
+    typer.Option(
+        help="What to do with events that are before the latest one: score them as of now (default), or refuse."
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        help="Score from which on an event is an alert. By default as many events as --alerts-per-day reach it."
+    ),
+]
+AlertsPerDay = Annotated[
+    float | None,
+    typer.Option(
+        metavar="NUMBER", help="About how many alerts there are per day. By default 20, at most 5 % of events."
+    ),
+]
+
+
+def open_live(folder: Path, model: Path | None, **options: Any) -> LiveModel:
+    """Open the state of a live model, or start a new one.
+
+    Parameters
+    ----------
+    folder, model
+        The folder of the state, and the file of the model.
+    options
+        Further options of `LiveModel.open`.
+    """
+    from tdlg.live.model import LiveModel
+
+    with working("reading the state"):
+        return LiveModel.open(folder, model, **options)
+
+
+def answer_line(answer: Answer) -> str:
+    """An answer as a line of JSON."""
+    is_scored = answer.score is not None and answer.score == answer.score
+    content = {
+        "id": answer.id,
+        "score": float(f"{answer.score:.{DIGITS}g}") if is_scored else None,
+        "predicted": answer.predicted,
+        "alert": answer.alert,
+        "late": answer.late,
+        "repeated": answer.repeated,
+    }
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def answer_columns(live: LiveModel, edges: TemporalEdges, given: Sequence[Answer]) -> dict[str, Any]:
+    """Answers as the columns that the model itself adds to a table; null where an event was refused.
+
+    Parameters
+    ----------
+    live
+        The live model.
+    edges, given
+        The rows of the table, and one answer per row. A row that the model was fitted on has no score yet.
+    """
+    import numpy as np
+
+    from tdlg.explain.explainable import Scored
+
+    valid = np.array([answer.error is None for answer in given])
+    scored = edges[valid].with_label(None)
+    values = np.array([live.values_of(answer) for answer in given if answer.error is None])
+    fitted = np.flatnonzero(np.isnan(values.reshape(len(values), -1)).any(axis=1)) if len(values) else np.array([], int)
+    if len(fitted):
+        values[fitted] = live.model.scored(scored[fitted]).values
+    return {name: spread(column, valid) for name, column in answers(live.model, Scored(scored, values)).items()}

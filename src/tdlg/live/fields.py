@@ -1,0 +1,91 @@
+"""Which fields of an event are its source, destination, time and so on, and events as plain JSON values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+
+from tdlg.exceptions import Hint, ParameterError
+from tdlg.tables.find_columns import usual_at
+
+__all__ = ["ROLES", "Fields", "decode", "encode", "plain"]
+
+ROLES = ("id", "src", "dst", "time", "label", "label_time")
+DETECTED = ("src", "dst", "time")
+PLAIN = (str, int, float, bool, type(None))
+
+encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def decode(lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """The objects that `encode` wrote, one per line."""
+    objects: list[dict[str, Any]] = json.loads(b"[" + b",".join(lines) + b"]")
+    return objects
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold and gives back unchanged; datetimes as text.
+
+    Examples
+    --------
+    >>> plain(np.int64(3)), plain(np.datetime64("2025-01-31")), plain("a")
+    (3, '2025-01-31', 'a')
+    """
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else str(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return value if isinstance(value, dict | list) else str(value)
+
+
+class Fields:
+    """The names that events use for what a model needs.
+
+    Parameters
+    ----------
+    columns
+        The field of each role ("id", "src", "dst", "time", "label", "label_time") and of each feature. By default a role
+        or a feature is in the field of its own name; src, dst and time are then also found by other common names.
+    features
+        The features of the model.
+
+    Examples
+    --------
+    >>> fields = Fields({"src": "customer", "amount": "EUR"}, ["amount"])
+    >>> fields.event({"customer": "ann", "dst": "shop", "time": 5, "EUR": 9.5, "other": 1})
+    {'src': 'ann', 'dst': 'shop', 'time': 5, 'amount': 9.5}
+    """
+
+    def __init__(self, columns: Mapping[str, str] | None, features: Iterable[str]) -> None:
+        self.columns = dict(columns or {})
+        self._names = (*ROLES, *features)
+        unknown = [name for name in self.columns if name not in self._names]
+        if unknown:
+            raise ParameterError(
+                f"The 'columns' must name roles or features: {', '.join(self._names)}. Got {unknown[0]!r} instead.",
+                Hint("Pass {columns}, for example.", columns={"src": "customer", "dst": "terminal", "time": "when"}),
+                parameter="columns",
+                value=columns,
+            )
+        self._fields = [(name, self.columns.get(name, name)) for name in self._names]
+
+    def found_in(self, event: Mapping[str, Any]) -> Fields:
+        """The same fields, with the names of src, dst and time that an event has in place of those that it lacks."""
+        names = [str(name) for name in event]
+        usual = {role: [names[k] for k in usual_at(names, role)] for role in DETECTED if role not in self.columns}
+        found = {role: at[0] for role, at in usual.items() if role not in event and len(at) == 1}
+        return Fields({**found, **self.columns}, self._names[len(ROLES) :]) if found else self
+
+    def event(self, given: Any) -> dict[str, Any]:
+        """The event with the names and the plain values that the scorer takes; fields that are not needed are left out."""
+        if not isinstance(given, Mapping):
+            return {}  # which lacks everything
+        return {name: plain(given[field]) for name, field in self._fields if field in given}

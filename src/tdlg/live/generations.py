@@ -1,0 +1,146 @@
+"""What a generation of a state directory holds: the file of a model, where it comes from, and snapshots of its state."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.atomic import new_file
+from tdlg.exceptions import ParameterError
+from tdlg.live.directory import Generation, Snapshot, StateDirectory
+from tdlg.live.fields import decode, encode
+from tdlg.live.ids import ids_of_edges
+from tdlg.live.log import StateError
+from tdlg.live.scorer import StreamScorer
+from tdlg.live.state import LiveState, Settings
+from tdlg.persist.model import load_model
+from tdlg.propagate.running import stream_clock
+
+__all__ = [
+    "MODEL",
+    "Origin",
+    "fingerprint_of",
+    "origin_of",
+    "read_arrays",
+    "restored_state",
+    "start_generation",
+    "write_arrays",
+    "write_state",
+]
+
+MODEL, ORIGIN = "model.tdlg", "origin.json"
+CHUNK = 1 << 20
+
+
+class Origin(NamedTuple):
+    """What a model was fitted on.
+
+    Attributes
+    ----------
+    sequence
+        Number of the last record of the log that it learnt from; 0 if none.
+    ids
+        The ids of the fitted edges as events.
+    n_learnt
+        How many of the fitted edges, the last ones, are events of the log. The ids of the others follow from the edges.
+    """
+
+    sequence: int
+    ids: list[Any]
+    n_learnt: int = 0
+
+
+def start_generation(generation: Generation, file: Path, settings: Settings, n_recent: int) -> None:
+    """Write a model that learnt from no record of the log, and the state that it starts with."""
+    model = load_model(file)
+    ids = _own_ids(model, len(model.edges_))
+    scorer = StreamScorer(model, ids=ids)
+    scorer.forget()
+    write_state(generation, file, Origin(0, ids), LiveState(model, scorer, settings, n_recent))
+
+
+def write_state(generation: Generation, file: Path, origin: Origin, state: LiveState) -> None:
+    """Write a model, what it was fitted on, and its state.
+
+    Parameters
+    ----------
+    generation
+        A new generation.
+    file
+        The file of the model, which is copied.
+    origin, state
+        What the model was fitted on, and the state after the last record that it learnt from.
+    """
+    shutil.copyfile(file, generation.path / MODEL)
+    with new_file(generation.path / ORIGIN) as opened:
+        learnt = origin.ids[len(origin.ids) - origin.n_learnt :]
+        opened.write(encode({"sequence": origin.sequence, "ids": learnt}).encode())
+    generation.write_snapshot(origin.sequence, lambda path: write_arrays(path, state.arrays()))
+
+
+def origin_of(generation: Generation, model: Any) -> Origin:
+    """What the model of a generation was fitted on."""
+    try:
+        content = decode([(generation.path / ORIGIN).read_bytes()])[0]
+    except (OSError, ValueError) as error:
+        raise StateError(
+            f"{generation.path / ORIGIN}: the file is missing or damaged. Restore it from a copy."
+        ) from error
+    learnt = content["ids"]
+    ids = [*_own_ids(model, len(model.edges_) - len(learnt)), *learnt]
+    return Origin(content["sequence"], ids, len(learnt))
+
+
+def _own_ids(model: Any, n: int) -> list[str]:
+    """The ids of the first fitted edges, which were no events of the log."""
+    return ids_of_edges(model.edges_[:n], stream_clock(model.edges_)[0])
+
+
+def restored_state(directory: StateDirectory, model: Any, n_recent: int | None = None) -> LiveState:
+    """The state after all records of the log: that of the newest snapshot, and a replay of what came later.
+
+    Parameters
+    ----------
+    directory, model
+        The state directory, and the model of its active generation.
+    n_recent
+        The most recent events to keep. By default as many as before.
+    """
+    snapshot = directory.newest_snapshot()
+    if snapshot is None:
+        raise StateError(
+            f"The generation {str(directory.generation.path)!r} has no whole snapshot.", "Restore one from a copy."
+        )
+    state = LiveState.restored(model, read_arrays(snapshot), n_recent)
+    for record in directory.log.replay(snapshot.sequence):
+        state.replay(record)
+    return state
+
+
+def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write arrays without objects."""
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_arrays(snapshot: Snapshot) -> dict[str, NDArray[Any]]:
+    """Read what `write_arrays` wrote."""
+    with np.load(snapshot.path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def fingerprint_of(file: Path) -> str:
+    """What identifies the model in a file: a checksum of all its bytes."""
+    digest = hashlib.sha256()
+    try:
+        with open(file, "rb") as opened:
+            while chunk := opened.read(CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        raise ParameterError(f"{file}: the model cannot be read: {error.strerror}.", parameter="model") from error
+    return f"sha256 {digest.hexdigest()}"

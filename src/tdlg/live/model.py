@@ -1,0 +1,564 @@
+"""LiveModel: a model that scores events as they happen, learns from them, and loses nothing that it answered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, cast
+
+import numpy as np
+
+from tdlg.atomic import as_path
+from tdlg.checks import check_choice, check_count, check_number
+from tdlg.clock import as_seconds
+from tdlg.exceptions import ParameterError
+from tdlg.live.alerts import Alert, Status
+from tdlg.live.directory import Generation, StateDirectory
+from tdlg.live.events import EventError, Events
+from tdlg.live.explain import LiveExplainer
+from tdlg.live.fields import encode, plain
+from tdlg.live.generations import MODEL, fingerprint_of, restored_state, start_generation, write_arrays
+from tdlg.live.log import StateError
+from tdlg.live.state import (
+    EVENTS,
+    LABELS,
+    SETTINGS,
+    Answer,
+    LabelAnswer,
+    LiveState,
+    Settings,
+    events_payload,
+    labels_payload,
+)
+from tdlg.live.statistics import Rate, statistics_of
+from tdlg.persist.model import load_model
+
+__all__ = ["LiveModel"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+SNAPSHOT_EVERY = 100_000
+N_RECENT = 100_000
+
+
+def _locked(method: Method) -> Method:
+    """Let one thread at a time use a live model."""
+
+    @wraps(method)
+    def alone(self: LiveModel, *args: Any, **options: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return cast(Method, alone)
+
+
+class LiveModel:
+    """A model with its durable state: events are logged, scored and learnt; labels come later by event id.
+
+    Use `LiveModel.open`. One process can hold a state directory at a time; all methods can be called from several threads.
+
+    Attributes
+    ----------
+    model
+        The fitted model of the active generation.
+    classes, positive
+        The classes, and the one that scores are about; empty and None if the model has none.
+    threshold
+        The score from which on an event is an alert.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from tdlg import PropagationClassifier, make_payments
+    >>> payments = make_payments(1500, random_state=0)
+    >>> model = PropagationClassifier(random_state=0).fit(payments.edges, label_time=payments.label_time)
+    >>> with TemporaryDirectory() as folder, LiveModel.open(folder, model) as live:
+    ...     event = {"id": "p1", "src": "customer 3", "dst": "terminal 7", "time": "2025-07-01T10:00:00", "amount": 9.5}
+    ...     first, again = live.submit([event])[0], live.submit([event])[0]
+    ...     print(first.id, 0 <= first.score <= 1, again.score == first.score, again.repeated)
+    p1 True True True
+    """
+
+    def __init__(
+        self, directory: StateDirectory, model: Any, state: LiveState, keep: float | None, snapshot_every: int
+    ) -> None:
+        self._directory, self.model, self._state = directory, model, state
+        self._keep, self._snapshot_every = keep, snapshot_every
+        self._lock = threading.RLock()
+        self._rate = Rate()
+        self._explainer = LiveExplainer(state)
+        self._since_snapshot = 0
+        self._failure: BaseException | None = None
+
+    # ---- opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        directory: Any,
+        model: Any = None,
+        *,
+        columns: Mapping[str, str] | None = None,
+        keep: str | None = None,
+        late: Literal["score", "refuse"] | None = None,
+        threshold: float | None = None,
+        alerts_per_day: float | None = None,
+        snapshot_every: int = SNAPSHOT_EVERY,
+        n_recent: int | None = None,
+    ) -> Self:
+        """Open a state directory, or make a new one; the state is as it was when the last answer left.
+
+        Parameters
+        ----------
+        directory
+            The folder of the state.
+        model
+            A fitted model or its file: a `PropagationClassifier` or `PropagationRegressor` with setting="stream", or an
+            `EdgeOutlierDetector` with method="burst". Needed for a new directory. A directory of another model is refused.
+        columns
+            The field of each role and feature in the events, such as {"src": "customer"}; stored for later. By default a
+            role or feature is in the field of its own name, and src, dst and time are also found by common names.
+        keep
+            How long the log is kept, such as "400d". By default all of it is kept, since `refit` learns from it.
+        late
+            Whether events that are earlier than the latest event are scored ("score", default) or refused ("refuse").
+        threshold
+            The score from which on an event is an alert; stored for later. By default it is the score that so many of the
+            latest events reached as give `alerts_per_day`.
+        alerts_per_day
+            How many alerts there are per day, about; stored for later. By default 20, at most a twentieth of the events;
+            for bursts, those that the model calls outliers.
+        snapshot_every
+            Number of events after which a snapshot is written. The default, 100,000, is replayed in seconds.
+        n_recent
+            Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
+            default as many as before; 100,000 in a new directory.
+        """
+        _check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
+        given = {"columns": columns, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        with _model_file(model) as file:
+            fingerprint = None if file is None else fingerprint_of(file)
+
+            def fill(generation: Generation) -> None:
+                assert file is not None
+                start_generation(generation, file, Settings(**chosen), n_recent or N_RECENT)
+
+            state = StateDirectory(directory, fingerprint, None if file is None else fill)
+        try:
+            loaded = load_model(state.generation.path / MODEL)
+            live = cls(state, loaded, restored_state(state, loaded, n_recent), _seconds(keep), snapshot_every)
+            live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
+        except BaseException:
+            state.close()
+            raise
+        return live
+
+    @_locked
+    def close(self) -> None:
+        """Write a snapshot, and let others open the directory. A closed model can be closed again."""
+        try:
+            if self._failure is None and self._directory.log.failure is None:
+                self.snapshot()
+        finally:
+            self._failure = self._failure or StateError("The live model is closed.", "Open it again.")
+            self._directory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @_locked
+    def snapshot(self) -> None:
+        """Write the state, so that a restart needs not replay what came before; remove what need not be kept."""
+        self._check()
+        log = self._directory.log
+        newest = self._directory.newest_snapshot()
+        if newest is None or newest.sequence < log.synced:
+            self._directory.write_snapshot(log.synced, lambda path: write_arrays(path, self._state.arrays()))
+        self._since_snapshot = 0
+        if self._keep is not None:
+            self._directory.prune(time.time() - self._keep)
+
+    # ---- events
+
+    @_locked
+    def submit(self, events: Sequence[Mapping[str, Any]], position: Any = None) -> list[Answer]:
+        """Log events, score them and learn from them.
+
+        Parameters
+        ----------
+        events
+            One mapping per event, with the fields src, dst, time and the features of the model under their names (see
+            `columns` of `open`); "id", by which labels and repetitions are recognised; "label" and "label_time" if the
+            label is known already. An event without an id gets one from its source, destination and time, so that two such
+            events with the same three count as one.
+        position
+            Where the source stands after these events, such as an offset; anything that JSON can hold. It is logged with
+            the events: see `position`.
+
+        Returns
+        -------
+        list of Answer
+            One answer per event in the same order. An invalid event has an `error` and is not logged.
+
+        Raises
+        ------
+        LogError
+            If the log cannot be written. Nothing is scored or learnt then.
+        """
+        self._check()
+        if events and not self._state.n_events:
+            self._detect_fields(events[0])
+        batch = _Batch(self._state, events)
+        if batch.events or position is not None:
+            self._write(EVENTS, events_payload(position, batch.lines), len(batch.events))
+        with self._learning():
+            if position is not None:
+                self._state.position = position
+            answers = self._state.process(batch.events, batch.lines, batch.read) if batch.events else []
+        self._rate.add(len(events))
+        self._count(len(batch.events))
+        return batch.in_order(answers)
+
+    @_locked
+    def check(self, events: Sequence[Mapping[str, Any]]) -> list[EventError]:
+        """What is wrong with events, in their order; nothing is logged or learnt."""
+        return self._state.scorer.read([self._state.fields.event(event) for event in events])[1]
+
+    @_locked
+    def knows(self, id: Any) -> bool:
+        """Whether an event with this id came before, and can be labelled."""
+        return self._state.scorer.knows(id)
+
+    @_locked
+    def remember(self, columns: Mapping[str, str], reading: Mapping[str, Any]) -> None:
+        """Store the fields of events, and how the shell reads tables; see `settings`."""
+        given = {"columns": dict(columns), "reading": dict(reading)}
+        self._use({name: value for name, value in given.items() if value != getattr(self.settings, name)})
+
+    def _detect_fields(self, event: Mapping[str, Any]) -> None:
+        found = self._state.fields.found_in(event)
+        if found is not self._state.fields:
+            self._use({"columns": found.columns})
+
+    @_locked
+    def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:
+        """Log labels of earlier events, and learn them.
+
+        Parameters
+        ----------
+        labels
+            One mapping per label: "id" of the event, "label", and "time", when it became known. Without a time, it
+            becomes known now, on the clock of the stream: the time of the latest event. A second label replaces the first
+            one, and the log keeps both; the label None withdraws it. A label that the event has already changes nothing.
+
+        Returns
+        -------
+        list of LabelAnswer
+            One answer per label in the same order; the error of an unknown or expired id is an `UnknownEventError`.
+        """
+        self._check()
+        plain_labels = [{name: plain(given.get(name)) for name in ("id", "label", "time")} for given in labels]
+        for given in plain_labels:
+            given["label"] = self._state.meaning.label(given["label"])
+        new = [given for given in plain_labels if not self._state.has_label(given["id"], given["label"])]
+        for given in new:
+            given["time"] = self._state.now() if given["time"] is None else given["time"]
+        if new:
+            self._write(LABELS, labels_payload(new), len(new))
+        with self._learning():
+            answers = {id(given): self._state.label(given["id"], given["label"], given["time"]) for given in new}
+        self._count(len(new))
+        return [answers.get(id(given), LabelAnswer(given["id"])) for given in plain_labels]
+
+    def _write(self, kind: int, payload: bytes, count: int) -> None:
+        log = self._directory.log
+        log.append(kind, payload, count)
+        log.sync()
+
+    def _use(self, changed: dict[str, Any]) -> None:
+        """Log other settings, and use them from now on."""
+        if changed:
+            self._write(SETTINGS, encode(changed).encode(), 1)
+            with self._learning():
+                self._state.use(changed)
+
+    def _count(self, n: int) -> None:
+        self._since_snapshot += n
+        if self._since_snapshot >= self._snapshot_every:
+            self.snapshot()
+
+    @contextmanager
+    def _learning(self) -> Iterator[None]:
+        """Remember an error or an interrupt while the state changes: the state in memory is then behind the log."""
+        try:
+            yield
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            failure = self._failure
+            if isinstance(failure, StateError):
+                raise failure
+            raise StateError(
+                f"An event was logged but not learnt, because of {type(failure).__name__}: {failure}.",
+                "Open the directory again: the log is replayed.",
+            )
+
+    # ---- what is known
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes of the model, with whole numbers as integers; empty if it has none."""
+        return self._state.meaning.classes
+
+    @property
+    def positive(self) -> Any:
+        """The class that scores are about; None if the model has no classes."""
+        return self._state.meaning.positive
+
+    @property
+    def negative(self) -> Any:
+        """The label of a dismissed alert: the other one of two classes; None if there is no such class."""
+        return self._state.meaning.other
+
+    @property
+    def threshold(self) -> float:
+        """The score from which on an event is an alert."""
+        return self._state.threshold
+
+    @property
+    def position(self) -> Any:
+        """The position of the source that came with the latest events; None if none did."""
+        return self._state.position
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels were set or withdrawn."""
+        return self._state.n_labels
+
+    @property
+    def time_unit(self) -> str | None:
+        """The unit of the stream's clock; None if times are numbers."""
+        return self._state.meaning.unit
+
+    def values_of(self, answer: Answer) -> Any:
+        """The values that the model gave in an answer: probabilities, a number, or the score of a burst."""
+        return self._state.meaning.values(answer.score, answer.probabilities)
+
+    @property
+    def settings(self) -> Settings:
+        """What was chosen for the directory."""
+        return self._state.settings
+
+    @property
+    def sequence(self) -> int:
+        """Number of changes so far; see `changes`."""
+        return self._state.alerts.sequence
+
+    @_locked
+    def event(self, id: Any) -> dict[str, Any] | None:
+        """An event with its score and label; None if it is neither recent nor an alert."""
+        return self._explainer.event(id)
+
+    @_locked
+    def explain(self, id: Any, top: int = 3) -> dict[str, Any]:
+        """The reasons for the score of an event, in words.
+
+        Parameters
+        ----------
+        id
+            The id of a recent event or of an alert.
+        top
+            The most reasons to give, those of the largest effect first.
+
+        Returns
+        -------
+        dict
+            "id", "score", and "reasons": a list of {"what", "effect", "reason", "events"}, see
+            `PropagationClassifier.explain`; "events" are the interactions behind a reason. Interactions that are no
+            longer recent are missing in the words, though they count in the score.
+
+        Raises
+        ------
+        UnknownEventError
+            If the event is not kept any more, or never was.
+        """
+        check_count("explain", "top", top, 1)
+        return self._explainer.explain(id, top)
+
+    @_locked
+    def alerts(self, status: Status = "open", limit: int = 50, before: int | None = None) -> list[Alert]:
+        """The alerts of a status, the newest first, each with its main reason.
+
+        Parameters
+        ----------
+        status
+            "open", "confirmed", "dismissed" or "all".
+        limit
+            The most alerts to give.
+        before
+            The `sequence` of an alert, to continue with older ones. By default the newest alerts.
+        """
+        listed = self._state.alerts.listed(status, limit, before)
+        for alert in listed:
+            if alert.reason is None:
+                alert.reason = self._explainer.main_reason(alert.id)
+        return [replace(alert) for alert in listed]
+
+    @_locked
+    def node(self, id: Any, limit: int = 100) -> dict[str, Any]:
+        """The latest interactions of a node, fitted and live.
+
+        Parameters
+        ----------
+        id
+            The node. The text of a number stands for the number.
+        limit
+            The most interactions to give.
+
+        Returns
+        -------
+        dict
+            "id"; "events", in the order of time, the latest last; "n_live" and "n_fitted", the numbers of its
+            interactions among the recent and the fitted ones; "labelled" and "positive", how many of the listed ones have
+            a label, and the positive one.
+        """
+        return self._explainer.node(id, limit)
+
+    @_locked
+    def statistics(self) -> dict[str, Any]:
+        """Numbers for a page; see `tdlg.live.statistics.statistics_of`."""
+        return statistics_of(self._state, self._rate)
+
+    @_locked
+    def changes(self, since: int = 0) -> list[dict[str, Any]]:
+        """What happened to alerts after change number `since`, the oldest first.
+
+        Each change has "sequence", "kind" ("alert" or "decision"), "id" and "status". The latest 10,000 are kept.
+        """
+        return self._state.alerts.changes(since)
+
+    @_locked
+    def health(self) -> dict[str, Any]:
+        """Whether events can be scored, and why not; the state of the log, and what uses disk and memory."""
+        state, of_directory = self._state, self._directory.health()
+        reason = None if self._failure is None else str(self._failure) or type(self._failure).__name__
+        reason = reason or of_directory.pop("failure")
+        return {
+            "ok": reason is None,
+            "reason": reason,
+            "model": type(self.model).__name__,
+            "clock": None if state.scorer.clock is None else state.now(),
+            "n_events": state.n_events,
+            "n_labels": state.n_labels,
+            "n_pending": state.scorer.n_pending,
+            "n_nodes": state.scorer.n_nodes,
+            "n_recent": len(state.recent),
+            "state_bytes": state.scorer.nbytes,
+            **of_directory,
+        }
+
+
+class _Batch:
+    """The events of one submit: those that are new and valid, and the answers to all others."""
+
+    def __init__(self, state: LiveState, given: Sequence[Mapping[str, Any]]) -> None:
+        self.answers: list[Answer | None] = [None] * len(given)
+        self._first_of: dict[int, int] = {}  # position of a repeated event: that of the first one in this batch
+        self._at: list[int] = []  # position of each new event
+        new: list[dict[str, Any]] = []
+        place_of: dict[Any, int] = {}
+        for place, event in enumerate(map(state.with_id, map(state.fields.event, given))):
+            id = event["id"] if isinstance(event["id"], Hashable) else None
+            stored = state.recent.get(id)
+            if stored is not None:
+                self.answers[place] = state.answer_of(stored)
+            elif id is not None and id in place_of:
+                self._first_of[place] = place_of[id]
+            else:
+                place_of[id] = place
+                self._at.append(place)
+                new.append(event)
+        self.events, self.read = self._checked(state, new)
+        self.lines = [encode(event).encode() for event in self.events]
+
+    def _checked(self, state: LiveState, new: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Events]:
+        """The valid events; the others get their errors as answers."""
+        read, errors = state.scorer.read(new)
+        wrong = {error.position: error for error in errors}
+        wrong |= _refused(state, new, read)
+        if wrong:
+            for k, error in wrong.items():
+                self.answers[self._at[k]] = Answer(new[k]["id"], error=error._replace(position=self._at[k]))
+            kept = [k for k in range(len(new)) if k not in wrong]
+            self._at, new = [self._at[k] for k in kept], [new[k] for k in kept]
+            read = state.scorer.read(new)[0] if len(new) < len(read.positions) else read
+        return new, read
+
+    def in_order(self, answers: list[Answer]) -> list[Answer]:
+        """The answers to all events, with those to the new ones."""
+        for place, answer in zip(self._at, answers, strict=True):
+            self.answers[place] = answer
+        for place, first in self._first_of.items():
+            self.answers[place] = replace(self.answers[first], repeated=True)  # type: ignore[type-var]
+        return self.answers  # type: ignore[return-value]
+
+
+def _refused(state: LiveState, new: list[dict[str, Any]], read: Events) -> dict[int, EventError]:
+    """Errors of events that are too late: beyond the horizon, or at all if late events are refused."""
+    clock, ticks = state.ticks_of(state.now()), read.arrived.ticks
+    late = {k: tick for k, tick in zip(read.positions, ticks.tolist(), strict=True) if tick < clock}
+    errors = {}
+    for k, tick in late.items():
+        if state.scorer.knows(new[k]["id"]):  # it gets its first answer
+            continue
+        message = "and late events are refused" if state.settings.late == "refuse" else ""
+        if state.scorer.is_too_old(tick):
+            message = "which is too late: a repetition would not be recognised"
+        if message:
+            text = f"It is before the latest event, {state.now()}, {message}."
+            errors[k] = EventError(k, "time", new[k]["time"], text)
+    return errors
+
+
+@contextmanager
+def _model_file(model: Any) -> Iterator[Path | None]:
+    """The file of a model; a fitted model is written into a temporary one."""
+    if model is None or not hasattr(model, "save"):
+        yield None if model is None else as_path(model)
+        return
+    with TemporaryDirectory() as folder:
+        model.save(Path(folder) / MODEL)
+        yield Path(folder) / MODEL
+
+
+def _seconds(keep: str | None) -> float | None:
+    return None if keep is None else as_seconds(keep)
+
+
+def _check_options(
+    keep: Any, late: Any, threshold: Any, alerts_per_day: Any, snapshot_every: Any, n_recent: Any
+) -> None:
+    _seconds(keep)
+    if late is not None:
+        check_choice("LiveModel.open", "late", late, ("score", "refuse"))
+    if alerts_per_day is not None:
+        check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
+    if threshold is not None and not np.isfinite(threshold):
+        raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
+    check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
+    if n_recent is not None:
+        check_count("LiveModel.open", "n_recent", n_recent, 1)

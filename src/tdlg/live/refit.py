@@ -1,0 +1,429 @@
+"""A new model from the log of a live one: put in place only if it would have been better, and the old one stays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tdlg.clock import times_of
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError, TdlgWarning
+from tdlg.judge.metrics import auc_and_precision
+from tdlg.live.directory import Generation, StateDirectory
+from tdlg.live.fields import decode
+from tdlg.live.generations import MODEL, Origin, fingerprint_of, origin_of, read_arrays, restored_state, write_state
+from tdlg.live.history import feature_value
+from tdlg.live.log import Record, StateError
+from tdlg.live.meaning import Meaning
+from tdlg.live.scorer import StreamScorer
+from tdlg.live.state import EVENTS, LABELS, LiveState
+from tdlg.models.update import joined_edges
+from tdlg.persist.model import load_model
+
+__all__ = ["Comparison", "Figures", "go_back", "refit"]
+
+Floats = NDArray[np.float64]
+
+STRETCH = 0.3  # share of the labelled events that both models are compared on, the latest ones
+ENOUGH = 10  # least number of labelled events of each class in that stretch
+
+
+class Figures(NamedTuple):
+    """How well a model did: two areas for a classifier, the root of the mean squared error for a regressor."""
+
+    auc: float | None = None
+    average_precision: float | None = None
+    error: float | None = None
+
+    def is_better_than(self, other: Figures) -> bool:
+        """Whether the average precision is larger, or the error smaller."""
+        if self.error is not None and other.error is not None:
+            return self.error < other.error
+        mine, theirs = (figures.average_precision or 0.0 for figures in (self, other))
+        return mine > theirs or (mine == theirs and (self.auc or 0.0) > (other.auc or 0.0))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a refit found, and what it did.
+
+    Attributes
+    ----------
+    old, new
+        Figures of the model in place, and of a new model that was fitted on what was known before the stretch; both scored
+        every event of the stretch with what was known then. None if there were too few labels.
+    n_events, n_positive
+        Number of labelled events in the stretch, and of those of the positive class; None for a regressor.
+    start, stop
+        Times of the first and the last event of the stretch.
+    generation
+        Name of the new generation; None if the old model stays.
+    """
+
+    old: Figures | None = None
+    new: Figures | None = None
+    n_events: int = 0
+    n_positive: int | None = None
+    start: Any = None
+    stop: Any = None
+    generation: str | None = None
+
+
+def refit(
+    directory: Any,
+    *,
+    force: bool = False,
+    callback: Callable[[str], object] = lambda text: None,
+) -> Comparison:
+    """Fit a new model to all that a state directory holds, and put it in place if it is better.
+
+    The new model learns from the edges that the old one was fitted on and from the log: its events, and its labels with the
+    times at which they became known. Both are compared on the latest labelled events, as they were scored live: the old one
+    by a replay of the log, the new one by a copy that is fitted only on what was known before these events and then sees
+    the same records. If the new one is better, it is fitted on everything and becomes the active generation together with
+    its state; `go_back` returns to the old one.
+
+    Parameters
+    ----------
+    directory
+        The state directory, which no other process may use now.
+    force
+        Whether to put the new model in place even if it is not better, or if there are too few labels to compare the two.
+        False by default.
+    callback
+        A function that is called with a text before each long step.
+
+    Raises
+    ------
+    EdgesError
+        If there are too few labelled events to compare the models, and it is not forced.
+    """
+    with StateDirectory(directory) as state:
+        past = _Past.read(state)
+        stretch = _Stretch.last_of(past, needed=not force)
+        found = Comparison() if stretch is None else _compared(state, past, stretch, callback)
+        is_better = found.old is None or found.new is None or found.new.is_better_than(found.old)
+        if not (force or is_better):
+            return found
+        callback("fitting the new model to everything")
+        return replace(found, generation=_switched(state, past).name)
+
+
+def _compared(state: StateDirectory, past: _Past, stretch: _Stretch, callback: Callable[[str], object]) -> Comparison:
+    callback("replaying the log with the old model")
+    old = stretch.scores(past.scorer_before(state, stretch.first), past.records)
+    callback(f"fitting a new model to what was known before {stretch.start}")
+    model, ids = past.fitted(stretch.first)
+    callback("replaying the log with the new model")
+    new = stretch.scores(past.scorer_of(model, ids, stretch.first), past.records)
+    of_stretch = len(stretch.ids), stretch.n_positive, stretch.start, stretch.stop
+    return Comparison(stretch.figures(old), stretch.figures(new), *of_stretch)
+
+
+def go_back(directory: Any) -> str:
+    """Make the generation before the active one the active one again; its state follows from a replay of the log.
+
+    Parameters
+    ----------
+    directory
+        The state directory, which no other process may use now.
+
+    Returns
+    -------
+    str
+        The name of the generation.
+    """
+    with StateDirectory(directory) as state:
+        names = [generation.name for generation in state.generations()]
+        place = names.index(state.generation.name)
+        if not place:
+            raise StateError(f"There is no generation before {state.generation.name!r} to go back to.")
+        state.activate(state.generations()[place - 1])
+        return state.generation.name
+
+
+# ---- what happened
+
+
+class _Event(NamedTuple):
+    """A logged event: the number of its record, its content, and its time in ticks of the stream."""
+
+    record: int
+    content: dict[str, Any]
+    ticks: Any
+
+
+class _Label(NamedTuple):
+    """A label, the number of its record, and when it became known in ticks; None withdraws it."""
+
+    record: int
+    label: Any
+    ticks: Any
+
+
+class _Past:
+    """The edges that a model was fitted on, and the events and labels of the log that came since."""
+
+    def __init__(self, model: Any, origin: Origin, records: list[Record]) -> None:
+        self.model, self.records = model, records
+        fresh = StreamScorer(model, ids=origin.ids)
+        self._scorer, self.meaning = fresh, Meaning(model, fresh.clock)
+        self._origin = origin
+        self.events: dict[Any, _Event] = {}
+        self.labels: dict[Any, list[_Label]] = {}
+        known = set(origin.ids)
+        for record in records:
+            for content in _events_of(record):
+                if content["id"] not in self.events and content["id"] not in known:
+                    self._add_event(record.sequence, content)
+            for given in _labels_of(record):
+                self._add_label(record.sequence, given["id"], given["label"], given["time"])
+
+    @classmethod
+    def read(cls, state: StateDirectory) -> _Past:
+        """What the active generation of a state directory was fitted on, and its log."""
+        model = load_model(state.generation.path / MODEL)
+        if getattr(model, "setting_", None) != "stream":
+            raise ParameterError(f"Only models that learn from labels are refitted. This is a {type(model).__name__}.")
+        origin = origin_of(state.generation, model)
+        after = max(origin.sequence, state.log.first - 1)
+        return cls(model, origin, list(state.log.replay(after)))
+
+    def _ticks(self, time: Any) -> Any:
+        return self._scorer.tick_of(time)
+
+    def _add_event(self, record: int, content: dict[str, Any]) -> None:
+        ticks = self._ticks(content["time"])
+        self.events[content["id"]] = _Event(record, content, ticks)
+        if content.get("label") is not None:
+            known = content.get("label_time")
+            self._add_label(record, content["id"], content["label"], content["time"] if known is None else known)
+
+    def _add_label(self, record: int, id: Any, label: Any, time: Any) -> None:
+        try:
+            label = None if label is None else self._scorer._reader.label_of(label)
+            ticks = self._ticks(time)
+        except TdlgError:
+            return  # it was refused when it came
+        self.labels.setdefault(id, []).append(_Label(record, label, ticks))
+
+    @property
+    def n_learnt(self) -> int:
+        """How many events of the log, of all generations, a model that is fitted on everything learns from."""
+        return self._origin.n_learnt + len(self.events)
+
+    # ---- what was known before a record
+
+    def label_before(self, id: Any, record: int) -> _Label | None:
+        """The label of an event that was logged before a record."""
+        before = [label for label in self.labels.get(id, ()) if label.record < record]
+        return before[-1] if before and before[-1].label is not None else None
+
+    def clock_before(self, record: int) -> Any:
+        """The latest time of an edge or event before a record."""
+        fitted = self.meaning.on_clock(self.model.edges_.ticks, self.model.edges_.time_unit).max().item()
+        return max([fitted, *(event.ticks for event in self.events.values() if event.record < record)])
+
+    def edges_before(self, record: int) -> tuple[TemporalEdges, list[Any]]:
+        """The fitted edges and the events before a record, with the labels that were known then; and their ids."""
+        events = [event for event in self.events.values() if event.record < record]
+        fitted = _with_labels(self.model)
+        edges = joined_edges(fitted, self._as_edges(events)) if events else fitted
+        ids = [*self._origin.ids, *(event.content["id"] for event in events)]
+        return self._labelled(edges, ids, record), ids
+
+    def _labelled(self, edges: TemporalEdges, ids: list[Any], record: int) -> TemporalEdges:
+        """The edges with the labels that had become known before a record."""
+        clock = self.clock_before(record)
+        label = np.full(len(edges), None, object)
+        known = edges.labelled
+        label[known] = np.asarray(edges.label)[known]
+        ticks = self.meaning.on_clock(edges.known_at, edges.time_unit)
+        for place, id in enumerate(ids):
+            if id in self.labels:
+                given = self.label_before(id, record)
+                is_known = given is not None and given.ticks <= clock
+                label[place] = given.label if given is not None and is_known else None
+                ticks[place] = given.ticks if given is not None and is_known else ticks[place]
+        numbers = np.asarray(self.model.labels_).dtype.kind in "iuf"
+        typed = np.array([np.nan if one is None else one for one in label], float) if numbers else label
+        return edges.with_label(None).with_label(typed, times_of(ticks, self.meaning.unit))
+
+    def _as_edges(self, events: list[_Event]) -> TemporalEdges:
+        fitted = self.model.edges_
+        contents = [event.content for event in events]
+        features = {
+            name: [feature_value(content.get(name), name, fitted) for content in contents]
+            for name in fitted.feature_names
+        }
+        weight = None if fitted.weight is None else [content.get("weight", 1.0) for content in contents]
+        src, dst = ([content[end] for content in contents] for end in ("src", "dst"))
+        times = times_of(np.array([event.ticks for event in events], self._dtype), self.meaning.unit)
+        edges = TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)
+        return edges.with_ids_of(fitted)
+
+    @property
+    def _dtype(self) -> Any:
+        return np.int64 if self.meaning.unit is not None else self.model.edges_.ticks.dtype
+
+    # ---- models and scorers
+
+    def fitted(self, record: int) -> tuple[Any, list[Any]]:
+        """A new model, fitted on what was known before a record, and the ids of its edges."""
+        edges, ids = self.edges_before(record)
+        model = clone(self.model).set_params(setting="stream")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TdlgWarning)  # the labels are as they were when the first model was fitted
+            model.fit(edges)
+        model.label_delay_ = self.model.label_delay_
+        if hasattr(self.model, "positive_"):
+            model.positive_ = self.model.positive_
+        return model, ids
+
+    def scorer_of(self, model: Any, ids: list[Any], record: int) -> StreamScorer:
+        """The scorer of a model that was fitted on what was known before a record, with the labels that wait."""
+        scorer = StreamScorer(model, ids=ids)
+        clock = self.clock_before(record)
+        for id in self.labels:
+            given = self.label_before(id, record)
+            if given is not None and given.ticks > clock:
+                _label(scorer, id, given.label, self.meaning.time(given.ticks))
+        return scorer
+
+    def scorer_before(self, state: StateDirectory, record: int) -> StreamScorer:
+        """The scorer of the old model as it was before a record: from a snapshot, or from the start."""
+        for snapshot in state.generation.whole_snapshots():
+            if snapshot.sequence < record:
+                live = LiveState.restored(self.model, read_arrays(snapshot))
+                done, scorer = snapshot.sequence, live.scorer
+                break
+        else:
+            done, scorer = self._origin.sequence, self._scorer
+        if state.log.first > done + 1:
+            raise StateError("The log does not reach back far enough to replay the old model.", "Keep more of it.")
+        for _ in _replayed(scorer, (each for each in self.records if done < each.sequence < record)):
+            pass
+        return scorer
+
+
+class _Stretch:
+    """The latest labelled events, on which two models are compared."""
+
+    def __init__(self, past: _Past, ids: list[Any], labels: list[Any]) -> None:
+        self._past = past
+        self.ids, self._labels = ids, labels
+        self.first = min(past.events[id].record for id in ids)
+        ticks = [past.events[id].ticks for id in ids]
+        self.start, self.stop = past.meaning.time(min(ticks)), past.meaning.time(max(ticks))
+        self._is_positive = np.array([past.meaning.is_positive(label) for label in labels])
+
+    @classmethod
+    def last_of(cls, past: _Past, *, needed: bool) -> _Stretch | None:
+        """The last part of the labelled events; more of them if a class is too rare there. None if that is not enough."""
+        final = {id: past.label_before(id, LAST) for id in past.events}
+        labelled = [(id, found.label) for id, found in final.items() if found is not None]
+        start = int((1 - STRETCH) * len(labelled))
+        while start > 0 and not _is_enough(past, labelled[start:]):
+            start = max(0, start - max(1, len(labelled) // 20))
+        if not _is_enough(past, labelled[start:]):
+            if not needed:
+                return None
+            raise EdgesError(
+                f"The log has {len(labelled):,} labelled events. To compare two models, at least {ENOUGH} of each class are "
+                "needed, or of all if labels are numbers. Wait for more labels.",
+                Hint("Or pass {force}, which compares nothing.", force=True),
+            )
+        return cls(past, [id for id, _ in labelled[start:]], [label for _, label in labelled[start:]])
+
+    @property
+    def n_positive(self) -> int | None:
+        """Number of events of the positive class; None for a regressor."""
+        return int(self._is_positive.sum()) if self._past.meaning.classes else None
+
+    def scores(self, scorer: StreamScorer, records: list[Record]) -> Floats:
+        """The scores of these events as they would have been live."""
+        found: dict[Any, float] = {}
+        later = (record for record in records if record.sequence >= self.first)
+        for ids, values in _replayed(scorer, later):
+            found |= zip(ids, self._past.meaning.scores(values).tolist(), strict=True)
+        return np.array([found[id] for id in self.ids])
+
+    def figures(self, scores: Floats) -> Figures:
+        """How well these scores tell the labels."""
+        if self._past.meaning.classes:
+            return Figures(*auc_and_precision(self._is_positive, scores))
+        return Figures(error=float(np.sqrt(np.mean((np.array(self._labels, float) - scores) ** 2))))
+
+
+LAST = 2**63  # a number after that of all records
+
+
+def _is_enough(past: _Past, labelled: Sequence[tuple[Any, Any]]) -> bool:
+    if not past.meaning.classes:
+        return len(labelled) >= ENOUGH
+    n_positive = sum(past.meaning.is_positive(label) for _, label in labelled)
+    return min(n_positive, len(labelled) - n_positive) >= ENOUGH
+
+
+# ---- records
+
+
+def _events_of(record: Record) -> list[dict[str, Any]]:
+    return decode(record.payload.split(b"\n")[1:]) if record.kind == EVENTS else []
+
+
+def _labels_of(record: Record) -> list[dict[str, Any]]:
+    return decode(record.payload.split(b"\n")) if record.kind == LABELS else []
+
+
+def _replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple[list[Any], Floats]]:
+    """Replay records; gives the ids and values of the new events of each record."""
+    for record in records:
+        events = _events_of(record)
+        if events:
+            read = scorer.read(events)[0]
+            scores = scorer.process(read)
+            new = np.flatnonzero(~scores.repeated)
+            yield [read.ids[k] for k in new], scores.values[new]
+        for given in _labels_of(record):
+            _label(scorer, given["id"], given["label"], given["time"])
+
+
+def _label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
+    try:
+        scorer.label(id, label, time)
+    except TdlgError:
+        return  # it was refused when it came
+
+
+# ---- the new generation
+
+
+def _switched(state: StateDirectory, past: _Past) -> Generation:
+    """Fit a model on everything, and make it the active generation with its state."""
+    last = state.log.synced
+    model, ids = past.fitted(LAST)
+    live = restored_state(state, past.model)
+    scorer = past.scorer_of(model, ids, LAST)
+    scorer.forget()
+    following, origin = live.followed_by(model, scorer), Origin(last, ids, past.n_learnt)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / MODEL
+        model.save(file)
+        return state.switch(fingerprint_of(file), lambda generation: write_state(generation, file, origin, following))
+
+
+def _with_labels(model: Any) -> TemporalEdges:
+    """The fitted edges with the labels and times that count."""
+    edges, late = model.edges_, model.label_ticks_
+    times = None if late is None else times_of(late, edges.time_unit)
+    labelled: TemporalEdges = edges.with_label(None).with_label(model.labels_, times)
+    return labelled

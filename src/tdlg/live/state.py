@@ -1,0 +1,365 @@
+"""All that the log of a live model determines: the state of the scorer, recent events, alerts, and settings.
+
+The same records in the same order give the same state, so a snapshot and a replay of the later records restore it. The time
+of arrival is no part of it: a label that comes without a time has the stream's clock written into its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.exceptions import TdlgError
+from tdlg.live.alerts import Alert, Alerts
+from tdlg.live.events import EventError, Events
+from tdlg.live.fields import Fields, decode, encode
+from tdlg.live.ids import id_of
+from tdlg.live.log import Record, StateError
+from tdlg.live.meaning import Meaning
+from tdlg.live.recent import RecentEvents, StoredEvent
+from tdlg.live.scorer import StreamScorer, UnknownEventError
+from tdlg.live.threshold import Start, Threshold, start_of
+
+__all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
+
+Arrays = dict[str, NDArray[Any]]
+
+EVENTS, LABELS, SETTINGS = 1, 2, 3  # kinds of records
+FORMAT = 1  # of snapshots
+MOST_DAYS = 400  # days whose numbers of events and alerts are kept
+NOT_FEATURES = ("id", "src", "dst", "time", "label", "label_time")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one event.
+
+    Attributes
+    ----------
+    id
+        Its id; None if it has none because of an error.
+    score
+        What alerts are about: the probability of the positive class, the predicted number, or for bursts the digits of
+        surprise. None for an event with an error.
+    probabilities
+        The probabilities of the classes, in the order of `LiveModel.classes`; empty without classes.
+    predicted
+        The predicted class or number; for bursts, whether it is an outlier.
+    late
+        Whether a later event had come before it, so that its score is as of now.
+    repeated
+        Whether its id was seen before, so that this is the answer of then.
+    alert
+        Whether it is an alert.
+    error
+        Why the event was refused; None if it was not.
+    """
+
+    id: Any
+    score: float | None = None
+    probabilities: tuple[float, ...] = ()
+    predicted: Any = None
+    late: bool = False
+    repeated: bool = False
+    alert: bool = False
+    error: EventError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAnswer:
+    """The answer to one label: its event id, and why it was refused; None if it was not."""
+
+    id: Any
+    error: TdlgError | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen for a state directory, and holds until it is changed.
+
+    Attributes
+    ----------
+    columns
+        The field of each role and feature, see `Fields`.
+    late
+        "score" or "refuse" late events.
+    threshold, alerts_per_day
+        What was given; None for the default.
+    reading
+        How the shell reads tables.
+    """
+
+    columns: dict[str, str] = field(default_factory=dict)
+    late: Literal["score", "refuse"] = "score"
+    threshold: float | None = None
+    alerts_per_day: float | None = None
+    reading: dict[str, Any] = field(default_factory=dict)
+
+
+def events_payload(position: Any, lines: Sequence[bytes]) -> bytes:
+    """The payload of a record of events, each of them as JSON."""
+    return b"\n".join([encode({"position": position}).encode(), *lines])
+
+
+def labels_payload(labels: Sequence[Mapping[str, Any]]) -> bytes:
+    """The payload of a record of labels."""
+    return "\n".join(map(encode, labels)).encode()
+
+
+class LiveState:
+    """The state of a live model in memory.
+
+    Parameters
+    ----------
+    model, scorer
+        The fitted model, and its scorer.
+    settings
+        What was chosen.
+    n_recent
+        The most events to keep.
+    start
+        What the fitted edges tell of the threshold, which is found by default.
+
+    Attributes
+    ----------
+    recent, alerts
+        The recent events and the alerts.
+    position
+        The position of the source that came with the latest events; None at first.
+    n_events, n_labels
+        How many events were answered, without repetitions, and how many labels were set or withdrawn.
+    days
+        The numbers of events and alerts of each day, by the number of the day on the stream's clock.
+    """
+
+    def __init__(
+        self, model: Any, scorer: StreamScorer, settings: Settings, n_recent: int, start: Start | None = None
+    ) -> None:
+        self.model, self.scorer = model, scorer
+        self.meaning = Meaning(model, scorer.clock)
+        self.recent = RecentEvents(n_recent, model.edges_.bipartite)
+        self.alerts = Alerts()
+        self.position: Any = None
+        self.n_events = self.n_labels = 0
+        self.days: dict[int, list[int]] = {}
+        self._day = self.meaning.day
+        self.settings = settings
+        self._set_up(start)
+
+    def _set_up(self, start: Start | None = None) -> None:
+        """Prepare what follows from the settings."""
+        settings = self.settings
+        self.fields = Fields(settings.columns, _features(self.model))
+        start = start or start_of(self.model, self.meaning, settings.alerts_per_day)
+        self._threshold = Threshold(self.meaning, settings.threshold, settings.alerts_per_day, start)
+
+    def use(self, changed: dict[str, Any]) -> None:
+        """Change settings, from now on."""
+        before = self._threshold
+        self.settings = replace(self.settings, **changed)
+        self._set_up(None if "alerts_per_day" in changed else before.start)
+        if "threshold" not in changed and "alerts_per_day" not in changed:
+            self._threshold = before
+
+    @property
+    def threshold(self) -> float:
+        """The score from which on an event is an alert."""
+        return self._threshold.value
+
+    # ---- events
+
+    def process(self, events: list[dict[str, Any]], lines: Sequence[bytes], read: Events) -> list[Answer]:
+        """Score and learn events, which were logged before.
+
+        Parameters
+        ----------
+        events, lines, read
+            The events, each of them as JSON, and as the scorer read them.
+        """
+        scores = self.scorer.process(read)
+        values, classes = scores.values.reshape(len(events), -1), self.meaning.classes
+        labels = {k: (label, ticks) for (k, label), ticks in zip(read.labels, read.known, strict=True)}
+        columns = zip(
+            events,
+            lines,
+            read.arrived.ticks.tolist(),
+            map(tuple, values.tolist()),
+            self.meaning.scores(scores.values).tolist(),
+            self.meaning.predicted(scores.values),
+            scores.late.tolist(),
+            scores.repeated.tolist(),
+            strict=True,
+        )
+        answers = []
+        for k, (event, line, ticks, of_event, score, predicted, late, repeated) in enumerate(columns):
+            is_alert = self.alerts.get(event["id"]) is not None
+            if not repeated:
+                ends = event["id"], event["src"], event["dst"]
+                label, known = labels.get(k, (None, None))
+                stored = StoredEvent(0, *ends, ticks, line, of_event, score, late, self.meaning.label(label), known)
+                is_alert = self._store(stored, event, None if scores.columns is None else scores.columns[k])
+            probabilities = of_event if classes else ()
+            answers.append(Answer(event["id"], score, probabilities, predicted, late, repeated, is_alert))
+        return answers
+
+    def _store(self, stored: StoredEvent, event: dict[str, Any], columns: NDArray[np.float64] | None) -> bool:
+        """Keep an event with its answer; whether it is a new alert. An event that comes with its label is none."""
+        stored.columns = None if columns is None else columns.copy()
+        self.recent.add(stored)
+        self.n_events += 1
+        is_alert = stored.score >= self.threshold and stored.label is None
+        if is_alert:
+            features = {name: value for name, value in event.items() if name not in NOT_FEATURES}
+            time, ends = self.meaning.time(stored.ticks), (stored.id, stored.src, stored.dst)
+            self.alerts.add(Alert(0, *ends, time, stored.ticks, features, stored.score, columns=stored.columns))
+        self._count_day(stored.ticks, is_alert)
+        self._threshold.add(stored.ticks, stored.score)
+        return is_alert
+
+    def _count_day(self, ticks: Any, is_alert: bool) -> None:
+        counts = self.days.setdefault(int(ticks // self._day), [0, 0])
+        counts[0] += 1
+        counts[1] += is_alert
+        if len(self.days) > MOST_DAYS:
+            del self.days[min(self.days)]
+
+    def answer_of(self, stored: StoredEvent) -> Answer:
+        """The answer that an event got before."""
+        probabilities = stored.values if self.meaning.classes else ()
+        is_alert = self.alerts.get(stored.id) is not None
+        predicted = self.meaning.predicted_one(stored.values)
+        return Answer(stored.id, stored.score, probabilities, predicted, stored.late, True, is_alert)
+
+    def with_id(self, event: dict[str, Any]) -> dict[str, Any]:
+        """The event with an id: its own, or one made of source, destination and time, if these are valid."""
+        if event.get("id") is not None:
+            return event
+        try:
+            time = self.meaning.time(self.ticks_of(event.get("time")))
+        except TdlgError:
+            time = event.get("time")
+        return {**event, "id": id_of(event.get("src"), event.get("dst"), time)}
+
+    # ---- labels
+
+    def label(self, id: Any, label: Any, time: Any) -> LabelAnswer:
+        """Set, replace or withdraw the label of an event, which was logged before."""
+        stored, alert = self.recent.get(id), self.alerts.get(id)
+        try:
+            ticks = self.ticks_of(time)
+            if self.meaning.kind != "outlier_detector":
+                self.scorer.label(id, label, time)
+            elif stored is None and alert is None:  # whose scores use no labels
+                raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
+        except TdlgError as error:
+            return LabelAnswer(id, error)
+        self.n_labels += 1
+        if stored is not None:
+            stored.label, stored.label_ticks = label, None if label is None else ticks
+        if alert is not None:
+            self.alerts.decide(alert, label, self.meaning.is_positive(label), self.meaning.time(ticks), ticks)
+        return LabelAnswer(id)
+
+    def has_label(self, id: Any, label: Any) -> bool:
+        """Whether an event is known to have this label, so that nothing changes if it comes again."""
+        known = self.recent.get(id) or self.alerts.get(id)
+        return self.scorer.has_label(id, label) if known is None else known.label == label
+
+    def ticks_of(self, time: Any) -> Any:
+        """A time in ticks of the stream, or an error."""
+        return self.scorer.tick_of(time)
+
+    def now(self) -> Any:
+        """The stream's clock as a record holds it."""
+        clock = self.scorer.clock
+        return self.meaning.time(clock.astype(np.int64) if isinstance(clock, np.datetime64) else clock)
+
+    # ---- records
+
+    def replay(self, record: Record) -> None:
+        """Learn what a record of the log says."""
+        if record.kind == EVENTS:
+            header, *lines = record.payload.split(b"\n")
+            position = decode([header])[0]["position"]
+            self.position = self.position if position is None else position
+            if lines:
+                events = decode(lines)
+                self.process(events, lines, self.scorer.read(events)[0])
+        elif record.kind == LABELS:
+            for label in decode(record.payload.split(b"\n")):
+                self.label(label["id"], label["label"], label["time"])
+        elif record.kind == SETTINGS:
+            self.use(decode([record.payload])[0])
+        else:
+            raise StateError(
+                f"Record {record.sequence} of the log has the kind {record.kind}, which this version does not know.",
+                "Install a newer version of tdlg.",
+            )
+
+    # ---- other models
+
+    def followed_by(self, model: Any, scorer: StreamScorer) -> LiveState:
+        """The state of another model that takes over: recent events and alerts stay, the default threshold is its own."""
+        state = LiveState(model, scorer, self.settings, self.recent.capacity)
+        state.recent, state.alerts, state.position, state.days = self.recent, self.alerts, self.position, self.days
+        state.n_events, state.n_labels = self.n_events, self.n_labels
+        for alert in state.alerts:
+            alert.columns = None  # those of the model before
+        return state
+
+    # ---- snapshots
+
+    def arrays(self) -> Arrays:
+        """The state as arrays without objects."""
+        content = {
+            "format": FORMAT,
+            "settings": asdict(self.settings),
+            "position": self.position,
+            "n_events": self.n_events,
+            "n_labels": self.n_labels,
+            "days": [*self.days.items()],
+            "n_recent": self.recent.capacity,
+        }
+        parts = {
+            "scorer": self.scorer.state(),
+            "recent": self.recent.arrays(),
+            "alerts": self.alerts.arrays(),
+            "threshold": self._threshold.arrays(),
+        }
+        arrays = {f"{part}/{name}": array for part, of in parts.items() for name, array in of.items()}
+        return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}
+
+    @classmethod
+    def restored(cls, model: Any, arrays: Arrays, n_recent: int | None = None) -> Self:
+        """The state with these arrays, and with as many recent events as before by default."""
+        content = decode([arrays["content"].tobytes()])[0]
+        if content["format"] != FORMAT:
+            raise StateError(
+                f"The snapshot has the format {content['format']}; this version of tdlg reads format {FORMAT}.",
+                "Install a newer version of tdlg.",
+            )
+        n_recent = n_recent or content["n_recent"]
+        scorer = StreamScorer.restore(model, _part(arrays, "scorer"))
+        threshold = _part(arrays, "threshold")
+        state = cls(model, scorer, Settings(**content["settings"]), n_recent, Start(*threshold["counts"][2:].tolist()))
+        state._threshold.restore(threshold)
+        state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, _part(arrays, "recent"))
+        state.alerts = Alerts.restored(_part(arrays, "alerts"))
+        state.position = content["position"]
+        state.n_events, state.n_labels = content["n_events"], content["n_labels"]
+        state.days = {day: counts for day, counts in content["days"]}
+        return state
+
+
+def _part(arrays: Arrays, name: str) -> Arrays:
+    return {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
+
+
+def _features(model: Any) -> list[str]:
+    """The features of the fitted edges, and their weight if they have one."""
+    edges = model.edges_
+    return [*edges.feature_names, *(["weight"] if edges.weight is not None else [])]

@@ -1,0 +1,206 @@
+"""What happened since a model was fitted: added to what it knows, without training it again; and missed if it is not."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.clock import common_clock, duration_in_words, rounded_up
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import Hint, ParameterError, warn
+from tdlg.linegraph.events import Copies
+from tdlg.propagate.features import PropagationFeatures
+from tdlg.sampling.index import concatenate_edges
+
+__all__ = ["add_edges", "feature_values", "joined_edges", "knowing", "warn_of_gap"]
+
+FEW = 20  # with fewer fitted edges, no pause is unusual
+LONGER = 2.0  # a pause is unusual if it is this many times as long as the longest one between fitted edges
+
+
+def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
+    """Let a fitted propagation model know more edges and labels; see `PropagationClassifier.update`.
+
+    Parameters
+    ----------
+    model
+        A fitted model with the setting "stream".
+    X, y, label_time
+        The edges, their labels, and when these became known.
+    """
+    if model.setting_ != "stream":
+        raise ParameterError(
+            f"Only a model with the setting 'stream' can be updated. This model has the setting {model.setting_!r}.",
+            Hint("Fit with {setting}, or fit again with all edges.", setting="stream"),
+            parameter="setting",
+            value=model.setting_,
+        )
+    edges = model._edges(X, reset=False)
+    if y is not None or label_time is not None:
+        edges = edges.with_label(edges.label if y is None else y, label_time)
+    if edges.label is not None and edges.label_ticks is None and model.label_delay_ is not None:
+        edges = edges.with_label(edges.label, label_delay=model.label_delay_)
+    features = model.features_
+    features._check_classes(edges)
+    features._own(edges)  # refuses edges that lack features
+    at = _places(features, edges)
+    features = knowing(features, _labelled(features, edges[at >= 0], at[at >= 0]))
+    new = edges[at < 0]
+    features = knowing(features, joined_edges(_with_labels(features), new) if len(new) else _with_labels(features))
+    model.features_, model.edges_, model.labels_ = features, features.edges_, features.labels_
+
+
+def knowing(features: PropagationFeatures, edges: TemporalEdges) -> PropagationFeatures:
+    """A copy of fitted columns whose evidence is these edges with their labels; scales, medians and priors stay.
+
+    Parameters
+    ----------
+    features
+        The fitted columns.
+    edges
+        The edges that are known, with ids as the fitted ones have them.
+    """
+    changed = copy(features)
+    changed.edges_, changed.labels_ = edges, edges.label
+    changed.labelled_, changed.label_ticks_ = edges.labelled, edges.label_ticks
+    return changed
+
+
+def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
+    """The edges of two tables in one new table, with labels, their times, weights and features.
+
+    Parameters
+    ----------
+    first, more
+        The edges. Both have the same features, and either both or neither have weights and datetimes.
+
+    Examples
+    --------
+    >>> first = TemporalEdges(["a"], ["b"], [0], label=[1], features={"kind": ["x"]})
+    >>> more = TemporalEdges(["b"], ["c"], [5], features={"kind": ["y"]})
+    >>> both = joined_edges(first, more)
+    >>> both, both.feature_categories
+    (TemporalEdges(2 edges, 3 nodes, time 0 to 5, label: 1 value (1 unknown), 1 feature), {'kind': ('x', 'y')})
+    """
+    copies = Copies(first)
+    once = copies.distinct, more
+    bare = concatenate_edges(*once)
+    weight = None if first.weight is None else np.concatenate([_weight(edges) for edges in once])
+    features = {name: np.concatenate([feature_values(edges, name) for edges in once]) for name in first.feature_names}
+    table = TemporalEdges(
+        bare.src, bare.dst, bare.time, weight=weight, features=features or None, bipartite=first.bipartite
+    )
+    places = np.append(copies.at, len(copies.distinct) + np.arange(len(more)))
+    edges = table if copies.none else table[places]  # copies of an edge stay one edge
+    return edges.with_label(_both_labels(first, more), _both_label_times(first, more, edges))
+
+
+def _places(features: PropagationFeatures, edges: TemporalEdges) -> NDArray[np.int64]:
+    """Positions among the known edges, -1 for new ones; more copies than are known are new."""
+    at = features.find(edges)
+    if not edges.same_table(features.edges_):
+        again = np.ones(len(at), bool)
+        again[np.unique(at, return_index=True)[1]] = False
+        at[again] = -1
+    return at
+
+
+def _with_labels(features: PropagationFeatures) -> TemporalEdges:
+    """The known edges with the labels and times that count."""
+    label, late = features.labels_, features.label_ticks_
+    edges = features.edges_
+    return edges.with_label(None).with_label(label, None if late is None else _times(late, edges))
+
+
+def _labelled(features: PropagationFeatures, edges: TemporalEdges, at: NDArray[np.int64]) -> TemporalEdges:
+    """The known edges, with the labels of some of them replaced by those that the edges at these positions have."""
+    known = _with_labels(features)
+    if edges.label is None or not edges.labelled.any():
+        return known
+    at, edges = at[edges.labelled], edges[edges.labelled]
+    label = np.asarray(known.label).astype(np.result_type(known.label, edges.label))
+    label[at] = edges.label
+    if known.label_ticks is None and edges.label_ticks is None:
+        return known.with_label(label)
+    ticks = known.known_at.copy()
+    ticks[at] = rounded_up(edges.known_at, edges.time_unit, known.time_unit, ticks.dtype)
+    return known.with_label(label, _times(ticks, known))
+
+
+def _both_labels(first: TemporalEdges, more: TemporalEdges) -> NDArray[Any] | None:
+    if first.label is None and more.label is None:
+        return None
+    labels = [_label(first, more), _label(more, first)]
+    are_numbers = all(label.dtype.kind in "iuf" for label in labels)
+    return np.concatenate(labels if are_numbers else [label.astype(object) for label in labels])
+
+
+def _label(edges: TemporalEdges, other: TemporalEdges) -> NDArray[Any]:
+    """Labels; missing ones if the edges have none."""
+    if edges.label is not None:
+        return edges.label
+    are_numbers = other.label is not None and other.label.dtype.kind in "iuf"
+    return np.full(len(edges), np.nan if are_numbers else None, float if are_numbers else object)
+
+
+def _both_label_times(first: TemporalEdges, more: TemporalEdges, both: TemporalEdges) -> Any:
+    if first.label_ticks is None and more.label_ticks is None:
+        return None
+    clock = both.time_unit, both.ticks.dtype
+    return _times(
+        np.concatenate([rounded_up(edges.known_at, edges.time_unit, *clock) for edges in (first, more)]), both
+    )
+
+
+def _times(ticks: NDArray[Any], edges: TemporalEdges) -> NDArray[Any]:
+    return ticks if edges.time_unit is None else ticks.view(f"datetime64[{edges.time_unit}]")
+
+
+def _weight(edges: TemporalEdges) -> NDArray[np.float64]:
+    return np.ones(len(edges)) if edges.weight is None else edges.weight
+
+
+def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
+    """A feature as it was passed: numbers with NaN, or categories with None where it is missing."""
+    assert edges.features is not None
+    values = edges.features[:, edges.feature_names.index(name)]
+    if name not in edges.feature_categories:
+        return values
+    categories = np.array([*edges.feature_categories[name], None], object)
+    return categories[np.where(np.isfinite(values), values, len(categories) - 1).astype(np.int64)]
+
+
+# ---- what is missing
+
+
+def warn_of_gap(fitted: TemporalEdges, edges: TemporalEdges) -> None:
+    """Warn if much seems to have happened between the last edge that a model knows and the first later edge to score.
+
+    Parameters
+    ----------
+    fitted
+        The edges that the model knows.
+    edges
+        The edges to score.
+    """
+    if len(fitted) < FEW or (fitted.time_unit is None) != (edges.time_unit is None):
+        return
+    later = edges.time > fitted.time.max()
+    if not later.any():
+        return
+    ticks, others, unit = common_clock(
+        fitted.ticks.max(keepdims=True), fitted.time_unit, edges.ticks[later].min(keepdims=True), edges.time_unit
+    )
+    longest = fitted.cached("longest pause", lambda: float(np.diff(np.sort(fitted.time)).max().astype(np.float64)))
+    pause = common_clock(np.array([longest]).astype(fitted.ticks.dtype), fitted.time_unit, others, unit)[0][0]
+    gap = (others[0] - ticks[0]).item()
+    if 0 < LONGER * pause < gap:
+        words = duration_in_words(gap, unit)
+        warn(
+            f"The edges to score begin {words} after the last edge that the model knows: what happened in between is "
+            "missing, and scores get worse without it.",
+            "Pass it with update() first, or score with a state directory (tdlg score --state), which keeps it.",
+        )

@@ -1,0 +1,307 @@
+"""The commands score --state, stream and refit."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from live_payments import EDGES, LABEL_TIME, N_FITTED, N, batch_scores, classifier, detector, event, events, id_of
+from tdlg.cli import app
+from tdlg.live import refit as refits
+from tdlg.live.model import LiveModel
+
+pytestmark = pytest.mark.usefixtures("few_trees")
+
+NAMES = {"id": "payment", "src": "customer", "dst": "shop", "time": "when", "amount": "amount"}
+COLUMNS = ["--src", "customer", "--dst", "shop", "--time", "when"]
+
+
+def run(*arguments, given=None):
+    result = CliRunner().invoke(app, [str(one) for one in arguments], input=given)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def ok(*arguments, given=None):
+    result = run(*arguments, given=given)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.tdlg"
+    classifier().save(path)
+    return path
+
+
+def write(path, rows, *, known=None, names=("payment", "customer", "shop", "when", "amount", "fraud", "known")):
+    """Payments as csv, with the labels that were known at a time; later ones are empty."""
+    with path.open("w", newline="") as file:
+        out = csv.DictWriter(file, names, extrasaction="ignore")
+        out.writeheader()
+        for row in rows:
+            one = {NAMES[name]: value for name, value in event(row).items()}
+            if known is not None and LABEL_TIME[row] <= known:
+                one |= {"fraud": int(EDGES.label[row]), "known": str(LABEL_TIME[row])}
+            out.writerow({**one, "when": one["when"].replace("T", " ")})
+    return path
+
+
+def probabilities(result):
+    return [float(row["probability"]) for row in csv.DictReader(io.StringIO(result.stdout))]
+
+
+def lines(given):
+    return "".join(json.dumps(one) + "\n" for one in given)
+
+
+def answers(result):
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+# ---- nightly tables
+
+
+def scores_of_tables(parts):
+    """The scores of new rows, from the model with all tables before and the labels that these have."""
+    model, found, start = deepcopy(classifier()), {}, N_FITTED
+    for rows in parts:
+        edges = EDGES.with_label(np.where(EDGES.time[rows[-1]] >= LABEL_TIME, EDGES.label, np.nan), LABEL_TIME)
+        model.update(edges[rows[0] : start])
+        scores = model.predict_proba(edges[start : rows[-1] + 1])[:, 1]
+        found |= zip(range(start, rows[-1] + 1), scores, strict=True)
+        model.update(edges[start : rows[-1] + 1])
+        start = rows[-1] + 1
+    return found
+
+
+def test_tables_that_come_one_after_the_other(model, tmp_path):
+    """Each row has the score that it has in one table with all that came before and the labels known then."""
+    parts = [range(N_FITTED, 620), range(600, 750), range(700, N)]  # which overlap
+    found = {}
+    for number, rows in enumerate(parts):
+        table = write(tmp_path / f"day {number}.csv", rows, known=EDGES.time[rows[-1]])
+        first = [*COLUMNS, "--id", "payment", "--label", "fraud", "--label-time", "known"] if number == 0 else []
+        result = ok("score", model, table, "--state", tmp_path / "live", *first)
+        again = {row: score for row, score in zip(rows, probabilities(result), strict=True)}
+        assert all(found[row] == again[row] for row in found if row in again), (
+            "a row that comes again has the same score"
+        )
+        found |= again
+        assert "labels of earlier rows learnt" in result.stderr or number == 0
+    want = scores_of_tables(parts)
+    assert np.max([abs(found[row] - want[row]) for row in range(N_FITTED, N)]) < 1e-2, np.sort(
+        [abs(found[row] - want[row]) for row in range(N_FITTED, N)]
+    )[-20:]
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.health()["n_events"] == N - N_FITTED
+        assert live.position["file"] == "day 2.csv"
+
+
+def test_a_table_is_scored_like_without_a_state(model, tmp_path):
+    table = write(tmp_path / "new.csv", range(N_FITTED, N))
+    plain = ok("score", model, table, *COLUMNS)
+    kept = ok("score", model, table, "--state", tmp_path / "live", *COLUMNS)
+    assert kept.stdout == plain.stdout
+    again = ok("score", model, table, "--state", tmp_path / "live")
+    assert again.stdout == plain.stdout
+    assert f"0 new rows, {N - N_FITTED} seen before" in again.stderr
+
+
+def test_rows_that_the_model_was_fitted_on_do_not_count_again(model, tmp_path):
+    table = write(tmp_path / "all.csv", range(N_FITTED - 100, N_FITTED + 50))
+    result = ok("score", model, table, "--state", tmp_path / "live", *COLUMNS)
+    assert "50 new rows, 100 seen before" in result.stderr
+    assert all(0 <= one <= 1 for one in probabilities(result))
+    want = classifier().predict_proba(EDGES[N_FITTED : N_FITTED + 50].with_label(None))[:, 1]
+    np.testing.assert_allclose(probabilities(result)[100:], want, atol=1e-6)
+
+
+def test_a_table_without_labels_follows_one_with_labels(model, tmp_path):
+    first = write(tmp_path / "a.csv", range(N_FITTED, 600), known=EDGES.time[600])
+    options = [*COLUMNS, "--label", "fraud", "--label-time", "known"]
+    ok("score", model, first, "--state", tmp_path / "live", *options)
+    second = write(tmp_path / "b.csv", range(600, 700), names=("customer", "shop", "when", "amount"))
+    result = ok("score", model, second, "--state", tmp_path / "live")
+    assert "no column 'fraud': no labels are read" in result.stderr
+    assert len(probabilities(result)) == 100
+    missing = run("score", model, second, "--state", tmp_path / "live", "--label", "fraud")
+    assert missing.exit_code == 1
+    assert "'fraud'" in missing.stderr
+
+
+def test_labels_without_a_time_become_known_when_they_come(model, tmp_path):
+    first = write(tmp_path / "a.csv", range(N_FITTED, 600))
+    ok("score", model, first, "--state", tmp_path / "live", *COLUMNS, "--id", "payment", "--label", "fraud")
+    second = write(tmp_path / "b.csv", range(590, 650), known=EDGES.time[-1])
+    result = ok("score", model, second, "--state", tmp_path / "live")
+    assert "10 labels of earlier rows learnt" in result.stderr
+    assert "10 labels" not in ok("score", model, second, "--state", tmp_path / "live").stderr, "they are known"
+
+
+def test_a_row_that_is_too_old_is_not_scored(model, tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_text("customer,shop,when,amount\na,b,2001-01-01,5\na,b,2025-06-01,5\n")
+    result = ok("score", model, path, "--state", tmp_path / "live", *COLUMNS)
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert rows[0]["probability"] == ""
+    assert rows[1]["probability"] != ""
+    assert "row 1 is not scored" in result.stderr
+
+
+def test_a_state_of_another_model_and_a_missing_id(model, tmp_path):
+    table = write(tmp_path / "new.csv", range(N_FITTED, 600))
+    missing = run("score", model, table, "--state", tmp_path / "live", *COLUMNS, "--id", "number")
+    assert missing.exit_code == 1
+    assert "no column 'number'" in missing.stderr
+    detector().save(tmp_path / "bursts.tdlg")
+    other = run("score", tmp_path / "bursts.tdlg", table, "--state", tmp_path / "live", *COLUMNS)
+    assert other.exit_code == 1
+    assert "another model" in other.stderr
+
+
+def test_bursts_have_a_state_too(tmp_path):
+    detector().save(tmp_path / "bursts.tdlg")
+    table = write(tmp_path / "new.csv", range(N_FITTED, N))
+    plain = ok("score", tmp_path / "bursts.tdlg", table, *COLUMNS)
+    assert ok("score", tmp_path / "bursts.tdlg", table, "--state", tmp_path / "live", *COLUMNS).stdout == plain.stdout
+
+
+# ---- streams
+
+
+def test_a_stream_is_answered_line_by_line(model, tmp_path):
+    given = events()
+    result = ok("stream", model, "--state", tmp_path / "live", given=lines(given))
+    found = answers(result)
+    assert [one["id"] for one in found] == [one["id"] for one in given]
+    want = classifier().predict_proba(EDGES[N_FITTED:].with_label(None))[:, 1]
+    np.testing.assert_allclose([one["score"] for one in found], want, atol=1e-6)
+    assert set(found[0]) == {"id", "score", "predicted", "alert", "late", "repeated"}
+    again = answers(ok("stream", "--state", tmp_path / "live", given=lines(given)))
+    assert [one["score"] for one in again] == [one["score"] for one in found]
+    assert all(one["repeated"] for one in again)
+
+
+def test_the_names_of_a_table_hold_for_events(model, tmp_path):
+    table = write(tmp_path / "a.csv", range(N_FITTED, 600), known=EDGES.time[600])
+    ok("score", model, table, "--state", tmp_path / "live", *COLUMNS, "--id", "payment", "--label", "fraud")
+    given = [{NAMES[name]: value for name, value in event(row).items()} for row in range(600, 610)]
+    given.append({"payment": id_of(600), "fraud": 1})
+    found = answers(ok("stream", "--state", tmp_path / "live", given=lines(given)))
+    assert [one["id"] for one in found] == [id_of(row) for row in range(600, 610)]
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.event(id_of(600))["label"] == 1
+
+
+def test_names_given_to_a_stream(model, tmp_path):
+    given = [{NAMES[name]: value for name, value in event(row).items()} for row in range(N_FITTED, 510)]
+    ok("stream", model, "--state", tmp_path / "live", *COLUMNS, "--id", "payment", given=lines(given[:5]))
+    assert len(answers(ok("stream", "--state", tmp_path / "live", given=lines(given[5:])))) == 5
+
+
+def test_a_line_with_an_error_is_skipped_or_stops(model, tmp_path):
+    good = lines(events(range(N_FITTED, 502))).splitlines()
+    bad = ["nonsense", "[1]", json.dumps({**event(502), "time": "soon"}), json.dumps({"id": "x", "label": 1})]
+    text = "\n".join([good[0], "", *bad, good[1]])  # and no line break at the end
+    result = ok("stream", model, "--state", tmp_path / "a", given=text)
+    assert [one["id"] for one in answers(result)] == [id_of(N_FITTED), id_of(N_FITTED + 1)]
+    for number, why in [(3, "not JSON"), (4, "not a JSON object"), (5, "time: "), (6, "'x'")]:
+        assert f"line {number} is skipped: " in result.stderr
+        assert why in result.stderr
+    for number, line in enumerate(bad):
+        strict = run(
+            "stream", model, "--state", tmp_path / f"{number}", "--strict", given=f"{good[0]}\n{line}\n{good[1]}\n"
+        )
+        assert strict.exit_code == 1
+        assert "error: line 2: " in strict.stderr
+        assert [one["id"] for one in answers(strict)] == [id_of(N_FITTED)]
+        with LiveModel.open(tmp_path / f"{number}") as live:
+            assert live.health()["n_events"] == 1
+
+
+def test_many_complaints_are_not_all_shown(model, tmp_path):
+    result = ok("stream", model, "--state", tmp_path / "live", given="nonsense\n" * 50)
+    assert result.stderr.count("is skipped") == 20
+    assert "50 lines were skipped in all" in result.stderr
+
+
+def test_a_stream_goes_on_where_it_was(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("tdlg.cli.commands.live.MOST_LINES", 10)
+    given = lines(events(range(N_FITTED, N_FITTED + 45))).splitlines(keepends=True)
+    ok("stream", model, "--state", tmp_path / "live", given="".join(given[:25]))
+    result = ok("stream", "--state", tmp_path / "live", "--resume", given="".join(given))
+    assert "continuing after line 20" in result.stderr
+    found = answers(result)
+    assert [one["id"] for one in found] == [id_of(N_FITTED + k) for k in range(20, 45)]
+    assert [one["repeated"] for one in found] == [True] * 5 + [False] * 20, "the last answers may not have been written"
+
+
+def test_labels_in_a_stream(model, tmp_path):
+    rows = range(N_FITTED, N)
+    known = [row for row in rows if LABEL_TIME[row] <= EDGES.time[-1]]
+    both = [(EDGES.time[row], 1, event(row)) for row in rows]
+    both += [
+        (LABEL_TIME[row], 0, {"id": id_of(row), "label": int(EDGES.label[row]), "label_time": str(LABEL_TIME[row])})
+        for row in known
+    ]
+    given = [one for *_, one in sorted(both, key=lambda act: act[:2])]
+    found = answers(ok("stream", model, "--state", tmp_path / "live", given=lines(given)))
+    np.testing.assert_allclose([one["score"] for one in found], batch_scores(), atol=1e-6)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_stream_with_a_snapshot(model, tmp_path, number, code):
+    command = [sys.executable, "-m", "tdlg", "stream", model, "--state", tmp_path / "live"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([str(one) for one in command], **pipes, text=True) as process:
+        process.stdin.write(lines(events([N_FITTED])))
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == id_of(N_FITTED), "it does not wait for more lines"
+        process.send_signal(number)
+        assert process.wait(60) == code, process.stderr.read()
+    with LiveModel.open(tmp_path / "live") as live:
+        health = live.health()
+        assert (health["snapshot_sequence"], health["n_events"]) == (health["last_sequence"], 1)
+
+
+def test_a_stream_needs_a_model_or_a_state(tmp_path):
+    result = run("stream", "--state", tmp_path / "live", given="")
+    assert result.exit_code == 1
+    assert "no state directory" in result.stderr
+
+
+# ---- refit
+
+
+def test_refit(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(refits, "ENOUGH", 5)
+    table = write(tmp_path / "a.csv", range(N_FITTED, N), known=EDGES.time[-1])
+    ok("score", model, table, "--state", tmp_path / "live", *COLUMNS, "--label", "fraud", "--label-time", "known")
+    result = ok("refit", tmp_path / "live", "--force")
+    assert "labelled events" in result.stderr
+    assert [row.split()[0] for row in result.stdout.splitlines()] == ["AUC", "old", "new"]
+    assert "the new model is in use, as generation-0002" in result.stderr
+    assert "generation-0001" in ok("refit", tmp_path / "live", "--back").stderr
+    assert run("refit", tmp_path / "live", "--back").exit_code == 1
+    assert run("refit", tmp_path / "live", "--back", "--force").exit_code == 2
+    assert ok("score", model, table, "--state", tmp_path / "live").exit_code == 0, "the first model is still accepted"
+
+
+def test_refit_without_labels(model, tmp_path):
+    ok("stream", model, "--state", tmp_path / "live", given=lines(events()))
+    result = run("refit", tmp_path / "live")
+    assert result.exit_code == 1
+    assert "0 labelled events" in result.stderr
+    assert "--force" in result.stderr
+    assert "generation-0002" in ok("refit", tmp_path / "live", "--force").stderr

@@ -1,0 +1,153 @@
+"""A live model that is killed a hundred times answers and ends like one that is left alone."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from live_payments import EDGES, N_FITTED, N, classifier, event
+from tdlg.live.model import LiveModel
+
+pytestmark = [
+    pytest.mark.usefixtures("few_trees"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no such signals"),
+]
+
+N_EVENTS, PER_STEP = 1500, 3
+
+# The process that is killed is forked from one that has loaded everything, so that a hundred lives take seconds. A step is a
+# record of events and a record of labels. After a crash the last step is done again: its answers may not have been written.
+NURSERY = """
+    import json, os, random, resource, shutil, signal, sys, time
+    from pathlib import Path
+    from tdlg.live.log import LogFullError
+    from tdlg.live.model import LiveModel
+
+    folder, steps, output = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()), Path(sys.argv[3])
+    n_kills, chance = int(sys.argv[4]), random.Random(0)
+
+    def live_once(full_disk):
+        with LiveModel.open(folder, snapshot_every=40, n_recent=500) as live, open(output, "a") as out:
+            if full_disk:
+                size = max(path.stat().st_size for path in folder.glob("log-*.bin"))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size + 1500, resource.RLIM_INFINITY))
+            for number in range(max(0, (live.position or 0) - 1), len(steps)):
+                events, labels = steps[number]
+                try:
+                    answers = live.submit(events, position=number + 1)
+                    live.label(labels)
+                except LogFullError:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+                    answers = live.submit(events, position=number + 1)
+                    live.label(labels)
+                out.write("".join(json.dumps([a.id, a.score, a.alert]) + "\\n" for a in answers))
+                out.flush()
+
+    def born(full_disk=False):
+        child = os.fork()
+        if child == 0:
+            try:
+                live_once(full_disk)
+            finally:
+                os._exit(0 if sys.exc_info()[0] is None else 1)
+        return child
+
+    def tear():
+        newest = max(folder.glob("log-*.bin"))
+        with newest.open("ab") as file:
+            file.write(newest.read_bytes()[: chance.randrange(1, 120)])
+
+    scratch = shutil.copytree(folder, folder.with_name("scratch"))
+    for _ in range(2):  # the first one loads what is compiled
+        start = time.perf_counter()
+        with LiveModel.open(scratch) as live:
+            live.submit(steps[0][0])
+    longest, ended = 3 * (time.perf_counter() - start), 0
+    for kill in range(n_kills):
+        child = born(full_disk=kill % 20 == 7)
+        time.sleep(chance.uniform(0.0, longest))
+        os.kill(child, signal.SIGKILL)
+        ended += os.waitpid(child, 0)[1] == 0
+        if kill % 5 == 3:
+            tear()
+    n_answers = len(output.read_text().splitlines())
+    status = os.waitpid(born(), 0)[1]
+    print(json.dumps({"status": status, "ended": ended, "n_answers": n_answers}))
+"""
+
+
+def steps():
+    """Events in the order of time, and labels of earlier ones."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, N, N_EVENTS)
+    times = EDGES.time[-1] + np.sort(rng.integers(0, 40 * 86_400, N_EVENTS)) * np.timedelta64(1, "s")
+    events = [{**event(row), "id": f"e{k}", "time": str(times[k])} for k, row in enumerate(rows.tolist())]
+    parts = []
+    for start in range(0, N_EVENTS, PER_STEP):
+        earlier = rng.integers(0, start, 2).tolist() if start else []
+        labels = [{"id": f"e{k}", "label": int(rng.random() < 0.3)} for k in earlier]
+        parts.append((events[start : start + PER_STEP], labels))
+    return parts
+
+
+def read(path):
+    """The answers in the file; a line that a kill has torn is left out."""
+    found = []
+    for line in path.read_text().split("\n"):
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return [answer for answer in found if isinstance(answer, list) and len(answer) == 3]
+
+
+def final(live):
+    """What a state consists of, and what it would answer next."""
+    later = [{**event(row), "id": f"later {row}", "time": "2025-09-01"} for row in range(N_FITTED, N)]
+    statistics = {name: value for name, value in live.statistics().items() if name != "events_per_second"}
+    alerts = [(alert.id, alert.status, alert.decided_at) for alert in live.alerts("all", 10**6)]
+    return statistics, live.changes(), alerts, live.position, [answer.score for answer in live.submit(later)]
+
+
+def test_a_hundred_kills_change_nothing(tmp_path):
+    parts = steps()
+    with LiveModel.open(tmp_path / "alone", classifier(), threshold=0.5, n_recent=500) as live:
+        want = {}
+        for number, (events, labels) in enumerate(parts):
+            want |= {answer.id: [answer.score, answer.alert] for answer in live.submit(events, position=number + 1)}
+            live.label(labels)
+        end = final(live)
+    LiveModel.open(tmp_path / "killed", classifier(), threshold=0.5, n_recent=500).close()
+    (tmp_path / "steps.json").write_text(json.dumps(parts))
+    arguments = [tmp_path / "killed", tmp_path / "steps.json", tmp_path / "answers.jsonl", 100]
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(NURSERY), *map(str, arguments)],
+        capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=600, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert told["status"] == 0, result.stderr
+    assert told["ended"] < 50, "most lives were cut short"
+    assert told["n_answers"] > 100, "and did some work"
+    answers = read(tmp_path / "answers.jsonl")
+    assert {id for id, *_ in answers} == set(want), "every event was answered at least once"
+    assert all([score, alert] == want[id] for id, score, alert in answers), "and always the same"
+    with LiveModel.open(tmp_path / "killed") as live:
+        assert final(live) == end
+
+
+@pytest.mark.parametrize("n", [10_000, pytest.param(1_000_000, marks=pytest.mark.needs("time"))])
+def test_repeated_ids(tmp_path, n):
+    given = [event(row) for row in range(N_FITTED, N)]
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        first = [answer.score for answer in live.submit(given)]
+        before = live.health()
+        for _ in range(n // len(given)):
+            again = live.submit(given)
+            assert [answer.score for answer in again] == first
+        after = live.health()
+    assert (after["n_events"], after["bytes"]["log"]) == (before["n_events"], before["bytes"]["log"])

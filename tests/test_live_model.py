@@ -1,0 +1,534 @@
+"""LiveModel: log first, then score. The oracle is the model itself on the whole table, and an undisturbed run."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from live_payments import (
+    EDGES,
+    LABEL_TIME,
+    N_FITTED,
+    N,
+    acts,
+    batch_scores,
+    classifier,
+    detector,
+    event,
+    events,
+    id_of,
+    label,
+    play,
+    regressor,
+)
+from tdlg import PropagationClassifier
+from tdlg.exceptions import ParameterError
+from tdlg.live import model as models
+from tdlg.live.log import LogFullError, StateError
+from tdlg.live.model import LiveModel
+from tdlg.live.scorer import UnknownEventError
+from tdlg.live.state import EVENTS, LABELS
+
+pytestmark = pytest.mark.usefixtures("few_trees")
+
+
+@pytest.fixture
+def live(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier(), threshold=0.2) as opened:
+        yield opened
+
+
+def crash(live):
+    """End as a killed process does: no snapshot, and the lock is free."""
+    live._failure = StateError("killed")
+    live._directory.close()
+
+
+def records(live, kind):
+    return [record for record in live._directory.log.replay() if record.kind == kind]
+
+
+def scores(answers):
+    return [answer.score for answer in answers]
+
+
+# ---- scores
+
+
+@pytest.mark.parametrize("size", [3, 100, N])
+def test_scores_are_those_of_the_whole_table(tmp_path, size):
+    plain = classifier().predict_proba(EDGES[N_FITTED:].with_label(None))[:, 1]
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        given = events()
+        answers = [answer for k in range(0, len(given), size) for answer in live.submit(given[k : k + size])]
+        assert [answer.id for answer in answers] == [one["id"] for one in given]
+        np.testing.assert_allclose(scores(answers), plain, rtol=0, atol=1e-12)
+        assert not any(answer.late or answer.repeated for answer in answers)
+
+
+def test_labels_count_from_the_time_when_they_became_known(live):
+    answers = play(live, acts())
+    np.testing.assert_allclose([answers[row].score for row in range(N_FITTED, N)], batch_scores(), rtol=0, atol=1e-10)
+
+
+def test_an_event_may_bring_its_label(live):
+    labels = np.where(EDGES.time[-1] >= LABEL_TIME, EDGES.label, np.nan)
+    given = [event(row, label=labels[row], label_time=str(LABEL_TIME[row])) for row in range(N_FITTED, N)]
+    np.testing.assert_allclose(scores(live.submit(given)), batch_scores(), rtol=0, atol=1e-10)
+    unlabelled = {id_of(row) for row in np.flatnonzero(np.isnan(labels))}
+    assert {alert.id for alert in live.alerts("all", 1000)} <= unlabelled, "a labelled event needs no decision"
+    assert live.event(id_of(N_FITTED))["label"] in (0, 1)
+
+
+def test_a_regressor_and_bursts(tmp_path):
+    with LiveModel.open(tmp_path / "numbers", regressor()) as live:
+        want = regressor().predict(EDGES[N_FITTED:].with_label(None))
+        np.testing.assert_allclose(scores(live.submit(events())), want, rtol=0, atol=1e-9)
+        assert (live.classes, live.positive, live.negative) == ([], None, None)
+    with LiveModel.open(tmp_path / "bursts", detector()) as live:
+        answers = live.submit(events())
+        want = detector().score_samples(EDGES[N_FITTED:])
+        np.testing.assert_allclose(scores(answers), -want, rtol=0, atol=1e-9)
+        assert live.threshold == -detector().offset_
+        assert [answer.predicted for answer in answers] == (want < detector().offset_).tolist()
+        last = id_of(N - 1)
+        assert live.label([{"id": last, "label": 1}])[0].error is None, (
+            "a decision about a burst is kept, though not learnt"
+        )
+        assert live.event(last)["label"] == 1
+        assert isinstance(live.label([{"id": "x", "label": 1}])[0].error, UnknownEventError)
+
+
+def test_other_models_are_refused(tmp_path):
+    model = PropagationClassifier(setting="forecast", random_state=0).fit(EDGES[:300])
+    with pytest.raises(ParameterError, match="stream"):
+        LiveModel.open(tmp_path / "live", model)
+    assert not (tmp_path / "live" / "current").exists()
+
+
+# ---- repetitions
+
+
+def test_a_repeated_event_counts_once(tmp_path):
+    first, second = events([N_FITTED, N_FITTED + 1])
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        one, again, other = live.submit([first, first, second])
+        assert (one.repeated, again.repeated, other.repeated) == (False, True, False)
+        assert one.score == again.score
+        n_records = len(records(live, EVENTS))
+        assert live.submit([first])[0] == again
+        assert len(records(live, EVENTS)) == n_records, "a repetition is not logged"
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.submit([first])[0] == again
+        assert live.health()["n_events"] == 2
+
+
+def test_a_repetition_is_recognised_when_it_is_not_recent_any_more(tmp_path):
+    given = events()
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=10, threshold=2.0) as live:
+        answers = live.submit(given)
+        assert live.event(given[0]["id"]) is None
+        again = live.submit(given[:5])
+        assert scores(again) == scores(answers[:5])
+        assert all(answer.repeated for answer in again)
+        assert live.health()["n_events"] == len(given)
+
+
+def test_events_without_ids(live):
+    bare = {name: value for name, value in event(N_FITTED).items() if name != "id"}
+    (first,) = live.submit([bare])
+    assert first.id == f"{bare['src']}>{bare['dst']}@{bare['time']}"
+    (again,) = live.submit([{**bare, "time": bare["time"].replace("T", " ")}])
+    assert again.repeated
+    assert again.id == first.id
+    assert live.label([{"id": first.id, "label": 1}])[0].error is None
+
+
+def test_fitted_edges_can_be_labelled_and_are_recognised(tmp_path):
+    row = N_FITTED - 1
+    bare = {name: value for name, value in event(row).items() if name != "id"}
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        (answer,) = live.submit([bare])
+        assert answer.repeated
+        assert live.health()["n_events"] == 0
+        (learnt,) = live.label([{"id": answer.id, "label": 1, "time": str(LABEL_TIME[row])}])
+        assert learnt.error is None
+        found = scores(live.submit(events()))
+    labelled = classifier().update(EDGES[row : row + 1].with_label([1], LABEL_TIME[row : row + 1]))
+    try:
+        want = labelled.predict_proba(EDGES[N_FITTED:].with_label(None))[:, 1]
+    finally:
+        classifier.cache_clear()
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-10)
+
+
+# ---- errors
+
+
+def test_a_bad_event_is_refused_and_the_others_are_scored(live):
+    good = events(range(N_FITTED, N_FITTED + 3))
+    bad = [{**good[1], "id": "a", "time": "yesterday"}, {**good[1], "id": "b", "amount": "much"}, {"id": "c"}, [1]]
+    answers = live.submit([good[0], *bad, *good[1:]])
+    errors = [answer.error for answer in answers]
+    assert [error and error.field for error in errors] == [None, "time", "amount", "src", "src", None, None]
+    assert [error.position for error in errors[1:5]] == [1, 2, 3, 4]
+    assert errors[1].value == "yesterday"
+    assert scores(answers)[1:5] == [None] * 4
+    with_label = live.submit([{**events([N_FITTED + 3])[0], "label": "perhaps"}])[0]
+    assert with_label.error.field == "label"
+    assert live.health()["n_events"] == 3
+
+
+def test_bad_events_are_not_logged(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        live.submit([{**event(N_FITTED), "time": None}])
+        assert not records(live, EVENTS)
+        assert [error.field for error in live.check([event(N_FITTED), {"src": "a"}])] == ["dst"]
+
+
+def test_late_events(tmp_path):
+    early, late = events([N_FITTED, N_FITTED + 50])
+    with LiveModel.open(tmp_path / "live", classifier(), late="refuse") as live:
+        live.submit([late])
+        (answer,) = live.submit([early])
+        assert answer.error.field == "time"
+        assert "late events are refused" in answer.error.message
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.submit([early])[0].error is not None, "the choice is stored"
+    with LiveModel.open(tmp_path / "live", late="score") as live:
+        (answer,) = live.submit([early])
+        assert answer.late
+        assert answer.error is None
+        (answer,) = live.submit([{**early, "id": "old", "time": "2001-01-01"}])
+        assert "repetition would not be recognised" in answer.error.message
+
+
+# ---- labels
+
+
+def test_labels_of_unknown_events_and_unknown_labels(live):
+    live.submit(events([N_FITTED]))
+    unknown, wrong, right = live.label(
+        [{"id": "x", "label": 1}, {"id": id_of(N_FITTED), "label": 7}, {"id": id_of(N_FITTED), "label": "1"}]
+    )
+    assert isinstance(unknown.error, UnknownEventError)
+    assert "'x'" in str(unknown.error)
+    assert "7" in str(wrong.error)
+    assert right.error is None
+    assert live.event(id_of(N_FITTED))["label"] == 1
+
+
+def test_a_second_label_replaces_the_first_and_the_log_keeps_both(tmp_path):
+    given = events()
+    row = N_FITTED
+    with LiveModel.open(tmp_path / "a", classifier()) as live, LiveModel.open(tmp_path / "b", classifier()) as plain:
+        for one in (live, plain):
+            one.submit(given[:200])
+        live.label([label(row, label=0)])
+        live.label([label(row, label=1)])
+        assert [json.loads(record.payload)["label"] for record in records(live, LABELS)] == [0, 1]
+        plain.label([label(row, label=1)])
+        assert scores(live.submit(given[200:300])) == pytest.approx(scores(plain.submit(given[200:300])), abs=1e-12)
+        live.label([label(row, label=None)])
+        other = LiveModel.open(tmp_path / "c", classifier())
+        other.submit(given[:300])
+        assert scores(live.submit(given[300:])) == pytest.approx(scores(other.submit(given[300:])), abs=1e-12)
+        other.close()
+
+
+@pytest.mark.parametrize("n_recent", [1, 1000])
+def test_a_repeated_label_changes_nothing(tmp_path, n_recent):
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent, threshold=2.0) as live:
+        live.submit(events())
+        for _ in range(3):
+            (answer,) = live.label([{"id": id_of(N_FITTED), "label": 1}])
+            assert answer.error is None
+        assert len(records(live, LABELS)) == live.n_labels == 1
+
+
+def test_a_label_without_a_time_becomes_known_now(live):
+    live.submit(events(range(N_FITTED, N_FITTED + 9)))
+    live.label([{"id": id_of(N_FITTED), "label": 1}])
+    (record,) = records(live, LABELS)
+    assert json.loads(record.payload)["time"] == str(EDGES.time[N_FITTED + 8])
+
+
+# ---- crashes and restarts
+
+
+@pytest.mark.parametrize("snapshot_every", [1, 40, 10**6])
+def test_a_crash_changes_nothing(tmp_path, snapshot_every):
+    doings = acts()[:200]
+    with LiveModel.open(tmp_path / "whole", classifier()) as live:
+        want, end = play(live, doings), live.statistics()
+    answers = {}
+    options = {"snapshot_every": snapshot_every}
+    LiveModel.open(tmp_path / "torn", classifier(), **options).close()
+    for start in range(0, len(doings), 45):
+        live = LiveModel.open(tmp_path / "torn", **options)
+        answers |= play(live, doings[start : start + 45])
+        crash(live)
+    assert answers == want
+    with LiveModel.open(tmp_path / "torn") as live:
+        rate = "events_per_second"
+        assert {**live.statistics(), rate: 0} == {**end, rate: 0}
+        assert live.submit([event(row) for row in want])[0].repeated
+
+
+def test_the_position_of_the_source_survives(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        assert live.position is None
+        live.submit(events([N_FITTED]), position={"partition": 3, "offset": 17})
+        live.submit(events([N_FITTED]), position={"partition": 3, "offset": 18})
+        live.submit(events([N_FITTED + 1]))
+        crash(live)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.position == {"partition": 3, "offset": 18}
+
+
+def test_a_full_disk_learns_nothing(live, monkeypatch):
+    given, log = events(), live._directory.log
+    live.submit(given[:10])
+    sync = log.sync
+
+    def full():
+        log._drop_batch()
+        log.failure = "no space"
+        raise LogFullError("The log cannot be written: no space.")
+
+    monkeypatch.setattr(log, "sync", full)
+    for act in (lambda: live.submit(given[10:20]), lambda: live.label([{"id": given[0]["id"], "label": 1}])):
+        with pytest.raises(LogFullError):
+            act()
+    health = live.health()
+    assert (health["ok"], health["reason"]) == (False, "no space")
+    assert live.event(given[0]["id"])["label"] is None
+    monkeypatch.setattr(log, "sync", sync)
+    found = scores(live.submit(given[10:]))
+    assert live.health()["ok"]
+    want = classifier().predict_proba(EDGES[N_FITTED:].with_label(None))[10:, 1]
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
+
+
+def test_an_interrupt_while_learning_is_made_good_by_the_log(tmp_path, monkeypatch):
+    given = events()
+    live = LiveModel.open(tmp_path / "live", classifier())
+    live.submit(given[:10])
+
+    def interrupted(read):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(live._state.scorer, "process", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        live.submit(given[10:20])
+    with pytest.raises(StateError, match="logged but not learnt"):
+        live.submit(given[20:30])
+    assert not live.health()["ok"]
+    live.close()  # without a snapshot of what is half done
+    with LiveModel.open(tmp_path / "live") as live:
+        again = live.submit(given[:30])
+        assert [answer.repeated for answer in again] == [True] * 20 + [False] * 10
+        want = classifier().predict_proba(EDGES[N_FITTED : N_FITTED + 30].with_label(None))[:, 1]
+        np.testing.assert_allclose(scores(again), want, rtol=0, atol=1e-12)
+
+
+def test_a_closed_model_says_so(live):
+    live.close()
+    live.close()
+    with pytest.raises(StateError, match="closed"):
+        live.submit(events([N_FITTED]))
+
+
+def test_one_process_at_a_time(live, tmp_path):
+    with pytest.raises(StateError, match="in use"):
+        LiveModel.open(tmp_path / "live")
+
+
+def test_another_model_and_a_newer_version_are_refused(tmp_path):
+    folder = tmp_path / "live"
+    with pytest.raises(StateError, match="no state directory"):
+        LiveModel.open(folder)
+    LiveModel.open(folder, classifier()).close()
+    with pytest.raises(StateError, match="another model"):
+        LiveModel.open(folder, regressor())
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "format": 99, "tdlg": "9.1"}))
+    with pytest.raises(StateError, match=r"format 99 of tdlg 9\.1"):
+        LiveModel.open(folder)
+
+
+def test_a_record_and_a_snapshot_of_a_newer_version_are_refused(tmp_path, monkeypatch):
+    with LiveModel.open(tmp_path / "a", classifier()) as live:
+        live._write(77, b"?", 1)
+        crash(live)
+    with pytest.raises(StateError, match="kind 77"):
+        LiveModel.open(tmp_path / "a")
+    monkeypatch.setattr("tdlg.live.state.FORMAT", 99)
+    LiveModel.open(tmp_path / "b", classifier()).close()
+    monkeypatch.undo()
+    with pytest.raises(StateError, match="format 99"):
+        LiveModel.open(tmp_path / "b")
+
+
+def test_old_parts_of_the_log_are_removed(tmp_path, monkeypatch):
+    given = events()
+    with LiveModel.open(tmp_path / "live", classifier(), keep="1d", snapshot_every=20) as live:
+        for k in range(0, 100, 20):
+            live.submit(given[k : k + 20])
+        assert live.health()["first_sequence"] == 1
+        now = models.time.time()
+        monkeypatch.setattr(models.time, "time", lambda: now + 3 * 86_400)
+        live.submit(given[100:120])
+        assert live.health()["first_sequence"] > 1
+    with LiveModel.open(tmp_path / "live") as live:
+        assert [answer.repeated for answer in live.submit(given[:121])] == [True] * 120 + [False]
+
+
+# ---- settings
+
+
+def test_fields_are_named_once(tmp_path):
+    names = {"src": "customer", "dst": "terminal", "time": "when", "id": "payment", "amount": "EUR"}
+    given = [{names[name]: value for name, value in one.items()} for one in events()[:50]]
+    with LiveModel.open(tmp_path / "live", classifier(), columns=names) as live:
+        first = live.submit(given[:10])
+        assert first[0].id == id_of(N_FITTED)
+    with LiveModel.open(tmp_path / "live") as live:
+        found = scores(first) + scores(live.submit(given[10:]))
+    want = classifier().predict_proba(EDGES[N_FITTED : N_FITTED + 50].with_label(None))[:, 1]
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
+    with pytest.raises(ParameterError, match="'shop'"):
+        LiveModel.open(tmp_path / "other", classifier(), columns={"shop": "x"})
+
+
+def test_common_names_of_fields_are_found(live):
+    one = event(N_FITTED)
+    renamed = {
+        "id": one["id"],
+        "customer": one["src"],
+        "terminal_id": one["dst"],
+        "timestamp": one["time"],
+        "amount": 3,
+    }
+    assert live.submit([renamed])[0].error is None
+    assert live.settings.columns == {"src": "customer", "dst": "terminal_id", "time": "timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [({"late": "drop"}, "late"), ({"threshold": np.nan}, "threshold"), ({"alerts_per_day": 0}, "alerts_per_day"),
+     ({"snapshot_every": 0}, "snapshot_every"), ({"n_recent": 0}, "n_recent"), ({"keep": "long"}, "duration")],
+)  # fmt: skip
+def test_options_are_checked(tmp_path, options, name):
+    with pytest.raises(ParameterError, match=name):
+        LiveModel.open(tmp_path / "live", classifier(), **options)
+
+
+def test_numbers_of_alerts(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier(), alerts_per_day=0.5) as live:
+        live.submit(events(range(N_FITTED, N_FITTED + 100)))
+        before = len(live.alerts("all", 1000))
+        answers = live.submit(events(range(N_FITTED + 100, N)))
+        n_days = (EDGES.time[-1] - EDGES.time[N_FITTED + 100]) / np.timedelta64(1, "D")
+        assert 0.2 < sum(answer.alert for answer in answers) / n_days < 1.0
+        assert len(live.alerts("all", 1000)) == before + sum(answer.alert for answer in answers)
+    with LiveModel.open(tmp_path / "live", threshold=0.9) as live:
+        assert live.threshold == 0.9
+        crash(live)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.threshold == 0.9
+
+
+# ---- alerts
+
+
+def decided(live):
+    live.submit(events())
+    rows = [alert for alert in live.alerts("all", 1000)]
+    live.label([{"id": rows[0].id, "label": 1}, {"id": rows[1].id, "label": 0}])
+    return rows
+
+
+def test_decisions(live):
+    rows = decided(live)
+    assert len(rows) > 5
+    assert [alert.score >= 0.2 for alert in rows] == [True] * len(rows)
+    assert [alert.sequence for alert in rows] == sorted((alert.sequence for alert in rows), reverse=True)
+    assert [alert.id for alert in live.alerts("confirmed")] == [rows[0].id]
+    assert [alert.id for alert in live.alerts("dismissed")] == [rows[1].id]
+    assert [alert.id for alert in live.alerts(limit=2)] == [alert.id for alert in rows[2:4]]
+    assert [alert.id for alert in live.alerts(limit=2, before=rows[3].sequence)] == [alert.id for alert in rows[4:6]]
+    (confirmed,) = live.alerts("confirmed")
+    assert confirmed.decided_at == str(EDGES.time[-1])
+    live.label([{"id": rows[0].id, "label": None}])
+    assert not live.alerts("confirmed")
+    assert live.alerts()[0].decided_at is None
+    with pytest.raises(ParameterError, match="status"):
+        live.alerts("done")
+
+
+def test_changes_are_numbered_also_after_a_crash(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier(), threshold=0.2) as live:
+        rows, sequence = decided(live), live.sequence
+        changes = live.changes(sequence - 2)
+        assert [(change["kind"], change["id"], change["status"]) for change in changes] == [
+            ("decision", rows[0].id, "confirmed"),
+            ("decision", rows[1].id, "dismissed"),
+        ]
+        assert len(live.changes()) == sequence == len(rows) + 2
+        crash(live)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.changes(sequence - 2) == changes
+        assert live.changes(live.sequence) == []
+
+
+def test_statistics(live):
+    rows = decided(live)
+    found = live.statistics()
+    assert found["events"] == N - N_FITTED
+    assert found["alerts"] == {"open": len(rows) - 2, "confirmed": 1, "dismissed": 1}
+    assert len(found["days"]) == 30
+    last = found["days"][-1]
+    assert last["day"] == str(EDGES.time[-1])[:10]
+    assert (last["looked_at"], last["right"]) == (2, 1)
+    days = EDGES.time[N_FITTED:].astype("datetime64[D]")
+    assert last["events"] == (days == days[-1]).sum()
+    assert found["weeks"]["this"]["events"] == (days > days[-1] - 7).sum()
+    assert found["weeks"]["last"]["events"] == ((days > days[-1] - 14) & (days <= days[-1] - 7)).sum()
+    assert sum(part["looked_at"] for part in found["by_score"]) == 2
+    assert sum(part["right"] for part in found["by_score"]) == 1
+    assert found["events_per_second"] > 0
+
+
+def test_numbers_as_times_have_days_too(tmp_path):
+    days = (EDGES.time - EDGES.time[0]) / np.timedelta64(1, "D")
+    numbers = type(EDGES)(EDGES.src, EDGES.dst, days, label=EDGES.label, label_delay=3.0, bipartite=True)
+    model = PropagationClassifier(setting="stream", random_state=0).fit(numbers[:N_FITTED])
+    with LiveModel.open(tmp_path / "live", model) as live:
+        given = [{"id": k, "src": EDGES.src[k], "dst": EDGES.dst[k], "time": days[k]} for k in range(N_FITTED, N)]
+        assert live.submit(given)[-1].error is None
+        assert live.health()["clock"] == days[-1]
+        assert sum(day["events"] for day in live.statistics()["days"]) <= len(given)
+        live.label([{"id": given[-1]["id"], "label": 1}])
+        assert live.event(given[-1]["id"])["label"] == 1
+
+
+def test_several_threads(live):
+    given, errors = events(), []
+
+    def work(part):
+        try:
+            for one in part:
+                live.submit([one])
+                live.statistics()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(given[k::4],)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert live.health()["n_events"] == len(given)
