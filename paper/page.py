@@ -316,9 +316,9 @@ def _walks(results: Results) -> Lines:
     chosen = (
         "These rules are those of the original's definition, but they were settled after about 14 combinations (direction, "
         "ties, first edge, shortest walk, epochs, number of walks, settings of skip-gram) had been compared with the "
-        "paper's numbers on the same data sets, as the combination nearest to them. So the agreement above is not an "
+        "paper's numbers on the same data sets, as the combination nearest to them. So the agreement above is no "
         "independent confirmation, and the table shows that other rules score higher: the row is not the best that CTDNE "
-        "can do."
+        "can do. No single one of these rules is near the paper's numbers on all data sets."
     )
     return [
         "### The walks of CTDNE",

@@ -356,9 +356,8 @@ class TestMethods:
         recipe, rows = RECIPES[name], read_results(Path(__file__).parents[1] / "results" / f"{name}.csv")
         runs = [run for protocol in recipe.protocols for run in recipe.runs(protocol) if run.is_possible]
         built = {(method.name, method.settings) for method in (run.build() for run in runs)}
-        kept = {
-            (method, without_epochs(settings)) for method, settings in rows.select("method", "settings").iter_rows()
-        }
+        found = set(rows.select("method", "settings").iter_rows())
+        kept = {key if key in built else (key[0], without_epochs(key[1])) for key in found}
         assert kept <= built
         assert {method for method, _ in built - kept}.isdisjoint(rows["method"])
 
