@@ -71,11 +71,11 @@ bench: $(VENV)/.dev  ## check every claim in benchmarks/
 	if [ -n "$$not_run" ]; then echo "claims not run for want of data:$$not_run"; fi; \
 	if [ -n "$$failed" ]; then echo "claims that do not hold:$$failed"; exit 1; fi
 
-reproduce: $(VENV)/.plots  ## measure the paper's tables and figures into results/, write docs/reproduction.md
+reproduce: $(VENV)/.compare  ## measure the paper's tables and figures into results/, write docs/reproduction.md
 	@$(PY) -m paper $(NAME) --folder results --page docs/reproduction.md
 	@if [ -z "$(NAME)" ]; then $(PY) -m paper --protocol notebook --folder results --page docs/reproduction.md; fi
 
-leakage: $(VENV)/.plots  ## measure the table of docs/evaluation-without-leakage.md
+leakage: $(VENV)/.compare  ## measure the table of docs/evaluation-without-leakage.md
 	@$(PY) -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
 
 payments: $(VENV)/.dev  ## measure payments, attacks and bans into results/payments.csv, write docs/payments.md
@@ -106,9 +106,9 @@ $(VENV)/.core: $(SETTINGS) | $(VENV)/.made
 	@$(INSTALL) .
 	@touch $@
 
-$(VENV)/.plots: $(SETTINGS) | $(VENV)/.made
-	@echo "installing tdlg and matplotlib"
-	@$(INSTALL) ".[plots]"
+$(VENV)/.compare: $(SETTINGS) | $(VENV)/.made
+	@echo "installing tdlg, matplotlib and what the compared methods need; PyTorch is large"
+	@$(INSTALL) ".[plots,compare]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: $(SETTINGS) | $(VENV)/.made
@@ -123,7 +123,7 @@ $(VENV)/.dev: $(SETTINGS) | $(VENV)/.made
 
 $(VENV)/.heavy: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg with all its extras; PyTorch is large"
-	@$(INSTALL) ".[dev,pyg,docs]"
+	@$(INSTALL) ".[dev,pyg,compare,docs]"
 	@touch $@ $(VENV)/.core $(VENV)/.dev $(VENV)/.docs
 
 chromium:

@@ -1,4 +1,4 @@
-"""Draw the pictures of these pages: `python docs/make_pictures.py`; needs the extra `plots`, and Chromium for the last.
+"""Draw the pictures of these pages: `python docs/make_pictures.py`; needs the extras `plots` and `serve`, and Chromium.
 
 Every curve and bar is computed or measured, none is drawn by hand. With a folder as argument, PNGs for a look go there.
 """
@@ -6,6 +6,7 @@ Every curve and bar is computed or measured, none is drawn by hand. With a folde
 from __future__ import annotations
 
 import doctest
+import itertools
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tdlg import Laplace, LineGraph, TemporalEdges, write_report
+from tdlg import Laplace, LineGraph, TemporalEdges, make_payments, write_report
 from tdlg.judge.results import read_results, summarise
 from tdlg.linegraph.exponentials import _fit_exponentials, product_error
+from tdlg.live.model import LiveModel
+from tdlg.serve.demo import fit_on_past, steps
+from tdlg.serve.service import Service
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
@@ -75,7 +79,8 @@ def main(folder: str | None = None) -> None:
                 figure.savefig(place, dpi=144)
             plt.close(figure)
         print(place)
-    print(shoot_report(HERE / "images" if folder is None else Path(folder)))
+    for shoot in (shoot_report, shoot_desk):
+        print(shoot(HERE / "images" if folder is None else Path(folder)))
 
 
 def draw_walk(plt: Any) -> Any:
@@ -292,7 +297,6 @@ def draw_lines(ax: Any, rows: pl.DataFrame, ours: float) -> None:
 
 def shoot_report(folder: Path) -> Path:
     """Take a picture of the report on the example of explanations.md, which is run for it."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     page = HERE / "explanations.md"
     test = doctest.DocTestParser().get_doctest(page.read_text(encoding="utf-8"), {}, page.name, None, 0)
     doctest.DocTestRunner().run(test, clear_globs=False)
@@ -311,8 +315,43 @@ def shoot_report(folder: Path) -> Path:
             f"--user-data-dir={scratch}",
             "--window-size=1100,960",
         ]
-        subprocess.run([browser, *options, f"--screenshot={place}", report.as_uri()], check=True, capture_output=True)
+        subprocess.run(
+            [find_browser(), *options, f"--screenshot={place}", report.as_uri()], check=True, capture_output=True
+        )
     return place
+
+
+def shoot_desk(folder: Path) -> Path:
+    """Take a picture of the desk after 20 days of the payments of `tdlg demo --live`."""
+    sys.path.insert(0, str(HERE.parent / "tests"))
+    from browser import Browser
+
+    place = folder.resolve() / "desk.png"
+    payments = make_payments(30_000, random_state=0)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        LiveModel.open(Path(scratch) / "state", fit_on_past(payments, 0), alerts_per_day=3) as live,
+        Service(live, port=0) as service,
+    ):
+        for due in itertools.islice(steps(payments, 0), 20):
+            live.submit(due.events)
+            live.label(due.labels)
+        browser = Browser(find_browser(), Path(scratch) / "browser")
+        browser.call("Emulation.setScrollbarsHidden", hidden=True)
+        browser.open(service.url, width=1200, height=860)
+        browser.wait("document.querySelector('.why-list') && document.querySelector('#state.live')")
+        browser.run("document.querySelectorAll('.alert')[2].click()")
+        browser.wait(
+            "document.querySelector('#list li:nth-child(3) [aria-current]') && document.querySelector('.why-list')"
+        )
+        place.write_bytes(browser.screenshot())
+        browser.close()
+    return place
+
+
+def find_browser() -> str:
+    """The path of Chromium."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer
 
 from tdlg import EdgeEmbedding, PropagationFeatures, ReadError, TemporalEdges, load_dataset
-from tdlg.methods.ours import make_method
+from tdlg.methods.registry import make_method
 
 HOUR = 3600  # seconds
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from tdlg import PropagationClassifier, ReadError, TemporalEdges, load_dataset
-from tdlg.methods.ours import make_method
+from tdlg.methods.registry import make_method
 
 START = np.datetime64("2013-07-01T00:00:00")  # earlier ratings are for training, later ones for the evaluation
 BUDGET = 10  # ratings per week

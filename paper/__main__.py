@@ -11,6 +11,7 @@ from pathlib import Path
 from paper.lineup import DATASETS
 from paper.recipes import RECIPES
 from paper.run import Report, Step, run_recipes
+from tdlg.cli.cost import in_time
 from tdlg.exceptions import TdlgError
 
 __all__ = ["main"]
@@ -88,9 +89,13 @@ def _progress() -> Iterator[Report]:
         task = bar.add_task("", total=None)
 
         def report(step: Step) -> None:
-            bar.update(task, completed=step.done, total=step.total, description=step.text)
+            bar.update(task, completed=step.done, total=step.total, description=_described(step))
 
         yield report
+
+
+def _described(step: Step) -> str:
+    return f"{step.text} (about {in_time(step.left)} left)" if step.left else step.text
 
 
 def _lines() -> Report:
@@ -99,7 +104,7 @@ def _lines() -> Report:
     def report(step: Step) -> None:
         nonlocal last
         if step.text != last:
-            print(f"[{step.done}/{step.total}] {step.text}", file=sys.stderr, flush=True)
+            print(f"[{step.done}/{step.total}] {_described(step)}", file=sys.stderr, flush=True)
             last = step.text
 
     return report

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "draw_figures"]
 
-PLURAL = {"TDLG": "TDLG", "prior method": "prior methods", "reference": "references"}
+PLURAL = {
+    "TDLG": "TDLG",
+    "prior method": "prior methods",
+    "further method": "further methods",
+    "reference": "references",
+}
 GROUPS = {entry.name: PLURAL[entry.kind] for entry in LINEUP}
 SHORT = {EDGE: "edge classification", INTERPOLATIVE: "interpolative", EXTRAPOLATIVE: "extrapolative"}
 DPI = 144

@@ -14,7 +14,7 @@ EDGE = "edge classification"
 INTERPOLATIVE = "link prediction, interpolative"
 EXTRAPOLATIVE = "link prediction, extrapolative"
 
-Kind = Literal["TDLG", "prior method", "reference"]
+Kind = Literal["TDLG", "prior method", "further method", "reference"]
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,20 @@ class Entry:
     Attributes
     ----------
     key
-        Its name in `tdlg.methods.ours.METHODS`, whether this version has it or not.
+        Its name in `tdlg.methods.registry.METHODS`, whether this version has it or not.
     name
         Its name in the paper's tables and in result rows.
     kind
-        "TDLG" for the paper's own methods, "prior method" for those it compares with, "reference" for those that we add.
+        "TDLG" for the paper's own methods, "prior method" for those it compares with; what we add is a "further method" if
+        it is published, else a "reference".
     deep
-        Whether it needed too much memory for the paper to run it on Epinions.
+        Whether it is left out on Epinions, where the deep methods needed too much memory for the paper to run them.
     selected
         Whether the paper also runs it on link prediction and shows it in its figures of single data sets.
+    trials
+        The largest number of trials, for a method that takes long; by default as many as in the paper.
+    seconds
+        Roughly how long one trial takes per 10,000 edges, for the first estimate of what is left to run.
     """
 
     key: str
@@ -40,17 +45,22 @@ class Entry:
     kind: Kind
     deep: bool = False
     selected: bool = False
+    trials: int = 10
+    seconds: float = 1.0
 
 
 LINEUP = (
     Entry("tdlg", "TDLG", "TDLG", selected=True),
     Entry("tdlg-dense", "TDLG (Dense)", "TDLG"),
-    Entry("ctdne", "CTDNE", "prior method", selected=True),
-    Entry("timers", "TIMERS", "prior method", selected=True),
-    Entry("evolvegcn", "EvolveGCN", "prior method", deep=True, selected=True),
-    Entry("dyngem", "DynGEM", "prior method", deep=True, selected=True),
-    Entry("gcrn", "GCRN", "prior method", deep=True),
-    Entry("vgrnn", "VGRNN", "prior method", deep=True),
+    Entry("ctdne", "CTDNE", "prior method", selected=True, seconds=2),
+    Entry("timers", "TIMERS", "prior method", selected=True, seconds=5),
+    Entry("evolvegcn", "EvolveGCN", "prior method", deep=True, selected=True, trials=1, seconds=60),
+    Entry("dyngem", "DynGEM", "prior method", deep=True, selected=True, trials=1, seconds=60),
+    Entry("gcrn", "GCRN", "prior method", deep=True, trials=1, seconds=60),
+    Entry("vgrnn", "VGRNN", "prior method", deep=True, trials=1, seconds=60),
+    Entry("evolvegcn-o", "EvolveGCN-O", "further method", deep=True, trials=1, seconds=60),
+    Entry("dylink2vec", "DyLink2Vec", "further method", deep=True, trials=3, seconds=15),
+    Entry("dyrep", "DyRep", "further method", deep=True, trials=1, seconds=60),
     Entry("label-rates", "label rates", "reference"),
     Entry("edgebank", "EdgeBank", "reference"),
 )

@@ -11,12 +11,16 @@ __all__ = ["Estimate", "notebook_auc", "paper_auc", "paper_datasets"]
 
 
 class Estimate(NamedTuple):
-    """A mean over trials with the half width of its 95 % interval, as shares of 1; NaN if unknown."""
+    """A mean over trials with the half width of its 95 % interval, as shares of 1; NaN if unknown.
+
+    `epochs` is set if trials would have taken too long with all epochs, and had fewer.
+    """
 
     mean: float
     half_width: float
     trials: int
     seconds: float = float("nan")
+    epochs: int | None = None
 
     @property
     def low(self) -> float:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from paper.lineup import ABLATED, DATASETS, EDGE, INTERPOLATIVE, LINEUP, entries
 from tdlg.linegraph.decay import Gaussian, Laplace
 from tdlg.methods.base import Method
-from tdlg.methods.ours import METHODS, make_method
+from tdlg.methods.registry import METHODS, make_method
 
-__all__ = ["BANDWIDTHS", "DECAYS", "NORMALISATIONS", "RECIPES", "Protocol", "Recipe", "Run"]
+__all__ = ["BANDWIDTHS", "DECAYS", "NORMALISATIONS", "RECIPES", "WALKS", "Protocol", "Recipe", "Run"]
 
 Protocol = Literal["paper", "notebook"]
 
@@ -20,6 +20,15 @@ NORMALISATIONS = ("none", "spectral", "edge")
 DECAYS = ("Gaussian", "Laplace")
 TRIALS = {("edge", "paper"): 10, ("edge", "notebook"): 5, ("link", "paper"): 5, ("link", "notebook"): 3}
 ABLATION_TRIALS = 5
+WALK_TRIALS = 3
+WALKS: dict[str, dict[str, Any]] = {  # how the walks of CTDNE may be sampled otherwise
+    "as above": {},
+    "50 walks a node": {"n_walks": 50},
+    "5 epochs": {"epochs": 5},
+    "exponential bias": {"walk_bias": "exponential"},
+    "short walks too": {"min_length": 2},
+    "undirected": {"directed": False},
+}
 RUNTIME_TRIALS = 3
 
 
@@ -30,7 +39,7 @@ class Run:
     Attributes
     ----------
     method
-        Its name in `tdlg.methods.ours.METHODS`.
+        Its name in `tdlg.methods.registry.METHODS`.
     task
         "edge" or "link".
     dataset
@@ -104,7 +113,7 @@ def _table_runs(task: Literal["edge", "link"], table: str, protocol: Protocol) -
     if protocol == "notebook":
         return [Run("tdlg", task, name, trials, {"protocol": "notebook"}) for name in ABLATED]
     return [
-        Run(entry.key, task, name, trials)
+        Run(entry.key, task, name, min(trials, entry.trials))
         for name in DATASETS
         for entry in entries(table)
         if not (entry.deep and name == "epinions")
@@ -112,11 +121,20 @@ def _table_runs(task: Literal["edge", "link"], table: str, protocol: Protocol) -
 
 
 def _runtime_runs(protocol: Protocol) -> list[Run]:
+    """The quick methods; seconds of the deep ones are those of their rows of edge classification."""
     return [
         Run(entry.key, "edge", name, RUNTIME_TRIALS)
         for name in DATASETS
         for entry in LINEUP
-        if (entry.selected or entry.key in ("tdlg-dense", "label-rates")) and not (entry.deep and name == "epinions")
+        if (entry.selected or entry.key in ("tdlg-dense", "label-rates")) and not entry.deep
+    ]
+
+
+def _walk_runs(protocol: Protocol) -> list[Run]:
+    return [
+        Run("ctdne", "edge", name, WALK_TRIALS, settings, value)
+        for name in ABLATED
+        for value, settings in WALKS.items()
     ]
 
 
@@ -142,6 +160,7 @@ _ALL = (
     Recipe("edge-classification-figure", "Figure of edge classification", needs=("edge-classification",)),
     Recipe("means", "Figure of means over data sets", needs=("edge-classification", "link-prediction")),
     Recipe("runtime", "Figure of runtimes", _runtime_runs),
+    Recipe("ctdne", "Table of CTDNE with walks that are sampled in other ways", _walk_runs),
     Recipe("link-prediction-figure", "Figure of link prediction, both settings", needs=("link-prediction",)),
     Recipe(
         "bandwidth",

@@ -7,12 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paper.budget import as_measured
 from paper.lineup import ABLATED, EDGE, LINEUP, Entry
 from paper.machine import Session, read_sessions
 from paper.published import Estimate
 from paper.recipes import RECIPES, Protocol, Run
 from paper.synthetic import read_draws
 from tdlg.judge.results import read_results, summarise
+from tdlg.methods.base import Method
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,8 +66,11 @@ class Results:
         return self._tables(protocol).get((task, entry.name, dataset))
 
     def runtime(self, entry: Entry, dataset: str) -> Estimate | None:
-        """Mean seconds of one trial of edge classification, from the rows that were made for it."""
-        return self._runtimes.get((EDGE, entry.name, dataset))
+        """Mean seconds of one trial of edge classification, from the rows that were made for it.
+
+        The deep methods take too long to be timed apart: theirs are of the table of edge classification.
+        """
+        return (self._tables("paper") if entry.deep else self._runtimes).get((EDGE, entry.name, dataset))
 
     def ablation(self, name: str) -> dict[str, dict[str, Estimate]]:
         """Mean AUCs by data set and by the value that an ablation varies."""
@@ -104,12 +109,26 @@ class Results:
         if rows is None:
             return []
         found: dict[Key, dict[str, Estimate]] = {}
+        kept: dict[tuple[str, str], set[str]] = {}
         for row in summarise(rows).iter_rows(named=True):
             estimate = Estimate(row["mean"], row["half_width"], row["trials"], row["seconds"])
             found.setdefault((row["dataset"], row["method"], row["settings"]), {})[row["task"]] = estimate
+            kept.setdefault((row["dataset"], row["method"]), set()).add(row["settings"])
         runs = [(run, run.build()) for run in RECIPES[name].runs(protocol) if run.is_possible]
-        pairs = [(run, found.get((run.dataset, method.name, method.settings))) for run, method in runs]
-        return [(run, estimates) for run, estimates in pairs if estimates]
+        measured = [(run, as_measured(method, kept.get((run.dataset, method.name), ()))) for run, method in runs]
+        return [
+            (run, _with_epochs(found[run.dataset, method.name, method.settings], method, run))
+            for run, method in measured
+            if method is not None
+        ]
+
+
+def _with_epochs(estimates: dict[str, Estimate], method: Method, run: Run) -> dict[str, Estimate]:
+    """The estimates, with the number of epochs where it is not that of the run."""
+    epochs = method.get_params().get("epochs")
+    if epochs == run.build().get_params().get("epochs"):
+        return estimates
+    return {task: estimate._replace(epochs=epochs) for task, estimate in estimates.items()}
 
 
 def read_datasets(path: Path) -> dict[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper import synthetic
+from paper.budget import as_measured, quick, seconds_per_trial, within_budget
 from paper.lineup import DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE
 from paper.machine import Watch, write_session
 from paper.page import write_page
@@ -28,6 +29,7 @@ from tdlg.exceptions import ParameterError, ReadError
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.results import read_results
 from tdlg.judge.tasks import EdgeClassification, LinkPrediction, Task
+from tdlg.methods.base import Method
 
 __all__ = ["Step", "reproduce", "run_recipes"]
 
@@ -38,11 +40,12 @@ FIGURES = ("n_nodes", "n_edges", "days", "positive")
 
 
 class Step(NamedTuple):
-    """Progress: trials done, trials in total, and what is running."""
+    """Progress: trials done, trials in total, what is running, and roughly how many seconds the rest will take."""
 
     done: int
     total: int
     text: str
+    left: float = 0.0
 
 
 Report = Callable[[Step], Any]
@@ -75,7 +78,7 @@ def reproduce(
     folder
         The folder of the rows, with one csv file per recipe. By default "results".
     trials
-        Number of trials. By default the paper's 10 and 5; fewer take less time.
+        Number of trials. By default the paper's 10 and 5, and fewer for methods that take long.
     datasets
         Some of the paper's five. By default all. A data set that is not available is left out, and the page says so.
     protocol
@@ -146,12 +149,13 @@ class _Work:
         self, folder: Path, trials: int | None, datasets: tuple[str, ...], protocol: Protocol, report: Report
     ) -> None:
         self.folder, self.trials, self.datasets, self.protocol, self.report = folder, trials, datasets, protocol, report
-        self.done, self.total = 0, 0
+        self.done, self.total, self.left = 0, 0, 0.0
         self.warm: set[tuple[str, str]] = set()
         self.missing: set[str] = set()
 
     def do(self, recipes: list[Recipe]) -> None:
         plans = {recipe.name: self._plan(recipe) for recipe in recipes}
+        self.waiting = [(self._path(name), run) for name, runs in plans.items() for run in runs]
         self.total = sum(run.trials for runs in plans.values() for run in runs)
         if "synthetic-method" in plans:
             self.total += self.trials or synthetic.DRAWS
@@ -164,12 +168,24 @@ class _Work:
                 self._execute(name, runs)
 
     def _plan(self, recipe: Recipe) -> list[Run]:
+        """The runs of a recipe, those with the quickest trials first."""
         runs = [run for run in recipe.runs(self.protocol) if run.is_possible and run.dataset in self.datasets]
-        return [replace(run, trials=self.trials) for run in runs] if self.trials else runs
+        runs = [replace(run, trials=self.trials) for run in runs] if self.trials else runs
+        path = self._path(recipe.name)
+        return sorted(runs, key=lambda run: seconds_per_trial(run, path))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.csv"
+
+    def _seconds_left(self) -> float:
+        """Estimate the seconds of all trials that are still to be run."""
+        self.waiting = [(path, run) for path, run in self.waiting if run.dataset not in self.missing]
+        return sum(_n_missing(run, path) * seconds_per_trial(run, path) for path, run in self.waiting)
 
     def _execute(self, name: str, runs: list[Run]) -> None:
-        path, watch, added = self.folder / f"{name}.csv", Watch(name), 0
+        path, watch, added = self._path(name), Watch(name), 0
         for run in runs:
+            self.left = self._seconds_left()
             if run.dataset in self.missing or _is_complete(run, path):
                 self.done += run.trials
                 continue
@@ -190,17 +206,18 @@ class _Work:
 
     def _evaluate(self, run: Run, path: Path, text: str, start: int) -> None:
         edges = _edges(run.dataset)
-        method, task = run.build(), TASKS[run.task](edges)
+        task = TASKS[run.task](edges)
+        self._note(text)
         self._warm_up(run, edges)
+        method = _measured(run, path) or within_budget(run.build(), task.draw(0).seen())
         stopped = False
 
         def progress(done: int, total: int) -> bool:
             nonlocal stopped
-            self.done = start + done
-            stopped = bool(self.report(Step(self.done, self.total, text)))
+            self.done, self.left = start + done, self._seconds_left()
+            stopped = bool(self.report(Step(self.done, self.total, text, self.left)))
             return stopped
 
-        self._note(text)
         evaluate(method, task, run.trials, dataset=run.dataset, path=path, any_version=True, callback=progress)
         if stopped:
             raise _StopError
@@ -211,7 +228,7 @@ class _Work:
         if kind in self.warm:
             return
         few = np.sort(np.random.default_rng(0).permutation(len(edges))[:WARM_UP])
-        evaluate(run.build(), TASKS[run.task](edges[few]), trials=1)
+        evaluate(quick(run.build()), TASKS[run.task](edges[few]), trials=1)
         self.warm.add(kind)
 
     def _count_datasets(self) -> None:
@@ -243,23 +260,37 @@ class _Work:
         synthetic.measure(self.folder / "synthetic-method.csv", self.trials or synthetic.DRAWS, progress)
 
     def _note(self, text: str) -> None:
-        if self.report(Step(self.done, self.total, text)):
+        if self.report(Step(self.done, self.total, text, self.left)):
             raise _StopError
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=len(DATASETS))
 def _edges(dataset: str) -> TemporalEdges:
     return load_dataset(dataset)
 
 
 def _is_complete(run: Run, path: Path) -> bool:
     """Whether a file has all trials of a run; the data are then not needed."""
-    if not path.exists():
-        return False
-    method = run.build()
+    return _n_missing(run, path) == 0
+
+
+def _n_missing(run: Run, path: Path) -> int:
+    """The number of trials of a run that a file does not have in all settings."""
+    method = _measured(run, path)
+    if method is None:
+        return run.trials
     rows = read_results(path).filter(dataset=run.dataset, method=method.name, settings=method.settings)
-    wanted = {(name, seed) for name in SETTINGS[run.task] for seed in range(run.trials)}
-    return wanted <= set(rows.select("task", "seed").iter_rows())
+    found = set(rows.select("task", "seed").iter_rows())
+    return sum(any((name, seed) not in found for name in SETTINGS[run.task]) for seed in range(run.trials))
+
+
+def _measured(run: Run, path: Path) -> Method | None:
+    """The method of a run as a file has it, perhaps with fewer epochs; None if the file has no such rows."""
+    if not path.exists():
+        return None
+    method = run.build()
+    rows = read_results(path).filter(dataset=run.dataset, method=method.name)
+    return as_measured(method, rows["settings"])
 
 
 def _n_rows(path: Path) -> int:
@@ -273,8 +304,8 @@ def _forget(recipe: Recipe, path: Path, datasets: Sequence[str], protocol: Proto
     runs = [run for run in recipe.runs(protocol) if run.is_possible and run.dataset in datasets]
     if not runs or not path.exists():
         return
-    methods = [(run.dataset, run.build()) for run in runs]
-    forgotten = {(dataset, method.name, method.settings) for dataset, method in methods}
+    methods = [(run.dataset, _measured(run, path)) for run in runs]
+    forgotten = {(dataset, method.name, method.settings) for dataset, method in methods if method is not None}
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         names, rows = list(reader.fieldnames or []), list(reader)

@@ -68,6 +68,18 @@ def chromium() -> str:
     return find_chromium()
 
 
+@pytest.fixture(scope="module")
+def browser(chromium, tmp_path_factory):
+    """A headless browser; for tests marked `needs("chromium")`."""
+    from browser import Browser
+
+    if chromium is None:
+        pytest.skip("needs Chromium: make test-heavy installs it")
+    browser = Browser(chromium, tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
+
+
 @contextmanager
 def fewer_trees():
     """A tenth of the boosted trees by default, and no choice of their number."""

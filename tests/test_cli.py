@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ["classify", "outliers", "links", "embed", "score", "nodes", "explain"]
-COMMANDS += ["compare", "backtest", "datasets", "info", "demo", "stream", "refit"]
+COMMANDS += ["compare", "backtest", "serve", "datasets", "info", "demo"]
 MISSING = ["", "NA", "n/a", "None", "NaN"]
 SRC, DST, TIME, LABEL = "Konto (von)", "Händler", "gebucht am", "Urteil"
 OPTIONS = ["--src", SRC, "--dst", DST, "--time", TIME]
@@ -1018,6 +1018,15 @@ def test_compare(table):
     late = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "label-rates", "--evaluate", "time")
     assert rows_of(late.stdout)[0]["trials"] == "1"
     assert "must be some of" in refused("compare", table, *OPTIONS, "--label", LABEL, "--methods", "a,b", code=2)
+
+
+def test_compare_offers_published_methods(table):
+    from tdlg.methods.registry import METHODS
+
+    told = " ".join(ok("compare", "--help").stdout.replace("│", " ").split())
+    assert all(name in told for name in METHODS if name not in ("propagation-links", "edgebank"))
+    result = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "timers,dylink2vec", "--trials", 1)
+    assert [row["method"] for row in rows_of(result.stdout)] == ["TIMERS", "DyLink2Vec"]
 
 
 def test_compare_says_what_cannot_be_run(table, monkeypatch):

@@ -11,8 +11,8 @@ from tdlg import EdgesError, ParameterError, PropagationClassifier, ReadError, T
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.holdout import Fitted, hold_out
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
-from tdlg.methods.ours import make_method
 from tdlg.methods.references import LabelRates
+from tdlg.methods.registry import make_method
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

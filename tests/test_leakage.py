@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from paper import leakage
+from paper.lineup import LINEUP
 from tdlg import ReadError, TemporalEdges
+from tdlg.methods.timers import TIMERS
 
 
 @pytest.fixture
@@ -13,20 +15,32 @@ def small(monkeypatch):
     monkeypatch.setattr(leakage, "is_available", lambda name: name in ("bitcoinalpha", "escorts"))
     asked = []
     monkeypatch.setattr(leakage, "load_dataset", lambda name, **options: asked.append((name, options)) or edges)
+    monkeypatch.setattr(leakage, "PRIOR", [entry for entry in LINEUP if entry.key in ("timers", "vgrnn")])
+    monkeypatch.setattr(leakage, "make_method", lambda name: prior(name))
     return asked
+
+
+def prior(name):
+    """A small TIMERS; the other method lacks a package."""
+    if name != "timers":
+        raise ImportError("It needs PyTorch.")
+    return TIMERS(4, n_snapshots=3)
 
 
 @pytest.mark.usefixtures("few_trees_here")
 def test_table(small, tmp_path):
-    rows = leakage.run_leakage(tmp_path / "rows.csv")
+    told = []
+    rows = leakage.run_leakage(tmp_path / "rows.csv", told.append)
+    assert "vgrnn: not run (It needs PyTorch.)" in told
     assert small == [("bitcoinalpha", {"bipartite": None}), ("escorts", {"bipartite": True})]
-    assert len(rows) == 2 * 3 * (3 + 1 + 1)
+    assert len(rows) == 2 * 3 * (3 + 1 + 1) + 2
     table = leakage.leakage_table(rows).splitlines()
-    assert len(table) == 2 + 9
+    assert len(table) == 2 + 9 + 2
+    assert next(line for line in table if "VGRNN" in line).count("not run") == 4
     assert table[2].startswith("| random, the paper's rows | ")
     assert table[2].count("not run") == 2
     cells = [float(cell) for line in table[2:] for cell in line.split("|")[2:6] if "not run" not in cell]
-    assert len(cells) == 18
+    assert len(cells) == 18 + 2
     assert all(0 < cell <= 100 for cell in cells)
 
 

@@ -13,7 +13,7 @@ from tdlg.explain.sentences import label_in_words
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.metrics import class_metrics, precision_recall_at
 from tdlg.judge.tasks import EdgeClassification
-from tdlg.methods.ours import make_method
+from tdlg.methods.registry import make_method
 from tdlg.report.subject import make_subject
 
 pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")

@@ -1,14 +1,10 @@
 """The report: one page, honest figures, safe whatever the ids hold, and usable in a browser."""
 
-import base64
-import contextlib
 import html
 import itertools
 import json
 import os
 import re
-import select
-import subprocess
 import time
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -820,7 +816,7 @@ def test_times_are_as_precise_as_needed():
 
 
 def colours(scheme):
-    style = files("tdlg.report").joinpath("page.css").read_text(encoding="utf-8")
+    style = files("tdlg.report").joinpath("parts.css").read_text(encoding="utf-8")
     blocks = re.findall(r":root \{(.*?)\n *\}", style, re.S)
     found = dict(re.findall(r"--([\w]+): (#[0-9a-f]{6})", blocks[scheme == "dark"]))
     return {name: np.array([int(code[k : k + 2], 16) for k in (1, 3, 5)]) / 255 for name, code in found.items()}
@@ -870,120 +866,6 @@ def test_the_main_colours_differ_for_the_colour_blind(scheme, kind):
 
 
 # ---- in a browser
-
-
-class Browser:
-    """Headless Chromium, spoken to over two pipes."""
-
-    def __init__(self, path, folder):
-        theirs_in, self._out = os.pipe()
-        self._in, theirs_out = os.pipe()
-        flags = [
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            f"--user-data-dir={folder}",
-            "--remote-debugging-pipe",
-        ]
-        shell = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        self._process = subprocess.Popen(
-            ["/bin/bash", "-c", shell, path, *flags],
-            pass_fds=(theirs_in, theirs_out),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self._rest, self._number, self._session, self.events = b"", 0, None, []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
-
-    def call(self, method, **params):
-        self._number += 1
-        session = {"sessionId": self._session} if self._session else {}
-        message = {"id": self._number, "method": method, "params": params, **session}
-        os.write(self._out, json.dumps(message).encode() + b"\0")
-        while (answer := self._read()).get("id") != self._number:
-            self.events.append(answer)
-        assert "error" not in answer, answer
-        return answer["result"]
-
-    def _read(self):
-        while b"\0" not in self._rest:
-            assert select.select([self._in], [], [], 60)[0], "no answer"
-            self._rest += os.read(self._in, 1 << 20)
-        line, _, self._rest = self._rest.partition(b"\0")
-        return json.loads(line)
-
-    def open(self, path, width=1280, height=900, scheme="light"):
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
-        features = [
-            {"name": "prefers-color-scheme", "value": scheme},
-            {"name": "prefers-reduced-motion", "value": "reduce"},
-        ]
-        self.call("Emulation.setEmulatedMedia", features=features)
-        self.call("Page.navigate", url="about:blank")
-        self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
-        for _ in range(400):
-            if self.run("document.readyState === 'complete' && location.protocol === 'file:'"):
-                return
-            time.sleep(0.05)
-        raise AssertionError("the page did not load")
-
-    def run(self, expression):
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
-
-    def press(self, key):
-        for kind in ("keyDown", "keyUp"):
-            self.call(
-                "Input.dispatchKeyEvent",
-                type=kind,
-                key=key,
-                code=key,
-                text="\r" if key == "Enter" and kind == "keyDown" else "",
-            )
-
-    def move(self, x, y):
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-
-    def complaints(self):
-        kinds = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
-        return [event for event in self.events if event.get("method") in kinds]
-
-    def requests(self):
-        sent = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
-        return [request["request"]["url"] for request in sent]
-
-    def screenshot(self):
-        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
-
-    def close(self):
-        with contextlib.suppress(AssertionError, OSError):
-            self.call("Browser.close")
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        os.close(self._in)
-        os.close(self._out)
-
-
-@pytest.fixture(scope="module")
-def browser(chromium, tmp_path_factory):
-    if chromium is None:
-        pytest.skip("needs Chromium: make test-heavy installs it")
-    browser = Browser(chromium, tmp_path_factory.mktemp("browser"))
-    yield browser
-    browser.close()
 
 
 @pytest.fixture(scope="module")

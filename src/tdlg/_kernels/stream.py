@@ -20,6 +20,7 @@ from tdlg._kernels.columns import write_columns, zero_if_tiny
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.running import decay_and_add, read_sums
 from tdlg._kernels.two_ends import RECENT, compare, conclude, mark, new_comparison
+from tdlg._kernels.vectors import pointer, prefetch
 
 SRC, DST = 0, 1
 SHORT, LONG = 0, 1
@@ -314,6 +315,11 @@ def _agreement(u, v, rings, end, scratch):  # out: scratch
     if mine >= 0:
         n_used, factor = mark(others, residuals, mine * RECENT, mine * RECENT + n_edges[mine], -1, v, marked)
     if n_used > 0 and theirs >= 0:
+        to_come = pointer(others)
+        for k in range(n_edges[theirs]):  # rings lie anywhere in memory
+            ring = ring_of[other[theirs, k], end]
+            prefetch(to_come, ring * RECENT)
+            prefetch(to_come, ring * RECENT + RECENT // 2)
         for k in range(n_edges[theirs]):
             w = other[theirs, k]
             if w == u or ring_of[w, end] < 0:

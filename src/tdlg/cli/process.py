@@ -9,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-__all__ = ["check_interrupt", "heed_interrupts", "open_streams", "was_interrupted"]
+__all__ = ["check_interrupt", "heed_interrupts", "heed_termination", "open_streams", "was_interrupted"]
 
 _was_interrupted = False
 
@@ -18,6 +18,11 @@ def heed_interrupts() -> None:
     """Record Ctrl-C: compiled code that is interrupted may raise another error than KeyboardInterrupt, or none."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise it is ignored, as with nohup
         signal.signal(signal.SIGINT, _interrupt)
+
+
+def heed_termination() -> None:
+    """Let SIGTERM, by which systems stop services, end a command as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, _interrupt)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

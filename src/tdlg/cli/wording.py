@@ -10,7 +10,7 @@ from tdlg.exceptions import TdlgError, TdlgWarning
 
 __all__ = ["in_shell_words"]
 
-OTHER_NAMES = {"random_state": "seed"}  # parameters whose option has another name
+OTHER_NAMES = {"random_state": "seed", "token": "token_file"}  # parameters whose option has another name
 SAME_EFFECT = {"decay": "method"}  # parameters without an option, and the option to change instead
 
 

@@ -23,7 +23,7 @@ from tdlg.judge.metrics import class_metrics
 from tdlg.judge.results import Result, append_rows, as_frame, check_same, read_rows
 from tdlg.judge.tasks import Task, Trial
 from tdlg.methods.base import Method
-from tdlg.methods.ours import make_method
+from tdlg.methods.registry import make_method
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,7 +52,7 @@ def evaluate(
     Parameters
     ----------
     method
-        A method, or its name in `tdlg.methods.ours.METHODS`.
+        A method, or its name in `tdlg.methods.registry.METHODS`.
     task
         The task, such as `EdgeClassification(edges)` or `LinkPrediction(edges)`.
     trials

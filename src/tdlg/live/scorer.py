@@ -351,9 +351,13 @@ class StreamScorer:
     ) -> LiveScores:
         engine = self._engine
         repeated = self._repeated(ids)
-        order = np.flatnonzero(~repeated)
-        order = order[np.argsort(arrived.ticks[order], kind="stable")]
-        events = arrived if len(order) == len(ids) and (np.diff(order) > 0).all() else _some(arrived, order)
+        order = np.arange(len(ids))
+        in_order = not repeated.any() and bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all())
+        events = arrived
+        if not in_order:
+            order = np.flatnonzero(~repeated)
+            order = order[np.argsort(arrived.ticks[order], kind="stable")]
+            events = _some(arrived, order)
         late = np.zeros(len(ids), bool)
         if engine.clock is not None:
             late[order] = events.ticks < engine.clock
@@ -362,10 +366,10 @@ class StreamScorer:
         row_of[order] = rows
         values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
         self._remember(ids, row_of, rows, values)
-        found, whole = self._first_answers(ids, row_of, repeated), None
+        found, whole = self._first_answers(ids, repeated), None
         found[order] = values
         if columns is not None:
-            whole = columns if not repeated.any() and events is arrived else _in_place(columns, order, len(ids))
+            whole = columns if in_order else _in_place(columns, order, len(ids))
         self._forget_if_due()
         return LiveScores(self._shaped(found), whole, late, repeated)
 
@@ -409,7 +413,7 @@ class StreamScorer:
         if without:
             self._engine.rows.release(np.array(without))
 
-    def _first_answers(self, ids: list[Hashable | None], row_of: Positions, repeated: NDArray[np.bool_]) -> Floats:
+    def _first_answers(self, ids: list[Hashable | None], repeated: NDArray[np.bool_]) -> Floats:
         found = np.empty((len(ids), self._engine.n_values))
         for k in np.flatnonzero(repeated).tolist():
             found[k] = self._engine.rows["answer"][self._rows[ids[k]]]

@@ -13,7 +13,9 @@ from sklearn.base import BaseEstimator
 
 from tdlg.edges import TemporalEdges
 
-__all__ = ["Method", "scores_of"]
+__all__ = ["Method", "logistic_regression", "scores_of"]
+
+TINY_TOL = 1e-8  # entries of vectors may be so small that the default of 1e-4 is reached before the first step
 
 
 class Method(BaseEstimator, ABC):
@@ -101,6 +103,13 @@ def _shown(value: Any) -> str:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
+
+
+def logistic_regression(class_weight: Any) -> Any:
+    """The classifier of all methods with dense vectors: scikit-learn's logistic regression with its default penalty."""
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(class_weight=class_weight, max_iter=1000, tol=TINY_TOL)
 
 
 def scores_of(model: Any, X: Any) -> NDArray[np.float64]:

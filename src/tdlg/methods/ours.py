@@ -1,8 +1,7 @@
-"""Every method that can be evaluated, by name: the paper's two methods, and those that they are compared with."""
+"""The paper's two methods, and the propagation methods of this package."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,17 +14,15 @@ from tdlg.embed.eigenvectors import EdgeEmbedding, Scaling
 from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.events import own_columns
 from tdlg.linegraph.operator import LineGraph, Normalization
-from tdlg.methods.base import Method, scores_of
-from tdlg.methods.references import EdgeBank, LabelRates
+from tdlg.methods.base import Method, logistic_regression, scores_of
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.setting import Setting
 
-__all__ = ["METHODS", "TDLG", "Propagation", "PropagationLinks", "TDLGDense", "make_method"]
+__all__ = ["TDLG", "Propagation", "PropagationLinks", "TDLGDense"]
 
 Protocol = Literal["paper", "notebook"]
-TINY_TOL = 1e-8  # entries of eigenvectors are so small that the default of 1e-4 is reached before the first step
 NOTEBOOK_DECAY = Gaussian(relative=0.1 * 2**0.5)  # its formula has 4 s^2 where the paper has 2 s^2
 
 
@@ -124,12 +121,11 @@ class TDLGDense(Method):
 
     def fit(self, edges: TemporalEdges) -> None:
         """Learn one weight per eigenvector."""
-        from sklearn.linear_model import LogisticRegression
-
         known = edges.labelled
         label = np.asarray(edges.label)[known]
-        self.model_ = LogisticRegression(class_weight=self.class_weight, max_iter=1000, tol=TINY_TOL)
-        self.model_.fit(self._vectors(edges)[known], np.unique(label, return_inverse=True)[1])
+        self.model_ = logistic_regression(self.class_weight).fit(
+            self._vectors(edges)[known], np.unique(label, return_inverse=True)[1]
+        )
 
     def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
         """Score edges by their vectors; new edges are embedded by the Nystrom extension."""
@@ -206,32 +202,3 @@ def _decay(decay: Decay | None, protocol: str, method: Method) -> Decay:
     if decay is not None:
         return decay
     return NOTEBOOK_DECAY if protocol == "notebook" else Gaussian()
-
-
-METHODS: dict[str, Callable[..., Method]] = {
-    "tdlg": TDLG,
-    "tdlg-dense": TDLGDense,
-    "propagation": Propagation,
-    "propagation-links": PropagationLinks,
-    "label-rates": LabelRates,
-    "edgebank": EdgeBank,
-}
-
-
-def make_method(name: str, **settings: Any) -> Method:
-    """Create a method by its name in `METHODS`.
-
-    Parameters
-    ----------
-    name
-        The name, for example "tdlg" or "label-rates".
-    settings
-        The parameters of the method.
-
-    Examples
-    --------
-    >>> make_method("label-rates", classifier="logistic").settings
-    "classifier='logistic'"
-    """
-    check_choice("make_method", "name", name, METHODS)
-    return METHODS[name](**settings)

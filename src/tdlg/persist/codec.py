@@ -32,7 +32,18 @@ __all__ = ["Decoder", "Encoder", "is_estimator"]
 
 PLAIN = (type(None), bool, str)
 DECAYS: dict[str, type[Decay]] = {class_.__name__: class_ for class_ in (Gaussian, Laplace, Mixture, NoDecay)}
+METHODS = {
+    "CTDNE": "tdlg.methods.ctdne",
+    "DyLink2Vec": "tdlg.methods.dylink2vec",
+    "DyRep": "tdlg.methods.dyrep",
+    "DynGEM": "tdlg.methods.dyngem",
+    "EvolveGCN": "tdlg.methods.evolvegcn",
+    "GCRN": "tdlg.methods.gcrn",
+    "TIMERS": "tdlg.methods.timers",
+    "VGRNN": "tdlg.methods.vgrnn",
+}  # estimators that are not names of the package itself, and their modules
 RECORDS = {
+    "Code": "tdlg.methods.dylink2vec",
     "LinkModel": "tdlg.models.link_columns",
     "OwnColumn": "tdlg.propagate.own_features",
 }  # NamedTuples and their modules
@@ -41,11 +52,13 @@ JSON_INTEGERS = range(-(2**63), 2**63)
 
 
 def is_estimator(class_: type) -> bool:
-    """Whether this is a public estimator of this package itself, not a subclass of one."""
+    """Whether this is a public estimator or a method of this package itself, not a subclass of one."""
     return _estimator_named(class_.__name__) is class_
 
 
 def _estimator_named(name: str) -> Any:
+    if name in METHODS:
+        return getattr(import_module(METHODS[name]), name)
     package = import_module("tdlg")  # a file may only name its public classes
     found = getattr(package, name) if name in package.__all__ else None
     return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None

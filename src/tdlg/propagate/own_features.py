@@ -141,13 +141,21 @@ def is_scaled(column: OwnColumn) -> bool:
 
 def to_sum(own: Floats, columns: Sequence[OwnColumn]) -> Floats:
     """What is summed over the edges around: for each column that is compared, its `n_sums` values."""
-    parts, start = [np.empty((len(own), 0))], 0
+    found = np.empty((len(own), sum(column.n_sums for column in columns)))
+    first = start = 0
     for column in columns:
-        values = own[:, start : start + column.width]
-        start += column.width
-        known, there = np.isfinite(values[:, :1]).astype(np.float64), np.nan_to_num(values)
-        parts.append(np.hstack([known, there] if column.categories else [known, there, there**2])[:, : column.n_sums])
-    return np.hstack(parts)
+        values = own[:, first : first + column.width]
+        first += column.width
+        if not column.n_sums:
+            continue
+        sums = found[:, start : start + column.n_sums]
+        start += column.n_sums
+        is_known = np.isfinite(values[:, 0])
+        sums[:, 0] = is_known
+        sums[:, 1 : 1 + column.width] = np.where(is_known[:, np.newaxis], values, 0.0)
+        if not column.categories:
+            sums[:, 2] = sums[:, 1] ** 2
+    return found
 
 
 def smallest_amounts(column: OwnColumn) -> tuple[float, float]:

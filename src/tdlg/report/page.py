@@ -201,7 +201,8 @@ def _page(title: str, line: str, tiles: str, body: list[str], data: dict[str, An
     """Fill the template. The page allows only its own style and script, known by their digests, and no connection."""
     folder = files("tdlg.report")
     template, style, script = (
-        folder.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")
+        "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+        for names in (("page.html",), ("parts.css", "page.css"), ("charts.js", "page.js"))
     )
     links = "".join(f'<li><a href="#{key}">{word}</a></li>' for key, word in NAVIGATION)
     return Template(template).substitute(

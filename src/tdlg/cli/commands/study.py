@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tdlg.cli.commands.serve import check_installed
 from tdlg.cli.labels import as_two_numbers, labels_to_learn, note_known_at_once
 from tdlg.cli.options import (
     Columns,
@@ -24,6 +25,7 @@ from tdlg.cli.options import (
     with_columns,
 )
 from tdlg.cli.output import check_output, give, rounded
+from tdlg.cli.process import heed_termination
 from tdlg.cli.table import read_table
 from tdlg.cli.terminal import count, note, progress
 from tdlg.exceptions import ParameterError
@@ -49,11 +51,14 @@ def register(app: typer.Typer) -> None:
         short_help="Go through time: refit regularly, and measure each period.",
         epilog=example("tdlg backtest payments.csv --label fraud --every 30d --label-delay 7d -o periods.csv"),
     )(backtest)
-    app.command(short_help="Run the demo, in less than a minute.", epilog=example("tdlg demo --report demo.html"))(demo)
+    app.command(
+        short_help="Run the demo, in less than a minute.",
+        epilog=example("tdlg demo --report demo.html", "tdlg demo --live"),
+    )(demo)
 
 
 def _label_methods() -> list[str]:
-    from tdlg.methods.ours import METHODS
+    from tdlg.methods.registry import METHODS
 
     return [name for name in METHODS if name not in OF_LINKS]
 
@@ -75,7 +80,7 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            metavar="A,B", help="Methods to compare, for example propagation,tdlg; or all.", autocompletion=_methods
+            metavar="A,B", help="Methods to compare, for example propagation,ctdne; or all.", autocompletion=_methods
         ),
     ] = ",".join(USUAL),
     evaluate: Annotated[
@@ -95,6 +100,10 @@ def compare(
 
     With --evaluate time and --label-time or --label-delay, methods learn from the labels that were known at the cut, and
     later labels count from when they became known.
+
+    The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
+    to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep; some take minutes,
+    and most need PyTorch or gensim: pip install "tdlg[compare]".
     """
     import polars as pl
 
@@ -231,11 +240,13 @@ def _chosen(methods: str) -> list[str]:
 
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per method: the means over the trials, and half the width of the interval of the AUC."""
+    """One row per method, with its settings: the means over the trials, and half the width of the interval of the AUC."""
     import polars as pl
 
     from tdlg.judge.results import summarise
 
+    with_settings = pl.format("{} ({})", "method", "settings")
+    rows = rows.with_columns(pl.when(pl.col("settings") == "").then("method").otherwise(with_settings).alias("method"))
     auc, precision = (summarise(rows, ["method"], metric) for metric in ("auc", "average_precision"))
     memory = rows.group_by("method", maintain_order=True).agg(pl.col("peak_bytes").max())["peak_bytes"] / 1e6
     table = auc.select(
@@ -257,11 +268,32 @@ def demo(
     report: Annotated[Path, typer.Option(metavar="PAGE", help="Path of the HTML report to write.")] = Path(
         "tdlg-demo.html"
     ),
+    live: Annotated[
+        bool, typer.Option("--live", help="Play synthetic payments into a live service, and show its desk instead.")
+    ] = False,
+    browser: Annotated[bool, typer.Option("--open/--no-open", help="With --live, open the desk in a browser.")] = True,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --live, the port; 0 takes a free one.")] = 0,
     seed: Seed = 0,
 ) -> None:
     """Run the demo on synthetic networks, in less than a minute."""
+    if live:
+        _live_demo(browser, port, seed)
+        return
     from tdlg.cli.output import check_folder
     from tdlg.demo import run_demo
 
     check_folder(report)
     run_demo(report, random_state=seed, say=typer.echo)
+
+
+def _live_demo(browser: bool, port: int, seed: int) -> None:
+    import webbrowser
+
+    check_installed("tdlg demo --live")
+    from tdlg.serve.demo import run_live_demo
+
+    heed_termination()
+    try:
+        run_live_demo(port=port, random_state=seed, say=typer.echo, show=webbrowser.open if browser else None)
+    except KeyboardInterrupt:
+        note("stopped")

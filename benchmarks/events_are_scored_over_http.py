@@ -1,0 +1,127 @@
+"""The service scores and logs 1,000 requests a second, one event each: 99 % are answered within 10 ms."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from _bench import Claim
+
+from tdlg import PropagationClassifier, make_payments
+
+RATE = 1_000  # requests per second
+SECONDS = 10
+WARM_UP = 1_000  # requests that are not counted
+CONNECTIONS = 32
+PATIENCE = 60  # seconds until a run is given up
+FITTED = 0.8  # share of the payments
+N_PAYMENTS = 60_000
+
+SERVER = """
+import sys
+from tdlg.live.model import LiveModel
+from tdlg.serve.service import Service
+with LiveModel.open(sys.argv[1], sys.argv[2]) as live, Service(live, port=0) as service:
+    print(service.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+class Connection(asyncio.Protocol):
+    """One connection that is kept: a request is written, and its answer is waited for."""
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[bytes] | None = None
+        self._read = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def ask(self, request: bytes) -> "asyncio.Future[bytes]":
+        self.answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)  # type: ignore[attr-defined]
+        return self.answer
+
+    def data_received(self, data: bytes) -> None:
+        self._read += data
+        head, end, body = self._read.partition(b"\r\n\r\n")
+        if end and len(body) >= int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0]):
+            self._read = b""
+            self.answer.set_result(head[:12] + body)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error or ConnectionError("the service closed the connection"))
+
+
+async def load(host: str, port: int, requests: list[bytes], rate: float) -> tuple[np.ndarray, float, set[bytes]]:
+    """Send each request at its time, whatever the answers to others do, and measure from that time on."""
+    loop = asyncio.get_running_loop()
+    idle: asyncio.Queue[Connection] = asyncio.Queue()
+    for _ in range(CONNECTIONS):
+        idle.put_nowait((await loop.create_connection(Connection, host, port))[1])
+    waited = np.zeros(len(requests))
+    statuses = set()
+
+    async def one(k: int, due: float) -> None:
+        connection = await idle.get()
+        answer = await connection.ask(requests[k])
+        waited[k] = perf_counter() - due
+        statuses.add(answer[9:12])
+        idle.put_nowait(connection)
+
+    start, running = perf_counter(), []
+    async with asyncio.timeout(PATIENCE):
+        for k in range(len(requests)):
+            due = start + k / rate
+            if (pause := due - perf_counter()) > 0:
+                await asyncio.sleep(pause)
+            running.append(asyncio.create_task(one(k, due)))
+        await asyncio.gather(*running)
+    return waited, len(requests) / (perf_counter() - start), statuses
+
+
+def as_request(payments, k: int, host: str) -> bytes:
+    edges = payments.edges
+    ends = {"src": str(edges.src[k]), "dst": str(edges.dst[k]), "time": str(edges.time[k])}
+    body = json.dumps({"id": f"p{k}", **ends, "amount": float(edges.features[k, 0])}).encode()
+    head = (
+        f"POST /score HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def main() -> None:
+    payments = make_payments(N_PAYMENTS, random_state=0)
+    n = round(FITTED * len(payments.edges))
+    model = PropagationClassifier(setting="stream", random_state=0)
+    model.fit(payments.edges[:n], label_time=payments.label_time[:n])
+    claim = Claim(f"{__doc__} Loopback, a sync of the log per batch, {CONNECTIONS} connections, both cores.")
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.tdlg")
+        command = [sys.executable, "-c", SERVER, str(Path(folder) / "state"), str(Path(folder) / "model.tdlg")]
+        environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE"}
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        try:
+            host = server.stdout.readline().strip().removeprefix("http://").rstrip("/")
+            address, _, port = host.partition(":")
+            assert address == "127.0.0.1"
+            requests = [as_request(payments, k, host) for k in range(n, n + WARM_UP + RATE * SECONDS)]
+            asyncio.run(load(address, int(port), requests[:WARM_UP], RATE / 2))
+            waited, rate, statuses = asyncio.run(load(address, int(port), requests[WARM_UP:], RATE))
+        finally:
+            server.stdin.close()
+            server.wait(30)
+    median, p99, worst = (float(np.percentile(waited, share)) * 1000 for share in (50, 99, 100))
+    claim.check("requests a second", rate, 0.99 * RATE, at_least=True, note=f"statuses {statuses}")
+    claim.check("99th percentile in ms", p99, 10, note=f"median {median:.2f}, longest {worst:.1f}")
+    claim.check("other statuses than 200", len(statuses - {b"200"}), 0)
+    claim.exit()
+
+
+main()

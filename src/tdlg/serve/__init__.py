@@ -1,0 +1,1 @@
+"""Live scoring over HTTP, and the desk: a page for the people who look at alerts. Needs the extra `serve`."""

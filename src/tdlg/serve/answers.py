@@ -1,0 +1,122 @@
+"""Answers of the live model as JSON: only values that JSON has, times in ISO format."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import get_tags
+
+from tdlg import __version__
+from tdlg.live.scorer import UnknownEventError
+from tdlg.serve.bodies import Fault
+
+if TYPE_CHECKING:
+    from tdlg.live.alerts import Alert
+    from tdlg.live.model import LiveModel
+    from tdlg.live.state import Answer, LabelAnswer
+
+__all__ = ["about", "as_json", "of_alert", "of_answer", "of_fault", "of_label", "plain"]
+
+OF_ALERT = ("sequence", "id", "src", "dst", "time", "features", "score", "reason", "status", "label", "decided_at")
+
+
+def as_json(value: Any) -> bytes:
+    """JSON of an answer; numbers that JSON lacks are null."""
+    try:
+        text = json.dumps(value, default=plain, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_finite(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace")
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON lacks, as one that it has."""
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else str(value)
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if is_dataclass(value):
+        named = ((field.name, getattr(value, field.name)) for field in fields(value))
+        return {name: item for name, item in named if item is not None}
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    return str(value)
+
+
+def _finite(value: Any) -> Any:
+    """The same with None in place of NaN and infinity, however deep."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value if isinstance(value, str | int | None) else _finite(plain(value))
+
+
+# ---- what each address gives
+
+
+def of_answer(answer: Answer, classes: Sequence[str]) -> dict[str, Any]:
+    """The answer to an event.
+
+    Parameters
+    ----------
+    answer
+        What the live model said.
+    classes
+        The names of the probabilities; empty if there are none.
+    """
+    if answer.error is not None:
+        error = answer.error
+        return {"id": answer.id, "error": {"field": error.field, "value": error.value, "message": error.message}}
+    found = {
+        "id": answer.id,
+        "score": answer.score,
+        "alert": answer.alert,
+        "predicted": answer.predicted,
+        "late": answer.late,
+        "repeated": answer.repeated,
+    }
+    return {**found, "probabilities": dict(zip(classes, answer.probabilities, strict=True))} if classes else found
+
+
+def of_label(answer: LabelAnswer) -> dict[str, Any]:
+    """The answer to a label."""
+    if answer.error is None:
+        return {"id": answer.id}
+    field = "id" if isinstance(answer.error, UnknownEventError) else answer.error.parameter
+    return {"id": answer.id, "error": {"field": field, "message": str(answer.error)}}
+
+
+def of_fault(fault: Fault) -> dict[str, Any]:
+    """The answer to an item that cannot be read."""
+    return {"error": {"field": fault.field, "value": fault.value, "message": fault.message}}
+
+
+def of_alert(alert: Alert) -> dict[str, Any]:
+    """An alert, without what only the live model needs."""
+    return {name: getattr(alert, name) for name in OF_ALERT}
+
+
+def about(live: LiveModel) -> dict[str, Any]:
+    """What the scores mean, which labels confirm and dismiss an alert, and the sign of effects that raise a score."""
+    return {
+        "version": __version__,
+        "model": type(live.model).__name__,
+        "classes": live.classes,
+        "positive": live.positive,
+        "confirm": 1 if live.positive is None else live.positive,
+        "dismiss": 0 if live.positive is None else live.negative,
+        "threshold": live.threshold,
+        "is_probability": bool(live.classes),
+        "raises": -1 if get_tags(live.model).estimator_type == "outlier_detector" else 1,
+    }

@@ -1,0 +1,139 @@
+"""Charts of the desk as SVG, drawn with the parts of the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tdlg.report.svg import Panel, bar, chart, marker, tipped
+from tdlg.report.text import Clock, escaped, figure, nice_step, percent
+
+__all__ = ["days_chart", "node_chart", "scores_chart"]
+
+Row = Mapping[str, Any]
+
+TICKS = 5  # places of an axis that have a text
+RIGHT, WRONG, UNKNOWN = ("triangle", "g1"), ("square", "g2"), ("circle", "g0 hollow")  # signs, as in the report
+
+
+def days_chart(days: Sequence[Row]) -> str:
+    """Bars of the alerts that were looked at, one per day, with those that were right below the others.
+
+    Parameters
+    ----------
+    days
+        "day", "looked_at" and "right" of each.
+    """
+    most = max((day["looked_at"] for day in days), default=0)
+    step = max(1.0, nice_step(most, 3))
+    panel = Panel(
+        width=520, height=210, x=(0, max(len(days), 7)), y=(0, step * max(1, math.ceil(most / step))), bottom=30
+    )
+    every = max(1, math.ceil(len(days) / TICKS))
+    panel.axes(
+        [(k + 0.5, str(days[k]["day"])) for k in range(0, len(days), every)],
+        [(k * step, f"{k * step:,.0f}") for k in range(int(panel.y[1] / step) + 1)],
+        y_title="alerts looked at",
+    )
+    for k, day in enumerate(days):
+        if day["looked_at"]:
+            panel.parts.append(f'<g data-tip="{escaped(_said(str(day["day"]), day))}">')
+            bar(panel, (k + 0.08, k + 0.94), (0, day["right"]), "g1")
+            bar(panel, (k + 0.08, k + 0.94), (day["right"], day["looked_at"]), "g0")
+            bar(panel, (k, k + 1), panel.y, "target")
+            panel.parts.append("</g>")
+    return _drawn(panel, "Alerts looked at per day, and how many of them were right")
+
+
+def scores_chart(bins: Sequence[Row]) -> str:
+    """The share of alerts that were right in each bin of their scores; empty bins have no bar.
+
+    Parameters
+    ----------
+    bins
+        "from", "to", "looked_at" and "right" of each.
+    """
+    low, high = (bins[0]["from"], bins[-1]["to"]) if bins else (0.0, 1.0)
+    panel = Panel(width=520, height=210, x=(low, high), bottom=30)
+    places = np.linspace(low, high, TICKS).tolist()
+    panel.axes(
+        [(at, figure(at, 2)) for at in places],
+        [(at, percent(at)) for at in (0, 0.25, 0.5, 0.75, 1)],
+        y_title="share right",
+    )
+    for found in bins:
+        if found["looked_at"]:
+            span = found["from"], found["to"]
+            tip = _said(f"score {figure(span[0], 2)} to {figure(span[1], 2)}", found)
+            panel.parts.append(f'<g data-tip="{escaped(tip)}">')
+            bar(panel, span, (0, max(found["right"] / found["looked_at"], 0.006)), "g1")
+            bar(panel, span, panel.y, "target")
+            panel.parts.append("</g>")
+    return _drawn(panel, "Share of the alerts that were right, by score")
+
+
+def node_chart(node: Row, positive: Any, threshold: float) -> str:
+    """The interactions of a node in time: the height is the score, the sign is the label.
+
+    Parameters
+    ----------
+    node
+        What `LiveModel.node` gives. Interactions that have no score, such as fitted ones, stand on the axis.
+    positive
+        The class that scores are about.
+    threshold
+        The score from which on an event is an alert.
+    """
+    events = node["events"]
+    clock, ticks = _times([event["time"] for event in events])
+    scores = [event.get("score") for event in events]
+    top = max([1.0 if positive is not None else threshold, *(score for score in scores if score is not None)])
+    low = min([0.0, *(score for score in scores if score is not None)])
+    first, last = (min(ticks), max(ticks)) if ticks else (0.0, 1.0)
+    air = 0.015 * (last - first) or 1.0
+    panel = Panel(width=1040, height=230, x=(first - air, last + air), y=(low, top), bottom=30)
+    step = nice_step(top - low, 5)
+    panel.axes(
+        clock.axis(*panel.x, TICKS),
+        [(k * step, f"{k * step:.4g}") for k in range(math.ceil(low / step), math.floor(top / step) + 1)],
+        y_title="score",
+    )
+    if low <= threshold <= top:
+        y = panel.at_y(threshold)
+        line = f'<path class="line chance" d="M{panel.left} {y:.1f}H{panel.width - panel.right}"/>'
+        panel.parts.append(f'{line}<text class="tick" x="{panel.width - panel.right}" y="{y - 5:.1f}" '
+                           'text-anchor="end">alert</text>')  # fmt: skip
+    for event, tick, score in zip(events, ticks, scores, strict=True):
+        x, y = panel.at_x(tick), panel.at_y(low if score is None else score)
+        shape, css = _sign(event.get("label"), positive)
+        words = "no score" if score is None else f"score {figure(score)}"
+        label = "" if event.get("label") is None else f", label {event['label']}"
+        tip = f"{clock.text(int(tick) if clock.unit else tick)}: {event['src']} → {event['dst']}, {words}{label}"
+        panel.parts.append(tipped(tip, marker(shape, x, y, 4, f"dot {css}"), x, y))
+    return _drawn(panel, f"Interactions of {node['id']} in time, by score")
+
+
+def _said(name: str, row: Row) -> str:
+    return f"{name}: {row['right']} of {row['looked_at']} right, {percent(row['right'] / row['looked_at'])}"
+
+
+def _drawn(panel: Panel, label: str) -> str:
+    return chart(panel, label).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+
+
+def _times(times: Sequence[Any]) -> tuple[Clock, list[float]]:
+    """Times as JSON holds them, as numbers and what writes these numbers."""
+    if times and isinstance(times[0], str):
+        ticks = np.array(times, "datetime64[s]").astype(np.int64)
+        return Clock("s", ticks), ticks.astype(np.float64).tolist()
+    return Clock(None, np.array(times)), [float(time) for time in times]
+
+
+def _sign(label: Any, positive: Any) -> tuple[str, str]:
+    if label is None:
+        return UNKNOWN
+    is_positive = bool(label) if positive is None else str(label) == str(positive)
+    return RIGHT if is_positive else WRONG

@@ -1,0 +1,158 @@
+"""The live demo: synthetic payments are played into a service, fast, while somebody looks at the desk."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.datasets.payments import Payments, make_payments
+from tdlg.live.model import LiveModel
+from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.serve.service import Service
+
+__all__ = ["fit_on_past", "run_live_demo", "steps"]
+
+PAYMENTS = 30_000  # 166 per day
+FITTED = np.datetime64("2025-05-01", "s")  # the model knows what was known then
+ALERTS_PER_DAY = 3
+SECONDS_PER_DAY = 8.0
+STEP = 0.1  # seconds between requests
+HEADERS = {"content-type": "application/json"}
+
+
+class Due(NamedTuple):
+    """What happens in one step: payments, and labels that become known."""
+
+    events: list[dict[str, Any]]
+    labels: list[dict[str, Any]]
+
+
+def run_live_demo(
+    *,
+    port: int = 0,
+    random_state: int = 0,
+    seconds_per_day: float = SECONDS_PER_DAY,
+    n_payments: int = PAYMENTS,
+    say: Callable[[str], object] = print,
+    show: Callable[[str], object] | None = None,
+    stay: bool = True,
+) -> None:
+    """Fit a model on four months of synthetic payments, and play the next two months into a live service.
+
+    Parameters
+    ----------
+    port
+        The port; by default a free one.
+    random_state
+        Random seed.
+    seconds_per_day
+        How long a day of payments takes; 8 seconds by default.
+    n_payments
+        Number of payments in half a year.
+    say
+        Called with each line of text.
+    show
+        Called with the address of the desk; None does not show it.
+    stay
+        Whether the service stays until it is interrupted.
+    """
+    payments = make_payments(n_payments, random_state=random_state)
+    say(f"Fitting a model on the payments before {str(FITTED)[:10]} ...")
+    model = fit_on_past(payments, random_state)
+    with (
+        TemporaryDirectory() as folder,
+        LiveModel.open(folder, model, alerts_per_day=ALERTS_PER_DAY) as live,
+        Service(live, port=port) as service,
+    ):
+        say(f"desk: {service.url} (Ctrl-C stops)\n")
+        say(f"A day of payments takes {seconds_per_day:g} seconds. Labels come days to weeks after their payment.")
+        if show is not None:
+            show(service.url)
+        _play(service.url, payments, seconds_per_day, say)
+        if stay:
+            say("All payments were played. The desk stays open until Ctrl-C.")
+            service.wait()
+
+
+def fit_on_past(payments: Payments, random_state: int) -> PropagationClassifier:
+    """Fit a model on the first four months, with the labels that were known at their end.
+
+    Parameters
+    ----------
+    payments
+        The payments.
+    random_state
+        Random seed.
+    """
+    is_past = payments.edges.time < FITTED
+    known = payments.known_at(FITTED)[is_past]
+    label_time = np.where(known.labelled, payments.label_time[is_past], np.datetime64("NaT"))
+    return PropagationClassifier(setting="stream", random_state=random_state).fit(known, label_time=label_time)
+
+
+def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[str], object]) -> None:
+    connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
+    start, scenario = time.monotonic(), payments.scenario
+    for step, due in zip(count(), steps(payments, seconds_per_day), strict=False):
+        for answer in _post(connection, "/score", due.events):
+            if answer.get("alert"):
+                event = due.events[[event["id"] for event in due.events].index(answer["id"])]
+                truth = "a fraud" if scenario[int(answer["id"].split()[1])] else "not a fraud"
+                say(
+                    f"{event['time'][:16]}  {event['src']} → {event['dst']}: score {answer['score']:.3f}, in truth {truth}"
+                )
+        _post(connection, "/labels", due.labels)
+        time.sleep(max(0.0, start + step * STEP - time.monotonic()) if seconds_per_day else 0.0)
+    connection.close()
+
+
+def steps(payments: Payments, seconds_per_day: float) -> Iterator[Due]:
+    """The payments after the first four months, and the labels that become known, step by step.
+
+    Parameters
+    ----------
+    payments
+        The payments.
+    seconds_per_day
+        How long a day takes; 10 steps are a second. If it is 0, a step is a day.
+    """
+    days = STEP / seconds_per_day if seconds_per_day else 1.0
+    played = np.flatnonzero(payments.edges.time >= FITTED)
+    at = _step_of(payments.edges.time[played], days)
+    known_at = _step_of(payments.label_time[played], days)
+    for step in range(int(at.max()) + 1):
+        yield Due(
+            [_event(payments, k) for k in played[at == step].tolist()],
+            [_label(payments, k) for k in played[known_at == step].tolist()],
+        )
+
+
+def _step_of(times: NDArray[np.datetime64], days: float) -> NDArray[np.int64]:
+    return ((times - FITTED) / np.timedelta64(1, "D") / days).astype(np.int64)
+
+
+def _event(payments: Payments, k: int) -> dict[str, Any]:
+    edges = payments.edges
+    assert edges.features is not None
+    ends = {"src": str(edges.src[k]), "dst": str(edges.dst[k]), "time": str(edges.time[k])}
+    return {"id": f"payment {k}", **ends, "amount": float(edges.features[k, 0])}
+
+
+def _label(payments: Payments, k: int) -> dict[str, Any]:
+    return {"id": f"payment {k}", "label": int(payments.scenario[k] > 0), "time": str(payments.label_time[k])}
+
+
+def _post(connection: http.client.HTTPConnection, path: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if not items:
+        return []
+    connection.request("POST", path, json.dumps(items), HEADERS)
+    answers: list[dict[str, Any]] = json.loads(connection.getresponse().read())
+    return answers

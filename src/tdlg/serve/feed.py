@@ -1,0 +1,105 @@
+"""What happens, as a stream of server-sent events for open desks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tdlg.serve.answers import as_json
+from tdlg.serve.batching import StoppingError, Worker
+
+if TYPE_CHECKING:
+    from tdlg.live.model import LiveModel
+
+__all__ = ["Feed"]
+
+PULSE = 2.0  # seconds between figures
+GATHER = 0.2  # seconds in which changes are gathered into one message
+
+
+class Feed:
+    """Tells all who listen what changed, and a few figures every two seconds.
+
+    Parameters
+    ----------
+    worker
+        The owner of the live model.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._listeners: set[asyncio.Event] = set()
+        self._seen = worker.sequence
+        self._closed = False
+        self._figures: dict[str, Any] = {}
+        self._figures_until = 0.0
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def notice(self) -> None:
+        """Wake those who listen if something changed; called after each turn of the worker."""
+        if self._worker.sequence != self._seen:
+            self._seen, self._figures_until = self._worker.sequence, 0.0
+            self._wake()
+
+    def close(self) -> None:
+        """End all streams, so that the server can stop; called from another thread."""
+        self._closed = True
+        with suppress(RuntimeError):  # the event loop has ended already
+            self._worker.loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        for listener in self._listeners:
+            listener.set()
+
+    async def messages(self, since: int | None) -> AsyncIterator[bytes]:
+        """The stream for one listener.
+
+        Parameters
+        ----------
+        since
+            Number of the last change that the listener knows; None for a listener that starts now.
+        """
+        changed = asyncio.Event()
+        self._listeners.add(changed)
+        try:
+            while not self._closed:
+                changed.clear()
+                since, changes = await self._worker.ask(partial(_changes, since=since))
+                if changes:
+                    yield _message("changes", {"sequence": since, "changes": changes}, since)
+                yield _message("pulse", {"sequence": since, **await self._pulse()})
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), PULSE)
+                    await asyncio.sleep(GATHER)
+        except StoppingError:
+            return
+        finally:
+            self._listeners.discard(changed)
+
+    async def _pulse(self) -> dict[str, Any]:
+        """Figures at a glance, the same for all listeners within a second."""
+        if time.monotonic() > self._figures_until:
+            self._figures_until = time.monotonic() + PULSE / 2
+            self._figures = await self._worker.ask(_figures)
+        return self._figures
+
+
+def _changes(live: LiveModel, since: int | None) -> tuple[int, list[dict[str, Any]]]:
+    return live.sequence, [] if since is None else live.changes(since)
+
+
+def _figures(live: LiveModel) -> dict[str, Any]:
+    found, health = live.statistics(), live.health()
+    names = ("events_per_second", "events", "labels", "alerts")
+    return {**{name: found[name] for name in names}, "ok": health["ok"], "reason": health["reason"]}
+
+
+def _message(kind: str, data: Any, number: int | None = None) -> bytes:
+    id = b"" if number is None else f"id: {number}\n".encode()
+    return id + f"event: {kind}\ndata: ".encode() + as_json(data) + b"\n\n"

@@ -1,0 +1,139 @@
+"""The desk: its page, style and scripts, its charts, and how a browser signs in."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import cache
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tdlg.serve.api import id_of, json_response
+from tdlg.serve.batching import Worker
+from tdlg.serve.bodies import JSON
+from tdlg.serve.charts import days_chart, node_chart, scores_chart
+from tdlg.serve.guard import KNOWN
+from tdlg.serve.refusals import RefusedError
+from tdlg.serve.tokens import COOKIE, LIFETIME, Token
+
+__all__ = ["Pages"]
+
+REPORT, DESK = ("tdlg.report", "."), ("tdlg.serve", "desk")  # package and folder
+FILES = {
+    "parts.css": REPORT,
+    "charts.js": REPORT,
+    **dict.fromkeys(("index.html", "login.html", "desk.css", "desk.js"), DESK),
+    **dict.fromkeys(("dom.js", "alerts.js", "figures.js", "node.js", "login.js"), DESK),
+}
+KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+SVG = "image/svg+xml"
+MOST_BYTES = 4096  # of what a browser sends to sign in
+
+
+class Pages:
+    """The addresses for people.
+
+    Parameters
+    ----------
+    worker
+        The owner of the live model.
+    token
+        What a browser must know; None if nothing.
+    """
+
+    def __init__(self, worker: Worker, token: Token | None) -> None:
+        self._worker, self._token = worker, token
+
+    def routes(self) -> list[Route]:
+        """The addresses."""
+        return [
+            Route("/", self.page),
+            Route("/desk/{name}", self.file),
+            Route("/charts/days.svg", self.days),
+            Route("/charts/scores.svg", self.scores),
+            Route("/charts/node.svg", self.node),
+            Route("/login", self.login, methods=["POST"]),
+            Route("/logout", self.logout, methods=["POST"]),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        """The desk, or the page that asks for the token."""
+        return _file("index.html" if request.scope[KNOWN] else "login.html")
+
+    async def file(self, request: Request) -> Response:
+        """The style and the scripts."""
+        name = request.path_params["name"]
+        if name not in FILES:
+            raise RefusedError(404, f"The desk has no file {name!r}.")
+        return _file(name)
+
+    # ---- charts, drawn with the parts of the report
+
+    async def days(self, request: Request) -> Response:
+        """How many alerts were looked at per day, and how many were right."""
+        found = await self._worker.ask(lambda live: live.statistics())
+        return Response(days_chart(found["days"]), media_type=SVG)
+
+    async def scores(self, request: Request) -> Response:
+        """How many alerts were right, by score."""
+        found = await self._worker.ask(lambda live: live.statistics())
+        return Response(scores_chart(found["by_score"]), media_type=SVG)
+
+    async def node(self, request: Request) -> Response:
+        """The latest interactions of a node in time."""
+        id = id_of(request)
+        found = await self._worker.ask(lambda live: (live.node(id, limit=400), live.positive, live.threshold))
+        return Response(node_chart(*found), media_type=SVG)
+
+    # ---- signing in
+
+    async def login(self, request: Request) -> Response:
+        """Give the browser a cookie if it knows the token."""
+        if self._token is None:
+            return json_response({})
+        if request.headers.get("content-type", "").partition(";")[0] != JSON:
+            raise RefusedError(415, f"The Content-Type must be {JSON}.")
+        if not self._token.accepts(await _given(request)):
+            raise RefusedError(401, "This is not the token.")
+        response = json_response({})
+        response.set_cookie(
+            COOKIE,
+            self._token.cookie(time.time()),
+            max_age=LIFETIME,
+            path="/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def logout(self, request: Request) -> Response:
+        """Take the cookie away."""
+        response = json_response({})
+        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        return response
+
+
+async def _given(request: Request) -> str:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise RefusedError(413, "A token is shorter than this.")
+    try:
+        return str(json.loads(body)["token"])
+    except (ValueError, KeyError, TypeError):
+        raise RefusedError(422, 'The body must be {"token": "..."}.', field="token") from None
+
+
+def _file(name: str) -> Response:
+    return Response(_content(name), media_type=KINDS[name.rpartition(".")[2]])
+
+
+@cache
+def _content(name: str) -> bytes:
+    package, folder = FILES[name]
+    return files(package).joinpath(folder, name).read_bytes()

@@ -1,0 +1,152 @@
+"""A service in a thread of this process: for the command, for tests, and for Python."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tdlg.exceptions import Hint, ParameterError
+from tdlg.serve.app import make_app
+from tdlg.serve.limits import Limits
+
+if TYPE_CHECKING:
+    from tdlg.live.model import LiveModel
+
+__all__ = ["Service", "check_address"]
+
+BACKLOG = 1024
+DRAIN = 30  # seconds until requests that are still open are cut off
+
+
+class Service:
+    """Serves a live model over HTTP until it is stopped.
+
+    Parameters
+    ----------
+    live
+        The live model, which the service alone uses until it is stopped. The caller closes it afterwards.
+    host
+        The address to listen on, "127.0.0.1" by default: then only this machine can connect. Any other address needs a
+        token.
+    port
+        The port. 0 takes a free one.
+    token
+        What clients must know; none by default.
+    allowed_hosts
+        Names by which the service is reached, such as "desk.example.org".
+    limits
+        How much is accepted at once; `Limits()` by default.
+
+    Attributes
+    ----------
+    url
+        The address of the desk.
+
+    Examples
+    --------
+    >>> from tdlg.serve.service import Service
+    >>> with Service(live) as service:  # doctest: +SKIP
+    ...     service.wait()  # until Ctrl-C
+    """
+
+    def __init__(
+        self,
+        live: LiveModel,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        token: str | None = None,
+        allowed_hosts: Iterable[str] = (),
+        limits: Limits | None = None,
+    ) -> None:
+        import uvicorn
+
+        limits = Limits() if limits is None else limits
+        check_address(host, token)
+        self._socket = _listening(host, port)
+        self._app = make_app(live, token=token, allowed_hosts=allowed_hosts, limits=limits)
+        config = uvicorn.Config(
+            self._app,
+            lifespan="on",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=limits.connections,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=DRAIN,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="tdlg-serve", daemon=True)
+        self.url = _url(*self._socket.getsockname()[:2])
+
+    def __enter__(self) -> Self:
+        """Start, and return when requests are answered."""
+        self._thread.start()
+        while not self._server.started:
+            if not self._thread.is_alive():
+                raise RuntimeError("the server did not start")
+            time.sleep(0.005)
+        return self
+
+    def wait(self) -> None:
+        """Wait until the service has stopped."""
+        self._thread.join()
+
+    def stop(self) -> None:
+        """Accept nothing new, finish all that was accepted, and stop. A stopped service can be stopped again."""
+        self._server.should_exit = True
+        self._app.state.feed.close()
+        self._thread.join()
+        self._socket.close()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+
+def check_address(host: str, token: str | None) -> None:
+    """Refuse an address that others can reach, if no token is needed."""
+    if token is None and not _is_loopback(host):
+        raise ParameterError(
+            f"Others can reach the address {host!r}, so the service needs a token that its clients know.",
+            Hint("Pass {token}, or {host}.", token=..., host="127.0.0.1"),
+            parameter="host",
+            value=host,
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket whose protocol is given, since asyncio turns off the delay of small packets for such sockets only."""
+    listening = None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(found[4])
+        listening.listen(BACKLOG)
+    except OSError as error:
+        if listening is not None:
+            listening.close()
+        raise ParameterError(
+            f"The service cannot listen on {host!r}, port {port}: {error.strerror or error}.",
+            Hint("Pass another {port}; 0 takes a free one.", port=...),
+            parameter="port",
+            value=port,
+        ) from error
+    return listening
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -1,0 +1,70 @@
+"""The token of a service: how clients prove that they know it, and the cookie of a desk that has proved it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import stat
+from pathlib import Path
+
+from tdlg.exceptions import ParameterError, warn
+
+__all__ = ["COOKIE", "Token", "read_token"]
+
+COOKIE = "tdlg_desk"
+LIFETIME = 30 * 86_400  # seconds until a desk asks for the token again
+SHORTEST = 16  # characters
+MAKE_ONE = "Make one, for example with: (umask 077; openssl rand -hex 32 > token)"
+
+
+def read_token(path: str | os.PathLike[str]) -> str:
+    """Read the token from a file.
+
+    Parameters
+    ----------
+    path
+        The file. Space around the token is left out.
+    """
+    try:
+        token = Path(path).read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        token = ""
+    if len(token) < SHORTEST or not (token.isascii() and token.isprintable()) or " " in token:
+        raise ParameterError(
+            f"{path}: a token has at least {SHORTEST} printable characters of ASCII, in one line. {MAKE_ONE}"
+        )
+    if os.name == "posix" and os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
+        warn(f"{path}: others on this machine can read or change the token.", "Run: chmod 600 on the file.")
+    return token
+
+
+class Token:
+    """Checks what clients give; comparing takes the same time however much of it is right.
+
+    Parameters
+    ----------
+    secret
+        The token.
+    """
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+
+    def accepts(self, given: str) -> bool:
+        """Whether this is the token."""
+        return hmac.compare_digest(given.encode(errors="replace"), self._secret)
+
+    def cookie(self, now: float) -> str:
+        """What the cookie of a desk holds: when it ends, and a proof that the service made it. Not the token."""
+        end = str(int(now) + LIFETIME)
+        return f"{end}.{self._proof(end)}"
+
+    def accepts_cookie(self, value: str, now: float) -> bool:
+        """Whether the service made this cookie, and it has not ended."""
+        end, _, proof = value.partition(".")
+        made_here = hmac.compare_digest(proof.encode(errors="replace"), self._proof(end).encode())
+        return made_here and int(end) > now
+
+    def _proof(self, end: str) -> str:
+        return hmac.new(self._secret, b"tdlg desk until " + end.encode(errors="replace"), hashlib.sha256).hexdigest()

@@ -1,0 +1,186 @@
+"""A stand-in for the live model, in memory and simple enough to be obvious: the score of an event is the share of confirmed
+labels among those known at its two ends."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from sklearn.dummy import DummyClassifier
+
+from tdlg.exceptions import ParameterError
+from tdlg.live.log import LogError
+from tdlg.live.scorer import UnknownEventError
+
+
+@dataclass
+class Alert:
+    sequence: int
+    id: Any
+    src: Any
+    dst: Any
+    time: Any
+    features: dict[str, Any]
+    score: float
+    status: str = "open"
+    label: Any = None
+    decided_at: Any = None
+    reason: str = "both ends had frauds"
+    columns: Any = field(default=None, repr=False)
+
+
+class FakeLive:
+    classes = (0, 1)
+    positive, negative = 1, 0
+    model = DummyClassifier()
+
+    def __init__(self, threshold=0.5, features=("amount",)):
+        self.threshold, self._features = threshold, features
+        self._events, self._alerts, self._changes = {}, {}, []
+        self.sequence = 0
+        self.disk_is_full = False
+        self.delay = 0.0
+        self.batches = []  # the sizes of what was written with one sync
+        self.calls = []
+
+    # ---- events and labels
+
+    def submit(self, events, position=None):
+        self._log("submit", len(events))
+        return [self._answer(at, event) for at, event in enumerate(events)]
+
+    def _log(self, what, n):
+        time.sleep(self.delay)
+        if self.disk_is_full:
+            raise LogError("The log cannot be written: No space left on device.")
+        self.batches.append(n)
+        self.calls.append(what)
+
+    def _answer(self, at, event):
+        id = event.get("id")
+        for name in ("src", "dst", "time"):
+            if event.get(name) is None:
+                error = SimpleNamespace(
+                    position=at, field=name, value=event.get(name), message=f"The field {name!r} is missing."
+                )
+                return self._said(id, error=error)
+        if id in self._events:
+            return self._said(id, self._events[id]["score"], repeated=True)
+        late = any(event["time"] < other["time"] for other in self._events.values())
+        score = self._score(event)
+        self._events[id] = {**event, "score": score, "label": None}
+        if score >= self.threshold:
+            features = {name: event[name] for name in self._features if name in event}
+            alert = Alert(len(self._alerts) + 1, id, event["src"], event["dst"], event["time"], features, score)
+            self._alerts[id] = alert
+            self._note("alert", alert)
+        return self._said(id, score, late=late)
+
+    def _said(self, id, score=None, late=False, repeated=False, error=None):
+        probabilities = () if score is None else (1 - score, score)
+        return SimpleNamespace(
+            id=id, score=score, probabilities=probabilities, predicted=None if score is None else int(score > 0.5),
+            late=late, repeated=repeated, alert=id in self._alerts, error=error,
+        )  # fmt: skip
+
+    def _score(self, event):
+        ends = {event["src"], event["dst"]}
+        known = [e["label"] for e in self._events.values() if e["label"] is not None and ends & {e["src"], e["dst"]}]
+        given = (event.get("amount") or 0) / 1000
+        return min(1.0, max(given, (sum(known) + 0.1) / (len(known) + 1)))
+
+    def label(self, labels):
+        self._log("label", len(labels))
+        return [SimpleNamespace(id=given["id"], error=self._labelled(given)) for given in labels]
+
+    def _labelled(self, given):
+        id, label = given["id"], given["label"]
+        if id not in self._events:
+            return UnknownEventError(
+                f"There is no event with the id {id!r}, or it is too old.", parameter="id", value=id
+            )
+        if label not in (0, 1, None):
+            return ParameterError(f"The label must be 0 or 1. Got {label!r} instead.", parameter="label", value=label)
+        self._events[id]["label"] = label
+        if alert := self._alerts.get(id):
+            alert.label = label
+            alert.status = "open" if label is None else "confirmed" if label else "dismissed"
+            alert.decided_at = None if label is None else max(e["time"] for e in self._events.values())
+            self._note("decision", alert)
+        return None
+
+    def _note(self, kind, alert):
+        self.sequence += 1
+        self._changes.append({"sequence": self.sequence, "kind": kind, "id": alert.id, "status": alert.status})
+
+    # ---- what is known
+
+    def explain(self, id, top=3):
+        event = self.event(id)
+        if event is None:
+            raise UnknownEventError(
+                f"There is no event with the id {id!r}, or it is too old.", parameter="id", value=id
+            )
+        ends = {event["src"], event["dst"]}
+        behind = [e for e in self._events.values() if e["id"] != id and ends & {e["src"], e["dst"]}][-5:]
+        confirmed = sum(e["label"] == 1 for e in behind)
+        reasons = [
+            {
+                "what": "label",
+                "effect": 1.3,
+                "reason": f"{confirmed} of {len(behind)} interactions were frauds",
+                "events": behind,
+            },
+            {"what": "amount", "effect": -0.4, "reason": f"the amount is {event.get('amount')}", "events": []},
+        ]
+        return {"id": id, "score": event["score"], "reasons": reasons[:top]}
+
+    def event(self, id):
+        return self._events.get(id)
+
+    def alerts(self, status="open", limit=50, before=None):
+        found = [a for a in reversed(self._alerts.values()) if status in ("all", a.status)]
+        return [a for a in found if before is None or a.sequence < before][:limit]
+
+    def node(self, id, limit=100):
+        events = [e for e in self._events.values() if str(id) in (str(e["src"]), str(e["dst"]))]
+        known = [e["label"] for e in events if e["label"] is not None]
+        return {
+            "id": id, "events": events[-limit:], "n_live": len(events), "n_fitted": 0, "labelled": len(known),
+            "positive": sum(known),
+        }  # fmt: skip
+
+    def statistics(self):
+        decided = [a for a in self._alerts.values() if a.status != "open"]
+        by_day = Counter((str(a.decided_at)[:10], a.status) for a in decided)
+        days = [
+            {"day": day, "events": 10, "alerts": 4, "looked_at": by_day[day, "confirmed"] + by_day[day, "dismissed"],
+             "right": by_day[day, "confirmed"]}
+            for day in sorted({day for day, _ in by_day})
+        ]  # fmt: skip
+        right = sum(a.status == "confirmed" for a in decided)
+        statuses = Counter(a.status for a in self._alerts.values())
+        week = {"events": len(self._events), "alerts": len(self._alerts), "looked_at": len(decided), "right": right}
+        return {
+            "events_per_second": 12.5,
+            "events": len(self._events),
+            "labels": sum(e["label"] is not None for e in self._events.values()),
+            "alerts": {name: statuses[name] for name in ("open", "confirmed", "dismissed")},
+            "threshold": self.threshold,
+            "days": days,
+            "by_score": [{"from": self.threshold, "to": 1.0, "looked_at": len(decided), "right": right}]
+            if decided
+            else [],
+            "weeks": {"this": week, "last": {"events": 40, "alerts": 10, "looked_at": 8, "right": 4}},
+        }
+
+    def changes(self, since=0):
+        return [change for change in self._changes if change["sequence"] > since]
+
+    def health(self):
+        reason = "No space left on device" if self.disk_is_full else None
+        return {
+            "ok": reason is None, "reason": reason, "model": "Fake", "n_events": len(self._events), "n_labels": 0,
+            "clock": None, "n_pending": 3, "n_nodes": 7, "bytes": {"log": 1000, "snapshots": 234}, "last_sync": None,
+        }  # fmt: skip

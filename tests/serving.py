@@ -1,0 +1,58 @@
+"""A service in this process, and a plain client for it."""
+
+import http.client
+import json
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+from tdlg.serve.service import Service
+
+JSON = "application/json"
+
+
+class Client:
+    """Sends requests over one connection, as programs do."""
+
+    def __init__(self, service, **headers):
+        host, _, port = service.url.removeprefix("http://").rstrip("/").rpartition(":")
+        self.host = f"{host}:{port}"
+        self.connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        self.headers = headers
+
+    def __call__(self, method, path, body=None, media=None, **headers):
+        if isinstance(body, dict | list):
+            body, media = json.dumps(body).encode(), media or JSON
+        given = {name.replace("_", "-"): value for name, value in {**self.headers, **headers}.items()}
+        if media:
+            given["content-type"] = media
+        self.connection.request(method, path, body, given)
+        answer = self.connection.getresponse()
+        content = answer.read()
+        is_json = (answer.headers["content-type"] or "").startswith(JSON)
+        return SimpleNamespace(
+            status=answer.status,
+            headers=answer.headers,
+            body=content,
+            json=json.loads(content) if is_json and content else None,
+        )
+
+    def get(self, path, **headers):
+        return self("GET", path, **headers)
+
+    def post(self, path, body, media=None, **headers):
+        return self("POST", path, body, media, **headers)
+
+    def close(self):
+        self.connection.close()
+
+
+@contextmanager
+def serving(live, **options):
+    """A client of a running service."""
+    with Service(live, port=0, **options) as service:
+        client = Client(service)
+        client.service = service
+        try:
+            yield client
+        finally:
+            client.close()

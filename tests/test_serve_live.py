@@ -1,0 +1,286 @@
+"""The service with a true live model: the same answers as without HTTP, durable, and stopped cleanly by signals."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from serving import Client, serving
+from tdlg import EdgeOutlierDetector, PropagationClassifier, make_payments
+from tdlg.live.model import LiveModel
+
+pytestmark = pytest.mark.usefixtures("few_trees")
+
+N_FITTED = 1200
+PAYMENTS = make_payments(1600, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def model():
+    edges = PAYMENTS.edges[:N_FITTED]
+    known = PropagationClassifier(setting="stream", random_state=0, n_threads=1)
+    return known.fit(edges, label_time=PAYMENTS.label_time[:N_FITTED])
+
+
+@pytest.fixture(scope="module")
+def model_file(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.tdlg"
+    model.save(path)
+    return path
+
+
+@pytest.fixture
+def live(model_file, tmp_path):
+    with LiveModel.open(tmp_path / "state", model_file, threshold=0.0) as live:  # every event is an alert
+        yield live
+
+
+def event(k, **more):
+    edges = PAYMENTS.edges
+    ends = {"src": str(edges.src[k]), "dst": str(edges.dst[k]), "time": str(edges.time[k])}
+    return {"id": f"p{k}", **ends, "amount": float(edges.features[k, 0]), **more}
+
+
+def events(n):
+    return [event(k) for k in range(N_FITTED, N_FITTED + n)]
+
+
+def test_the_same_answers_as_without_http(live, model_file, tmp_path):
+    given = events(60)
+    with LiveModel.open(tmp_path / "other", model_file, threshold=0.0) as other:
+        expected = [other.submit([one])[0] for one in given]
+    with serving(live) as client:
+        found = [client.post("/score", one).json for one in given[:20]]
+        found += client.post("/score", given[20:40]).json
+        lines = "".join(json.dumps(one) + "\n" for one in given[40:])
+        found += map(json.loads, client.post("/score", lines.encode(), "application/x-ndjson").body.splitlines())
+    assert [answer["id"] for answer in found] == [answer.id for answer in expected]
+    np.testing.assert_allclose([answer["score"] for answer in found], [answer.score for answer in expected], rtol=1e-12)
+    assert [answer["predicted"] for answer in found] == [answer.predicted for answer in expected]
+    assert found[0]["probabilities"] == dict(zip("01", expected[0].probabilities, strict=True))
+
+
+def test_many_clients_at_once(live):
+    given = events(120)
+    with serving(live) as client:
+        answers = {}
+
+        def send(part):
+            own = Client(client.service)
+            for one in part:
+                answers[one["id"]] = own.post("/score", one).json
+            own.close()
+
+        threads = [threading.Thread(target=send, args=(given[k::6],)) for k in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert client.get("/health").json["n_events"] == 120
+        again = client.post("/score", given).json
+    assert all(answer["repeated"] for answer in again)
+    assert [answer["score"] for answer in again] == [answers[one["id"]]["score"] for one in given]
+
+
+def test_bad_events_are_named_and_the_good_ones_count(live):
+    with serving(live) as client:
+        bad = [{**event(1), "time": "soon"}, {"id": "x", "src": "a"}, {**event(2), "amount": "much"}]
+        answer = client.post("/score", [*bad, event(N_FITTED + 1)])
+        assert answer.status == 200
+        assert [item["error"]["field"] for item in answer.json[:3]] == ["time", "dst", "amount"]
+        assert "score" in answer.json[3]
+        assert client.post("/score", bad[0]).status == 422
+        assert client.get("/health").json["n_events"] == 1
+
+
+def test_a_decision_is_known_to_the_next_scores(live):
+    given = events(60)
+    last = given[-1]
+    with serving(live) as client:
+
+        def decide(label):
+            """Give all events of a terminal the same label, and score another one there a day later."""
+            ids = [one["id"] for one in given if one["dst"] == last["dst"]]
+            answers = client.post("/labels", [{"id": id, "label": label} for id in ids]).json
+            assert not any("error" in answer for answer in answers)
+            decide.day += 1
+            time = str(np.datetime64(last["time"]) + np.timedelta64(decide.day, "D"))
+            return client.post("/score", {**last, "id": f"probe {decide.day}", "time": time}).json["score"]
+
+        decide.day = 0
+        client.post("/score", given)
+        before, confirmed, dismissed = decide(None), decide(1), decide(0)
+        statuses = {alert["status"] for alert in client.get("/alerts?status=dismissed").json["alerts"]}
+        undone = decide(None)
+    assert confirmed > max(before, dismissed, undone)
+    assert statuses == {"dismissed"}
+
+
+def test_what_is_known(live):
+    given = events(50)
+    with serving(live) as client:
+        client.post("/score", given)
+        explained = client.get(f"/explain/{given[-1]['id']}").json
+        assert explained["reasons"]
+        assert {"what", "effect", "reason", "events"} <= set(explained["reasons"][0])
+        alerts = client.get("/alerts?limit=3").json
+        assert [alert["id"] for alert in alerts["alerts"]] == [one["id"] for one in given[:-4:-1]]
+        assert alerts["more"]
+        assert alerts["alerts"][0]["features"] == {"amount": given[-1]["amount"]}
+        assert isinstance(alerts["alerts"][0]["reason"], str)
+        node = client.get(f"/nodes?id={given[-1]['src'].replace(' ', '%20')}").json
+        assert node["events"][-1]["id"] == given[-1]["id"]
+        assert client.get(f"/charts/node.svg?id={given[-1]['src'].replace(' ', '%20')}").body.startswith(b"<svg")
+        assert client.get("/nodes/nobody").json["events"] == []
+        about = client.get("/about").json
+        assert (about["positive"], about["dismiss"], about["raises"]) == (1, 0, 1)
+        assert client.get("/statistics").json["events"] == 50
+        for path in ("/charts/days.svg", "/charts/scores.svg", "/metrics"):
+            assert client.get(path).status == 200
+        assert client.post("/labels", {"id": "nobody", "label": 1}).status == 404
+        assert client.post("/labels", {"id": given[0]["id"], "label": "odd"}).status == 422
+
+
+def test_a_full_disk_and_the_return(live, monkeypatch):
+    with serving(live) as client:
+        client.post("/score", events(5))
+
+        def full(file):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patch:
+            patch.setattr("tdlg.live.log.sync_file", full)
+            answer = client.post("/score", event(N_FITTED + 10))
+            assert answer.status == 503
+            assert "No space left" in answer.json["error"]["message"]
+            health = client.get("/health")
+            assert (health.status, health.json["n_events"]) == (503, 5)
+        assert client.post("/score", event(N_FITTED + 10)).json["repeated"] is False
+        health = client.get("/health")
+        assert (health.status, health.json["n_events"]) == (200, 6)
+
+
+def test_bursts(tmp_path):
+    detector = EdgeOutlierDetector("burst").fit(PAYMENTS.edges[:N_FITTED].with_label(None))
+    with LiveModel.open(tmp_path / "state", detector, threshold=0.0) as live, serving(live) as client:
+        answers = client.post("/score", [{**one, "amount": None} for one in events(20)]).json
+        assert all("probabilities" not in answer for answer in answers)
+        about = client.get("/about").json
+        assert (about["confirm"], about["dismiss"], about["raises"], about["is_probability"]) == (1, 0, -1, False)
+        assert client.get(f"/explain/{answers[-1]['id']}").status == 200
+        assert client.get("/charts/node.svg?id=terminal%201").status == 200
+
+
+# ---- the command
+
+
+def started(*arguments):
+    """A service in a process of its own, and a client."""
+    command = [sys.executable, "-m", "tdlg", "serve", *map(str, arguments), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    line = process.stderr.readline()
+    assert line.startswith("desk: http://127.0.0.1:"), line + process.stderr.read()
+    return process, Client(SimpleNamespace(url=line.split()[1]))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_cleanly_and_nothing_is_lost(model_file, tmp_path, number):
+    process, client = started(model_file, "--state", tmp_path / "state", "--threshold", 0)
+    first = client.post("/score", events(20)).json
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    client.close()
+    assert process.returncode == 0
+    assert said == "stopping\n"
+    process, client = started("--state", tmp_path / "state")  # the model is in the state
+    again = client.post("/score", events(20)).json
+    assert again == [{**answer, "repeated": True} for answer in first]
+    assert client.get("/statistics").json["alerts"]["open"] == 20
+    client.close()
+    process.terminate()
+    process.communicate(timeout=60)
+
+
+def test_what_was_answered_survives_a_kill(model_file, tmp_path):
+    process, client = started(model_file, "--state", tmp_path / "state")
+    answers = [client.post("/score", one).json for one in events(15)]
+    client.post("/labels", {"id": answers[0]["id"], "label": 1})
+    process.kill()
+    process.communicate(timeout=60)
+    client.close()
+    process, client = started("--state", tmp_path / "state")
+    assert client.get("/health").json["n_labels"] == 1
+    again = client.post("/score", events(15)).json
+    assert [answer["score"] for answer in again] == [answer["score"] for answer in answers]
+    client.close()
+    process.terminate()
+    process.communicate(timeout=60)
+
+
+def test_two_services_of_one_state(model_file, live, tmp_path):
+    command = [sys.executable, "-m", "tdlg", "serve", "--state", tmp_path / "state", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--host", "0.0.0.0"], "Pass --token-file, or --host '127.0.0.1'."),
+        (["--token-file", "{short}"], "a token has at least 16 printable characters"),
+        (["--token-file", "{nowhere}"], "No such file"),
+        (["--port", "{taken}"], "cannot listen on '127.0.0.1'"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(model_file, tmp_path, options, words):
+    import socket
+
+    (tmp_path / "short").write_text("short")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        values = {"short": tmp_path / "short", "nowhere": tmp_path / "nowhere", "taken": taken.getsockname()[1]}
+        given = [option.format(**values) for option in options]
+        command = [sys.executable, "-m", "tdlg", "serve", model_file, "--state", tmp_path / "state", *given]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_live_demo(tmp_path):
+    from tdlg.serve.demo import run_live_demo
+
+    said, shown = [], []
+    run_live_demo(n_payments=2500, seconds_per_day=0.0, say=said.append, show=shown.append, stay=False)
+    (address,) = shown
+    assert f"desk: {address} (Ctrl-C stops)\n" in said
+    assert sum(line.endswith("in truth a fraud") for line in said) > 2
+
+
+@pytest.mark.needs("chromium")
+def test_the_desk_of_a_true_model(live, browser):
+    given = events(40)
+    with serving(live) as client:
+        client.post("/score", given)
+        browser.open(client.service.url)
+        browser.wait("document.querySelectorAll('#list > li').length === 40")
+        browser.wait("document.querySelectorAll('.why-list li').length > 0")
+        browser.press("y")
+        browser.wait("document.querySelectorAll('#list > li').length === 39")
+        assert live.event(given[-1]["id"])["label"] == 1
+        browser.press("u")
+        browser.wait("document.querySelectorAll('#list > li').length === 40")
+        assert live.event(given[-1]["id"])["label"] is None
+        for part in ("figures", "decided", "node=terminal%201"):
+            browser.run(f"location.hash = {part!r}")
+            browser.wait(f"!document.getElementById({part.partition('=')[0]!r}).hidden")
+        assert not browser.complaints()
+        browser.call("Page.navigate", url="about:blank")
