@@ -45,6 +45,13 @@ def test_the_readme_runs_and_prints_what_it_shows():
         assert printed == shown
 
 
+def test_the_page_on_live_scoring_prints_what_it_shows():
+    pairs = run_page((ROOT / "docs" / "live.md").read_text(encoding="utf-8"))
+    assert len(pairs) == 2
+    for printed, shown in pairs:
+        assert printed == shown
+
+
 def columns_by_kind():
     """The names of all kinds of columns, without match, scale and class, the feature being f."""
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ from live_payments import (
     EDGES,
     LABEL_TIME,
     N_FITTED,
+    OPTIONS,
     N,
     acts,
     batch_scores,
@@ -79,6 +80,14 @@ def test_an_event_may_bring_its_label(live):
     unlabelled = {id_of(row) for row in np.flatnonzero(np.isnan(labels))}
     assert {alert.id for alert in live.alerts("all", 1000)} <= unlabelled, "a labelled event needs no decision"
     assert live.event(id_of(N_FITTED))["label"] in (0, 1)
+
+
+def test_the_delay_of_labels_holds_for_labels_that_come_with_their_events(tmp_path):
+    model = PropagationClassifier(**OPTIONS).fit(EDGES[:N_FITTED], label_delay="7d")
+    given = [event(row, label=int(EDGES.label[row])) for row in range(N_FITTED, N)]
+    with LiveModel.open(tmp_path / "live", model) as live:
+        want = model.predict_proba(EDGES[N_FITTED:])[:, 1]
+        np.testing.assert_allclose(scores(live.submit(given)), want, rtol=0, atol=1e-10)
 
 
 def test_a_regressor_and_bursts(tmp_path):

@@ -16,6 +16,7 @@ from tdlg.live.engines import Engine
 from tdlg.live.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.own_features import CALENDAR, OwnColumn, calendar_values, category_codes, category_numbers, scaled
 from tdlg.propagate.running import Arrived
+from tdlg.tables.label_times import label_ticks
 from tdlg.tables.times import as_times
 
 __all__ = ["EventError", "EventReader", "Events"]
@@ -83,10 +84,13 @@ class EventReader:
         What scores the events.
     nodes
         The nodes of the stream.
+    label_delay
+        The time from an event to its label, where an event has a label without the time when it became known. By default
+        such a label is known at the time of its event.
     """
 
-    def __init__(self, engine: Engine, nodes: NodeCodes) -> None:
-        self._engine, self._nodes = engine, nodes
+    def __init__(self, engine: Engine, nodes: NodeCodes, label_delay: Any = None) -> None:
+        self._engine, self._nodes, self._delay = engine, nodes, label_delay
         self._fields = [column for column in engine.own if column.name not in CALENDAR]
         self._has_calendar = len(self._fields) < len(engine.own)
         self._places = {column.name: {c: k for k, c in enumerate(column.categories)} for column in self._fields}
@@ -115,7 +119,7 @@ class EventReader:
                 field = "label"
                 label = self._label(event.get(field))
                 field = "label_time"
-                known = tick if event.get(field) is None else self._tick(event[field])
+                known = None if event.get(field) is None else self._tick(event[field])
             except _FaultError as fault:
                 value = event.get(field) if isinstance(event, Mapping) else event
                 errors.append(EventError(position, field, value, str(fault)))
@@ -142,7 +146,7 @@ class EventReader:
         src = self._nodes.codes([row[1] for row in rows], SRC)
         dst = self._nodes.codes([row[2] for row in rows], DST)
         labels = [(k, row[6]) for k, row in enumerate(rows) if row[6] is not None]
-        known = [rows[k][7] for k, _ in labels]
+        known = [self._known_at(rows[k][3]) if rows[k][7] is None else rows[k][7] for k, _ in labels]
         ids = [row[5] for row in rows]
         return Events(Arrived(src, dst, ticks, own, categories), ids, labels, known, [row[0] for row in rows])
 
@@ -167,6 +171,11 @@ class EventReader:
         if self._has_calendar:
             parts += [calendar_values(ticks, self._engine.unit or "s", name)[:, np.newaxis] for name in CALENDAR]
         return np.hstack(parts), np.array(codes, np.int64).reshape(len(codes), len(values)).T
+
+    def _known_at(self, tick: Any) -> Any:
+        """When a label becomes known that comes without a time, in ticks."""
+        late = label_ticks(np.array([tick], self._engine.dtype), self._engine.unit, label_delay=self._delay)
+        return tick if late is None else late[0].item()
 
     def _tick(self, value: Any) -> Any:
         """A time in ticks of the stream."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.atomic import new_file
+from tdlg.atomic import as_path, new_file
 from tdlg.exceptions import ParameterError
 from tdlg.live.directory import Generation, Snapshot, StateDirectory
 from tdlg.live.fields import decode, encode
@@ -25,6 +28,7 @@ __all__ = [
     "MODEL",
     "Origin",
     "fingerprint_of",
+    "model_file",
     "origin_of",
     "read_arrays",
     "restored_state",
@@ -144,3 +148,14 @@ def fingerprint_of(file: Path) -> str:
     except OSError as error:
         raise ParameterError(f"{file}: the model cannot be read: {error.strerror}.", parameter="model") from error
     return f"sha256 {digest.hexdigest()}"
+
+
+@contextmanager
+def model_file(model: Any) -> Iterator[Path | None]:
+    """The file of a model; a fitted model is written into a temporary one."""
+    if model is None or not hasattr(model, "save"):
+        yield None if model is None else as_path(model)
+        return
+    with TemporaryDirectory() as folder:
+        model.save(Path(folder) / MODEL)
+        yield Path(folder) / MODEL

@@ -8,14 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 
-from tdlg.atomic import as_path
 from tdlg.checks import check_choice, check_count, check_number
 from tdlg.clock import as_seconds
 from tdlg.exceptions import ParameterError
@@ -25,7 +22,14 @@ from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError
 from tdlg.live.explain import LiveExplainer
 from tdlg.live.fields import encode, plain
-from tdlg.live.generations import MODEL, fingerprint_of, restored_state, start_generation, write_arrays
+from tdlg.live.generations import (
+    MODEL,
+    fingerprint_of,
+    model_file,
+    restored_state,
+    start_generation,
+    write_arrays,
+)
 from tdlg.live.log import StateError
 from tdlg.live.state import (
     EVENTS,
@@ -146,7 +150,7 @@ class LiveModel:
         _check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
         given = {"columns": columns, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        with _model_file(model) as file:
+        with model_file(model) as file:
             fingerprint = None if file is None else fingerprint_of(file)
 
             def fill(generation: Generation) -> None:
@@ -487,17 +491,6 @@ class LiveModel:
             "snapshot_failure": self._snapshot_failure,
             **of_directory,
         }
-
-
-@contextmanager
-def _model_file(model: Any) -> Iterator[Path | None]:
-    """The file of a model; a fitted model is written into a temporary one."""
-    if model is None or not hasattr(model, "save"):
-        yield None if model is None else as_path(model)
-        return
-    with TemporaryDirectory() as folder:
-        model.save(Path(folder) / MODEL)
-        yield Path(folder) / MODEL
 
 
 def _seconds(keep: str | None) -> float | None:

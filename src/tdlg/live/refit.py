@@ -203,9 +203,9 @@ class _Past:
     def _add_event(self, record: int, content: dict[str, Any]) -> None:
         ticks = self._ticks(content["time"])
         self.events[content["id"]] = _Event(record, content, ticks)
-        if content.get("label") is not None:
-            known = content.get("label_time")
-            self._add_label(record, content["id"], content["label"], content["time"] if known is None else known)
+        read = self._scorer.read([content])[0]
+        for (_, label), known in zip(read.labels, read.known, strict=True):
+            self.labels.setdefault(content["id"], []).append(_Label(record, label, known))
 
     def _add_label(self, record: int, id: Any, label: Any, time: Any) -> None:
         try:

@@ -126,7 +126,7 @@ class StreamScorer:
         self.model = model
         self._engine = engine_of(model)
         self._nodes = NodeCodes(model.edges_)
-        self._reader = EventReader(self._engine, self._nodes)
+        self._reader = EventReader(self._engine, self._nodes, getattr(model, "label_delay_", None))
         self._horizon = self._ticks_of("horizon", horizon, HORIZON * self._engine.longest)
         self._forget_after = self._ticks_of("forget_after", forget_after, None)
         self._rows: dict[Hashable, int] = {}  # of events that can be labelled, by id
