@@ -149,6 +149,9 @@ def test_fitted_edges_can_be_labelled_and_are_recognised(tmp_path):
     row = N_FITTED - 1
     bare = {name: value for name, value in event(row).items() if name != "id"}
     with LiveModel.open(tmp_path / "live", classifier()) as live:
+        (named,) = live.submit([event(row)])
+        assert named.repeated
+        assert named.id == id_of(row)
         (answer,) = live.submit([bare])
         assert answer.repeated
         assert live.health()["n_events"] == 0
@@ -219,22 +222,20 @@ def test_labels_of_unknown_events_and_unknown_labels(live):
     assert live.event(id_of(N_FITTED))["label"] == 1
 
 
-def test_a_second_label_replaces_the_first_and_the_log_keeps_both(tmp_path):
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, None)])
+def test_a_second_label_replaces_the_first_and_the_log_keeps_both(tmp_path, first, second):
     given = events()
-    row = N_FITTED
     with LiveModel.open(tmp_path / "a", classifier()) as live, LiveModel.open(tmp_path / "b", classifier()) as plain:
         for one in (live, plain):
             one.submit(given[:200])
-        live.label([label(row, label=0)])
-        live.label([label(row, label=1)])
-        assert [json.loads(record.payload)["label"] for record in records(live, LABELS)] == [0, 1]
-        plain.label([label(row, label=1)])
-        assert scores(live.submit(given[200:300])) == pytest.approx(scores(plain.submit(given[200:300])), abs=1e-12)
-        live.label([label(row, label=None)])
-        other = LiveModel.open(tmp_path / "c", classifier())
-        other.submit(given[:300])
-        assert scores(live.submit(given[300:])) == pytest.approx(scores(other.submit(given[300:])), abs=1e-12)
-        other.close()
+        live.label([label(N_FITTED, label=first)])
+        live.label([label(N_FITTED, label=second)])
+        assert [json.loads(record.payload)["label"] for record in records(live, LABELS)] == [first, second]
+        if second is not None:
+            plain.label([label(N_FITTED, label=second)])
+        found = live.submit(given[200:])
+        assert scores(found) == pytest.approx(scores(plain.submit(given[200:])), abs=1e-12)
+        assert live.event(id_of(N_FITTED))["label"] == second
 
 
 @pytest.mark.parametrize("n_recent", [1, 1000])
@@ -309,6 +310,23 @@ def test_a_full_disk_learns_nothing(live, monkeypatch):
     assert live.health()["ok"]
     want = classifier().predict_proba(EDGES[N_FITTED:].with_label(None))[10:, 1]
     np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
+
+
+def test_a_snapshot_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
+    given = events()
+    with LiveModel.open(tmp_path / "live", classifier(), snapshot_every=10) as live:
+        monkeypatch.setattr(
+            models, "write_arrays", lambda path, arrays: (_ for _ in ()).throw(OSError(28, "No space left"))
+        )
+        answers = live.submit(given[:25])
+        assert "No space left" in live.health()["snapshot_failure"]
+        assert live.health()["ok"]
+        crash(live)
+    monkeypatch.undo()
+    with LiveModel.open(tmp_path / "live", snapshot_every=10) as live:
+        assert scores(live.submit(given[:25])) == scores(answers)
+        live.submit(given[25:40])
+        assert live.health()["snapshot_failure"] is None
 
 
 def test_an_interrupt_while_learning_is_made_good_by_the_log(tmp_path, monkeypatch):

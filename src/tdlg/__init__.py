@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tdlg.io.tables import from_frame, read_edges
     from tdlg.linegraph.decay import Gaussian, Laplace, Mixture, NoDecay
     from tdlg.linegraph.operator import LineGraph
+    from tdlg.live.model import LiveModel
     from tdlg.live.scorer import StreamScorer
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
@@ -45,6 +46,7 @@ __all__ = [
     "LineGraph",
     "LineGraphClassifier",
     "LinkPredictor",
+    "LiveModel",
     "LowRankFeatures",
     "Mixture",
     "NoDecay",
@@ -86,6 +88,7 @@ _MODULE_OF = {
     "LineGraph": "linegraph.operator",
     "LineGraphClassifier": "models.linegraph",
     "LinkPredictor": "models.links",
+    "LiveModel": "live.model",
     "LowRankFeatures": "embed.lowrank",
     "Mixture": "linegraph.decay",
     "NoDecay": "linegraph.decay",

@@ -113,6 +113,7 @@ class _Rows:
         self._live, self._edges = live, edges
         self.ids = self._given_ids(table, id) if id is not None else _made_ids(live, edges)
         self._labels = _labels(edges)
+        self._events = self._all_events()
 
     @staticmethod
     def _given_ids(table: Table, id: str) -> list[Any]:
@@ -124,7 +125,7 @@ class _Rows:
             )
         return table.frame[id].to_list()
 
-    def events(self) -> list[dict[str, Any]]:
+    def _all_events(self) -> list[dict[str, Any]]:
         """One event per row, with the field names of the state directory."""
         columns = self._live.settings.columns
         edges, names = self._edges, {"id": self.ids}
@@ -155,9 +156,9 @@ class _Rows:
 
     def _learn(self, labels: list[tuple[int, Any]]) -> int:
         known = [
-            {"id": self.ids[row], "label": self._labels[row], "time": time}
+            {"id": id, "label": self._labels[row], "time": time}
             for row, time in labels
-            if self._live.knows(self.ids[row])
+            if self._live.knows(id := self._live.id_of(self._events[row]))
         ]
         before = self._live.n_labels
         refused = [answer for answer in self._live.label(known) if answer.error is not None]
@@ -169,14 +170,13 @@ class _Rows:
         """Score and learn the rows in the order of time; the answers are in the order of the rows."""
         import numpy as np
 
-        events = self.events()
         order = np.argsort(self._edges.time, kind="stable").tolist()
         answers: dict[int, Answer] = {}
         with progress() as show:
             for start in range(0, len(order), AT_ONCE):
                 part = order[start : start + AT_ONCE]
                 position = {"file": path.name, "rows": start + len(part)}
-                answers |= zip(part, self._live.submit([events[row] for row in part], position), strict=True)
+                answers |= zip(part, self._live.submit([self._events[row] for row in part], position), strict=True)
                 show(start + len(part), len(order), f"scoring {count(len(order), 'row')}")
         return [answers[row] for row in range(len(order))]
 

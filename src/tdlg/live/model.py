@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -20,8 +20,9 @@ from tdlg.checks import check_choice, check_count, check_number
 from tdlg.clock import as_seconds
 from tdlg.exceptions import ParameterError
 from tdlg.live.alerts import Alert, Status
+from tdlg.live.batch import Batch
 from tdlg.live.directory import Generation, StateDirectory
-from tdlg.live.events import EventError, Events
+from tdlg.live.events import EventError
 from tdlg.live.explain import LiveExplainer
 from tdlg.live.fields import encode, plain
 from tdlg.live.generations import MODEL, fingerprint_of, restored_state, start_generation, write_arrays
@@ -96,6 +97,7 @@ class LiveModel:
         self._explainer = LiveExplainer(state)
         self._since_snapshot = 0
         self._failure: BaseException | None = None
+        self._snapshot_failure: str | None = None
 
     # ---- opening and closing
 
@@ -165,8 +167,8 @@ class LiveModel:
     def close(self) -> None:
         """Write a snapshot, and let others open the directory. A closed model can be closed again."""
         try:
-            if self._failure is None and self._directory.log.failure is None:
-                self.snapshot()
+            if self._failure is None:
+                self._try_snapshot()
         finally:
             self._failure = self._failure or StateError("The live model is closed.", "Open it again.")
             self._directory.close()
@@ -185,7 +187,7 @@ class LiveModel:
         newest = self._directory.newest_snapshot()
         if newest is None or newest.sequence < log.synced:
             self._directory.write_snapshot(log.synced, lambda path: write_arrays(path, self._state.arrays()))
-        self._since_snapshot = 0
+        self._since_snapshot, self._snapshot_failure = 0, None
         if self._keep is not None:
             self._directory.prune(time.time() - self._keep)
 
@@ -201,7 +203,8 @@ class LiveModel:
             One mapping per event, with the fields src, dst, time and the features of the model under their names (see
             `columns` of `open`); "id", by which labels and repetitions are recognised; "label" and "label_time" if the
             label is known already. An event without an id gets one from its source, destination and time, so that two such
-            events with the same three count as one.
+            events with the same three count as one. An event with the source, destination and time of a fitted edge is
+            that edge, so that it does not count again.
         position
             Where the source stands after these events, such as an offset; anything that JSON can hold. It is logged with
             the events: see `position`.
@@ -219,7 +222,7 @@ class LiveModel:
         self._check()
         if events and not self._state.n_events:
             self._detect_fields(events[0])
-        batch = _Batch(self._state, events)
+        batch = Batch(self._state, events)
         if batch.events or position is not None:
             self._write(EVENTS, events_payload(position, batch.lines), len(batch.events))
         with self._learning():
@@ -237,8 +240,13 @@ class LiveModel:
 
     @_locked
     def knows(self, id: Any) -> bool:
-        """Whether an event with this id came before, and can be labelled."""
-        return self._state.scorer.knows(id)
+        """Whether an event with this id came before, and is not forgotten."""
+        return self._state.knows(id)
+
+    @_locked
+    def id_of(self, event: Mapping[str, Any]) -> Any:
+        """The id by which an event is known: its own, or one made of source, destination and time; see `submit`."""
+        return self._state.with_id(self._state.fields.event(event))["id"]
 
     @_locked
     def remember(self, columns: Mapping[str, str], reading: Mapping[str, Any]) -> None:
@@ -294,9 +302,17 @@ class LiveModel:
                 self._state.use(changed)
 
     def _count(self, n: int) -> None:
+        """Write a snapshot after enough events. If that fails, the log is longer to replay, and it is tried again later."""
         self._since_snapshot += n
         if self._since_snapshot >= self._snapshot_every:
+            self._since_snapshot = 0
+            self._try_snapshot()
+
+    def _try_snapshot(self) -> None:
+        try:
             self.snapshot()
+        except (StateError, OSError) as error:
+            self._snapshot_failure = str(error)
 
     @contextmanager
     def _learning(self) -> Iterator[None]:
@@ -468,70 +484,9 @@ class LiveModel:
             "n_nodes": state.scorer.n_nodes,
             "n_recent": len(state.recent),
             "state_bytes": state.scorer.nbytes,
+            "snapshot_failure": self._snapshot_failure,
             **of_directory,
         }
-
-
-class _Batch:
-    """The events of one submit: those that are new and valid, and the answers to all others."""
-
-    def __init__(self, state: LiveState, given: Sequence[Mapping[str, Any]]) -> None:
-        self.answers: list[Answer | None] = [None] * len(given)
-        self._first_of: dict[int, int] = {}  # position of a repeated event: that of the first one in this batch
-        self._at: list[int] = []  # position of each new event
-        new: list[dict[str, Any]] = []
-        place_of: dict[Any, int] = {}
-        for place, event in enumerate(map(state.with_id, map(state.fields.event, given))):
-            id = event["id"] if isinstance(event["id"], Hashable) else None
-            stored = state.recent.get(id)
-            if stored is not None:
-                self.answers[place] = state.answer_of(stored)
-            elif id is not None and id in place_of:
-                self._first_of[place] = place_of[id]
-            else:
-                place_of[id] = place
-                self._at.append(place)
-                new.append(event)
-        self.events, self.read = self._checked(state, new)
-        self.lines = [encode(event).encode() for event in self.events]
-
-    def _checked(self, state: LiveState, new: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Events]:
-        """The valid events; the others get their errors as answers."""
-        read, errors = state.scorer.read(new)
-        wrong = {error.position: error for error in errors}
-        wrong |= _refused(state, new, read)
-        if wrong:
-            for k, error in wrong.items():
-                self.answers[self._at[k]] = Answer(new[k]["id"], error=error._replace(position=self._at[k]))
-            kept = [k for k in range(len(new)) if k not in wrong]
-            self._at, new = [self._at[k] for k in kept], [new[k] for k in kept]
-            read = state.scorer.read(new)[0] if len(new) < len(read.positions) else read
-        return new, read
-
-    def in_order(self, answers: list[Answer]) -> list[Answer]:
-        """The answers to all events, with those to the new ones."""
-        for place, answer in zip(self._at, answers, strict=True):
-            self.answers[place] = answer
-        for place, first in self._first_of.items():
-            self.answers[place] = replace(self.answers[first], repeated=True)  # type: ignore[type-var]
-        return self.answers  # type: ignore[return-value]
-
-
-def _refused(state: LiveState, new: list[dict[str, Any]], read: Events) -> dict[int, EventError]:
-    """Errors of events that are too late: beyond the horizon, or at all if late events are refused."""
-    clock, ticks = state.ticks_of(state.now()), read.arrived.ticks
-    late = {k: tick for k, tick in zip(read.positions, ticks.tolist(), strict=True) if tick < clock}
-    errors = {}
-    for k, tick in late.items():
-        if state.scorer.knows(new[k]["id"]):  # it gets its first answer
-            continue
-        message = "and late events are refused" if state.settings.late == "refuse" else ""
-        if state.scorer.is_too_old(tick):
-            message = "which is too late: a repetition would not be recognised"
-        if message:
-            text = f"It is before the latest event, {state.now()}, {message}."
-            errors[k] = EventError(k, "time", new[k]["time"], text)
-    return errors
 
 
 @contextmanager

@@ -6,7 +6,7 @@ of arrival is no part of it: a label that comes without a time has the stream's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -147,6 +147,7 @@ class LiveState:
         self.n_events = self.n_labels = 0
         self.days: dict[int, list[int]] = {}
         self._day = self.meaning.day
+        self._last_fitted = self.meaning.on_clock(model.edges_.ticks, model.edges_.time_unit).max().item()
         self.settings = settings
         self._set_up(start)
 
@@ -235,14 +236,26 @@ class LiveState:
         return Answer(stored.id, stored.score, probabilities, predicted, stored.late, True, is_alert)
 
     def with_id(self, event: dict[str, Any]) -> dict[str, Any]:
-        """The event with an id: its own, or one made of source, destination and time, if these are valid."""
-        if event.get("id") is not None:
+        """The event with the id by which it is known.
+
+        That is its own id, or one made of source, destination and time if it has none, or if a fitted edge has these: then
+        the event is that edge.
+        """
+        given = event.get("id")
+        if isinstance(given, Hashable) and given is not None and self.knows(given):
             return event
         try:
-            time = self.meaning.time(self.ticks_of(event.get("time")))
+            ticks = self.ticks_of(event.get("time"))
         except TdlgError:
-            time = event.get("time")
-        return {**event, "id": id_of(event.get("src"), event.get("dst"), time)}
+            return {"id": None, **event}
+        if given is not None and ticks > self._last_fitted:
+            return event
+        made = id_of(event.get("src"), event.get("dst"), self.meaning.time(ticks))
+        return event if given is not None and not self.knows(made) else {**event, "id": made}
+
+    def knows(self, id: Any) -> bool:
+        """Whether an event with this id is recent, or can still be labelled."""
+        return self.recent.get(id) is not None or self.scorer.knows(id)
 
     # ---- labels
 
@@ -273,10 +286,15 @@ class LiveState:
         """A time in ticks of the stream, or an error."""
         return self.scorer.tick_of(time)
 
+    @property
+    def clock(self) -> Any:
+        """The stream's clock in ticks."""
+        clock = self.scorer.clock
+        return int(clock.astype(np.int64)) if isinstance(clock, np.datetime64) else clock
+
     def now(self) -> Any:
         """The stream's clock as a record holds it."""
-        clock = self.scorer.clock
-        return self.meaning.time(clock.astype(np.int64) if isinstance(clock, np.datetime64) else clock)
+        return self.meaning.time(self.clock)
 
     # ---- records
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,37 +66,38 @@ class Threshold:
 
     def __init__(self, meaning: Meaning, given: float | None, alerts_per_day: float | None, start: Start) -> None:
         self._meaning, self._per_day, self.start = meaning, alerts_per_day, start
-        is_fixed = given is not None or (alerts_per_day is None and meaning.kind == "outlier_detector")
+        self._is_fixed = given is not None or (alerts_per_day is None and meaning.kind == "outlier_detector")
         self.value = start.score if given is None else given
-        self._window: deque[tuple[Any, float]] | None = None if is_fixed else deque(maxlen=WINDOW)
+        self._ticks = np.empty(0 if self._is_fixed else WINDOW, np.float64)  # of the latest events, the oldest replaced
+        self._scores = np.empty(len(self._ticks))
         self._n_added = 0
 
     def add(self, ticks: Any, score: float) -> None:
         """Count the score of an event, which the threshold of later events depends on."""
-        if self._window is None:
+        if self._is_fixed:
             return
-        self._window.append((ticks, score))
+        self._ticks[self._n_added % WINDOW], self._scores[self._n_added % WINDOW] = ticks, score
         self._n_added += 1
         if self._n_added % STEPS[self._n_added >= STEPS[1]] == 0:
-            self.value = self._found(*map(np.array, zip(*self._window, strict=True)))
+            self.value = self._found()
 
-    def _found(self, ticks: NDArray[Any], scores: Floats) -> float:
-        n_days = float(ticks.max() - ticks.min()) / self._meaning.day
+    def _found(self) -> float:
+        ticks, scores = self._ticks[: self._n_added], self._scores[: self._n_added]
+        n_days = (ticks.max() - ticks.min()) / self._meaning.day
         share = (self._per_day or ALERTS_PER_DAY) / (len(scores) / n_days if n_days >= 1.0 else self.start.per_day)
         return score_reached(scores, len(scores) * (share if self._per_day else min(share, LARGEST_SHARE)))
 
     def arrays(self) -> Arrays:
         """All that `restore` needs."""
-        ticks, scores = zip(*self._window, strict=True) if self._window else ((), ())
         counts = np.array([self.value, self._n_added, *self.start])
-        return {"counts": counts, "ticks": np.array(ticks), "scores": np.array(scores, np.float64)}
+        return {"counts": counts, "ticks": self._ticks[: self._n_added], "scores": self._scores[: self._n_added]}
 
     def restore(self, arrays: Arrays) -> None:
         """Take over what `arrays` returned."""
         self.value, n_added, *start = arrays["counts"].tolist()
         self._n_added, self.start = int(n_added), Start(*start)
-        if self._window is not None:
-            self._window.extend(zip(arrays["ticks"].tolist(), arrays["scores"].tolist(), strict=True))
+        n = len(arrays["ticks"])
+        self._ticks[:n], self._scores[:n] = arrays["ticks"], arrays["scores"]
 
 
 def start_of(model: Any, meaning: Meaning, alerts_per_day: float | None = None) -> Start:
