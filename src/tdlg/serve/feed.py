@@ -45,6 +45,7 @@ class Feed:
         """Wake those who listen if something changed; called after each turn of the worker."""
         if self._worker.sequence != self._seen:
             self._seen, self._figures_until = self._worker.sequence, 0.0
+            self._wake()
 
     def close(self) -> None:
         """End all streams, so that the server can stop; called from another thread."""
