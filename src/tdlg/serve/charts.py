@@ -102,17 +102,12 @@ def node_chart(node: Row, positive: Any, threshold: float) -> str:
         y_title="score",
     )
     if low <= threshold <= top:
-        y = panel.at_y(threshold)
-        line = f'<path class="line chance" d="M{panel.left} {y:.1f}H{panel.width - panel.right}"/>'
-        panel.parts.append(f'{line}<text class="tick" x="{panel.width - panel.right}" y="{y - 5:.1f}" '
-                           'text-anchor="end">alert</text>')  # fmt: skip
+        _draw_threshold(panel, threshold)
     for event, tick, score in zip(events, ticks, scores, strict=True):
-        x, y = panel.at_x(tick), panel.at_y(low if score is None else score)
-        shape, css = _sign(event.get("label"), positive)
-        words = "no score" if score is None else f"score {figure(score)}"
-        label = "" if event.get("label") is None else f", label {event['label']}"
-        tip = f"{clock.text(int(tick) if clock.unit else tick)}: {event['src']} → {event['dst']}, {words}{label}"
-        panel.parts.append(tipped(tip, marker(shape, x, y, 4, f"dot {css}"), x, y))
+        place = panel.at_x(tick), panel.at_y(low if score is None else score)
+        sign = marker(*_sign(event.get("label"), positive, *place))
+        when = clock.text(int(tick) if clock.unit else tick)
+        panel.parts.append(tipped(f"{when}: {_words(event)}", sign, *place))
     return _drawn(panel, f"Interactions of {node['id']} in time, by score")
 
 
@@ -132,8 +127,20 @@ def _times(times: Sequence[Any]) -> tuple[Clock, list[float]]:
     return Clock(None, np.array(times)), [float(time) for time in times]
 
 
-def _sign(label: Any, positive: Any) -> tuple[str, str]:
-    if label is None:
-        return UNKNOWN
+def _draw_threshold(panel: Panel, threshold: float) -> None:
+    y, right = panel.at_y(threshold), panel.width - panel.right
+    panel.parts.append(f'<path class="line chance" d="M{panel.left} {y:.1f}H{right}"/>')
+    panel.parts.append(f'<text class="tick" x="{right}" y="{y - 5:.1f}" text-anchor="end">alert</text>')
+
+
+def _sign(label: Any, positive: Any, x: float, y: float) -> tuple[str, float, float, float, str]:
+    """The shape, the place, the size and the colour of an interaction, by its label."""
     is_positive = bool(label) if positive is None else str(label) == str(positive)
-    return RIGHT if is_positive else WRONG
+    shape, css = UNKNOWN if label is None else RIGHT if is_positive else WRONG
+    return shape, x, y, 4, f"dot {css}"
+
+
+def _words(event: Row) -> str:
+    score, label = event.get("score"), event.get("label")
+    ends = f"{event['src']} → {event['dst']}, {'no score' if score is None else f'score {figure(score)}'}"
+    return ends if label is None else f"{ends}, label {label}"
