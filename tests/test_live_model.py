@@ -559,3 +559,68 @@ def test_several_threads(live):
         thread.join()
     assert not errors
     assert live.health()["n_events"] == len(given)
+
+
+# ---- what comes wrong must neither stop the model nor stay in its log
+
+
+@pytest.mark.parametrize(
+    "time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", 10**400, "soon", [1], float("inf")], ids=str
+)
+def test_a_label_at_an_impossible_time_is_refused_before_it_is_logged(tmp_path, time):
+    given = events()[0]
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        live.submit([given])
+        assert live.label([{"id": given["id"], "label": 1, "time": time}])[0].error is not None
+        assert not records(live, LABELS)
+        assert live.label([{"id": given["id"], "label": 1}])[0].error is None
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.event(given["id"])["label"] == 1
+
+
+@pytest.mark.parametrize("id", [[1], {"a": 1}, "nobody"], ids=str)
+def test_a_label_of_no_event_is_refused_before_it_is_logged(live, id):
+    live.submit(events()[:1])
+    assert live.label([{"id": id, "label": 1}])[0].error is not None
+    assert not records(live, LABELS)
+
+
+def test_labels_of_one_call_follow_each_other(live):
+    given = events()[0]
+    live.submit([given])
+    set_it, withdraw_it = {"id": given["id"], "label": 1}, {"id": given["id"], "label": None}
+    live.label([set_it, withdraw_it])
+    assert live.event(given["id"])["label"] is None
+    live.label([withdraw_it, set_it])
+    assert live.event(given["id"])["label"] == 1
+
+
+def test_an_event_without_source_is_an_error_also_if_its_id_is_known(live):
+    given = events()[0]
+    live.submit([given])
+    answer = live.submit([{"id": given["id"], "is fraud": 1}])[0]
+    assert answer.error is not None
+    assert answer.error.field == "src"
+
+
+def test_the_label_of_a_repeated_event_is_learnt(live):
+    given = events()[0]
+    first = live.submit([given])[0]
+    again = live.submit([{**given, "label": 1}])[0]
+    assert again.repeated
+    assert again.score == first.score
+    assert live.event(given["id"])["label"] == 1
+
+
+def test_names_of_columns_are_added_to_those_that_are_stored(tmp_path):
+    LiveModel.open(tmp_path / "live", classifier(), columns={"src": "customer"}).close()
+    with LiveModel.open(tmp_path / "live", columns={"id": "ref"}) as live:
+        assert live.settings.columns == {"src": "customer", "id": "ref"}
+
+
+@pytest.mark.parametrize("label", ["nan", float("inf"), 10**400, "much"], ids=str)
+def test_numbers_to_learn_must_be_finite(tmp_path, label):
+    given = events()[0]
+    with LiveModel.open(tmp_path / "live", regressor()) as live:
+        live.submit([given])
+        assert live.label([{"id": given["id"], "label": label}])[0].error is not None

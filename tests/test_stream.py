@@ -295,6 +295,21 @@ class TestLabels:
         one.label("e1", None)
         np.testing.assert_allclose(self.asked(one, 60), self.asked(other, 60), rtol=0, atol=1e-12)
 
+    def test_taken_back_are_those_of_the_event(self):
+        """Two events of one pair whose labels became known together."""
+        rings = []
+        for labels in ({"e2": 0}, {"e1": 1, "e2": 0}):
+            scorer = self.scorer()
+            scorer.update(TemporalEdges([1, 7], [2, 8], [self.now, self.now + 3]), ids=["e2", "e3"])
+            for id, label in labels.items():
+                scorer.label(id, label, time=self.now + 1)
+            if "e1" in labels:
+                scorer.label("e1", None)
+            kept = scorer._engine._running._rings
+            ring = kept.of_node[scorer._nodes.find(1, 0), 0]
+            rings.append(kept.residual[ring, : kept.n_edges[ring]].copy())
+        np.testing.assert_array_equal(*rings)
+
     def test_of_unknown_events_are_refused_by_name(self):
         with pytest.raises(UnknownEventError, match="'nobody'"):
             self.scorer().label("nobody", 1)
@@ -471,6 +486,8 @@ class TestEvents:
             ("time", None, "missing"),
             ("time", "yesterday", "number"),
             ("time", float("inf"), "finite"),
+            ("time", 10**400, "finite"),
+            ("amount", 10**400, "finite"),
             ("amount", "a lot", "number"),
             ("amount", float("inf"), "finite"),
             ("kind", {"a": 1}, "category"),

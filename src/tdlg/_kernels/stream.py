@@ -188,7 +188,10 @@ def _to_ring(tick, sign, nodes, end, described, targets, rings):  # out: rings
     while at > 0 and known[ring, at - 1] > tick:
         at -= 1
     if sign < 0.0:
-        while at > 0 and not (known[ring, at - 1] == tick and other[ring, at - 1] == node):
+        left = targets[1] - described[0, MEAN + 1 - end]  # tells edges of one pair apart that became known together
+        while at > 0 and not (
+            known[ring, at - 1] == tick and other[ring, at - 1] == node and residual[ring, at - 1, 0] == left
+        ):
             at -= 1
         if at > 0:
             _shift(at - 1, n - 1, 1, other[ring], known[ring], residual[ring])

@@ -206,15 +206,9 @@ class EventReader:
             if value is None or isinstance(value, str | int | bool | float):
                 return value if value is None or value in self._places[column.name] else _alike(value, column)
             raise _FaultError("A category must be text or a number.")
-        if value is None:
+        if value is None or (isinstance(value, float) and math.isnan(value)):
             return math.nan
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise _FaultError("This must be a number.") from None
-        if math.isinf(number):
-            raise _FaultError("This must be a finite number.")
-        return number
+        return _finite(value, "This must be a finite number.")
 
     def _label(self, label: Any) -> Any:
         """A label of the model; None if it is missing."""
@@ -228,10 +222,7 @@ class EventReader:
             raise _FaultError("Burst scores use no labels. Leave it out.")
         classes = self._engine.classes
         if classes is None:
-            try:
-                return float(label)
-            except (TypeError, ValueError):
-                raise _FaultError("The label must be a number.") from None
+            return _finite(label, "The label must be a finite number.")
         for known in classes.tolist():
             if known == label or str(known) == str(label) or _is_same_number(known, label):
                 return known
@@ -250,6 +241,17 @@ class EventReader:
             return self._tick(time.item() if isinstance(time, np.generic) else time)
         except _FaultError as fault:
             raise TdlgError(f"Got the time {time!r}. {fault}", parameter="time", value=time) from None
+
+
+def _finite(value: Any, problem: str) -> float:
+    """A number, or the problem."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _FaultError(problem) from None
+    if not math.isfinite(number):
+        raise _FaultError(problem)
+    return number
 
 
 def _node(event: Mapping[str, Any], field: str) -> Any:
@@ -275,7 +277,11 @@ def _number_tick(value: Any, dtype: np.dtype[Any]) -> Any:
     """A time that is a number."""
     if isinstance(value, str | bool) or not isinstance(value, int | float):
         raise _FaultError("The time must be a number, like those of the fitted edges.")
-    if not math.isfinite(value):
+    try:
+        is_finite = math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        is_finite = False
+    if not is_finite:
         raise _FaultError("The time must be finite.")
     if dtype.kind == "i" and int(value) != value:
         raise _FaultError("The time must be a whole number, like those of the fitted edges.")
@@ -290,7 +296,10 @@ def _microseconds(value: str | datetime.datetime) -> int | None:
         except ValueError:
             return None
     if value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        try:
+            value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        except OverflowError:  # before the year 1 or after 9999
+            return None
     return (value - EPOCH) // MICROSECOND
 
 
@@ -304,5 +313,5 @@ def _is_same_number(known: Any, label: Any) -> bool:
     """Whether 1, 1.0, True and "1" are meant to be the same label."""
     try:
         return not isinstance(known, str) and float(known) == float(label)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False

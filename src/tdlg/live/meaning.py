@@ -127,5 +127,5 @@ def _is_same(known: Any, label: Any) -> bool:
         return True
     try:
         return not isinstance(known, str) and float(known) == float(label)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False

@@ -161,6 +161,8 @@ class LiveModel:
         try:
             loaded = load_model(state.generation.path / MODEL)
             live = cls(state, loaded, restored_state(state, loaded, n_recent), _seconds(keep), snapshot_every)
+            if columns is not None:
+                chosen["columns"] = {**(live._state.settings.columns or {}), **columns}
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
         except BaseException:
             state.close()
@@ -235,6 +237,8 @@ class LiveModel:
             answers = self._state.process(batch.events, batch.lines, batch.read) if batch.events else []
         self._rate.add(len(events))
         self._count(len(batch.events))
+        if batch.labels:
+            self.label(batch.labels)
         return batch.in_order(answers)
 
     @_locked
@@ -281,15 +285,25 @@ class LiveModel:
         """
         self._check()
         plain_labels = [{name: plain(given.get(name)) for name in ("id", "label", "time")} for given in labels]
+        answers: dict[int, LabelAnswer] = {}
+        new: list[dict[str, Any]] = []
+        latest: dict[Any, Any] = {}
         for given in plain_labels:
             given["label"] = self._state.meaning.label(given["label"])
-        new = [given for given in plain_labels if not self._state.has_label(given["id"], given["label"])]
-        for given in new:
             given["time"] = self._state.now() if given["time"] is None else given["time"]
+            error = self._state.label_error(**given)
+            if error is not None:
+                answers[id(given)] = LabelAnswer(given["id"], error)
+                continue
+            of = given["id"]
+            is_there = latest[of] == given["label"] if of in latest else self._state.has_label(of, given["label"])
+            latest[of] = given["label"]
+            if not is_there:
+                new.append(given)
         if new:
             self._write(LABELS, labels_payload(new), len(new))
         with self._learning():
-            answers = {id(given): self._state.label(given["id"], given["label"], given["time"]) for given in new}
+            answers |= {id(given): self._state.label(given["id"], given["label"], given["time"]) for given in new}
         self._count(len(new))
         return [answers.get(id(given), LabelAnswer(given["id"])) for given in plain_labels]
 

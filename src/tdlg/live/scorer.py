@@ -275,6 +275,12 @@ class StreamScorer:
         if targets is not None:
             self._engine.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
 
+    def check_label(self, id: Hashable, label: Any) -> None:
+        """Refuse a label that `label` would refuse."""
+        self._row_of(id)
+        if label is not None:
+            self._reader.label_of(label)
+
     def knows(self, id: Hashable) -> bool:
         """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
         row = self._rows.get(id, NO_ROW)

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import TdlgError
+from tdlg.exceptions import ParameterError, TdlgError
 from tdlg.live.alerts import Alert, Alerts
 from tdlg.live.events import EventError, Events
 from tdlg.live.fields import Fields, decode, encode
@@ -270,12 +270,28 @@ class LiveState:
                 raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
         except TdlgError as error:
             return LabelAnswer(id, error)
+        except (ValueError, OverflowError, TypeError) as error:  # of a log that an older version wrote
+            return LabelAnswer(id, TdlgError(str(error), parameter="label", value=label))
         self.n_labels += 1
         if stored is not None:
             stored.label, stored.label_ticks = label, None if label is None else ticks
         if alert is not None:
             self.alerts.decide(alert, label, self.meaning.is_positive(label), self.meaning.time(ticks), ticks)
         return LabelAnswer(id)
+
+    def label_error(self, id: Any, label: Any, time: Any) -> TdlgError | None:
+        """What is wrong with a label; None if it would be learnt."""
+        try:
+            if not isinstance(id, Hashable):
+                raise ParameterError("The id of an event must be text or a number.", parameter="id", value=id)
+            self.ticks_of(time)
+            if self.meaning.kind != "outlier_detector":
+                self.scorer.check_label(id, label)
+            elif self.recent.get(id) is None and self.alerts.get(id) is None:  # whose scores use no labels
+                raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
+        except TdlgError as error:
+            return error
+        return None
 
     def has_label(self, id: Any, label: Any) -> bool:
         """Whether an event is known to have this label, so that nothing changes if it comes again."""
