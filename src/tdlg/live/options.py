@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tdlg.checks import check_choice, check_count, check_number
+from tdlg.clock import as_seconds
 from tdlg.exceptions import ParameterError
 
 __all__ = ["check_options", "seconds_of"]
