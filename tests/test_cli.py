@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ["classify", "outliers", "links", "embed", "score", "nodes", "explain"]
-COMMANDS += ["compare", "backtest", "serve", "datasets", "info", "demo", "stream", "refit"]
+COMMANDS += ["compare", "backtest", "serve", "stream", "refit", "datasets", "info", "demo"]
 MISSING = ["", "NA", "n/a", "None", "NaN"]
 SRC, DST, TIME, LABEL = "Konto (von)", "Händler", "gebucht am", "Urteil"
 OPTIONS = ["--src", SRC, "--dst", DST, "--time", TIME]

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -11,9 +12,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from serving import Client, serving
 from tdlg import EdgeOutlierDetector, PropagationClassifier, make_payments
+from tdlg.cli import app
 from tdlg.live.model import LiveModel
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -190,46 +193,45 @@ def started(*arguments):
     return process, Client(SimpleNamespace(url=line.split()[1]))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_it_cleanly_and_nothing_is_lost(model_file, tmp_path, number):
-    process, client = started(model_file, "--state", tmp_path / "state", "--threshold", 0)
-    first = client.post("/score", events(20)).json
-    process.send_signal(number)
+def ended(process, client, *signals):
+    """Send signals to the service; its exit code and what it said after the first line."""
+    for number in signals:
+        process.send_signal(number)
     _, said = process.communicate(timeout=60)
     client.close()
-    assert process.returncode == 0
-    assert said == "stopping\n"
+    return process.returncode, said
+
+
+def test_it_stops_cleanly_and_nothing_is_lost_if_it_does_not(model_file, tmp_path):
+    process, client = started(model_file, "--state", tmp_path / "state", "--threshold", 0)
+    first = client.post("/score", events(20)).json
+    assert ended(process, client, signal.SIGTERM, signal.SIGTERM) == (0, "stopping\n")  # a second one does not hurry it
     process, client = started("--state", tmp_path / "state")  # the model is in the state
-    again = client.post("/score", events(20)).json
-    assert again == [{**answer, "repeated": True} for answer in first]
-    assert client.get("/statistics").json["alerts"]["open"] == 20
-    client.close()
-    process.terminate()
-    process.communicate(timeout=60)
-
-
-def test_what_was_answered_survives_a_kill(model_file, tmp_path):
-    process, client = started(model_file, "--state", tmp_path / "state")
-    answers = [client.post("/score", one).json for one in events(15)]
-    client.post("/labels", {"id": answers[0]["id"], "label": 1})
-    process.kill()
-    process.communicate(timeout=60)
-    client.close()
+    second = [client.post("/score", one).json for one in events(30)]
+    assert second[:20] == [{**answer, "repeated": True} for answer in first]
+    client.post("/labels", {"id": first[0]["id"], "label": 1})
+    assert ended(process, client, signal.SIGKILL)[0] == -signal.SIGKILL
     process, client = started("--state", tmp_path / "state")
-    assert client.get("/health").json["n_labels"] == 1
-    again = client.post("/score", events(15)).json
-    assert [answer["score"] for answer in again] == [answer["score"] for answer in answers]
-    client.close()
-    process.terminate()
-    process.communicate(timeout=60)
+    third = client.post("/score", events(30)).json
+    assert third == [{**answer, "repeated": True} for answer in second]
+    assert client.get("/statistics").json["alerts"] == {"open": 29, "confirmed": 1, "dismissed": 0}
+    assert ended(process, client, signal.SIGINT) == (0, "stopping\n")
 
 
-def test_two_services_of_one_state(model_file, live, tmp_path):
-    command = [sys.executable, "-m", "tdlg", "serve", "--state", tmp_path / "state", "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert len(done.stderr.splitlines()) == 1
+def refused(*arguments):
+    """What the command says when it does not start."""
+    result = CliRunner().invoke(app, ["serve", *map(str, arguments)])
+    assert result.exit_code == 1, result.output
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+@pytest.fixture
+def own_signals():
+    """The command changes what SIGTERM does."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize(
@@ -241,18 +243,21 @@ def test_two_services_of_one_state(model_file, live, tmp_path):
         (["--port", "{taken}"], "cannot listen on '127.0.0.1'"),
     ],
 )
-def test_mistakes_are_told_in_a_line(model_file, tmp_path, options, words):
-    import socket
-
+def test_mistakes_are_told_in_a_line(model_file, tmp_path, options, words, own_signals):
     (tmp_path / "short").write_text("short")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         values = {"short": tmp_path / "short", "nowhere": tmp_path / "nowhere", "taken": taken.getsockname()[1]}
-        given = [option.format(**values) for option in options]
-        command = [sys.executable, "-m", "tdlg", "serve", model_file, "--state", tmp_path / "state", *given]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert words in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+        said = refused(model_file, "--state", tmp_path / "state", *(option.format(**values) for option in options))
+    assert words in said
+
+
+def test_a_state_is_served_once(live, tmp_path, own_signals):
+    assert "state" in refused("--state", tmp_path / "state", "--port", 0)
+
+
+def test_what_to_install_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("tdlg.cli.commands.serve.find_spec", lambda name: None)
+    assert 'pip install "tdlg[serve]"' in refused("--state", tmp_path / "state")
 
 
 def test_the_live_demo(tmp_path):

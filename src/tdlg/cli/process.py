@@ -21,8 +21,13 @@ def heed_interrupts() -> None:
 
 
 def heed_termination() -> None:
-    """Let SIGTERM, by which systems stop services, end a command as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    """Let SIGTERM, by which systems stop services, end a command as Ctrl-C does; a second one does not hurry it."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _interrupt(number, frame)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

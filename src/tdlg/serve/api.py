@@ -93,15 +93,14 @@ class Api:
     async def _body(self, request: Request) -> bytes:
         most, parts, size = self._limits.body, [], 0
         declared = request.headers.get("content-length", "0")
-        too_large = RefusedError(413, f"A request may have {most} bytes. Send the items in parts.")
         if declared.isdigit() and int(declared) > most:
-            raise too_large
+            raise _too_large(most)
         try:
             async with asyncio.timeout(self._limits.seconds):
                 async for part in request.stream():
                     size += len(part)
                     if size > most:
-                        raise too_large
+                        raise _too_large(most)
                     parts.append(part)
         except TimeoutError:
             raise RefusedError(408, f"The request was not complete after {self._limits.seconds} seconds.") from None
@@ -201,6 +200,10 @@ def id_of(request: Request) -> str:
     if not id:
         raise RefusedError(422, "Give an id: as the last part of the address, or as ?id=...", field="id")
     return str(id)
+
+
+def _too_large(most: int) -> RefusedError:
+    return RefusedError(413, f"A request may have {most} bytes. Send the items in parts.")
 
 
 def option(request: Request, name: str, default: int, most: int, *, least: int = 1) -> int:

@@ -143,7 +143,7 @@ class Measured:
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = scope.get("route")
-        path = "other" if route is None else route.path
+        path = "other" if route is None else route.path.replace(":path", "")
         self._metrics.count("tdlg_requests_total", path=path, status=str(status))
         if path == "/score":
             self._metrics.observe("tdlg_request_seconds", seconds)

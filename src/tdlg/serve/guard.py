@@ -88,10 +88,11 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path = scope["path"]
-        if path != "/health":  # probes of a load balancer come under any name
-            self._check_host(scope, headers.get(b"host", b"").decode("latin-1").lower())
+        if len(headers) < len(scope["headers"]):
+            _refuse_repeated(scope["headers"])
+        is_own = self._is_own(scope, headers.get(b"host", b"").decode("latin-1").lower())
         _check_origin(headers)
-        scope[KNOWN] = self._knows_token(headers)
+        scope[KNOWN] = is_own and self._knows_token(headers)
         if not scope[KNOWN] and path not in PUBLIC and not path.startswith(PUBLIC_FOLDER):
             raise RefusedError(
                 401,
@@ -99,11 +100,14 @@ class Guard:
                 {"www-authenticate": "Bearer"},
             )
 
-    def _check_host(self, scope: Scope, host: str) -> None:
+    def _is_own(self, scope: Scope, host: str) -> bool:
+        """Whether the service is asked by a name of its own; others may only ask for its health, as load balancers do."""
         name, port = _split(host, DEFAULT_PORTS.get(scope["scheme"], 80))
         address, own_port = scope.get("server") or ("", None)
         if host in self._allowed or name in self._allowed or (port == own_port and _is_name_of(name, address)):
-            return
+            return True
+        if scope["path"] == "/health":
+            return False
         raise RefusedError(
             421,
             f"The service is not known as {host!r}. If it is meant to be reached by this name, start it with "
@@ -127,6 +131,14 @@ async def _send_refusal(refusal: RefusedError, send: Send) -> None:
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refusal.status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
+
+
+def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse headers that come twice, so that nobody before this service can have decided by the other one."""
+    names = [name for name, _ in headers]
+    for name in (b"host", b"origin", b"authorization", b"content-type"):
+        if names.count(name) > 1:
+            raise RefusedError(400, f"The header {name.decode()!r} comes more than once.")
 
 
 def _check_origin(headers: dict[bytes, bytes]) -> None:
