@@ -11,11 +11,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, cast
 
-import numpy as np
-
-from tdlg.checks import check_choice, check_count, check_number
-from tdlg.clock import as_seconds
-from tdlg.exceptions import ParameterError
+from tdlg.checks import check_count
 from tdlg.live.alerts import Alert, Status
 from tdlg.live.batch import Batch
 from tdlg.live.directory import Generation, StateDirectory
@@ -31,6 +27,7 @@ from tdlg.live.generations import (
     write_arrays,
 )
 from tdlg.live.log import StateError
+from tdlg.live.options import check_options, seconds_of
 from tdlg.live.state import (
     EVENTS,
     LABELS,
@@ -147,7 +144,7 @@ class LiveModel:
             Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
             default as many as before; 100,000 in a new directory.
         """
-        _check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
+        check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
         given = {"columns": columns, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         with model_file(model) as file:
@@ -160,9 +157,9 @@ class LiveModel:
             state = StateDirectory(directory, fingerprint, None if file is None else fill)
         try:
             loaded = load_model(state.generation.path / MODEL)
-            live = cls(state, loaded, restored_state(state, loaded, n_recent), _seconds(keep), snapshot_every)
+            live = cls(state, loaded, restored_state(state, loaded, n_recent), seconds_of(keep), snapshot_every)
             if columns is not None:
-                chosen["columns"] = {**(live._state.settings.columns or {}), **columns}
+                chosen["columns"] = {**live._state.settings.columns, **columns}
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
         except BaseException:
             state.close()
@@ -505,22 +502,3 @@ class LiveModel:
             "snapshot_failure": self._snapshot_failure,
             **of_directory,
         }
-
-
-def _seconds(keep: str | None) -> float | None:
-    return None if keep is None else as_seconds(keep)
-
-
-def _check_options(
-    keep: Any, late: Any, threshold: Any, alerts_per_day: Any, snapshot_every: Any, n_recent: Any
-) -> None:
-    _seconds(keep)
-    if late is not None:
-        check_choice("LiveModel.open", "late", late, ("score", "refuse"))
-    if alerts_per_day is not None:
-        check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
-    if threshold is not None and not np.isfinite(threshold):
-        raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
-    check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
-    if n_recent is not None:
-        check_count("LiveModel.open", "n_recent", n_recent, 1)

@@ -192,7 +192,11 @@ class _Past:
         """What the active generation of a state directory was fitted on, and its log."""
         model = load_model(state.generation.path / MODEL)
         if getattr(model, "setting_", None) != "stream":
-            raise ParameterError(f"Only models that learn from labels are refitted. This is a {type(model).__name__}.")
+            raise ParameterError(
+                f"Only models that learn from labels are refitted. This is a {type(model).__name__}.",
+                parameter="directory",
+                value=type(model).__name__,
+            )
         origin = origin_of(state.generation, model)
         after = max(origin.sequence, state.log.first - 1)
         return cls(model, origin, list(state.log.replay(after)))

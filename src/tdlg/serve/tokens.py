@@ -32,7 +32,9 @@ def read_token(path: str | os.PathLike[str]) -> str:
         token = ""
     if len(token) < SHORTEST or not (token.isascii() and token.isprintable()) or " " in token:
         raise ParameterError(
-            f"{path}: a token has at least {SHORTEST} printable characters of ASCII, in one line. {MAKE_ONE}"
+            f"{path}: a token has at least {SHORTEST} printable characters of ASCII, in one line. {MAKE_ONE}",
+            parameter="token_file",
+            value=str(path),
         )
     if os.name == "posix" and os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
         warn(f"{path}: others on this machine can read or change the token.", "Run: chmod 600 on the file.")
