@@ -195,8 +195,9 @@ class TestWorker:
             await asyncio.sleep(0.01)
             with pytest.raises(StoppingError):
                 await worker.submit([event(99)])
-            answers = await asyncio.gather(*waiting)
-            await stopping
+            async with asyncio.timeout(30):
+                answers = await asyncio.gather(*waiting)
+                await stopping
             assert [answer.id for (answer,) in answers] == list(range(10))
 
         async def run():

@@ -11,10 +11,11 @@ import numpy as np
 from tdlg.report.svg import Panel, bar, chart, marker, tipped
 from tdlg.report.text import Clock, escaped, figure, nice_step, percent
 
-__all__ = ["days_chart", "node_chart", "scores_chart"]
+__all__ = ["NARROW", "WIDE", "days_chart", "node_chart", "scores_chart"]
 
 Row = Mapping[str, Any]
 
+WIDE, HALF, NARROW = 1040, 520, 420  # widths of drawings
 TICKS = 5  # places of an axis that have a text
 RIGHT, WRONG, UNKNOWN = ("triangle", "g1"), ("square", "g2"), ("circle", "g0 hollow")  # signs, as in the report
 
@@ -30,7 +31,7 @@ def days_chart(days: Sequence[Row]) -> str:
     most = max((day["looked_at"] for day in days), default=0)
     step = max(1.0, nice_step(most, 3))
     panel = Panel(
-        width=520, height=210, x=(0, max(len(days), 7)), y=(0, step * max(1, math.ceil(most / step))), bottom=30
+        width=HALF, height=210, x=(0, max(len(days), 7)), y=(0, step * max(1, math.ceil(most / step))), bottom=30
     )
     every = max(1, math.ceil(len(days) / TICKS))
     panel.axes(
@@ -57,7 +58,7 @@ def scores_chart(bins: Sequence[Row]) -> str:
         "from", "to", "looked_at" and "right" of each.
     """
     low, high = (bins[0]["from"], bins[-1]["to"]) if bins else (0.0, 1.0)
-    panel = Panel(width=520, height=210, x=(low, high), bottom=30)
+    panel = Panel(width=HALF, height=210, x=(low, high), bottom=30)
     places = np.linspace(low, high, TICKS).tolist()
     panel.axes(
         [(at, figure(at, 2)) for at in places],
@@ -75,7 +76,7 @@ def scores_chart(bins: Sequence[Row]) -> str:
     return _drawn(panel, "Share of the alerts that were right, by score")
 
 
-def node_chart(node: Row, positive: Any, threshold: float) -> str:
+def node_chart(node: Row, positive: Any, threshold: float, *, width: int = WIDE) -> str:
     """The interactions of a node in time: the height is the score, the sign is the label.
 
     Parameters
@@ -86,6 +87,8 @@ def node_chart(node: Row, positive: Any, threshold: float) -> str:
         The class that scores are about.
     threshold
         The score from which on an event is an alert.
+    width
+        Of the drawing, `WIDE` or `NARROW`.
     """
     events = node["events"]
     clock, ticks = _times([event["time"] for event in events])
@@ -94,10 +97,10 @@ def node_chart(node: Row, positive: Any, threshold: float) -> str:
     low = min([0.0, *(score for score in scores if score is not None)])
     first, last = (min(ticks), max(ticks)) if ticks else (0.0, 1.0)
     air = 0.015 * (last - first) or 1.0
-    panel = Panel(width=1040, height=230, x=(first - air, last + air), y=(low, top), bottom=30)
+    panel = Panel(width=width, height=230, x=(first - air, last + air), y=(low, top), bottom=30)
     step = nice_step(top - low, 5)
     panel.axes(
-        clock.axis(*panel.x, TICKS),
+        clock.axis(*panel.x, TICKS if width == WIDE else TICKS // 2),
         [(k * step, f"{k * step:.4g}") for k in range(math.ceil(low / step), math.floor(top / step) + 1)],
         y_title="score",
     )

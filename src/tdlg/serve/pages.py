@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tdlg.serve.api import id_of, json_response
+from tdlg.serve.api import id_of, json_response, option
 from tdlg.serve.batching import Worker
 from tdlg.serve.bodies import JSON
-from tdlg.serve.charts import days_chart, node_chart, scores_chart
+from tdlg.serve.charts import NARROW, WIDE, days_chart, node_chart, scores_chart
 from tdlg.serve.guard import KNOWN
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.tokens import COOKIE, LIFETIME, Token
@@ -30,6 +30,7 @@ FILES = {
 }
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 SVG = "image/svg+xml"
+MOST_DOTS = 400  # interactions of a node that are drawn
 MOST_BYTES = 4096  # of what a browser sends to sign in
 
 
@@ -84,9 +85,9 @@ class Pages:
 
     async def node(self, request: Request) -> Response:
         """The latest interactions of a node in time."""
-        id = id_of(request)
-        found = await self._worker.ask(lambda live: (live.node(id, limit=400), live.positive, live.threshold))
-        return Response(node_chart(*found), media_type=SVG)
+        id, is_narrow = id_of(request), option(request, "narrow", 0, 1, least=0)
+        found = await self._worker.ask(lambda live: (live.node(id, limit=MOST_DOTS), live.positive, live.threshold))
+        return Response(node_chart(*found, width=NARROW if is_narrow else WIDE), media_type=SVG)
 
     # ---- signing in
 

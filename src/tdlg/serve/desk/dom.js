@@ -76,4 +76,7 @@ export async function draw(place, address) {
   charts.makeChart(chart);
 }
 
+// cells that repeat their heading, for narrow screens
+export const cellsOf = (heads, cells) => cells.map(([css, content], at) => make("td", { css, data: { head: heads[at] } }, content));
+
 export const linkToNode = (id) => make("a", { css: "end", href: `#node=${encodeURIComponent(id)}`, text: named(id) });

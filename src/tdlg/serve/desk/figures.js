@@ -1,6 +1,6 @@
 // Figures: how many of those looked at were right, and what changed; and what was decided.
 
-import { ask, byId, counted, draw, linkToNode, make, percent, scored, valued, when } from "./dom.js";
+import { ask, byId, cellsOf, counted, draw, linkToNode, make, percent, scored, valued, when } from "./dom.js";
 
 export async function showFigures() {
   const found = await ask("statistics");
@@ -43,13 +43,15 @@ export async function showDecisions(about, reopen) {
   byId("no-decisions").hidden = decided.length > 0;
   const table = byId("decisions");
   table.hidden = !decided.length;
-  table.tBodies[0].replaceChildren(...decided.slice(0, 100).map((alert) => make("tr", {},
-    make("td", { css: "time", text: when(alert.decided_at) }),
-    make("td", { css: "id" }, linkToNode(alert.src)),
-    make("td", { css: "id" }, linkToNode(alert.dst)),
-    make("td", { css: "figure", text: scored(alert.score, about.is_probability) }),
-    make("td", {}, make("span", { css: `mark ${alert.status}`, text: alert.status })),
-    make("td", { css: "figure" }, make("button", { type: "button", css: "plain", text: "Open again", on: { click: () => reopen(alert) } })))));
+  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  table.tBodies[0].replaceChildren(...decided.slice(0, 100).map((alert) => make("tr", {}, ...cellsOf(heads, [
+    ["time", when(alert.decided_at)],
+    ["id", linkToNode(alert.src)],
+    ["id", linkToNode(alert.dst)],
+    ["figure", scored(alert.score, about.is_probability)],
+    ["", make("span", { css: `mark ${alert.status}`, text: alert.status })],
+    ["figure", make("button", { type: "button", css: "plain", text: "Open again", on: { click: () => reopen(alert) } })],
+  ]))));
 }
 
 function byDecision(a, b) {

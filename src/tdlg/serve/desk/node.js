@@ -1,6 +1,6 @@
 // A node: its interactions in time, as a chart and as a table.
 
-import { Refused, ask, byId, classed, counted, draw, linkToNode, make, named, query, scored, valued, when } from "./dom.js";
+import { Refused, ask, byId, cellsOf, classed, counted, draw, linkToNode, make, named, query, scored, valued, when } from "./dom.js";
 
 const NOT_FEATURES = new Set(["id", "src", "dst", "time", "score", "label", "label_time", "late", "fitted", "row"]);
 const MOST_FEATURES = 3;
@@ -21,7 +21,7 @@ export async function showNode(about, id) {
   byId("history").hidden = !isKnown;
   if (isKnown) {
     byId("history").replaceChildren(...eventTable(about, [...found.events].reverse()).children);
-    await draw(byId("node-figure").querySelector("[data-chart]"), `charts/node.svg?${query({ id })}`);
+    await draw(byId("node-figure").querySelector("[data-chart]"), `charts/node.svg?${query({ id, narrow: Number(matchMedia("(max-width: 46rem)").matches) })}`);
   }
 }
 
@@ -33,13 +33,14 @@ function summary({ n_live: live, n_fitted: fitted, labelled, positive, events })
 export function eventTable(about, events) {
   const features = [...new Set(events.flatMap((event) => Object.keys(event)))].filter((name) => !NOT_FEATURES.has(name)).slice(0, MOST_FEATURES);
   const heads = [["Time", ""], ["From", ""], ["To", ""], ...features.map((name) => [named(name), "figure"]), ["Score", "figure"], ["Label", ""]];
-  const row = (event) => make("tr", {},
-    make("td", { css: "time", text: when(event.time) }),
-    make("td", { css: "id" }, linkToNode(event.src)),
-    make("td", { css: "id" }, linkToNode(event.dst)),
-    ...features.map((name) => make("td", { css: "figure", text: valued(event[name]) })),
-    make("td", { css: "figure", text: scored(event.score, about.is_probability) }),
-    make("td", {}, labelOf(about, event.label)));
+  const row = (event) => make("tr", {}, ...cellsOf(heads.map(([text]) => text), [
+    ["time", when(event.time)],
+    ["id", linkToNode(event.src)],
+    ["id", linkToNode(event.dst)],
+    ...features.map((name) => ["figure", valued(event[name])]),
+    ["figure", scored(event.score, about.is_probability)],
+    ["", labelOf(about, event.label)],
+  ]));
   return make("table", { css: "rows" },
     make("thead", {}, make("tr", {}, ...heads.map(([text, css]) => make("th", { scope: "col", css, text })))),
     make("tbody", {}, ...events.map(row)));
