@@ -6,7 +6,9 @@ columns are scored by the same kind of trees (not run where snapml is missing). 
 """
 
 import os
+import sys
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
 from time import process_time
 
@@ -16,6 +18,9 @@ import numpy as np
 from _bench import Claim, data_file, wikielect
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+from paper.graph_features import graph_preprocessor, graph_table
 from tdlg import PropagationClassifier, StreamScorer, TemporalEdges, load_dataset
 from tdlg.live.trees import CompiledTrees
 from tdlg.models.boosting import boosting_settings
@@ -61,20 +66,7 @@ def seconds(work) -> float:
 
 def graph_feature_seconds(edges: TemporalEdges) -> float:
     """Median CPU seconds of a batch of snapml's columns, scored by the same kind of trees."""
-    from snapml import GraphFeaturePreprocessor
-
-    half = len(edges) // 2
-    time = edges.time.astype("datetime64[s]").astype(float)
-    ends = edges.src_code, edges.dst_code + (edges.n_src_nodes or 0)
-    table = np.column_stack([np.arange(len(edges)), *ends, time - time[0], np.asarray(edges.features)[:, 0]]).astype(
-        float
-    )
-    preprocessor = GraphFeaturePreprocessor()
-    off = dict.fromkeys(("degree", "scatter-gather", "temp-cycle", "lc-cycle"), False)
-    windows = dict.fromkeys(("time_window", "vertex_stats_tw", "fan_tw"), WINDOW)
-    preprocessor.set_params(
-        {**preprocessor.get_params(), **off, **windows, "vertex_stats_cols": [3, 4], "num_threads": 1}
-    )
+    half, table, preprocessor = len(edges) // 2, graph_table(edges), graph_preprocessor(WINDOW)
     batches = [np.ascontiguousarray(table[at : at + BATCH]) for at in range(half - 20_000, half, BATCH)]
     columns = np.vstack([preprocessor.transform(batch) for batch in batches])
     label = np.asarray(edges.label)[half - 20_000 : half].astype(int)
