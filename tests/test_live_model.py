@@ -611,15 +611,6 @@ def test_an_event_without_source_is_an_error_also_if_its_id_is_known(live):
     assert answer.error.field == "src"
 
 
-def test_the_label_of_a_repeated_event_is_learnt(live):
-    given = events()[0]
-    first = live.submit([given])[0]
-    again = live.submit([{**given, "label": 1}])[0]
-    assert again.repeated
-    assert again.score == first.score
-    assert live.event(given["id"])["label"] == 1
-
-
 def test_names_of_columns_are_added_to_those_that_are_stored(tmp_path):
     LiveModel.open(tmp_path / "live", classifier(), columns={"src": "customer"}).close()
     with LiveModel.open(tmp_path / "live", columns={"id": "ref"}) as live:

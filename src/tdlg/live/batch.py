@@ -27,8 +27,6 @@ class Batch:
     ----------
     events, lines, read
         The events that are new and valid, each of them as JSON, and as the scorer read them.
-    labels
-        Labels that came with events that were there before.
     """
 
     def __init__(self, state: LiveState, given: Sequence[Mapping[str, Any]]) -> None:
@@ -38,7 +36,6 @@ class Batch:
         self._first_of: dict[int, int] = {}  # position of a repeated event: that of the first one in this batch
         self._at: list[int] = []  # position of each new event
         self.events: list[dict[str, Any]] = []
-        self.labels: list[dict[str, Any]] = []
         self._sort(state, [state.with_id(event) for event in events])
         self.read = self._checked(state)
         self.lines = [encode(event).encode() for event in self.events]
@@ -51,8 +48,6 @@ class Batch:
             stored = state.recent.get(id)
             if stored is not None and all(event.get(name) is not None for name in ("src", "dst", "time")):
                 self._answers[place] = state.answer_of(stored)
-                if event.get("label") is not None:
-                    self.labels.append({"id": id, "label": event["label"], "time": event.get("label_time")})
             elif id is not None and id in place_of:
                 self._first_of[place] = place_of[id]
             else:

@@ -234,8 +234,6 @@ class LiveModel:
             answers = self._state.process(batch.events, batch.lines, batch.read) if batch.events else []
         self._rate.add(len(events))
         self._count(len(batch.events))
-        if batch.labels:
-            self.label(batch.labels)
         return batch.in_order(answers)
 
     @_locked
