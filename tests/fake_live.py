@@ -82,6 +82,7 @@ class FakeLive:
         return SimpleNamespace(
             id=id, score=score, probabilities=probabilities, predicted=None if score is None else int(score > 0.5),
             late=late, repeated=repeated, alert=id in self._alerts, error=error,
+            label_error=None,
         )  # fmt: skip
 
     def _score(self, event):

@@ -151,6 +151,16 @@ def test_labels_without_a_time_become_known_when_they_come(model, tmp_path):
     assert "10 labels" not in ok("score", model, second, "--state", tmp_path / "live").stderr, "they are known"
 
 
+def test_a_label_of_an_earlier_row_that_is_refused_is_reported(model, tmp_path):
+    one = event(N_FITTED)
+    ok("stream", model, "--state", tmp_path / "live", given=lines([one]))
+    result = ok("stream", "--state", tmp_path / "live", given=lines([{**one, "label": "odd"}, {**one, "label": 1}]))
+    assert "line 1 has a label that was refused: label: " in result.stderr
+    assert [answer["repeated"] for answer in answers(result)] == [True, True]
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.event(one["id"])["label"] == 1
+
+
 def test_a_row_that_is_too_old_is_not_scored(model, tmp_path):
     path = tmp_path / "old.csv"
     path.write_text("customer,shop,when,amount\na,b,2001-01-01,5\na,b,2025-06-01,5\n")

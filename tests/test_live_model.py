@@ -1,6 +1,8 @@
 """LiveModel: log first, then score. The oracle is the model itself on the whole table, and an undisturbed run."""
 
+import errno
 import json
+import os
 import threading
 
 import numpy as np
@@ -48,6 +50,10 @@ def crash(live):
 
 def records(live, kind):
     return [record for record in live._directory.log.replay() if record.kind == kind]
+
+
+def full_disk(file):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def scores(answers):
@@ -387,7 +393,7 @@ def test_another_model_and_a_newer_version_are_refused(tmp_path):
 
 def test_a_record_and_a_snapshot_of_a_newer_version_are_refused(tmp_path, monkeypatch):
     with LiveModel.open(tmp_path / "a", classifier()) as live:
-        live._write(77, b"?", 1)
+        live._write((77, b"?", 1))
         crash(live)
     with pytest.raises(StateError, match="kind 77"):
         LiveModel.open(tmp_path / "a")
@@ -609,6 +615,69 @@ def test_an_event_without_source_is_an_error_also_if_its_id_is_known(live):
     answer = live.submit([{"id": given["id"], "is fraud": 1}])[0]
     assert answer.error is not None
     assert answer.error.field == "src"
+
+
+@pytest.mark.parametrize("n_recent", [1000, 1])
+def test_the_label_of_a_repeated_event_is_learnt(tmp_path, n_recent):
+    """As if it had come by itself: labels with a time before the events of the batch, the others after them."""
+    given, more = events()[:6], events()[6:]
+    times = [str(LABEL_TIME[N_FITTED + k]) for k in range(4)]
+    with LiveModel.open(tmp_path / "by itself", classifier(), n_recent=n_recent) as live:
+        live.submit(given)
+        first = scores(live.submit(given))
+        live.label([{"id": given[k]["id"], "label": k % 2, "time": times[k]} for k in range(4)])
+        live.submit(more[:50])
+        live.label([{"id": given[k]["id"], "label": 1} for k in (4, 5)])
+        want = scores(live.submit(more[50:]))
+    with LiveModel.open(tmp_path / "together", classifier(), n_recent=n_recent) as live:
+        live.submit(given)
+        again = [{**given[k], "label": k % 2, "label_time": times[k]} for k in range(4)]
+        again += [{**given[k], "label": 1} for k in (4, 5)]
+        answers = live.submit([*again, *more[:50]])
+        assert scores(answers[:6]) == first
+        assert all(answer.repeated and answer.label_error is None for answer in answers[:6])
+        assert live.n_labels == 6
+        crash(live)
+    with LiveModel.open(tmp_path / "together") as live:
+        assert live.submit(again)[0].repeated
+        assert live.n_labels == 6, "they are known"
+        np.testing.assert_allclose(scores(live.submit(more[50:])), want, rtol=0, atol=1e-10)
+
+
+def test_the_label_of_a_repetition_in_the_same_batch_is_learnt(live):
+    one, two = events()[:2]
+    answers = live.submit([one, {**one, "label": 1}, two, {**two, "label": "odd"}])
+    assert [answer.repeated for answer in answers] == [False, True, False, True]
+    assert live.event(one["id"])["label"] == 1
+    assert live.event(two["id"])["label"] is None
+    assert (answers[3].label_error.position, answers[3].label_error.field) == (3, "label")
+
+
+@pytest.mark.parametrize("n_recent", [1000, 1])
+def test_a_wrong_label_of_a_repeated_event_is_an_error_beside_its_score(tmp_path, n_recent):
+    one, two = events()[:2]
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent) as live:
+        first = live.submit([one, two])[0]
+        size = live._directory.log.n_bytes
+        again = live.submit([{**one, "label": "odd"}, {**two, "label": 1, "label_time": "soon"}])
+        assert (again[0].score, again[0].error, again[0].repeated) == (first.score, None, True)
+        assert [(answer.label_error.field, answer.label_error.value) for answer in again] == [
+            ("label", "odd"),
+            ("label_time", "soon"),
+        ]
+        assert live.n_labels == 0
+        assert (live._directory.log.n_bytes == size) == (n_recent > 1), "a repetition that is not recent is logged"
+
+
+def test_a_full_disk_learns_no_label_of_a_repeated_event(live, monkeypatch):
+    one, two = events()[:2]
+    live.submit([one])
+    with monkeypatch.context() as patch:
+        patch.setattr("tdlg.live.log.sync_file", full_disk)
+        with pytest.raises(LogFullError):
+            live.submit([{**one, "label": 1}, two])
+    assert live.event(one["id"])["label"] is None
+    assert live.event(two["id"]) is None
 
 
 def test_names_of_columns_are_added_to_those_that_are_stored(tmp_path):

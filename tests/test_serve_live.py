@@ -103,6 +103,17 @@ def test_bad_events_are_named_and_the_good_ones_count(live):
         assert client.get("/health").json["n_events"] == 1
 
 
+def test_the_label_of_a_repeated_event_is_learnt(live):
+    with serving(live) as client:
+        one = client.post("/score", event(N_FITTED)).json
+        again = client.post("/score", event(N_FITTED, label=1)).json
+        assert again == {**one, "repeated": True}
+        assert client.get(f"/events/{one['id']}").json["label"] == 1
+        wrong = client.post("/score", event(N_FITTED, label="odd"))
+        assert (wrong.status, wrong.json["score"]) == (200, one["score"])
+        assert wrong.json["label_error"]["field"] == "label"
+
+
 def test_a_decision_is_known_to_the_next_scores(live):
     given = events(60)
     last = given[-1]

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 
 from tdlg.checks import check_count
 from tdlg.live.alerts import Alert, Status
-from tdlg.live.batch import Batch
+from tdlg.live.batch import Batch, LabelBatch
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError
 from tdlg.live.explain import LiveExplainer
@@ -205,7 +205,8 @@ class LiveModel:
         events
             One mapping per event, with the fields src, dst, time and the features of the model under their names (see
             `columns` of `open`); "id", by which labels and repetitions are recognised; "label" and "label_time" if the
-            label is known already. An event without an id gets one from its source, destination and time, so that two such
+            label is known already. The label of an event that came before is learnt as by `label`. An event without an
+            id gets one from its source, destination and time, so that two such
             events with the same three count as one. An event with the source, destination and time of a fitted edge is
             that edge, so that it does not count again.
         position
@@ -226,14 +227,17 @@ class LiveModel:
         if events and not self._state.n_events:
             self._detect_fields(events[0])
         batch = Batch(self._state, events)
+        records = [*_labels_record(batch.labels)]
         if batch.events or position is not None:
-            self._write(EVENTS, events_payload(position, batch.lines), len(batch.events))
+            records.append((EVENTS, events_payload(position, batch.lines), len(batch.events)))
+        self._write(*records)
         with self._learning():
+            batch.labels.learn(self._state)
             if position is not None:
                 self._state.position = position
             answers = self._state.process(batch.events, batch.lines, batch.read) if batch.events else []
         self._rate.add(len(events))
-        self._count(len(batch.events))
+        self._count(len(batch.events) + len(batch.labels.new))
         return batch.in_order(answers)
 
     @_locked
@@ -279,38 +283,25 @@ class LiveModel:
             One answer per label in the same order; the error of an unknown or expired id is an `UnknownEventError`.
         """
         self._check()
-        plain_labels = [{name: plain(given.get(name)) for name in ("id", "label", "time")} for given in labels]
-        answers: dict[int, LabelAnswer] = {}
-        new: list[dict[str, Any]] = []
-        latest: dict[Any, Any] = {}
-        for given in plain_labels:
-            given["label"] = self._state.meaning.label(given["label"])
-            given["time"] = self._state.now() if given["time"] is None else given["time"]
-            error = self._state.label_error(**given)
-            if error is not None:
-                answers[id(given)] = LabelAnswer(given["id"], error)
-                continue
-            of = given["id"]
-            is_there = latest[of] == given["label"] if of in latest else self._state.has_label(of, given["label"])
-            latest[of] = given["label"]
-            if not is_there:
-                new.append(given)
-        if new:
-            self._write(LABELS, labels_payload(new), len(new))
+        batch = LabelBatch(self._state, [_plain_label(given) for given in labels], self._state.now())
+        self._write(*_labels_record(batch))
         with self._learning():
-            answers |= {id(given): self._state.label(given["id"], given["label"], given["time"]) for given in new}
-        self._count(len(new))
-        return [answers.get(id(given), LabelAnswer(given["id"])) for given in plain_labels]
+            batch.learn(self._state)
+        self._count(len(batch.new))
+        return batch.in_order()
 
-    def _write(self, kind: int, payload: bytes, count: int) -> None:
+    def _write(self, *records: tuple[int, bytes, int]) -> None:
+        """Log records (kind, payload and count) with one sync; all of them or none."""
         log = self._directory.log
-        log.append(kind, payload, count)
-        log.sync()
+        for record in records:
+            log.append(*record)
+        if records:
+            log.sync()
 
     def _use(self, changed: dict[str, Any]) -> None:
         """Log other settings, and use them from now on."""
         if changed:
-            self._write(SETTINGS, encode(changed).encode(), 1)
+            self._write((SETTINGS, encode(changed).encode(), 1))
             with self._learning():
                 self._state.use(changed)
 
@@ -500,3 +491,12 @@ class LiveModel:
             "snapshot_failure": self._snapshot_failure,
             **of_directory,
         }
+
+
+def _plain_label(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: plain(given.get(name)) for name in ("id", "label", "time")}
+
+
+def _labels_record(batch: LabelBatch) -> list[tuple[int, bytes, int]]:
+    """The record of the labels that are new, if there are any."""
+    return [(LABELS, labels_payload(batch.new), len(batch.new))] if batch.new else []

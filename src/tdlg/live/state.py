@@ -57,6 +57,8 @@ class Answer:
         Whether it is an alert.
     error
         Why the event was refused; None if it was not.
+    label_error
+        Why the label that came with a repeated event was refused; None if it was not.
     """
 
     id: Any
@@ -67,6 +69,7 @@ class Answer:
     repeated: bool = False
     alert: bool = False
     error: EventError | None = None
+    label_error: EventError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tdlg.serve.bodies import Fault
 
 if TYPE_CHECKING:
     from tdlg.live.alerts import Alert
+    from tdlg.live.events import EventError
     from tdlg.live.model import LiveModel
     from tdlg.live.state import Answer, LabelAnswer
 
@@ -76,9 +77,8 @@ def of_answer(answer: Answer, classes: Sequence[str]) -> dict[str, Any]:
         The names of the probabilities; empty if there are none.
     """
     if answer.error is not None:
-        error = answer.error
-        return {"id": answer.id, "error": {"field": error.field, "value": error.value, "message": error.message}}
-    found = {
+        return {"id": answer.id, "error": _of_error(answer.error)}
+    found: dict[str, Any] = {
         "id": answer.id,
         "score": answer.score,
         "alert": answer.alert,
@@ -86,7 +86,15 @@ def of_answer(answer: Answer, classes: Sequence[str]) -> dict[str, Any]:
         "late": answer.late,
         "repeated": answer.repeated,
     }
-    return {**found, "probabilities": dict(zip(classes, answer.probabilities, strict=True))} if classes else found
+    if classes:
+        found["probabilities"] = dict(zip(classes, answer.probabilities, strict=True))
+    if answer.label_error is not None:
+        found["label_error"] = _of_error(answer.label_error)
+    return found
+
+
+def _of_error(error: EventError) -> dict[str, Any]:
+    return {"field": error.field, "value": error.value, "message": error.message}
 
 
 def of_label(answer: LabelAnswer) -> dict[str, Any]:

@@ -197,7 +197,9 @@ class _Answers:
         for line, answer in zip(whole, answers, strict=True):
             if answer.error is None:
                 sys.stdout.write(answer_line(answer) + "\n")
-            else:
+            if answer.label_error is not None:
+                self._complain(line.number, _in_words(answer.label_error), "has a label that was refused")
+            if answer.error is not None:
                 self._complain(line.number, _in_words(answer.error))
         for error in wrong:
             self._complain(lines[error.position].number, _in_words(error))
@@ -210,13 +212,13 @@ class _Answers:
             if answer.error is not None:
                 self._complain(line.number, str(answer.error))
 
-    def _complain(self, number: int, problem: str) -> None:
+    def _complain(self, number: int, problem: str, what: str = "is skipped") -> None:
         if self._strict:
             sys.stdout.flush()
             raise ReadError(f"line {number:,}: {problem}", "The lines before it are scored and learnt.")
         self.n_skipped += 1
         if self.n_skipped <= MOST_COMPLAINTS:
-            warn(f"line {number:,} is skipped: {problem}")
+            warn(f"line {number:,} {what}: {problem}")
 
 
 def _in_words(error: Any) -> str:
