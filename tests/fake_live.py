@@ -30,6 +30,22 @@ class Alert:
     columns: Any = field(default=None, repr=False)
 
 
+class ById(dict):
+    """By event id, where 17 and "17" are the same."""
+
+    def __setitem__(self, id, value):
+        super().__setitem__(str(id), value)
+
+    def __getitem__(self, id):
+        return super().__getitem__(str(id))
+
+    def __contains__(self, id):
+        return super().__contains__(str(id))
+
+    def get(self, id):
+        return super().get(str(id))
+
+
 class FakeLive:
     classes = (0, 1)
     positive, negative = 1, 0
@@ -37,7 +53,7 @@ class FakeLive:
 
     def __init__(self, threshold=0.5, features=("amount",)):
         self.threshold, self._features = threshold, features
-        self._events, self._alerts, self._changes = {}, {}, []
+        self._events, self._alerts, self._changes = ById(), ById(), []
         self.sequence = 0
         self.disk_is_full = False
         self.delay = 0.0

@@ -25,7 +25,7 @@ from live_payments import (
     play,
     regressor,
 )
-from tdlg import PropagationClassifier
+from tdlg import PropagationClassifier, TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.live import model as models
 from tdlg.live.log import LogFullError, StateError
@@ -160,6 +160,51 @@ def test_events_without_ids(live):
     assert live.label([{"id": first.id, "label": 1}])[0].error is None
 
 
+@pytest.mark.parametrize("n_recent", [1000, 1])
+@pytest.mark.parametrize(("id", "same"), [(17, "17"), ("17", 17), (17, 17.0), ("017", 17), (1.5, "1.5")])
+def test_ids_that_mean_the_same_are_one_event(tmp_path, n_recent, id, same):
+    one, other = event(N_FITTED, id=id), event(N_FITTED + 1)
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent, threshold=0.0) as live:
+        first = live.submit([one])[0]
+        again = live.submit([other, {**one, "id": same}, {**one, "id": same}])
+        assert [answer.repeated for answer in again] == [False, True, True]
+        assert [answer.score for answer in again[1:]] == [first.score, first.score]
+        assert again[1].id == same, "an answer has the id that was given"
+        assert live.label([{"id": same, "label": 1}])[0].error is None
+        assert live.alerts("confirmed")[0].id == id, "alerts have the first one"
+        assert live.explain(same)["id"] == id
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.knows(same)
+        assert live.event(same)["label"] == 1
+
+
+def test_an_empty_id_is_none_and_a_truth_value_is_refused(live):
+    made, named = live.submit([event(N_FITTED, id=""), event(N_FITTED + 1, id=True)])
+    assert made.id == f"{EDGES.src[N_FITTED]}>{EDGES.dst[N_FITTED]}@{EDGES.time[N_FITTED]}"
+    assert (named.error.field, named.error.value) == ("id", True)
+    assert live.label([{"id": True, "label": 1}])[0].error is not None
+
+
+@pytest.mark.parametrize("n_recent", [1000, 1])
+def test_a_repetition_is_as_late_as_the_event_was(tmp_path, n_recent):
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent) as live:
+        given = [events()[k] for k in (5, 3, 6)]
+        late = [live.submit([one])[0].late for one in given]
+        assert late == [False, True, False]
+        assert [live.submit([one])[0].late for one in given] == late
+    with LiveModel.open(tmp_path / "live") as live:
+        assert [live.submit([one])[0].late for one in given] == late
+
+
+def test_nodes_that_a_snapshot_cannot_hold_are_refused_by_name(tmp_path):
+    src = [("a", k % 3) for k in range(60)]
+    edges = TemporalEdges(src, ["x", "y"] * 30, range(60), label=[0, 1, 1] * 20)
+    model = PropagationClassifier(**OPTIONS).fit(edges)
+    with pytest.raises(ParameterError, match=r"\('a', 0\)"):
+        LiveModel.open(tmp_path / "live", model)
+    assert not (tmp_path / "live" / "current").exists()
+
+
 def test_fitted_edges_can_be_labelled_and_are_recognised(tmp_path):
     row = N_FITTED - 1
     bare = {name: value for name, value in event(row).items() if name != "id"}
@@ -167,6 +212,7 @@ def test_fitted_edges_can_be_labelled_and_are_recognised(tmp_path):
         (named,) = live.submit([event(row)])
         assert named.repeated
         assert named.id == id_of(row)
+        assert (named.score, named.probabilities, named.predicted) == (None, (), None), "it was never scored"
         (answer,) = live.submit([bare])
         assert answer.repeated
         assert live.health()["n_events"] == 0
@@ -223,6 +269,47 @@ def test_late_events(tmp_path):
 
 
 # ---- labels
+
+
+def test_an_event_in_the_far_future_does_not_make_all_others_late(tmp_path):
+    given, future = events()[:20], event(N_FITTED + 30, time="2999-01-01T00:00:00")
+    want = classifier().predict_proba(EDGES[N_FITTED : N_FITTED + 20].with_label(None))[:, 1]
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        answers = [answer for one in given for answer in live.submit([future, one])]  # also as the first of all
+        assert {answer.error.field for answer in answers[::2]} == {"time"}
+        assert "'ahead'" in answers[0].error.message
+        assert not any(answer.late for answer in answers[1::2])
+        np.testing.assert_allclose(scores(answers[1::2]), want, rtol=0, atol=1e-12)
+    with LiveModel.open(tmp_path / "live", ahead="1000000d") as live:
+        assert live.submit([future])[0].error is None
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.settings.ahead == "1000000d", "it is stored"
+
+
+def test_a_long_pause_does_not_stop_a_stream(live, monkeypatch):
+    """What is not in the future is accepted, however long nothing came."""
+    live.submit(events()[:5])
+    monkeypatch.setattr("tdlg.live.state.time.time", lambda: np.datetime64("2990-01-01", "s").astype(int).item())
+    assert live.submit([event(N_FITTED + 6, time="2990-01-01T20:00:00")])[0].error is None
+    assert live.submit([event(N_FITTED + 7, time="2999-01-01T00:00:00")])[0].error is not None
+
+
+def test_numbers_that_are_far_ahead(tmp_path):
+    edges = TemporalEdges(["a", "b", "c"] * 20, ["x", "y"] * 30, range(60), label=[0, 1, 1] * 20)
+    model = PropagationClassifier(**OPTIONS).fit(edges)
+
+    def answer(live, *times):
+        return [one.error is None for one in live.submit([{"src": "a", "dst": "x", "time": time} for time in times])]
+
+    with LiveModel.open(tmp_path / "live", model) as live:
+        assert answer(live, 1e9, 5000, 5001) == [False, True, True], "the first time is free"
+        assert answer(live, 1e9, 5002) == [False, True]
+    with LiveModel.open(tmp_path / "live") as live:
+        assert answer(live, 100_000) == [True], "also when it is opened again"
+    with LiveModel.open(tmp_path / "live", ahead="2e9") as live:  # as the shell passes it
+        assert answer(live, 100_001, 1e9) == [True, True]
+    with pytest.raises(ParameterError, match="'ahead'"):
+        LiveModel.open(tmp_path / "live", ahead="a week")
 
 
 def test_labels_of_unknown_events_and_unknown_labels(live):

@@ -103,6 +103,23 @@ def test_bad_events_are_named_and_the_good_ones_count(live):
         assert client.get("/health").json["n_events"] == 1
 
 
+@pytest.mark.parametrize(("id", "path"), [("--5", "--5"), ("²", "%C2%B2"), (1.5, "1.5"), (-7, "-7"), ("007", "7")])
+def test_ids_in_addresses(live, id, path):
+    with serving(live) as client:
+        assert client.get(f"/explain/{path}").status == 404
+        client.post("/score", event(N_FITTED, id=id))
+        assert client.get(f"/explain/{path}").json["id"] == id
+        assert client.get(f"/events/{path}").json["id"] == id
+        assert client.post("/labels", {"id": path if path[0] != "%" else id, "label": 1}).status == 200
+
+
+def test_a_fitted_edge_has_no_score(live):
+    with serving(live) as client:
+        answer = client.post("/score", event(N_FITTED - 1)).json
+        assert (answer["score"], answer["predicted"], answer["repeated"]) == (None, None, True)
+        assert "probabilities" not in answer
+
+
 def test_the_label_of_a_repeated_event_is_learnt(live):
     with serving(live) as client:
         one = client.post("/score", event(N_FITTED)).json

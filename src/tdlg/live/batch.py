@@ -6,8 +6,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tdlg.clock import duration_in_words
 from tdlg.live.events import LABEL_FIELDS, EventError, Events
 from tdlg.live.fields import encode
+from tdlg.live.ids import key_of
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import Answer, LabelAnswer, LiveState
 
@@ -50,7 +52,7 @@ class Batch:
         """Answer events that are recent, and find those that are new."""
         first_of: dict[Any, int] = {}  # place among the new events, by id
         for place, event in enumerate(events):
-            id = event["id"] if isinstance(event["id"], Hashable) else None
+            id = key_of(event["id"]) if isinstance(event["id"], Hashable) else None
             stored = state.recent.get(id)
             if _has_label(event) and state.knows(id):
                 event = self._without_label(place, event)
@@ -82,7 +84,8 @@ class Batch:
     def _checked(self, state: LiveState) -> Events:
         """Read the new events; those with an error get it as their answer and are left out."""
         read, errors = state.scorer.read(self.events)
-        wrong = {error.position: error for error in [*errors, *_too_late(state, self.events, read)]}
+        timely = _too_late(state, self.events, read) + _too_far_ahead(state, self.events, read)
+        wrong = {error.position: error for error in [*errors, *timely]}
         if not wrong:
             return read
         for k, error in wrong.items():
@@ -143,15 +146,16 @@ class LabelBatch:
         latest: dict[Any, Any] = {}
         for place, one in enumerate(given):
             label, time = state.meaning.label(one["label"]), now if one["time"] is None else one["time"]
-            of, error = one["id"], state.label_error(one["id"], label, time)
+            error = state.label_error(one["id"], label, time)
             if error is not None:
-                self._answers[place] = LabelAnswer(of, error)
+                self._answers[place] = LabelAnswer(one["id"], error)
                 continue
+            of = key_of(one["id"])
             is_there = latest[of] == label if of in latest else state.has_label(of, label)
             latest[of] = label
             if not is_there:
                 self._at.append(place)
-                self.new.append({"id": of, "label": label, "time": time})
+                self.new.append({"id": one["id"], "label": label, "time": time})
 
     def learn(self, state: LiveState) -> None:
         """Learn the new labels, which were logged before."""
@@ -175,6 +179,28 @@ def _as_event_error(place: int, answer: LabelAnswer, given: Mapping[str, Any]) -
         return EventError(place, "id", answer.id, str(answer.error))
     name = "time" if answer.error.parameter == "time" else "label"
     return EventError(place, "label_time" if name == "time" else name, given[name], str(answer.error))
+
+
+def _too_far_ahead(state: LiveState, events: list[dict[str, Any]], read: Events) -> list[EventError]:
+    """Errors of events so far ahead that after them all others would be late or too old."""
+    ticks, most, latest = read.arrived.ticks, state.most_ahead, state.clock
+    if not len(ticks) or ticks.max() <= latest + most:
+        return []
+    free = state.tomorrow()
+    if free is None and state.is_fresh:  # numbers: nothing tells how long the model has not been used
+        free = ticks.min()
+    errors = []
+    for tick, k in sorted(zip(ticks.tolist(), read.positions, strict=True)):
+        if tick <= latest + most or (free is not None and tick <= free):
+            latest = max(latest, tick)
+            continue
+        gap, allowed = (duration_in_words(float(span), state.meaning.unit) for span in (tick - latest, most))
+        message = (
+            f"It is {gap} after the latest event, {state.meaning.time(latest)}: after it, all others would be late. If it is "
+            f"right, open the live model with a larger 'ahead' (--ahead), which is {allowed} now."
+        )
+        errors.append(EventError(k, "time", events[k]["time"], message))
+    return errors
 
 
 def _too_late(state: LiveState, events: list[dict[str, Any]], read: Events) -> list[EventError]:

@@ -260,6 +260,7 @@ class BurstEngine(Engine):
         self._bursts = RunningBursts(fast, slow, start, self.dtype)
         self.rows = EventRows(
             answer=np.zeros((0, 1)),
+            late=np.zeros(0, np.bool_),
             known=np.zeros(0, self.dtype),
             ticks=np.zeros(0, self.dtype),
             nodes=np.zeros((0, 2), np.int64),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import TdlgError
 from tdlg.live.engines import Engine
+from tdlg.live.ids import key_of
 from tdlg.live.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.own_features import CALENDAR, OwnColumn, calendar_values, category_codes, category_numbers, scaled
 from tdlg.propagate.running import Arrived
@@ -55,7 +56,7 @@ class Events(NamedTuple):
     arrived
         The events in the codes of the stream.
     ids
-        Their ids; None for an event without one.
+        Their ids as `tdlg.live.ids.key_of` gives them; None for an event without one.
     labels
         Position and label of those that have one.
     known
@@ -268,9 +269,9 @@ def _node(event: Mapping[str, Any], field: str) -> Any:
 
 
 def _identity(value: Any) -> Hashable | None:
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list | bool):
         raise _FaultError("The id of an event must be text or a number.")
-    return value
+    return None if value is None else key_of(value)
 
 
 def _number_tick(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -111,6 +111,7 @@ class LiveModel:
         columns: Mapping[str, str] | None = None,
         keep: str | None = None,
         late: Literal["score", "refuse"] | None = None,
+        ahead: str | float | None = None,
         threshold: float | None = None,
         alerts_per_day: float | None = None,
         snapshot_every: int = SNAPSHOT_EVERY,
@@ -132,6 +133,12 @@ class LiveModel:
             How long the log is kept, such as "400d". By default all of it is kept, since `refit` learns from it.
         late
             Whether events that are earlier than the latest event are scored ("score", default) or refused ("refuse").
+        ahead
+            How far an event may be ahead of the latest one: a duration such as "30d", or a number if times are numbers;
+            stored for later. An event beyond it is refused, since one wrong time would make all later events late. By
+            default as long as labels are accepted: twice the longest time scale, or more. An event that is not in the
+            future by the clock of this machine, give or take a day, is always accepted; if times are numbers, so is the
+            first one.
         threshold
             The score from which on an event is an alert; stored for later. By default it is the score that so many of the
             latest events reached as give `alerts_per_day`.
@@ -145,7 +152,8 @@ class LiveModel:
             default as many as before; 100,000 in a new directory.
         """
         check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
-        given = {"columns": columns, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
+        given = {"columns": columns, "late": late, "ahead": ahead, "threshold": threshold}
+        given |= {"alerts_per_day": alerts_per_day}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         with model_file(model) as file:
             fingerprint = None if file is None else fingerprint_of(file)
@@ -158,6 +166,7 @@ class LiveModel:
         try:
             loaded = load_model(state.generation.path / MODEL)
             live = cls(state, loaded, restored_state(state, loaded, n_recent), seconds_of(keep), snapshot_every)
+            live._state.ticks_ahead(ahead)
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
@@ -236,6 +245,7 @@ class LiveModel:
             if position is not None:
                 self._state.position = position
             answers = self._state.process(batch.events, batch.lines, batch.read) if batch.events else []
+            self._state.is_fresh &= not batch.events
         self._rate.add(len(events))
         self._count(len(batch.events) + len(batch.labels.new))
         return batch.in_order(answers)

@@ -14,6 +14,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
 from tdlg.live.events import EventError, EventReader, Events
+from tdlg.live.ids import key_of
 from tdlg.live.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.running import Arrived
 
@@ -44,7 +45,7 @@ class LiveScores(NamedTuple):
     columns
         The columns of the events, (n_events, n_columns); NaN for repeated events. None for burst scores.
     late
-        Whether an event was before the latest one seen, so that its score is as of now, (n_events,).
+        Whether an event was before the latest one seen, so that its score is as of then, (n_events,).
     repeated
         Whether an event was there before, by its id, so that it has its first score and did not count again, (n_events,).
     """
@@ -112,7 +113,7 @@ class StreamScorer:
         forget_after: float | Duration | None = None,
     ) -> None:
         self._set_up(model, horizon, forget_after)
-        listed = None if ids is None else list(ids)
+        listed = None if ids is None else [key_of(id) for id in ids]
         if listed is not None and len(set(listed)) != len(model.edges_):
             raise ParameterError(
                 f"The 'ids' must have one distinct value per fitted edge: {len(model.edges_):,}. Got {len(set(listed)):,} "
@@ -143,7 +144,7 @@ class StreamScorer:
             return float(given)
         form = "a number above 0, in the unit of the times" if unit is None else "a duration such as '90d'"
         raise ParameterError(
-            f"The {name!r} parameter of StreamScorer must be {form}. Got {given!r} instead.",
+            f"The {name!r} parameter must be {form}. Got {given!r} instead.",
             parameter=name,
             value=given,
         )
@@ -191,7 +192,9 @@ class StreamScorer:
     ) -> LiveScores:
         """Score edges one after the other in the order of time, and absorb them; see `update` for the parameters."""
         edges = self._edges(X, y, label_time)
-        listed: list[Hashable | None] = [None] * len(edges) if ids is None else list(ids)
+        listed: list[Hashable | None] = (
+            [None] * len(edges) if ids is None else [None if id is None else key_of(id) for id in ids]
+        )
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
         labels, known = self._labels_of(edges)
@@ -281,16 +284,20 @@ class StreamScorer:
         if label is not None:
             self._reader.label_of(label)
 
+    def label_of(self, label: Any) -> Any:
+        """A label as the model has it: 1 for "1", if 1 is a class; another value is refused."""
+        return self._reader.label_of(label)
+
     def knows(self, id: Hashable) -> bool:
         """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
-        row = self._rows.get(id, NO_ROW)
+        row = self._rows.get(key_of(id), NO_ROW)
         return row != NO_ROW and not self._is_expired(self._engine.rows["ticks"][row])
 
     def has_label(self, id: Hashable, label: Any) -> bool:
         """Whether an interaction has this label already; None: whether it has none."""
         if not self.knows(id) or not self._engine.takes_labels:
             return False
-        held = self._engine.rows["labels"][self._rows[id]]
+        held = self._engine.rows["labels"][self._rows[key_of(id)]]
         if label is None or not held[0]:
             return label is None and not held[0]
         try:
@@ -303,12 +310,17 @@ class StreamScorer:
         """A time as ticks of the stream: a number, microseconds since 1970 for datetimes; another value is refused."""
         return self._reader.tick_of(time)
 
+    def ticks_in(self, name: str, given: Any) -> float:
+        """A duration or a number in ticks; by default the horizon. Another value is refused as parameter `name`."""
+        ticks = self._ticks_of(name, given, self._horizon)
+        return np.inf if ticks is None else ticks
+
     def is_too_old(self, tick: Any) -> bool:
         """Whether an interaction at these ticks is beyond the horizon, where repeated ids are not recognised."""
         return self._is_expired(tick)
 
     def _row_of(self, id: Hashable) -> int:
-        row = self._rows.get(id, NO_ROW)
+        row = self._rows.get(key_of(id), NO_ROW)
         if row == NO_ROW or self._is_expired(self._engine.rows["ticks"][row]):
             raise UnknownEventError(
                 f"There is no interaction with the id {id!r}, or it was too long ago: labels are accepted for "
@@ -340,7 +352,7 @@ class StreamScorer:
             if ids is None:
                 engine.rows.release(rows)
             else:
-                engine.rows["answer"][rows] = np.nan
+                engine.rows["answer"][rows], engine.rows["late"][rows] = np.nan, False
                 self._rows.update(zip([ids[k] for k in part.tolist()], rows.tolist(), strict=True))
 
     def _fitted_labels(self, edges: TemporalEdges) -> tuple[NDArray[np.bool_], NDArray[Any]]:
@@ -371,8 +383,8 @@ class StreamScorer:
         row_of = np.full(len(ids), NO_ROW)
         row_of[order] = rows
         values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
-        self._remember(ids, row_of, rows, values)
-        found, whole = self._first_answers(ids, repeated), None
+        self._remember(ids, row_of, rows, values, late[order])
+        found, whole = self._first_answers(ids, repeated, late), None
         found[order] = values
         if columns is not None:
             whole = columns if in_order else _in_place(columns, order, len(ids))
@@ -403,9 +415,11 @@ class StreamScorer:
         targets = self._engine.targets_of(np.array(values))
         return self._engine.labels(np.array(rows, np.int64), targets, np.array(times, self._engine.dtype))
 
-    def _remember(self, ids: list[Hashable | None], row_of: Positions, rows: Positions, values: Floats) -> None:
-        """Keep the events that have an id, and their scores."""
-        self._engine.rows["answer"][rows] = values
+    def _remember(
+        self, ids: list[Hashable | None], row_of: Positions, rows: Positions, values: Floats, late: NDArray[np.bool_]
+    ) -> None:
+        """Keep the events that have an id, and their answers."""
+        self._engine.rows["answer"][rows], self._engine.rows["late"][rows] = values, late
         without = []
         for id, row in zip(ids, row_of.tolist(), strict=True):
             if row == NO_ROW:
@@ -419,10 +433,14 @@ class StreamScorer:
         if without:
             self._engine.rows.release(np.array(without))
 
-    def _first_answers(self, ids: list[Hashable | None], repeated: NDArray[np.bool_]) -> Floats:
+    def _first_answers(
+        self, ids: list[Hashable | None], repeated: NDArray[np.bool_], late: NDArray[np.bool_]
+    ) -> Floats:
+        """The values that repeated events got first; whether they were late is written to `late`."""
         found = np.empty((len(ids), self._engine.n_values))
         for k in np.flatnonzero(repeated).tolist():
-            found[k] = self._engine.rows["answer"][self._rows[ids[k]]]
+            row = self._rows[ids[k]]
+            found[k], late[k] = self._engine.rows["answer"][row], self._engine.rows["late"][row]
         return found
 
     def _shaped(self, values: Floats) -> Floats:

@@ -135,6 +135,7 @@ class RunningColumns:
             ticks=np.zeros(0, self.dtype),
             known=np.zeros(0, self.dtype),
             answer=np.zeros((0, n_answers)),
+            late=np.zeros(0, np.bool_),
         )
 
     def _describe(self, features: PropagationFeatures) -> None:

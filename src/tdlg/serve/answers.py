@@ -86,7 +86,7 @@ def of_answer(answer: Answer, classes: Sequence[str]) -> dict[str, Any]:
         "late": answer.late,
         "repeated": answer.repeated,
     }
-    if classes:
+    if answer.probabilities:
         found["probabilities"] = dict(zip(classes, answer.probabilities, strict=True))
     if answer.label_error is not None:
         found["label_error"] = _of_error(answer.label_error)

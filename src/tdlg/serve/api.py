@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
 
 __all__ = ["Api", "id_of", "json_response", "option"]
-
-T = TypeVar("T")
 
 MOST_LISTED = 1000
 HEALTH_WITHIN = 5.0  # seconds
@@ -120,12 +118,13 @@ class Api:
 
     async def explain(self, request: Request) -> Response:
         """The reasons for the score of an event."""
-        top = option(request, "top", 3, 20)
-        return json_response(await self._worker.ask(_by_id(id_of(request), lambda live, id: live.explain(id, top=top))))
+        id, top = id_of(request), option(request, "top", 3, 20)
+        return json_response(await self._worker.ask(lambda live: live.explain(id, top=top)))
 
     async def event(self, request: Request) -> Response:
         """One event, with its score and label."""
-        return json_response(await self._worker.ask(_by_id(id_of(request), _event)))
+        id = id_of(request)
+        return json_response(await self._worker.ask(lambda live: _event(live, id)))
 
     async def node(self, request: Request) -> Response:
         """The latest interactions of a node."""
@@ -228,20 +227,6 @@ def option(request: Request, name: str, default: int, most: int, *, least: int =
             422, f"The {name!r} must be a whole number from {least} to {most}. Got {text!r} instead.", field=name
         )
     return int(text)
-
-
-def _by_id(text: str, find: Callable[[LiveModel, Any], T]) -> Callable[[LiveModel], T]:
-    """The question about an id, which an address has as text, though events may have numbers as ids."""
-
-    def ask(live: LiveModel) -> T:
-        try:
-            return find(live, text)
-        except UnknownEventError:
-            if not text.lstrip("-").isdigit():
-                raise
-        return find(live, int(text))
-
-    return ask
 
 
 def _event(live: LiveModel, id: Any) -> dict[str, Any]:
