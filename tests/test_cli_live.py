@@ -17,6 +17,7 @@ from live_payments import EDGES, LABEL_TIME, N_FITTED, N, batch_scores, classifi
 from tdlg.cli import app
 from tdlg.live import refit as refits
 from tdlg.live.model import LiveModel
+from tdlg.live.torn import end_torn_line
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -257,6 +258,30 @@ def test_a_stream_goes_on_where_it_was(model, tmp_path, monkeypatch):
     found = answers(result)
     assert [one["id"] for one in found] == [id_of(N_FITTED + k) for k in range(20, 45)]
     assert [one["repeated"] for one in found] == [True] * 5 + [False] * 20, "the last answers may not have been written"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no such files")
+@pytest.mark.parametrize(
+    ("end", "kept"),
+    [(b'{"id":"p9","sco', b""), (b'{"i', b""), (b'{"id":"p9"}', b'{"id":"p9"}\n'), (b"note", b"note\n")],
+)
+def test_answers_are_not_appended_to_a_torn_line(tmp_path, end, kept):
+    """A crash or a full disk can tear the last line; the line after it must not be lost too."""
+    path = tmp_path / "scores.jsonl"
+    path.write_bytes(b'{"id":"p8"}\n' + end)
+    with path.open("ab") as file:
+        end_torn_line(file.fileno())
+        file.write(b'{"id":"p9"}\n')
+    assert path.read_bytes() == b'{"id":"p8"}\n' + kept + b'{"id":"p9"}\n'
+
+
+def test_a_stream_appends_whole_lines(model, tmp_path):
+    path, command = tmp_path / "scores.jsonl", [sys.executable, "-m", "tdlg", "stream", model]
+    path.write_bytes(b'{"id":"p500","score":0.0')
+    with path.open("ab") as out:
+        subprocess.run([*command, "--state", tmp_path / "live"], input=lines(events()[:3]).encode(), stdout=out, check=True)
+    found = [json.loads(line)["id"] for line in path.read_text().splitlines()]
+    assert found == [one["id"] for one in events()[:3]]
 
 
 def test_labels_in_a_stream(model, tmp_path):
