@@ -10,6 +10,7 @@ from typing import Any
 from sklearn.dummy import DummyClassifier
 
 from tdlg.exceptions import ParameterError
+from tdlg.live.ids import key_of
 from tdlg.live.log import LogError
 from tdlg.live.scorer import UnknownEventError
 
@@ -34,16 +35,16 @@ class ById(dict):
     """By event id, where 17 and "17" are the same."""
 
     def __setitem__(self, id, value):
-        super().__setitem__(str(id), value)
+        super().__setitem__(key_of(id), value)
 
     def __getitem__(self, id):
-        return super().__getitem__(str(id))
+        return super().__getitem__(key_of(id))
 
     def __contains__(self, id):
-        return super().__contains__(str(id))
+        return super().__contains__(key_of(id))
 
     def get(self, id):
-        return super().get(str(id))
+        return super().get(key_of(id))
 
 
 class FakeLive:
@@ -140,7 +141,7 @@ class FakeLive:
                 f"There is no event with the id {id!r}, or it is too old.", parameter="id", value=id
             )
         ends = {event["src"], event["dst"]}
-        behind = [e for e in self._events.values() if e["id"] != id and ends & {e["src"], e["dst"]}][-5:]
+        behind = [e for e in self._events.values() if e["id"] != event["id"] and ends & {e["src"], e["dst"]}][-5:]
         confirmed = sum(e["label"] == 1 for e in behind)
         reasons = [
             {
@@ -151,12 +152,17 @@ class FakeLive:
             },
             {"what": "amount", "effect": -0.4, "reason": f"the amount is {event.get('amount')}", "events": []},
         ]
-        return {"id": id, "score": event["score"], "reasons": reasons[:top]}
+        return {"id": event["id"], "score": event["score"], "reasons": reasons[:top]}
 
     def event(self, id):
         return self._events.get(id)
 
-    def alerts(self, status="open", limit=50, before=None):
+    def reason(self, id):
+        time.sleep(self.delay)
+        self.calls.append("reason")
+        return "both ends had frauds"
+
+    def alerts(self, status="open", limit=50, before=None, explained=True):
         found = [a for a in reversed(self._alerts.values()) if status in ("all", a.status)]
         return [a for a in found if before is None or a.sequence < before][:limit]
 
@@ -183,7 +189,7 @@ class FakeLive:
             "events_per_second": 12.5,
             "events": len(self._events),
             "labels": sum(e["label"] is not None for e in self._events.values()),
-            "alerts": {name: statuses[name] for name in ("open", "confirmed", "dismissed")},
+            "alerts": {name: statuses[name] for name in ("open", "confirmed", "dismissed", "expired")},
             "threshold": self.threshold,
             "days": days,
             "by_score": [{"from": self.threshold, "to": 1.0, "looked_at": len(decided), "right": right}]

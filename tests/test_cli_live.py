@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from copy import deepcopy
 
 import numpy as np
@@ -279,7 +280,9 @@ def test_a_stream_appends_whole_lines(model, tmp_path):
     path, command = tmp_path / "scores.jsonl", [sys.executable, "-m", "tdlg", "stream", model]
     path.write_bytes(b'{"id":"p500","score":0.0')
     with path.open("ab") as out:
-        subprocess.run([*command, "--state", tmp_path / "live"], input=lines(events()[:3]).encode(), stdout=out, check=True)
+        subprocess.run(
+            [*command, "--state", tmp_path / "live"], input=lines(events()[:3]).encode(), stdout=out, check=True
+        )
     found = [json.loads(line)["id"] for line in path.read_text().splitlines()]
     assert found == [one["id"] for one in events()[:3]]
 
@@ -306,8 +309,12 @@ def test_a_signal_ends_a_stream_with_a_snapshot(model, tmp_path, number, code):
         process.stdin.write(lines(events([N_FITTED])))
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["id"] == id_of(N_FITTED), "it does not wait for more lines"
+        process.stdin.write(lines(events([N_FITTED + 1]))[:-9])
+        process.stdin.flush()
+        time.sleep(0.3)  # it has read the part of a line
         process.send_signal(number)
         assert process.wait(60) == code, process.stderr.read()
+        assert "skipped" not in process.stderr.read()
     with LiveModel.open(tmp_path / "live") as live:
         health = live.health()
         assert (health["snapshot_sequence"], health["n_events"]) == (health["last_sequence"], 1)

@@ -379,6 +379,18 @@ def test_a_crash_changes_nothing(tmp_path, snapshot_every):
         assert live.submit([event(row) for row in want])[0].repeated
 
 
+def test_what_is_replayed_counts_towards_the_next_snapshot(tmp_path):
+    """Else a process that is killed often would never write one."""
+    given = events()
+    LiveModel.open(tmp_path / "live", classifier()).close()
+    for start in range(0, 40, 10):
+        live = LiveModel.open(tmp_path / "live", snapshot_every=25)
+        live.submit(given[start : start + 10])
+        crash(live)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.health()["snapshot_sequence"] == 3
+
+
 def test_the_position_of_the_source_survives(tmp_path):
     with LiveModel.open(tmp_path / "live", classifier()) as live:
         assert live.position is None
@@ -391,25 +403,20 @@ def test_the_position_of_the_source_survives(tmp_path):
 
 
 def test_a_full_disk_learns_nothing(live, monkeypatch):
-    given, log = events(), live._directory.log
+    given = events()
     live.submit(given[:10])
-    sync = log.sync
-
-    def full():
-        log._drop_batch()
-        log.failure = "no space"
-        raise LogFullError("The log cannot be written: no space.")
-
-    monkeypatch.setattr(log, "sync", full)
-    for act in (lambda: live.submit(given[10:20]), lambda: live.label([{"id": given[0]["id"], "label": 1}])):
-        with pytest.raises(LogFullError):
-            act()
-    health = live.health()
-    assert (health["ok"], health["reason"]) == (False, "no space")
-    assert live.event(given[0]["id"])["label"] is None
-    monkeypatch.setattr(log, "sync", sync)
+    with monkeypatch.context() as patch:
+        patch.setattr("tdlg.live.log.sync_file", full_disk)
+        for act in (lambda: live.submit(given[10:20]), lambda: live.label([{"id": given[0]["id"], "label": 1}])):
+            with pytest.raises(LogFullError):
+                act()
+        health = live.health()
+        assert not health["ok"]
+        assert "No space left" in health["reason"]
+        assert live.event(given[0]["id"])["label"] is None
+    assert live.health()["ok"], "before the next event comes"
+    assert not [*live._directory.folder.glob(".*")], "nothing is left of the write that was tried"
     found = scores(live.submit(given[10:]))
-    assert live.health()["ok"]
     want = classifier().predict_proba(EDGES[N_FITTED:].with_label(None))[10:, 1]
     np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
 
@@ -570,6 +577,19 @@ def decided(live):
     return rows
 
 
+def test_a_number_of_alerts_replaces_a_threshold(tmp_path):
+    LiveModel.open(tmp_path / "live", classifier(), threshold=0.99).close()
+    with LiveModel.open(tmp_path / "live", alerts_per_day=3) as live:
+        found = live.threshold
+        assert found != 0.99
+    with LiveModel.open(tmp_path / "other", classifier(), alerts_per_day=3) as other:
+        assert other.threshold == found
+    with LiveModel.open(tmp_path / "live") as live:
+        assert (live.settings.threshold, live.settings.alerts_per_day) == (None, 3), "also later"
+    with LiveModel.open(tmp_path / "live", threshold=0.5, alerts_per_day=3) as live:
+        assert live.threshold == 0.5
+
+
 def test_decisions(live):
     rows = decided(live)
     assert len(rows) > 5
@@ -586,6 +606,21 @@ def test_decisions(live):
     assert live.alerts()[0].decided_at is None
     with pytest.raises(ParameterError, match="status"):
         live.alerts("done")
+
+
+def test_an_alert_that_cannot_be_labelled_any_more_is_not_open(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier(), threshold=0.0) as live:
+        first, second = live.submit(events()[:2])
+        live.label([{"id": second.id, "label": 1}])
+        later = live.submit([event(N_FITTED + 2, time="2026-06-01")])[0]  # beyond the horizon
+        assert live.label([{"id": first.id, "label": 1}])[0].error is not None
+        assert [alert.id for alert in live.alerts()] == [later.id]
+        assert [(alert.id, alert.status) for alert in live.alerts("expired")] == [(first.id, "expired")]
+        assert [alert.status for alert in live.alerts("all")] == ["open", "confirmed", "expired"]
+        assert live.statistics()["alerts"] == {"open": 1, "confirmed": 1, "dismissed": 0, "expired": 1}
+    with LiveModel.open(tmp_path / "bursts", detector(), threshold=-100.0) as live:
+        live.submit([*events()[:1], event(N_FITTED + 2, time="2026-06-01")])
+        assert len(live.alerts()) == 2, "decisions about bursts are always accepted"
 
 
 def test_changes_are_numbered_also_after_a_crash(tmp_path):
@@ -607,7 +642,7 @@ def test_statistics(live):
     rows = decided(live)
     found = live.statistics()
     assert found["events"] == N - N_FITTED
-    assert found["alerts"] == {"open": len(rows) - 2, "confirmed": 1, "dismissed": 1}
+    assert found["alerts"] == {"open": len(rows) - 2, "confirmed": 1, "dismissed": 1, "expired": 0}
     assert len(found["days"]) == 30
     last = found["days"][-1]
     assert last["day"] == str(EDGES.time[-1])[:10]

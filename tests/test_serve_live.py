@@ -193,6 +193,7 @@ def test_a_full_disk_and_the_return(live, monkeypatch):
             assert "No space left" in answer.json["error"]["message"]
             health = client.get("/health")
             assert (health.status, health.json["n_events"]) == (503, 5)
+        assert client.get("/health").status == 200, "there is space again"
         assert client.post("/score", event(N_FITTED + 10)).json["repeated"] is False
         health = client.get("/health")
         assert (health.status, health.json["n_events"]) == (200, 6)
@@ -242,7 +243,7 @@ def test_it_stops_cleanly_and_nothing_is_lost_if_it_does_not(model_file, tmp_pat
     process, client = started("--state", tmp_path / "state")
     third = client.post("/score", events(30)).json
     assert third == [{**answer, "repeated": True} for answer in second]
-    assert client.get("/statistics").json["alerts"] == {"open": 29, "confirmed": 1, "dismissed": 0}
+    assert client.get("/statistics").json["alerts"] == {"open": 29, "confirmed": 1, "dismissed": 0, "expired": 0}
     assert ended(process, client, signal.SIGINT) == (0, "stopping\n")
 
 

@@ -419,6 +419,23 @@ class TestMemory:
         assert scorer._nodes.find("x", 0) is None
         assert scorer._nodes.find("p", 0) is not None
 
+    def test_a_label_of_what_is_forgotten_is_taken_back_without_a_trace(self):
+        edges = network()
+        model = fitted(edges[:N_FITTED])
+        now = float(edges.time[N_FITTED])
+        columns = []
+        for is_labelled in (True, False):
+            scorer = StreamScorer(model, forget_after=10)
+            scorer.update(TemporalEdges(["x"], ["y"], [now]), ids=["e"])
+            if is_labelled:
+                scorer.label("e", 1)
+            scorer.update(TemporalEdges(["p"], ["q"], [now + 11]))
+            scorer.forget()
+            if is_labelled:
+                scorer.label("e", None)
+            columns.append(scorer.score_update(TemporalEdges(["x"], ["y"], [now + 12])).columns)
+        np.testing.assert_allclose(*columns, rtol=0, atol=1e-12)
+
     @pytest.mark.parametrize("kind", [{}, {"features": True, "late": True, "bipartite": True}], ids=str)
     def test_state_goes_on_where_it_stopped(self, kind):
         edges = network(**kind)

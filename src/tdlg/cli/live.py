@@ -62,8 +62,8 @@ Ahead = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="How far an event may be ahead of the latest one, for example 30d; a later one is refused. By default twice the "
-        "longest time scale. Events that are not in the future are always accepted.",
+        help="How far an event may be ahead of the latest one, for example 30d; a later one is refused. By default "
+        "twice the longest time scale. Events that are not in the future are always accepted.",
     ),
 ]
 Threshold = Annotated[

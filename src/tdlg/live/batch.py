@@ -196,8 +196,8 @@ def _too_far_ahead(state: LiveState, events: list[dict[str, Any]], read: Events)
             continue
         gap, allowed = (duration_in_words(float(span), state.meaning.unit) for span in (tick - latest, most))
         message = (
-            f"It is {gap} after the latest event, {state.meaning.time(latest)}: after it, all others would be late. If it is "
-            f"right, open the live model with a larger 'ahead' (--ahead), which is {allowed} now."
+            f"It is {gap} after the latest event, {state.meaning.time(latest)}: after it, all others would be late. If it "
+            f"is right, open the live model with a larger 'ahead' (--ahead), which is {allowed} now."
         )
         errors.append(EventError(k, "time", events[k]["time"], message))
     return errors

@@ -120,8 +120,8 @@ def _own_ids(model: Any, n: int) -> list[str]:
     return ids_of_edges(model.edges_[:n], stream_clock(model.edges_)[0])
 
 
-def restored_state(directory: StateDirectory, model: Any, n_recent: int | None = None) -> LiveState:
-    """The state after all records of the log: that of the newest snapshot, and a replay of what came later.
+def restored_state(directory: StateDirectory, model: Any, n_recent: int | None = None) -> tuple[LiveState, int]:
+    """The state after all records of the log, and the number of events and labels that came after the newest snapshot.
 
     Parameters
     ----------
@@ -136,9 +136,11 @@ def restored_state(directory: StateDirectory, model: Any, n_recent: int | None =
             f"The generation {str(directory.generation.path)!r} has no whole snapshot.", "Restore one from a copy."
         )
     state = LiveState.restored(model, read_arrays(snapshot), n_recent)
+    n_replayed = 0
     for record in directory.log.replay(snapshot.sequence):
         state.replay(record)
-    return state
+        n_replayed += record.count
+    return state, n_replayed
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

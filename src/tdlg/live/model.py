@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, cast
 
 from tdlg.checks import check_count
-from tdlg.live.alerts import Alert, Status
+from tdlg.live.alerts import Alert, Status, status_of
 from tdlg.live.batch import Batch, LabelBatch
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError
@@ -143,8 +143,8 @@ class LiveModel:
             The score from which on an event is an alert; stored for later. By default it is the score that so many of the
             latest events reached as give `alerts_per_day`.
         alerts_per_day
-            How many alerts there are per day, about; stored for later. By default 20, at most a twentieth of the events;
-            for bursts, those that the model calls outliers.
+            How many alerts there are per day, about; stored for later, and undoes a threshold. By default 20, at most a
+            twentieth of the events; for bursts, those that the model calls outliers.
         snapshot_every
             Number of events after which a snapshot is written. The default, 100,000, is replayed in seconds.
         n_recent
@@ -155,6 +155,8 @@ class LiveModel:
         given = {"columns": columns, "late": late, "ahead": ahead, "threshold": threshold}
         given |= {"alerts_per_day": alerts_per_day}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if alerts_per_day is not None and threshold is None:
+            chosen["threshold"] = None  # which was fixed before
         with model_file(model) as file:
             fingerprint = None if file is None else fingerprint_of(file)
 
@@ -165,7 +167,9 @@ class LiveModel:
             state = StateDirectory(directory, fingerprint, None if file is None else fill)
         try:
             loaded = load_model(state.generation.path / MODEL)
-            live = cls(state, loaded, restored_state(state, loaded, n_recent), seconds_of(keep), snapshot_every)
+            restored, n_replayed = restored_state(state, loaded, n_recent)
+            live = cls(state, loaded, restored, seconds_of(keep), snapshot_every)
+            live._since_snapshot = n_replayed
             live._state.ticks_ahead(ahead)
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
@@ -430,23 +434,38 @@ class LiveModel:
         return self._explainer.explain(id, top)
 
     @_locked
-    def alerts(self, status: Status = "open", limit: int = 50, before: int | None = None) -> list[Alert]:
+    def alerts(
+        self, status: Status = "open", limit: int = 50, before: int | None = None, *, explained: bool = True
+    ) -> list[Alert]:
         """The alerts of a status, the newest first, each with its main reason.
 
         Parameters
         ----------
         status
-            "open", "confirmed", "dismissed" or "all".
+            "open", "confirmed", "dismissed", "expired" (not decided, and too long ago for a label) or "all".
         limit
             The most alerts to give.
         before
             The `sequence` of an alert, to continue with older ones. By default the newest alerts.
+        explained
+            Whether reasons that nobody asked for yet are found, which takes some milliseconds each. See `reason`.
         """
-        listed = self._state.alerts.listed(status, limit, before)
-        for alert in listed:
-            if alert.reason is None:
-                alert.reason = self._explainer.main_reason(alert.id)
-        return [replace(alert) for alert in listed]
+        oldest = self._state.oldest
+        listed = self._state.alerts.listed(status, limit, before, oldest)
+        if explained:
+            for alert in listed:
+                self.reason(alert.id)
+        return [replace(alert, status=status_of(alert, oldest)) for alert in listed]
+
+    @_locked
+    def reason(self, id: Any) -> str:
+        """The main reason for an alert in words; empty if none stands out, or if the alert is not kept any more."""
+        alert = self._state.alerts.get(id)
+        if alert is None:
+            return ""
+        if alert.reason is None:
+            alert.reason = self._explainer.main_reason(id)
+        return alert.reason
 
     @_locked
     def node(self, id: Any, limit: int = 100) -> dict[str, Any]:
@@ -483,7 +502,11 @@ class LiveModel:
 
     @_locked
     def health(self) -> dict[str, Any]:
-        """Whether events can be scored, and why not; the state of the log, and what uses disk and memory."""
+        """Whether events can be scored, and why not; the state of the log, and what uses disk and memory.
+
+        If the log could not be written, a small write shows whether it can be written again.
+        """
+        self._directory.log.probe()
         state, of_directory = self._state, self._directory.health()
         reason = None if self._failure is None else str(self._failure) or type(self._failure).__name__
         reason = reason or of_directory.pop("failure")

@@ -130,7 +130,7 @@ def _compared(state: StateDirectory, past: _Past, stretch: _Stretch, callback: C
 
 
 def go_back(directory: Any) -> str:
-    """Make the generation before the active one the active one again; its state follows from a replay of the log.
+    """Make the generation that was active before the present one active again; its state follows from a replay of the log.
 
     Parameters
     ----------
@@ -143,11 +143,7 @@ def go_back(directory: Any) -> str:
         The name of the generation.
     """
     with StateDirectory(directory) as state:
-        names = [generation.name for generation in state.generations()]
-        place = names.index(state.generation.name)
-        if not place:
-            raise StateError(f"There is no generation before {state.generation.name!r} to go back to.")
-        state.activate(state.generations()[place - 1])
+        state.go_back()
         return state.generation.name
 
 
@@ -417,7 +413,7 @@ def _switched(state: StateDirectory, past: _Past) -> Generation:
     """Fit a model on everything, and make it the active generation with its state."""
     last = state.log.synced
     model, ids = past.fitted(LAST)
-    live = restored_state(state, past.model)
+    live, _ = restored_state(state, past.model)
     scorer = past.scorer_of(model, ids, LAST)
     scorer.forget()
     following, origin = live.followed_by(model, scorer), Origin(last, ids, past.n_learnt)

@@ -485,8 +485,13 @@ class StreamScorer:
         if self._size() > 2 * self._n_at_last_look + FORGET_EVERY:
             self.forget()
 
+    @property
+    def oldest(self) -> float:
+        """The ticks from which on interactions can be labelled and are recognised."""
+        return float("-inf") if self._horizon is None else self._engine.clock - self._horizon
+
     def _is_expired(self, tick: Any) -> bool:
-        return bool(self._horizon is not None and tick < self._engine.clock - self._horizon)
+        return bool(tick < self.oldest)
 
     def _horizon_in_words(self) -> str:
         return duration_in_words(float(self._horizon or np.inf), self._engine.unit)

@@ -327,6 +327,11 @@ class LiveState:
         known = self.recent.get(id) or self.alerts.get(id)
         return self.scorer.has_label(id, label) if known is None else known.label == label
 
+    @property
+    def oldest(self) -> float:
+        """The ticks from which on events can be labelled."""
+        return -np.inf if self.meaning.kind == "outlier_detector" else self.scorer.oldest
+
     def ticks_of(self, time: Any) -> Any:
         """A time in ticks of the stream, or an error."""
         return self.scorer.tick_of(time)

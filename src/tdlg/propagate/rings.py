@@ -104,7 +104,7 @@ class Rings:
         return rings, (self.n_edges[rings], self.other[rings], self.known[rings], self.residual[rings])
 
     def put_back(self, rings: Positions, saved: tuple[NDArray[Any], ...]) -> None:
-        """Make changes undone."""
+        """Undo changes."""
         self.n_edges[rings], self.other[rings], self.known[rings], self.residual[rings] = saved
 
     def state(self) -> dict[str, NDArray[Any]]:

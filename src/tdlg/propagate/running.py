@@ -121,6 +121,7 @@ class RunningColumns:
         self._around = RunningSums(widths, self._n_edge_values + 1 + self._n_targets, self.dtype)
         width = 2 + self._n_targets * self._per_class if self._per_class else 0
         self._ends, self._pairs = (RunningSums(both, n, self.dtype) for n in (width, 2 * width))
+        self._all_sums = self._around, self._ends, self._pairs
         self._rings = Rings(self._n_targets, self.dtype)
         self._no_gap = NO_GAP * float(both[1])
         self._writer = self._writer_of(features, float(both[1]))
@@ -258,7 +259,10 @@ class RunningColumns:
             return
         self.rows.hold(rows)
         known_at = np.maximum(np.array([known], self.dtype), self.rows["ticks"][rows])
+        n_before = [sums.n for sums in self._all_sums]
         self._absorb(self._waiting.new(rows, self.rows["ticks"][rows], known_at, -1.0))
+        for sums, n in zip(self._all_sums, n_before, strict=True):
+            sums.sums[n : sums.n] = 0.0  # keys that were forgotten have nothing that could be taken away
 
     def peek(self, rows: Positions, own: Floats) -> Floats:
         """The columns that `columns` would make of events in the order of time, without absorbing anything."""
@@ -281,10 +285,10 @@ class RunningColumns:
 
     @contextmanager
     def _undone(self, due: Absorptions) -> Iterator[tuple[Any, ...]]:
-        """Absorb something, and make it undone afterwards."""
-        n_before = [sums.n for sums in (self._around, self._ends, self._pairs)]
+        """Absorb something, and undo it afterwards."""
+        n_before = [sums.n for sums in self._all_sums]
         absorbed = self._absorbed(due)
-        changed = zip((self._around, self._ends, self._pairs), absorbed[-3:], n_before, strict=True)
+        changed = zip(self._all_sums, absorbed[-3:], n_before, strict=True)
         saved = [(sums, *sums.saved(slots, n, self.clock)) for sums, slots, n in changed]
         rings = self._rings.saved(self.rows["nodes"][due.row[due.is_label]])
         yield absorbed
@@ -377,14 +381,14 @@ class RunningColumns:
         after
             Forget keys without a change for this time, in ticks, even if they have not faded. By default none.
         """
-        for sums in (self._around, self._ends, self._pairs):
+        for sums in self._all_sums:
             faded = sums.faded(self.clock, self._no_gap)
             if after is not None:
                 faded |= sums.time[: sums.n] < self.clock - after
             sums.keep(~faded)
         used = np.zeros(n_codes, bool)
         used[self.rows["nodes"][self.rows.in_use]] = True
-        for sums in (self._around, self._ends, self._pairs):
+        for sums in self._all_sums:
             kind, a, b = parts_of(sums.keys[: sums.n])
             used[a[kind <= PAIR]] = True
             used[b[(kind == PAIR) | (kind > FIRST_CATEGORY) & ((kind - FIRST_CATEGORY) % len(CATEGORY_ENDS) > 0)]] = (
