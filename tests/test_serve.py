@@ -10,6 +10,7 @@ import time
 from importlib.resources import files
 from urllib.parse import quote
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -394,6 +395,14 @@ class TestArrow:
             except RefusedError as refusal:
                 statuses.add(refusal.status)
         assert statuses <= {400, 413, 415, 422}
+
+
+def test_whole_numbers_that_a_browser_would_round_are_text():
+    largest, larger = 2**53 - 1, 2**53 + 1
+    value = {"id": larger, "near": [largest, -larger], "score": 0.12345678901234567, "text": ":12345678901234567890"}
+    assert json.loads(as_json(value)) == {**value, "id": str(larger), "near": [largest, str(-larger)]}
+    assert as_json(larger) == f'"{larger}"'.encode()
+    assert as_json([np.int64(larger), True]) == f'["{larger}",true]'.encode()
 
 
 def test_answers_are_json():

@@ -409,6 +409,35 @@ class TestMemory:
         found, expected = (scorer.score_update(far[5:]).columns for scorer in (forgets, keeps))
         np.testing.assert_allclose(found[:, sums], expected[:, sums], rtol=0, atol=1e-9)
 
+    def test_categories_are_forgotten_too(self):
+        edges = network(features=True)
+        model = fitted(edges[:N_FITTED], scales=[0.02])
+        forgets, keeps = StreamScorer(model), StreamScorer(model)
+        names = model.features_.get_feature_names_out()
+        sums = [k for k, name in enumerate(names) if "agreement" not in name and "common" not in name]
+        for k in range(4):
+            start = float(edges.time[N_FITTED]) + k * 100_000
+            codes = [*(f"new {k}-{i}" for i in range(50)), "c1", *(f"new {k}-{i}" for i in range(50))]
+            given = [
+                {
+                    "src": i % 7,
+                    "dst": i % 5,
+                    "time": start + i,
+                    "amount": 1.0,
+                    "balance": 0.0,
+                    "kind": "a",
+                    "code": code,
+                }
+                for i, code in enumerate(codes)
+            ]
+            found, expected = (scorer.process(scorer.read(given)[0]) for scorer in (forgets, keeps))
+            np.testing.assert_allclose(found.columns[:, sums], expected.columns[:, sums], rtol=0, atol=1e-9)
+            forgets.forget()
+            forgets = StreamScorer.restore(model, forgets.state())
+        n_kept, n_all = (scorer._reader._categories["code"].n_codes for scorer in (forgets, keeps))
+        assert n_kept < 150
+        assert n_all > 200
+
     def test_forget_after(self):
         edges = network()
         scorer = StreamScorer(fitted(edges[:N_FITTED]), forget_after=10)

@@ -138,6 +138,10 @@ class Engine(ABC):
     def forget(self, n_codes: int, after: float | None) -> Positions:
         """Forget what has faded; returns the codes of nodes that are not used any more."""
 
+    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
+        """Which codes of a feature with many categories are still used, (n_codes,)."""
+        return np.ones(n_codes, bool)
+
     @property
     @abstractmethod
     def n_keys(self) -> int:
@@ -231,6 +235,9 @@ class PropagationEngine(Engine):
 
     def forget(self, n_codes: int, after: float | None) -> Positions:
         return self._running.forget(n_codes, after)
+
+    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
+        return self._running.used_categories(feature, n_codes)
 
     @property
     def n_keys(self) -> int:

@@ -15,7 +15,15 @@ from tdlg.exceptions import TdlgError
 from tdlg.live.engines import Engine
 from tdlg.live.ids import key_of
 from tdlg.live.nodes import DST, SRC, NodeCodes
-from tdlg.propagate.own_features import CALENDAR, OwnColumn, calendar_values, category_codes, category_numbers, scaled
+from tdlg.propagate.own_features import (
+    CALENDAR,
+    CategoryNumbers,
+    OwnColumn,
+    calendar_values,
+    category_codes,
+    category_numbers,
+    scaled,
+)
 from tdlg.propagate.running import Arrived
 from tdlg.tables.label_times import label_ticks
 from tdlg.tables.times import as_times
@@ -132,14 +140,19 @@ class EventReader:
         """The codes of features with many categories, (n_edges, n_features), in the numbers of the stream."""
         return category_codes(edges, self._categories)
 
+    def forget_categories(self) -> None:
+        """Forget categories of which nothing is left in the state."""
+        for feature, numbers in enumerate(self._categories.values()):
+            numbers.forget(self._engine.used_categories(feature, numbers.n_codes))
+
     def categories(self) -> dict[str, list[Any]]:
-        """The categories of features that have many, in the order of their codes."""
-        return {name: list(numbers) for name, numbers in self._categories.items()}
+        """The categories of features that have many, with their codes, and the codes that are free."""
+        return {name: [list(numbers.items()), numbers.free] for name, numbers in self._categories.items()}
 
     def restore_categories(self, categories: dict[str, list[Any]]) -> None:
         """Take over what `categories` returned."""
-        for name, values in categories.items():
-            self._categories[name] = {category: code for code, category in enumerate(values)}
+        for name, (codes, free) in categories.items():
+            self._categories[name] = CategoryNumbers([(category, code) for category, code in codes], free)
 
     def _events(self, rows: list[tuple[Any, ...]]) -> Events:
         ticks = np.array([row[3] for row in rows], self._engine.dtype)
@@ -168,7 +181,7 @@ class EventReader:
             parts.append(indicators)
             if column.has_more:
                 numbers = self._categories[column.name]
-                codes.append([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in mine])
+                codes.append([-1 if c is None else numbers[c] for c in mine])
         if self._has_calendar:
             parts += [calendar_values(ticks, self._engine.unit or "s", name)[:, np.newaxis] for name in CALENDAR]
         return np.hstack(parts), np.array(codes, np.int64).reshape(len(codes), len(values)).T

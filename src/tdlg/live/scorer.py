@@ -476,6 +476,7 @@ class StreamScorer:
         rows = np.array([self._rows.pop(id) for id in gone], np.int64)
         self._engine.rows.release(rows)
         self._nodes.forget(self._engine.forget(self._nodes.n_codes, self._forget_after))
+        self._reader.forget_categories()
         self._n_at_last_look = self._size()
 
     def _size(self) -> int:

@@ -399,6 +399,14 @@ class RunningColumns:
             self._rings.forget(gone)
         return gone
 
+    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
+        """Which codes of a feature with many categories, given by its number, are still used, (n_codes,)."""
+        used = np.zeros(1 + n_codes, bool)  # first of a missing category: keys have the codes plus 1
+        used[1 + self.rows["categories"][self.rows.in_use, feature]] = True
+        kind, code, _ = parts_of(self._around.keys[: self._around.n])
+        used[code[(kind - FIRST_CATEGORY) // len(CATEGORY_ENDS) == feature]] = True
+        return used[1:]
+
     PARTS = ("rows", "_around", "_ends", "_pairs", "_rings", "_waiting")
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
@@ -27,12 +28,19 @@ __all__ = ["about", "as_json", "of_alert", "of_answer", "of_fault", "of_label", 
 OF_ALERT = ("sequence", "id", "src", "dst", "time", "features", "score", "reason", "status", "label", "decided_at")
 
 
+LARGEST = 2**53 - 1  # whole number that a browser holds exactly
+LARGE = re.compile(r"(?:^|[:,\[])-?[0-9]{16,}")  # what may be a larger one
+
+
 def as_json(value: Any) -> bytes:
-    """JSON of an answer; numbers that JSON lacks are null."""
+    """JSON of an answer; numbers that JSON lacks are null, and whole numbers that a browser would round are text."""
     try:
         text = json.dumps(value, default=plain, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        is_exact = LARGE.search(text) is None
     except ValueError:
-        text = json.dumps(_finite(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        is_exact = False
+    if not is_exact:
+        text = json.dumps(_exact(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return text.encode(errors="replace")
 
 
@@ -52,15 +60,17 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def _finite(value: Any) -> Any:
-    """The same with None in place of NaN and infinity, however deep."""
+def _exact(value: Any) -> Any:
+    """The same with None in place of NaN and infinity, and text in place of large whole numbers, however deep."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _exact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value if isinstance(value, str | int | None) else _finite(plain(value))
+        return [_exact(item) for item in value]
+    if isinstance(value, int):
+        return value if abs(value) <= LARGEST else str(value)
+    return value if isinstance(value, str | None) else _exact(plain(value))
 
 
 # ---- what each address gives
