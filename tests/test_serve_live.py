@@ -1,6 +1,7 @@
 """The service with a true live model: the same answers as without HTTP, durable, and stopped cleanly by signals."""
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -231,20 +232,21 @@ def ended(process, client, *signals):
     return process.returncode, said
 
 
-def test_it_stops_cleanly_and_nothing_is_lost_if_it_does_not(model_file, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.needs("time"))])
+def test_it_stops_cleanly_and_nothing_is_lost_if_it_does_not(model_file, tmp_path, number):
     process, client = started(model_file, "--state", tmp_path / "state", "--threshold", 0)
     first = client.post("/score", events(20)).json
-    assert ended(process, client, signal.SIGTERM, signal.SIGTERM) == (0, "stopping\n")  # a second one does not hurry it
+    assert ended(process, client, *[number] * (1 + (number == signal.SIGTERM))) == (0, "stopping\n")  # nor is it hurried
     process, client = started("--state", tmp_path / "state")  # the model is in the state
     second = [client.post("/score", one).json for one in events(30)]
     assert second[:20] == [{**answer, "repeated": True} for answer in first]
     client.post("/labels", {"id": first[0]["id"], "label": 1})
     assert ended(process, client, signal.SIGKILL)[0] == -signal.SIGKILL
-    process, client = started("--state", tmp_path / "state")
-    third = client.post("/score", events(30)).json
-    assert third == [{**answer, "repeated": True} for answer in second]
-    assert client.get("/statistics").json["alerts"] == {"open": 29, "confirmed": 1, "dismissed": 0, "expired": 0}
-    assert ended(process, client, signal.SIGINT) == (0, "stopping\n")
+    with LiveModel.open(tmp_path / "state") as live:
+        third = live.submit(events(30))
+        assert all(answer.repeated for answer in third)
+        assert [(answer.id, answer.score) for answer in third] == [(one["id"], one["score"]) for one in second]
+        assert live.statistics()["alerts"] == {"open": 29, "confirmed": 1, "dismissed": 0, "expired": 0}
 
 
 def refused(*arguments):
@@ -282,6 +284,40 @@ def test_mistakes_are_told_in_a_line(model_file, tmp_path, options, words, own_s
 
 def test_a_state_is_served_once(live, tmp_path, own_signals):
     assert "state" in refused("--state", tmp_path / "state", "--port", 0)
+
+
+def test_a_service_avoids_pauses(model_file, tmp_path, monkeypatch, own_signals):
+    before, found = (gc.get_threshold(), sys.getswitchinterval()), []
+
+    class Waiting:
+        url = "http://127.0.0.1:1/"
+
+        def __init__(self, live, **options):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def wait(self, seconds):
+            found.append((gc.get_freeze_count(), gc.get_threshold()[2], sys.getswitchinterval()))
+            return len(found) > 1  # after an hour, then stopped
+
+    monkeypatch.setattr("tdlg.serve.service.Service", Waiting)
+    try:
+        result = CliRunner().invoke(app, ["serve", str(model_file), "--state", str(tmp_path / "state")])
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before[0])
+        sys.setswitchinterval(before[1])
+    assert result.exit_code == 0, result.output
+    assert len(found) == 2
+    n_frozen, most, interval = found[0]
+    assert n_frozen > 10_000
+    assert most > 1000
+    assert interval < before[1]
 
 
 def test_what_to_install_is_told(tmp_path, monkeypatch):

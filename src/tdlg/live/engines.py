@@ -200,7 +200,7 @@ class PropagationEngine(Engine):
         return self._features._own(edges)
 
     def enter(self, events: Arrived) -> Positions:
-        self._running.make_room(int(max(events.src.max(initial=0), events.dst.max(initial=0))) + 1)
+        self._running.make_room(events)
         return self._running.enter(events)
 
     def start(self, events: Arrived, rows: Positions, labels: Absorptions | None) -> None:

@@ -368,10 +368,10 @@ class StreamScorer:
         self, arrived: Arrived, ids: list[Hashable | None], labels: list[tuple[int, Any]], known: list[Any]
     ) -> LiveScores:
         engine = self._engine
-        repeated = self._repeated(ids)
-        order = np.arange(len(ids))
-        in_order = not repeated.any() and bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all())
-        events = arrived
+        repeated, events = self._repeated(ids), arrived
+        any_repeated = True in repeated.tolist()
+        order: Any = slice(None)  # faster than positions, for one event
+        in_order = not any_repeated and (len(ids) < 2 or bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all()))
         if not in_order:
             order = np.flatnonzero(~repeated)
             order = order[np.argsort(arrived.ticks[order], kind="stable")]
@@ -384,12 +384,12 @@ class StreamScorer:
         row_of[order] = rows
         values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
         self._remember(ids, row_of, rows, values, late[order])
-        found, whole = self._first_answers(ids, repeated, late), None
-        found[order] = values
-        if columns is not None:
-            whole = columns if in_order else _in_place(columns, order, len(ids))
+        if not in_order:
+            found = self._first_answers(ids, repeated, late)
+            found[order], values = values, found
+            columns = None if columns is None else _in_place(columns, order, len(ids))
         self._forget_if_due()
-        return LiveScores(self._shaped(found), whole, late, repeated)
+        return LiveScores(self._shaped(values), columns, late, repeated)
 
     def _repeated(self, ids: list[Hashable | None]) -> NDArray[np.bool_]:
         """Which events were there before, or earlier among these."""

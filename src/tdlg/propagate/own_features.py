@@ -160,7 +160,8 @@ def category_codes(edges: TemporalEdges, numbers: dict[str, CategoryNumbers]) ->
 def scaled(x: NDArray[Any], column: OwnColumn) -> Floats:
     """Scale amounts for the model: (x - centre) / spread, finite for all finite x."""
     with np.errstate(over="ignore"):
-        return np.clip(x / column.spread - column.centre / column.spread, -LARGEST, LARGEST)
+        moved = x / column.spread - column.centre / column.spread
+    return np.minimum(np.maximum(moved, -LARGEST), LARGEST)  # np.clip takes much longer for one event
 
 
 def tamed(own: Floats, columns: list[OwnColumn]) -> Floats:

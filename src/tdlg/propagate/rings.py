@@ -15,6 +15,7 @@ Positions = NDArray[np.int64]
 
 SIZE = 32  # labelled edges per ring, as in `_kernels.two_ends`
 FIRST_NODES, FIRST_RINGS = 1024, 64
+BOTH = np.array([0, 1])  # ends
 
 
 class Rings:
@@ -56,9 +57,11 @@ class Rings:
 
     def add(self, nodes: Positions) -> None:
         """Give the sources (column 0) and destinations (1) of labelled edges a ring each, if they have none."""
+        lacks = self.of_node[nodes, BOTH] < 0
+        if not lacks.any():
+            return
         for end in (0, 1):
-            some = np.unique(nodes[:, end])
-            new = some[self.of_node[some, end] < 0]
+            new = np.unique(nodes[lacks[:, end], end])
             self._reserve(len(new))
             self.of_node[new, end] = np.arange(self.n, self.n + len(new))
             self.n += len(new)
@@ -99,7 +102,7 @@ class Rings:
 
     def saved(self, nodes: Positions) -> tuple[Positions, tuple[NDArray[Any], ...]]:
         """What the rings of the sources (column 0) and destinations (1) of some edges have, for `put_back`."""
-        rings = np.unique(self.of_node[nodes, [0, 1]].astype(np.int64))
+        rings = np.unique(self.of_node[nodes, BOTH].astype(np.int64))
         rings = rings[rings >= 0]
         return rings, (self.n_edges[rings], self.other[rings], self.known[rings], self.residual[rings])
 

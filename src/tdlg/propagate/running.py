@@ -212,7 +212,7 @@ class RunningColumns:
         """
         lines = np.empty((self.n_columns, len(rows))) if wanted else np.empty((0, 0))
         ticks = self.rows["ticks"][rows]
-        n_late = 0 if self.clock is None else int(np.searchsorted(ticks, self.clock))
+        n_late = 0 if self.clock is None else int(ticks.searchsorted(self.clock))
         late, rest = slice(0, n_late), slice(n_late, len(rows))
         self.rows.hold(rows)
         if n_late:
@@ -222,7 +222,7 @@ class RunningColumns:
             self._absorb(self._waiting.new(rows[late], ticks[late]))
         if n_late < len(rows):
             self.clock = ticks[-1]  # the last events wait until time has moved on
-            new, last = self._waiting.new(rows[rest], ticks[rest]).split(self.clock)
+            new, last = self._waiting.new(rows[rest], ticks[rest]).split_sorted(self.clock)
             due = self._due(labels).merged(new)
             self._run(rows[rest], ticks[rest], own[rest], self._absorbed(due), lines, n_late)
             self._waiting.push(last)
@@ -366,10 +366,10 @@ class RunningColumns:
         """Bytes of all arrays."""
         return sum(part.nbytes for part in (self.rows, self._around, self._ends, self._pairs, self._rings))
 
-    def make_room(self, n_codes: int) -> None:
-        """Be ready for nodes with codes below this number."""
-        if self._per_class:
-            self._rings.make_room(n_codes)
+    def make_room(self, events: Arrived) -> None:
+        """Be ready for the nodes of events."""
+        if self._per_class and len(events.src):
+            self._rings.make_room(1 + int(max(events.src.max(), events.dst.max())))
 
     def forget(self, n_codes: int, after: float | None = None) -> Positions:
         """Forget keys whose sums have faded, and return the codes of nodes, of those below `n_codes`, that are not used now.
