@@ -236,7 +236,10 @@ def ended(process, client, *signals):
 def test_it_stops_cleanly_and_nothing_is_lost_if_it_does_not(model_file, tmp_path, number):
     process, client = started(model_file, "--state", tmp_path / "state", "--threshold", 0)
     first = client.post("/score", events(20)).json
-    assert ended(process, client, *[number] * (1 + (number == signal.SIGTERM))) == (0, "stopping\n")  # nor is it hurried
+    assert ended(process, client, *[number] * (1 + (number == signal.SIGTERM))) == (
+        0,
+        "stopping\n",
+    )  # nor is it hurried
     process, client = started("--state", tmp_path / "state")  # the model is in the state
     second = [client.post("/score", one).json for one in events(30)]
     assert second[:20] == [{**answer, "repeated": True} for answer in first]

@@ -14,6 +14,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import TdlgError
 from tdlg.live.engines import Engine
 from tdlg.live.ids import key_of
+from tdlg.live.meaning import is_same_label
 from tdlg.live.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.own_features import (
     CALENDAR,
@@ -238,7 +239,7 @@ class EventReader:
         if classes is None:
             return _finite(label, "The label must be a finite number.")
         for known in classes.tolist():
-            if known == label or str(known) == str(label) or _is_same_number(known, label):
+            if is_same_label(known, label):
                 return known
         raise _FaultError(f"The label must be one of {', '.join(map(repr, classes.tolist()))}.")
 
@@ -321,11 +322,3 @@ def _alike(value: Any, column: OwnColumn) -> Any:
     """The category that means the same, such as 5 for "5"; else the value itself."""
     same = [category for category in column.categories if str(category) == str(value)]
     return same[0] if len(same) == 1 else value
-
-
-def _is_same_number(known: Any, label: Any) -> bool:
-    """Whether 1, 1.0, True and "1" are meant to be the same label."""
-    try:
-        return not isinstance(known, str) and float(known) == float(label)
-    except (TypeError, ValueError, OverflowError):
-        return False

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import wraps
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self
 
-from tdlg.checks import check_count
-from tdlg.live.alerts import Alert, Status, status_of
 from tdlg.live.batch import Batch, LabelBatch
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError
-from tdlg.live.explain import LiveExplainer
 from tdlg.live.fields import encode, plain
 from tdlg.live.generations import (
     MODEL,
@@ -28,6 +22,7 @@ from tdlg.live.generations import (
 )
 from tdlg.live.log import StateError
 from tdlg.live.options import check_options, seconds_of
+from tdlg.live.questions import Questions, locked
 from tdlg.live.state import (
     EVENTS,
     LABELS,
@@ -39,29 +34,15 @@ from tdlg.live.state import (
     events_payload,
     labels_payload,
 )
-from tdlg.live.statistics import Rate, statistics_of
 from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 SNAPSHOT_EVERY = 100_000
 N_RECENT = 100_000
 
 
-def _locked(method: Method) -> Method:
-    """Let one thread at a time use a live model."""
-
-    @wraps(method)
-    def alone(self: LiveModel, *args: Any, **options: Any) -> Any:
-        with self._lock:
-            return method(self, *args, **options)
-
-    return cast(Method, alone)
-
-
-class LiveModel:
+class LiveModel(Questions):
     """A model with its durable state: events are logged, scored and learnt; labels come later by event id.
 
     Use `LiveModel.open`. One process can hold a state directory at a time; all methods can be called from several threads.
@@ -91,11 +72,9 @@ class LiveModel:
     def __init__(
         self, directory: StateDirectory, model: Any, state: LiveState, keep: float | None, snapshot_every: int
     ) -> None:
-        self._directory, self.model, self._state = directory, model, state
+        super().__init__(state)
+        self._directory, self.model = directory, model
         self._keep, self._snapshot_every = keep, snapshot_every
-        self._lock = threading.RLock()
-        self._rate = Rate()
-        self._explainer = LiveExplainer(state)
         self._since_snapshot = 0
         self._failure: BaseException | None = None
         self._snapshot_failure: str | None = None
@@ -179,7 +158,7 @@ class LiveModel:
             raise
         return live
 
-    @_locked
+    @locked
     def close(self) -> None:
         """Write a snapshot, and let others open the directory. A closed model can be closed again."""
         try:
@@ -195,7 +174,7 @@ class LiveModel:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    @_locked
+    @locked
     def snapshot(self) -> None:
         """Write the state, so that a restart needs not replay what came before; remove what need not be kept."""
         self._check()
@@ -209,7 +188,7 @@ class LiveModel:
 
     # ---- events
 
-    @_locked
+    @locked
     def submit(self, events: Sequence[Mapping[str, Any]], position: Any = None) -> list[Answer]:
         """Log events, score them and learn from them.
 
@@ -254,22 +233,22 @@ class LiveModel:
         self._count(len(batch.events) + len(batch.labels.new))
         return batch.in_order(answers)
 
-    @_locked
+    @locked
     def check(self, events: Sequence[Mapping[str, Any]]) -> list[EventError]:
         """What is wrong with events, in their order; nothing is logged or learnt."""
         return self._state.scorer.read([self._state.fields.event(event) for event in events])[1]
 
-    @_locked
+    @locked
     def knows(self, id: Any) -> bool:
         """Whether an event with this id came before, and is not forgotten."""
         return self._state.knows(id)
 
-    @_locked
+    @locked
     def id_of(self, event: Mapping[str, Any]) -> Any:
         """The id by which an event is known: its own, or one made of source, destination and time; see `submit`."""
         return self._state.with_id(self._state.fields.event(event))["id"]
 
-    @_locked
+    @locked
     def remember(self, columns: Mapping[str, str], reading: Mapping[str, Any]) -> None:
         """Store the fields of events, and how the shell reads tables; see `settings`."""
         given = {"columns": dict(columns), "reading": dict(reading)}
@@ -280,7 +259,7 @@ class LiveModel:
         if found is not self._state.fields:
             self._use({"columns": found.columns})
 
-    @_locked
+    @locked
     def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:
         """Log labels of earlier events, and learn them.
 
@@ -351,156 +330,7 @@ class LiveModel:
                 "Open the directory again: the log is replayed.",
             )
 
-    # ---- what is known
-
-    @property
-    def classes(self) -> list[Any]:
-        """The classes of the model, with whole numbers as integers; empty if it has none."""
-        return self._state.meaning.classes
-
-    @property
-    def positive(self) -> Any:
-        """The class that scores are about; None if the model has no classes."""
-        return self._state.meaning.positive
-
-    @property
-    def negative(self) -> Any:
-        """The label of a dismissed alert: the other one of two classes; None if there is no such class."""
-        return self._state.meaning.other
-
-    @property
-    def threshold(self) -> float:
-        """The score from which on an event is an alert."""
-        return self._state.threshold
-
-    @property
-    def position(self) -> Any:
-        """The position of the source that came with the latest events; None if none did."""
-        return self._state.position
-
-    @property
-    def n_labels(self) -> int:
-        """How many labels were set or withdrawn."""
-        return self._state.n_labels
-
-    @property
-    def time_unit(self) -> str | None:
-        """The unit of the stream's clock; None if times are numbers."""
-        return self._state.meaning.unit
-
-    def values_of(self, answer: Answer) -> Any:
-        """The values that the model gave in an answer: probabilities, a number, or the score of a burst."""
-        return self._state.meaning.values(answer.score, answer.probabilities)
-
-    @property
-    def settings(self) -> Settings:
-        """What was chosen for the directory."""
-        return self._state.settings
-
-    @property
-    def sequence(self) -> int:
-        """Number of changes so far; see `changes`."""
-        return self._state.alerts.sequence
-
-    @_locked
-    def event(self, id: Any) -> dict[str, Any] | None:
-        """An event with its score and label; None if it is neither recent nor an alert."""
-        return self._explainer.event(id)
-
-    @_locked
-    def explain(self, id: Any, top: int = 3) -> dict[str, Any]:
-        """The reasons for the score of an event, in words.
-
-        Parameters
-        ----------
-        id
-            The id of a recent event or of an alert.
-        top
-            The most reasons to give, those of the largest effect first.
-
-        Returns
-        -------
-        dict
-            "id", "score", and "reasons": a list of {"what", "effect", "reason", "events"}, see
-            `PropagationClassifier.explain`; "events" are the interactions behind a reason. Interactions that are no
-            longer recent are missing in the words, though they count in the score.
-
-        Raises
-        ------
-        UnknownEventError
-            If the event is not kept any more, or never was.
-        """
-        check_count("explain", "top", top, 1)
-        return self._explainer.explain(id, top)
-
-    @_locked
-    def alerts(
-        self, status: Status = "open", limit: int = 50, before: int | None = None, *, explained: bool = True
-    ) -> list[Alert]:
-        """The alerts of a status, the newest first, each with its main reason.
-
-        Parameters
-        ----------
-        status
-            "open", "confirmed", "dismissed", "expired" (not decided, and too long ago for a label) or "all".
-        limit
-            The most alerts to give.
-        before
-            The `sequence` of an alert, to continue with older ones. By default the newest alerts.
-        explained
-            Whether reasons that nobody asked for yet are found, which takes some milliseconds each. See `reason`.
-        """
-        oldest = self._state.oldest
-        listed = self._state.alerts.listed(status, limit, before, oldest)
-        if explained:
-            for alert in listed:
-                self.reason(alert.id)
-        return [replace(alert, status=status_of(alert, oldest)) for alert in listed]
-
-    @_locked
-    def reason(self, id: Any) -> str:
-        """The main reason for an alert in words; empty if none stands out, or if the alert is not kept any more."""
-        alert = self._state.alerts.get(id)
-        if alert is None:
-            return ""
-        if alert.reason is None:
-            alert.reason = self._explainer.main_reason(id)
-        return alert.reason
-
-    @_locked
-    def node(self, id: Any, limit: int = 100) -> dict[str, Any]:
-        """The latest interactions of a node, fitted and live.
-
-        Parameters
-        ----------
-        id
-            The node. The text of a number stands for the number.
-        limit
-            The most interactions to give.
-
-        Returns
-        -------
-        dict
-            "id"; "events", in the order of time, the latest last; "n_live" and "n_fitted", the numbers of its
-            interactions among the recent and the fitted ones; "labelled" and "positive", how many of the listed ones have
-            a label, and the positive one.
-        """
-        return self._explainer.node(id, limit)
-
-    @_locked
-    def statistics(self) -> dict[str, Any]:
-        """Numbers for a page; see `tdlg.live.statistics.statistics_of`."""
-        return statistics_of(self._state, self._rate)
-
-    @_locked
-    def changes(self, since: int = 0) -> list[dict[str, Any]]:
-        """What happened to alerts after change number `since`, the oldest first.
-
-        Each change has "sequence", "kind" ("alert" or "decision"), "id" and "status". The latest 10,000 are kept.
-        """
-        return self._state.alerts.changes(since)
-
-    @_locked
+    @locked
     def health(self) -> dict[str, Any]:
         """Whether events can be scored, and why not; the state of the log, and what uses disk and memory.
 

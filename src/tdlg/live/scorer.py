@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, rounded_up, ticks_per_second, times_of
+from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, ticks_per_second, times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError
+from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
 from tdlg.live.events import EventError, EventReader, Events
 from tdlg.live.ids import key_of
-from tdlg.live.nodes import DST, SRC, NodeCodes
+from tdlg.live.nodes import NodeCodes
+from tdlg.live.tables import TableReader
 from tdlg.propagate.running import Arrived
 
 __all__ = ["LiveScores", "StreamScorer", "UnknownEventError"]
@@ -128,6 +129,7 @@ class StreamScorer:
         self._engine = engine_of(model)
         self._nodes = NodeCodes(model.edges_)
         self._reader = EventReader(self._engine, self._nodes, getattr(model, "label_delay_", None))
+        self._tables = TableReader(model, self._engine, self._nodes, self._reader)
         self._horizon = self._ticks_of("horizon", horizon, HORIZON * self._engine.longest)
         self._forget_after = self._ticks_of("forget_after", forget_after, None)
         self._rows: dict[Hashable, int] = {}  # of events that can be labelled, by id
@@ -159,7 +161,7 @@ class StreamScorer:
         X
             The edges: `TemporalEdges`, or a table with the columns that the model was fitted on. They see each other.
         """
-        arrived = self._arrived(self._edges(X))
+        arrived = self._tables.arrived(self._tables.edges(X))
         order = np.argsort(arrived.ticks, kind="stable")
         events = _some(arrived, order)
         rows = self._engine.enter(events)
@@ -191,47 +193,14 @@ class StreamScorer:
         self, X: Any, y: Any = None, *, label_time: Any = None, ids: Iterable[Hashable] | None = None
     ) -> LiveScores:
         """Score edges one after the other in the order of time, and absorb them; see `update` for the parameters."""
-        edges = self._edges(X, y, label_time)
+        edges = self._tables.edges(X, y, label_time)
         listed: list[Hashable | None] = (
             [None] * len(edges) if ids is None else [None if id is None else key_of(id) for id in ids]
         )
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
-        labels, known = self._labels_of(edges)
-        return self._process(self._arrived(edges), listed, labels, known)
-
-    def _edges(self, X: Any, y: Any = None, label_time: Any = None) -> TemporalEdges:
-        edges: TemporalEdges = X if isinstance(X, TemporalEdges) else self.model._from_table(X, False)
-        if edges.bipartite != self._engine.edges.bipartite:
-            raise EdgesError(
-                "These edges and the fitted edges must both be bipartite, or neither.",
-                Hint("Create them with {bipartite}.", bipartite=self._engine.edges.bipartite),
-            )
-        if y is not None or label_time is not None:
-            edges = edges.with_label(edges.label if y is None else y, label_time)
-        delay = getattr(self.model, "label_delay_", None)
-        if edges.label is not None and edges.label_ticks is None and delay is not None:
-            edges = edges.with_label(edges.label, label_delay=delay)
-        return edges
-
-    def _arrived(self, edges: TemporalEdges) -> Arrived:
-        """Edges in the codes of the stream."""
-        ticks = self._engine.ticks_of(edges.ticks, edges.time_unit)
-        edges = edges.with_ids_of(self._engine.edges) if edges.feature_names else edges
-        own, categories = self._engine.own_of(edges), self._reader.categories_of(edges)
-        sides = []
-        for end, code in ((SRC, edges.src_code), (DST, edges.dst_code)):
-            used, place = np.unique(code, return_inverse=True)
-            sides.append(self._nodes.codes(edges.node_ids[used].tolist(), end)[place])
-        return Arrived(sides[0], sides[1], ticks, own, categories)
-
-    def _labels_of(self, edges: TemporalEdges) -> tuple[list[tuple[int, Any]], list[Any]]:
-        """Position and label of the labelled edges, and when the labels became known."""
-        if edges.label is None or not self._engine.takes_labels:
-            return [], []
-        at = np.flatnonzero(edges.labelled)
-        known = rounded_up(edges.known_at[at], edges.time_unit, self._engine.unit, self._engine.dtype)
-        return list(zip(at.tolist(), edges.label[at].tolist(), strict=True)), known.tolist()
+        labels, known = self._tables.labels(edges)
+        return self._process(self._tables.arrived(edges), listed, labels, known)
 
     # ---- events
 
@@ -335,11 +304,8 @@ class StreamScorer:
     def _start(self, edges: TemporalEdges, ids: list[Hashable] | None) -> None:
         """Absorb the fitted edges."""
         engine = self._engine
-        ticks = engine.ticks_of(edges.ticks, edges.time_unit)
-        own, categories = engine.own_of(edges), self._reader.categories_of(edges)
-        codes = edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64)
-        whole, labelled, known = Arrived(*codes, ticks, own, categories), *self._fitted_labels(edges)
-        order = np.argsort(ticks, kind="stable")
+        whole, labelled, known = self._tables.fitted(edges), *self._tables.fitted_labels(edges)
+        order = np.argsort(whole.ticks, kind="stable")
         for start in range(0, len(order), STARTED_AT_ONCE):
             part = order[start : start + STARTED_AT_ONCE]
             events, has_label = _some(whole, part), labelled[part]
@@ -354,15 +320,6 @@ class StreamScorer:
             else:
                 engine.rows["answer"][rows], engine.rows["late"][rows] = np.nan, False
                 self._rows.update(zip([ids[k] for k in part.tolist()], rows.tolist(), strict=True))
-
-    def _fitted_labels(self, edges: TemporalEdges) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-        """Which fitted edges have a label, and when the labels became known."""
-        if not self._engine.takes_labels:
-            return np.zeros(len(edges), bool), edges.ticks
-        late = self.model.label_ticks_
-        ticks = edges.ticks if late is None else np.maximum(late, edges.ticks)
-        known = rounded_up(ticks, edges.time_unit, self._engine.unit, self._engine.dtype)
-        return edges.with_label(self.model.labels_).labelled, known
 
     def _process(
         self, arrived: Arrived, ids: list[Hashable | None], labels: list[tuple[int, Any]], known: list[Any]
