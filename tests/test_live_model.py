@@ -244,6 +244,11 @@ def test_a_bad_event_is_refused_and_the_others_are_scored(live):
     assert live.health()["n_events"] == 3
 
 
+def test_what_is_not_an_event_is_an_error(live):
+    answers = live.submit([5, None, events()[0]])
+    assert [answer.error is None for answer in answers] == [False, False, True]
+
+
 def test_bad_events_are_not_logged(tmp_path):
     with LiveModel.open(tmp_path / "live", classifier()) as live:
         live.submit([{**event(N_FITTED), "time": None}])

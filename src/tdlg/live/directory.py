@@ -236,7 +236,7 @@ class StateDirectory:
 
         As for a new directory, `fill` writes the model into the new generation, and its state by
         `Generation.write_snapshot`; records that came since are to be replayed afterwards. The generation that was active
-        and the one before it are kept to go back to; in place of the latter, the newest one, if there is none.
+        and the one before it are kept to go back to; if nothing was active before, the newest of the others is kept.
         """
         generation = self._new_generation(fingerprint, fill)
         try:

@@ -232,7 +232,7 @@ class EventReader:
         return self.check_label(label)
 
     def check_label(self, label: Any) -> Any:
-        """A label as the model has it; what is no label is refused with a ValueError."""
+        """A label as the model has it; another value is a fault."""
         if not self._engine.takes_labels:
             raise _FaultError("Burst scores use no labels. Leave it out.")
         classes = self._engine.classes

@@ -216,7 +216,7 @@ class LiveModel(Questions):
             If the log cannot be written. Nothing is scored or learnt then.
         """
         self._check()
-        if events and not self._state.n_events:
+        if events and not self._state.n_events and isinstance(events[0], Mapping):
             self._detect_fields(events[0])
         batch = Batch(self._state, events)
         records = [*_labels_record(batch.labels)]

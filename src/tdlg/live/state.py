@@ -1,7 +1,7 @@
 """All that the log of a live model determines: the state of the scorer, recent events, alerts, and settings.
 
 The same records in the same order give the same state, so a snapshot and a replay of the later records restore it. The time
-of arrival is no part of it: a label that comes without a time has the stream's clock written into its record.
+of arrival does not matter: a label that comes without a time has the stream's clock written into its record.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class LiveState:
         return answers
 
     def _store(self, stored: StoredEvent, event: dict[str, Any], columns: NDArray[np.float64] | None) -> bool:
-        """Keep an event with its answer; whether it is a new alert. An event that comes with its label is none."""
+        """Keep an event with its answer; whether it is a new alert. An event that comes with its label is not an alert."""
         stored.columns = None if columns is None else columns.copy()
         self.recent.add(stored)
         self.n_events += 1
