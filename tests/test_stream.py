@@ -263,7 +263,7 @@ class TestLabels:
         return scorer._engine._running.peek(*self.entered(scorer, later))
 
     def entered(self, scorer, later):
-        arrived = scorer._arrived(TemporalEdges([1], [3], [self.now + later]))
+        arrived = scorer._tables.arrived(TemporalEdges([1], [3], [self.now + later]))
         return scorer._engine.enter(arrived), arrived.own
 
     def test_by_id_count_from_when_they_became_known(self):
