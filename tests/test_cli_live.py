@@ -244,6 +244,17 @@ def test_a_line_with_an_error_is_skipped_or_stops(model, tmp_path):
             assert live.health()["n_events"] == 1
 
 
+def test_a_line_in_the_far_future_is_skipped_unless_that_is_wanted(model, tmp_path):
+    future = event(N_FITTED + 5, time="2999-01-01T00:00:00")
+    result = ok("stream", model, "--state", tmp_path / "live", given=lines([future, event(N_FITTED)]))
+    assert "line 1 is skipped: time: It is " in result.stderr
+    assert "--ahead" in result.stderr
+    (answer,) = answers(result)
+    assert (answer["id"], answer["late"]) == (id_of(N_FITTED), False)
+    result = ok("stream", "--state", tmp_path / "live", "--ahead", "500000d", given=lines([future]))
+    assert answers(result)[0]["id"] == future["id"]
+
+
 def test_many_complaints_are_not_all_shown(model, tmp_path):
     result = ok("stream", model, "--state", tmp_path / "live", given="nonsense\n" * 50)
     assert result.stderr.count("is skipped") == 20

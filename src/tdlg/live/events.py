@@ -185,7 +185,7 @@ class EventReader:
                 codes.append([-1 if c is None else numbers[c] for c in mine])
         if self._has_calendar:
             parts += [calendar_values(ticks, self._engine.unit or "s", name)[:, np.newaxis] for name in CALENDAR]
-        return np.hstack(parts), np.array(codes, np.int64).reshape(len(codes), len(values)).T
+        return np.concatenate(parts, axis=1), np.array(codes, np.int64).reshape(len(codes), len(values)).T
 
     def _known_at(self, tick: Any) -> Any:
         """When a label becomes known that comes without a time, in ticks."""
