@@ -31,7 +31,7 @@ def main(model, folder, servers, events, answers):
 
 def answer(live, messages, producer, topic):
     """Log, score and learn a batch, then write the answers: what is answered is on the disk."""
-    given = [json.loads(message.value()) for message in messages]
+    given = [event for event in map(parsed, messages) if event is not None]
     position = {"offset": messages[-1].offset() + 1}
     for found in live.submit(given, position):
         if found.error is None:
@@ -40,6 +40,15 @@ def answer(live, messages, producer, topic):
             content = {"id": found.id, "error": f"{found.error.field}: {found.error.message}"}
         producer.produce(topic, json.dumps(content), key=str(found.id))
     producer.flush()
+
+
+def parsed(message):
+    """The event in a message; None for one that is not JSON, which is reported and skipped."""
+    try:
+        return json.loads(message.value())
+    except (TypeError, ValueError) as error:
+        print(f"offset {message.offset()} is skipped: {error}", file=sys.stderr)
+        return None
 
 
 if __name__ == "__main__":

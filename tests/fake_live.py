@@ -10,6 +10,7 @@ from typing import Any
 from sklearn.dummy import DummyClassifier
 
 from tdlg.exceptions import ParameterError
+from tdlg.live.ids import key_of
 from tdlg.live.log import LogError
 from tdlg.live.scorer import UnknownEventError
 
@@ -30,6 +31,22 @@ class Alert:
     columns: Any = field(default=None, repr=False)
 
 
+class ById(dict):
+    """By event id, where 17 and "17" are the same."""
+
+    def __setitem__(self, id, value):
+        super().__setitem__(key_of(id), value)
+
+    def __getitem__(self, id):
+        return super().__getitem__(key_of(id))
+
+    def __contains__(self, id):
+        return super().__contains__(key_of(id))
+
+    def get(self, id):
+        return super().get(key_of(id))
+
+
 class FakeLive:
     classes = (0, 1)
     positive, negative = 1, 0
@@ -37,7 +54,7 @@ class FakeLive:
 
     def __init__(self, threshold=0.5, features=("amount",)):
         self.threshold, self._features = threshold, features
-        self._events, self._alerts, self._changes = {}, {}, []
+        self._events, self._alerts, self._changes = ById(), ById(), []
         self.sequence = 0
         self.disk_is_full = False
         self.delay = 0.0
@@ -82,6 +99,7 @@ class FakeLive:
         return SimpleNamespace(
             id=id, score=score, probabilities=probabilities, predicted=None if score is None else int(score > 0.5),
             late=late, repeated=repeated, alert=id in self._alerts, error=error,
+            label_error=None,
         )  # fmt: skip
 
     def _score(self, event):
@@ -123,7 +141,7 @@ class FakeLive:
                 f"There is no event with the id {id!r}, or it is too old.", parameter="id", value=id
             )
         ends = {event["src"], event["dst"]}
-        behind = [e for e in self._events.values() if e["id"] != id and ends & {e["src"], e["dst"]}][-5:]
+        behind = [e for e in self._events.values() if e["id"] != event["id"] and ends & {e["src"], e["dst"]}][-5:]
         confirmed = sum(e["label"] == 1 for e in behind)
         reasons = [
             {
@@ -134,12 +152,17 @@ class FakeLive:
             },
             {"what": "amount", "effect": -0.4, "reason": f"the amount is {event.get('amount')}", "events": []},
         ]
-        return {"id": id, "score": event["score"], "reasons": reasons[:top]}
+        return {"id": event["id"], "score": event["score"], "reasons": reasons[:top]}
 
     def event(self, id):
         return self._events.get(id)
 
-    def alerts(self, status="open", limit=50, before=None):
+    def reason(self, id):
+        time.sleep(self.delay)
+        self.calls.append("reason")
+        return "both ends had frauds"
+
+    def alerts(self, status="open", limit=50, before=None, explained=True):
         found = [a for a in reversed(self._alerts.values()) if status in ("all", a.status)]
         return [a for a in found if before is None or a.sequence < before][:limit]
 
@@ -166,7 +189,7 @@ class FakeLive:
             "events_per_second": 12.5,
             "events": len(self._events),
             "labels": sum(e["label"] is not None for e in self._events.values()),
-            "alerts": {name: statuses[name] for name in ("open", "confirmed", "dismissed")},
+            "alerts": {name: statuses[name] for name in ("open", "confirmed", "dismissed", "expired")},
             "threshold": self.threshold,
             "days": days,
             "by_score": [{"from": self.threshold, "to": 1.0, "looked_at": len(decided), "right": right}]

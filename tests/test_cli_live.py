@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from copy import deepcopy
 
 import numpy as np
@@ -17,6 +18,7 @@ from live_payments import EDGES, LABEL_TIME, N_FITTED, N, batch_scores, classifi
 from tdlg.cli import app
 from tdlg.live import refit as refits
 from tdlg.live.model import LiveModel
+from tdlg.live.torn import end_torn_line
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -151,6 +153,16 @@ def test_labels_without_a_time_become_known_when_they_come(model, tmp_path):
     assert "10 labels" not in ok("score", model, second, "--state", tmp_path / "live").stderr, "they are known"
 
 
+def test_a_label_of_an_earlier_row_that_is_refused_is_reported(model, tmp_path):
+    one = event(N_FITTED)
+    ok("stream", model, "--state", tmp_path / "live", given=lines([one]))
+    result = ok("stream", "--state", tmp_path / "live", given=lines([{**one, "label": "odd"}, {**one, "label": 1}]))
+    assert "line 1 has a label that was refused: label: " in result.stderr
+    assert [answer["repeated"] for answer in answers(result)] == [True, True]
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.event(one["id"])["label"] == 1
+
+
 def test_a_row_that_is_too_old_is_not_scored(model, tmp_path):
     path = tmp_path / "old.csv"
     path.write_text("customer,shop,when,amount\na,b,2001-01-01,5\na,b,2025-06-01,5\n")
@@ -232,6 +244,17 @@ def test_a_line_with_an_error_is_skipped_or_stops(model, tmp_path):
             assert live.health()["n_events"] == 1
 
 
+def test_a_line_in_the_far_future_is_skipped_unless_that_is_wanted(model, tmp_path):
+    future = event(N_FITTED + 5, time="2999-01-01T00:00:00")
+    result = ok("stream", model, "--state", tmp_path / "live", given=lines([future, event(N_FITTED)]))
+    assert "line 1 is skipped: time: It is " in result.stderr
+    assert "--ahead" in result.stderr
+    (answer,) = answers(result)
+    assert (answer["id"], answer["late"]) == (id_of(N_FITTED), False)
+    result = ok("stream", "--state", tmp_path / "live", "--ahead", "500000d", given=lines([future]))
+    assert answers(result)[0]["id"] == future["id"]
+
+
 def test_many_complaints_are_not_all_shown(model, tmp_path):
     result = ok("stream", model, "--state", tmp_path / "live", given="nonsense\n" * 50)
     assert result.stderr.count("is skipped") == 20
@@ -249,6 +272,21 @@ def test_a_stream_goes_on_where_it_was(model, tmp_path, monkeypatch):
     assert [one["repeated"] for one in found] == [True] * 5 + [False] * 20, "the last answers may not have been written"
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no such files")
+@pytest.mark.parametrize(
+    ("end", "kept"),
+    [(b'{"id":"p9","sco', b""), (b'{"i', b""), (b'{"id":"p9"}', b'{"id":"p9"}\n'), (b"note", b"note\n")],
+)
+def test_answers_are_not_appended_to_a_torn_line(tmp_path, end, kept):
+    """A crash or a full disk can tear the last line; the line after it must not be lost too."""
+    path = tmp_path / "scores.jsonl"
+    path.write_bytes(b'{"id":"p8"}\n' + end)
+    with path.open("ab") as file:
+        end_torn_line(file.fileno())
+        file.write(b'{"id":"p9"}\n')
+    assert path.read_bytes() == b'{"id":"p8"}\n' + kept + b'{"id":"p9"}\n'
+
+
 def test_labels_in_a_stream(model, tmp_path):
     rows = range(N_FITTED, N)
     known = [row for row in rows if LABEL_TIME[row] <= EDGES.time[-1]]
@@ -262,17 +300,26 @@ def test_labels_in_a_stream(model, tmp_path):
     np.testing.assert_allclose([one["score"] for one in found], batch_scores(), atol=1e-6)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no such signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no such signals and files")
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 0), pytest.param(signal.SIGINT, 130, marks=pytest.mark.needs("time"))],
+)
 def test_a_signal_ends_a_stream_with_a_snapshot(model, tmp_path, number, code):
     command = [sys.executable, "-m", "tdlg", "stream", model, "--state", tmp_path / "live"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([str(one) for one in command], **pipes, text=True) as process:
-        process.stdin.write(lines(events([N_FITTED])))
+    path, first = tmp_path / "scores.jsonl", id_of(N_FITTED)
+    path.write_text(f'{{"id":"{first}","score":0.0')  # which a crash has torn
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with path.open("a") as out, subprocess.Popen([str(one) for one in command], stdout=out, **pipes) as process:
+        process.stdin.write(lines(events([N_FITTED])) + lines(events([N_FITTED + 1]))[:-9])
         process.stdin.flush()
-        assert json.loads(process.stdout.readline())["id"] == id_of(N_FITTED), "it does not wait for more lines"
+        while not path.read_text().endswith("\n"):  # it does not wait for more lines
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
         process.send_signal(number)
         assert process.wait(60) == code, process.stderr.read()
+        assert "skipped" not in process.stderr.read(), "a part of a line is not a line"
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == [first]
     with LiveModel.open(tmp_path / "live") as live:
         health = live.health()
         assert (health["snapshot_sequence"], health["n_events"]) == (health["last_sequence"], 1)

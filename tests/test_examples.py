@@ -2,9 +2,11 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,6 +55,28 @@ def test_the_page_shows_every_script():
 def test_a_script_to_read_is_python_and_on_the_page(name):
     compile((EXAMPLES / name).read_text(encoding="utf-8"), name, "exec")
     assert f"[{name}]({name})" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_message_that_is_not_json_does_not_end_the_kafka_example(monkeypatch, capsys):
+    names = ("Consumer", "Producer", "TopicPartition")
+    monkeypatch.setitem(sys.modules, "confluent_kafka", SimpleNamespace(**dict.fromkeys(names)))
+    example = runpy.run_path(str(EXAMPLES / "kafka_to_tdlg.py"))
+    asked, written = [], []
+
+    def submit(events, position):
+        asked.append((events, position))
+        return [SimpleNamespace(id=event["id"], score=0.5, alert=False, error=None) for event in events]
+
+    values = [b'{"id": 1}', b"{", None, b'{"id": 2}']
+    messages = [
+        SimpleNamespace(value=lambda value=value: value, offset=lambda k=k: k)
+        for k, value in enumerate(values, start=7)
+    ]
+    producer = SimpleNamespace(produce=lambda topic, value, key: written.append((topic, key)), flush=lambda: None)
+    example["answer"](SimpleNamespace(submit=submit), messages, producer, "scores")
+    assert asked == [([{"id": 1}, {"id": 2}], {"offset": 11})]
+    assert written == [("scores", "1"), ("scores", "2")]
+    assert [line.split(" is skipped")[0] for line in capsys.readouterr().err.splitlines()] == ["offset 8", "offset 9"]
 
 
 @pytest.mark.needs("data", "time")

@@ -41,7 +41,7 @@ def whole():
 
 def test_reasons_are_those_of_the_whole_table(played):
     alerts = {alert.id for alert in played.alerts("all", 1000)}
-    rows = np.arange(0, N - N_FITTED, 9)
+    rows = np.arange(0, N - N_FITTED, 17)
     assert 5 < sum(id_of(N_FITTED + row) in alerts for row in range(N - N_FITTED)) < N - N_FITTED
     table = classifier().explain(whole(), 3, rows=rows)
     for row in rows.tolist():

@@ -730,7 +730,7 @@ def test_model_and_state_are_switched_together(folder):
             assert (new.path / "model.tdlg").read_bytes() == b"model two"
             assert directory.generations() == [old, new]
     with opened(folder) as directory:
-        directory.activate(old)
+        directory.go_back()
         write(directory.log, 1)
     with opened(folder) as directory:
         assert directory.newest_snapshot().path.read_text() == "old"
@@ -753,10 +753,16 @@ def test_two_generations_are_kept_to_go_back_to(folder):
             directory.switch(str(number), refit)
         names = [generation.name for generation in directory.generations()]
         assert names == ["generation-0003", "generation-0004", "generation-0005"]
-        directory.activate(directory.generations()[0])
+        directory.go_back()
+        assert directory.generation.name == "generation-0004"
+        directory.go_back()
         directory.switch("6", refit)
         names = [generation.name for generation in directory.generations()]
         assert names == ["generation-0003", "generation-0005", "generation-0006"]  # 3 was active
+        directory.go_back()
+        assert directory.generation.name == "generation-0003", "the one that was active, not the number before"
+        with pytest.raises(StateError, match="go back"):
+            directory.go_back()
     assert sorted(path.name for path in folder.glob("generation*")) == names
     opened(folder, "one").close()  # the model of a generation that is gone
 

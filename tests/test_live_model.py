@@ -1,6 +1,8 @@
 """LiveModel: log first, then score. The oracle is the model itself on the whole table, and an undisturbed run."""
 
+import errno
 import json
+import os
 import threading
 
 import numpy as np
@@ -23,7 +25,7 @@ from live_payments import (
     play,
     regressor,
 )
-from tdlg import PropagationClassifier
+from tdlg import PropagationClassifier, TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.live import model as models
 from tdlg.live.log import LogFullError, StateError
@@ -48,6 +50,10 @@ def crash(live):
 
 def records(live, kind):
     return [record for record in live._directory.log.replay() if record.kind == kind]
+
+
+def full_disk(file):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def scores(answers):
@@ -154,6 +160,51 @@ def test_events_without_ids(live):
     assert live.label([{"id": first.id, "label": 1}])[0].error is None
 
 
+@pytest.mark.parametrize("n_recent", [1000, 1])
+@pytest.mark.parametrize(("id", "same"), [(17, "17"), ("17", 17), (17, 17.0), ("017", 17), (1.5, "1.5")])
+def test_ids_that_mean_the_same_are_one_event(tmp_path, n_recent, id, same):
+    one, other = event(N_FITTED, id=id), event(N_FITTED + 1)
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent, threshold=0.0) as live:
+        first = live.submit([one])[0]
+        again = live.submit([other, {**one, "id": same}, {**one, "id": same}])
+        assert [answer.repeated for answer in again] == [False, True, True]
+        assert [answer.score for answer in again[1:]] == [first.score, first.score]
+        assert again[1].id == same, "an answer has the id that was given"
+        assert live.label([{"id": same, "label": 1}])[0].error is None
+        assert live.alerts("confirmed")[0].id == id, "alerts have the first one"
+        assert live.explain(same)["id"] == id
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.knows(same)
+        assert live.event(same)["label"] == 1
+
+
+def test_an_empty_id_is_none_and_a_truth_value_is_refused(live):
+    made, named = live.submit([event(N_FITTED, id=""), event(N_FITTED + 1, id=True)])
+    assert made.id == f"{EDGES.src[N_FITTED]}>{EDGES.dst[N_FITTED]}@{EDGES.time[N_FITTED]}"
+    assert (named.error.field, named.error.value) == ("id", True)
+    assert live.label([{"id": True, "label": 1}])[0].error is not None
+
+
+@pytest.mark.parametrize("n_recent", [1000, 1])
+def test_a_repetition_is_as_late_as_the_event_was(tmp_path, n_recent):
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent) as live:
+        given = [events()[k] for k in (5, 3, 6)]
+        late = [live.submit([one])[0].late for one in given]
+        assert late == [False, True, False]
+        assert [live.submit([one])[0].late for one in given] == late
+    with LiveModel.open(tmp_path / "live") as live:
+        assert [live.submit([one])[0].late for one in given] == late
+
+
+def test_nodes_that_a_snapshot_cannot_hold_are_refused_by_name(tmp_path):
+    src = [("a", k % 3) for k in range(60)]
+    edges = TemporalEdges(src, ["x", "y"] * 30, range(60), label=[0, 1, 1] * 20)
+    model = PropagationClassifier(**OPTIONS).fit(edges)
+    with pytest.raises(ParameterError, match=r"\('a', 0\)"):
+        LiveModel.open(tmp_path / "live", model)
+    assert not (tmp_path / "live" / "current").exists()
+
+
 def test_fitted_edges_can_be_labelled_and_are_recognised(tmp_path):
     row = N_FITTED - 1
     bare = {name: value for name, value in event(row).items() if name != "id"}
@@ -161,6 +212,7 @@ def test_fitted_edges_can_be_labelled_and_are_recognised(tmp_path):
         (named,) = live.submit([event(row)])
         assert named.repeated
         assert named.id == id_of(row)
+        assert (named.score, named.probabilities, named.predicted) == (None, (), None), "it was never scored"
         (answer,) = live.submit([bare])
         assert answer.repeated
         assert live.health()["n_events"] == 0
@@ -192,6 +244,11 @@ def test_a_bad_event_is_refused_and_the_others_are_scored(live):
     assert live.health()["n_events"] == 3
 
 
+def test_what_is_not_an_event_is_an_error(live):
+    answers = live.submit([5, None, events()[0]])
+    assert [answer.error is None for answer in answers] == [False, False, True]
+
+
 def test_bad_events_are_not_logged(tmp_path):
     with LiveModel.open(tmp_path / "live", classifier()) as live:
         live.submit([{**event(N_FITTED), "time": None}])
@@ -217,6 +274,47 @@ def test_late_events(tmp_path):
 
 
 # ---- labels
+
+
+def test_an_event_in_the_far_future_does_not_make_all_others_late(tmp_path):
+    given, future = events()[:20], event(N_FITTED + 30, time="2999-01-01T00:00:00")
+    want = classifier().predict_proba(EDGES[N_FITTED : N_FITTED + 20].with_label(None))[:, 1]
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        answers = [answer for one in given for answer in live.submit([future, one])]  # also as the first of all
+        assert {answer.error.field for answer in answers[::2]} == {"time"}
+        assert "'ahead'" in answers[0].error.message
+        assert not any(answer.late for answer in answers[1::2])
+        np.testing.assert_allclose(scores(answers[1::2]), want, rtol=0, atol=1e-12)
+    with LiveModel.open(tmp_path / "live", ahead="1000000d") as live:
+        assert live.submit([future])[0].error is None
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.settings.ahead == "1000000d", "it is stored"
+
+
+def test_a_long_pause_does_not_stop_a_stream(live, monkeypatch):
+    """What is not in the future is accepted, however long nothing came."""
+    live.submit(events()[:5])
+    monkeypatch.setattr("tdlg.live.state.time.time", lambda: np.datetime64("2990-01-01", "s").astype(int).item())
+    assert live.submit([event(N_FITTED + 6, time="2990-01-01T20:00:00")])[0].error is None
+    assert live.submit([event(N_FITTED + 7, time="2999-01-01T00:00:00")])[0].error is not None
+
+
+def test_numbers_that_are_far_ahead(tmp_path):
+    edges = TemporalEdges(["a", "b", "c"] * 20, ["x", "y"] * 30, range(60), label=[0, 1, 1] * 20)
+    model = PropagationClassifier(**OPTIONS).fit(edges)
+
+    def answer(live, *times):
+        return [one.error is None for one in live.submit([{"src": "a", "dst": "x", "time": time} for time in times])]
+
+    with LiveModel.open(tmp_path / "live", model) as live:
+        assert answer(live, 1e9, 5000, 5001) == [False, True, True], "the first time is free"
+        assert answer(live, 1e9, 5002) == [False, True]
+    with LiveModel.open(tmp_path / "live") as live:
+        assert answer(live, 100_000) == [True], "also when it is opened again"
+    with LiveModel.open(tmp_path / "live", ahead="2e9") as live:  # as the shell passes it
+        assert answer(live, 100_001, 1e9) == [True, True]
+    with pytest.raises(ParameterError, match="'ahead'"):
+        LiveModel.open(tmp_path / "live", ahead="a week")
 
 
 def test_labels_of_unknown_events_and_unknown_labels(live):
@@ -286,6 +384,18 @@ def test_a_crash_changes_nothing(tmp_path, snapshot_every):
         assert live.submit([event(row) for row in want])[0].repeated
 
 
+def test_what_is_replayed_counts_towards_the_next_snapshot(tmp_path):
+    """Else a process that is killed often would never write one."""
+    given = events()
+    LiveModel.open(tmp_path / "live", classifier()).close()
+    for start in range(0, 40, 10):
+        live = LiveModel.open(tmp_path / "live", snapshot_every=25)
+        live.submit(given[start : start + 10])
+        crash(live)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.health()["snapshot_sequence"] == 3
+
+
 def test_the_position_of_the_source_survives(tmp_path):
     with LiveModel.open(tmp_path / "live", classifier()) as live:
         assert live.position is None
@@ -298,25 +408,20 @@ def test_the_position_of_the_source_survives(tmp_path):
 
 
 def test_a_full_disk_learns_nothing(live, monkeypatch):
-    given, log = events(), live._directory.log
+    given = events()
     live.submit(given[:10])
-    sync = log.sync
-
-    def full():
-        log._drop_batch()
-        log.failure = "no space"
-        raise LogFullError("The log cannot be written: no space.")
-
-    monkeypatch.setattr(log, "sync", full)
-    for act in (lambda: live.submit(given[10:20]), lambda: live.label([{"id": given[0]["id"], "label": 1}])):
-        with pytest.raises(LogFullError):
-            act()
-    health = live.health()
-    assert (health["ok"], health["reason"]) == (False, "no space")
-    assert live.event(given[0]["id"])["label"] is None
-    monkeypatch.setattr(log, "sync", sync)
+    with monkeypatch.context() as patch:
+        patch.setattr("tdlg.live.log.sync_file", full_disk)
+        for act in (lambda: live.submit(given[10:20]), lambda: live.label([{"id": given[0]["id"], "label": 1}])):
+            with pytest.raises(LogFullError):
+                act()
+        health = live.health()
+        assert not health["ok"]
+        assert "No space left" in health["reason"]
+        assert live.event(given[0]["id"])["label"] is None
+    assert live.health()["ok"], "before the next event comes"
+    assert not [*live._directory.folder.glob(".*")], "nothing is left of the write that was tried"
     found = scores(live.submit(given[10:]))
-    assert live.health()["ok"]
     want = classifier().predict_proba(EDGES[N_FITTED:].with_label(None))[10:, 1]
     np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
 
@@ -387,7 +492,7 @@ def test_another_model_and_a_newer_version_are_refused(tmp_path):
 
 def test_a_record_and_a_snapshot_of_a_newer_version_are_refused(tmp_path, monkeypatch):
     with LiveModel.open(tmp_path / "a", classifier()) as live:
-        live._write(77, b"?", 1)
+        live._write((77, b"?", 1))
         crash(live)
     with pytest.raises(StateError, match="kind 77"):
         LiveModel.open(tmp_path / "a")
@@ -477,6 +582,19 @@ def decided(live):
     return rows
 
 
+def test_a_number_of_alerts_replaces_a_threshold(tmp_path):
+    LiveModel.open(tmp_path / "live", classifier(), threshold=0.99).close()
+    with LiveModel.open(tmp_path / "live", alerts_per_day=3) as live:
+        found = live.threshold
+        assert found != 0.99
+    with LiveModel.open(tmp_path / "other", classifier(), alerts_per_day=3) as other:
+        assert other.threshold == found
+    with LiveModel.open(tmp_path / "live") as live:
+        assert (live.settings.threshold, live.settings.alerts_per_day) == (None, 3), "also later"
+    with LiveModel.open(tmp_path / "live", threshold=0.5, alerts_per_day=3) as live:
+        assert live.threshold == 0.5
+
+
 def test_decisions(live):
     rows = decided(live)
     assert len(rows) > 5
@@ -493,6 +611,21 @@ def test_decisions(live):
     assert live.alerts()[0].decided_at is None
     with pytest.raises(ParameterError, match="status"):
         live.alerts("done")
+
+
+def test_an_alert_that_cannot_be_labelled_any_more_is_not_open(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier(), threshold=0.0) as live:
+        first, second = live.submit(events()[:2])
+        live.label([{"id": second.id, "label": 1}])
+        later = live.submit([event(N_FITTED + 2, time="2026-06-01")])[0]  # beyond the horizon
+        assert live.label([{"id": first.id, "label": 1}])[0].error is not None
+        assert [alert.id for alert in live.alerts()] == [later.id]
+        assert [(alert.id, alert.status) for alert in live.alerts("expired")] == [(first.id, "expired")]
+        assert [alert.status for alert in live.alerts("all")] == ["open", "confirmed", "expired"]
+        assert live.statistics()["alerts"] == {"open": 1, "confirmed": 1, "dismissed": 0, "expired": 1}
+    with LiveModel.open(tmp_path / "bursts", detector(), threshold=-100.0) as live:
+        live.submit([*events()[:1], event(N_FITTED + 2, time="2026-06-01")])
+        assert len(live.alerts()) == 2, "decisions about bursts are always accepted"
 
 
 def test_changes_are_numbered_also_after_a_crash(tmp_path):
@@ -514,7 +647,7 @@ def test_statistics(live):
     rows = decided(live)
     found = live.statistics()
     assert found["events"] == N - N_FITTED
-    assert found["alerts"] == {"open": len(rows) - 2, "confirmed": 1, "dismissed": 1}
+    assert found["alerts"] == {"open": len(rows) - 2, "confirmed": 1, "dismissed": 1, "expired": 0}
     assert len(found["days"]) == 30
     last = found["days"][-1]
     assert last["day"] == str(EDGES.time[-1])[:10]
@@ -609,6 +742,69 @@ def test_an_event_without_source_is_an_error_also_if_its_id_is_known(live):
     answer = live.submit([{"id": given["id"], "is fraud": 1}])[0]
     assert answer.error is not None
     assert answer.error.field == "src"
+
+
+@pytest.mark.parametrize("n_recent", [1000, 1])
+def test_the_label_of_a_repeated_event_is_learnt(tmp_path, n_recent):
+    """As if it had come by itself: labels with a time before the events of the batch, the others after them."""
+    given, more = events()[:6], events()[6:]
+    times = [str(LABEL_TIME[N_FITTED + k]) for k in range(4)]
+    with LiveModel.open(tmp_path / "by itself", classifier(), n_recent=n_recent) as live:
+        live.submit(given)
+        first = scores(live.submit(given))
+        live.label([{"id": given[k]["id"], "label": k % 2, "time": times[k]} for k in range(4)])
+        live.submit(more[:50])
+        live.label([{"id": given[k]["id"], "label": 1} for k in (4, 5)])
+        want = scores(live.submit(more[50:]))
+    with LiveModel.open(tmp_path / "together", classifier(), n_recent=n_recent) as live:
+        live.submit(given)
+        again = [{**given[k], "label": k % 2, "label_time": times[k]} for k in range(4)]
+        again += [{**given[k], "label": 1} for k in (4, 5)]
+        answers = live.submit([*again, *more[:50]])
+        assert scores(answers[:6]) == first
+        assert all(answer.repeated and answer.label_error is None for answer in answers[:6])
+        assert live.n_labels == 6
+        crash(live)
+    with LiveModel.open(tmp_path / "together") as live:
+        assert live.submit(again)[0].repeated
+        assert live.n_labels == 6, "they are known"
+        np.testing.assert_allclose(scores(live.submit(more[50:])), want, rtol=0, atol=1e-10)
+
+
+def test_the_label_of_a_repetition_in_the_same_batch_is_learnt(live):
+    one, two = events()[:2]
+    answers = live.submit([one, {**one, "label": 1}, two, {**two, "label": "odd"}])
+    assert [answer.repeated for answer in answers] == [False, True, False, True]
+    assert live.event(one["id"])["label"] == 1
+    assert live.event(two["id"])["label"] is None
+    assert (answers[3].label_error.position, answers[3].label_error.field) == (3, "label")
+
+
+@pytest.mark.parametrize("n_recent", [1000, 1])
+def test_a_wrong_label_of_a_repeated_event_is_an_error_beside_its_score(tmp_path, n_recent):
+    one, two = events()[:2]
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent) as live:
+        first = live.submit([one, two])[0]
+        size = live._directory.log.n_bytes
+        again = live.submit([{**one, "label": "odd"}, {**two, "label": 1, "label_time": "soon"}])
+        assert (again[0].score, again[0].error, again[0].repeated) == (first.score, None, True)
+        assert [(answer.label_error.field, answer.label_error.value) for answer in again] == [
+            ("label", "odd"),
+            ("label_time", "soon"),
+        ]
+        assert live.n_labels == 0
+        assert (live._directory.log.n_bytes == size) == (n_recent > 1), "a repetition that is not recent is logged"
+
+
+def test_a_full_disk_learns_no_label_of_a_repeated_event(live, monkeypatch):
+    one, two = events()[:2]
+    live.submit([one])
+    with monkeypatch.context() as patch:
+        patch.setattr("tdlg.live.log.sync_file", full_disk)
+        with pytest.raises(LogFullError):
+            live.submit([{**one, "label": 1}, two])
+    assert live.event(one["id"])["label"] is None
+    assert live.event(two["id"]) is None
 
 
 def test_names_of_columns_are_added_to_those_that_are_stored(tmp_path):

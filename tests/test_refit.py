@@ -149,6 +149,7 @@ def test_going_back_and_refitting_again(folder):
     with LiveModel.open(folder) as live:
         assert live.health()["generation"] == "generation-0003"
         assert len(live.model.edges_) == N + 20
+    assert go_back(folder) == "generation-0001", "which was active before, not the one that was left"
     refit(folder, force=True)
     with LiveModel.open(folder) as live:
         assert len(live.model.edges_) == N + 20, "what was learnt is not learnt twice"

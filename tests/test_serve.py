@@ -10,6 +10,7 @@ import time
 from importlib.resources import files
 from urllib.parse import quote
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -114,6 +115,24 @@ class TestWorker:
 
         working(live, test, batch=7)
         assert live.batches == [6, 3, 20, 2]
+
+    def test_an_error_of_one_request_is_not_that_of_the_others(self, live):
+        submit = live.submit
+
+        def strict(events):
+            if any(event["id"] == "bad" for event in events):
+                raise ParameterError("A value that nobody thought of.", parameter="amount")
+            return submit(events)
+
+        live.submit = strict
+
+        async def test(worker):
+            given = [worker.submit([event(id)]) for id in ("a", "bad", "b")]
+            return await asyncio.gather(*given, return_exceptions=True)
+
+        first, wrong, last = working(live, test)
+        assert (first[0].id, last[0].id) == ("a", "b")
+        assert isinstance(wrong, ParameterError)
 
     def test_events_labels_and_questions_keep_their_order(self, live):
         async def test(worker):
@@ -378,6 +397,14 @@ class TestArrow:
         assert statuses <= {400, 413, 415, 422}
 
 
+def test_whole_numbers_that_a_browser_would_round_are_text():
+    largest, larger = 2**53 - 1, 2**53 + 1
+    value = {"id": larger, "near": [largest, -larger], "score": 0.12345678901234567, "text": ":12345678901234567890"}
+    assert json.loads(as_json(value)) == {**value, "id": str(larger), "near": [largest, str(-larger)]}
+    assert as_json(larger) == f'"{larger}"'.encode()
+    assert as_json([np.int64(larger), True]) == f'["{larger}",true]'.encode()
+
+
 def test_answers_are_json():
     import datetime
 
@@ -498,13 +525,16 @@ class TestScore:
     def test_a_compressed_body_is_refused(self, client):
         assert client.post("/score", b"x", "application/json", content_encoding="gzip").status == 415
 
-    def test_a_body_that_never_ends_is_given_up(self, live):
+    @pytest.mark.parametrize("path", ["/score", "/login"])
+    def test_a_body_that_never_ends_is_given_up(self, live, path):
         with (
-            serving(live, limits=Limits(seconds=1)) as client,
+            serving(live, token=SECRET, limits=Limits(seconds=1)) as client,
             socket.create_connection(client.host.split(":")) as line,
         ):
             heads = f"Host: {client.host}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
-            line.sendall(f"POST /score HTTP/1.1\r\n{heads}\r\n[".encode())
+            heads += f"Authorization: Bearer {SECRET}\r\n"
+            line.settimeout(20)
+            line.sendall(f"POST {path} HTTP/1.1\r\n{heads}\r\n[".encode())
             assert line.recv(100).startswith(b"HTTP/1.1 408 ")
 
     def test_a_full_queue_says_when_to_come_back(self, live):
@@ -624,6 +654,22 @@ class TestQuestions:
         assert [reason["what"] for reason in found["reasons"]] == ["label", "amount"]
         assert len(client.get("/explain/a?top=1").json["reasons"]) == 1
 
+    def test_scoring_does_not_wait_for_all_reasons(self, client, live):
+        client.post("/score", [alert(f"a{k}") for k in range(8)])
+        for known in live._alerts.values():
+            known.reason = None
+        live.delay = 0.05
+        other, answers = Client(client.service), []
+        asking = threading.Thread(target=lambda: answers.append(other.get("/alerts?limit=1000").json))
+        asking.start()
+        while "reason" not in live.calls:
+            time.sleep(0.001)
+        client.post("/score", event("between"))
+        asking.join()
+        other.close()
+        assert live.calls[-1] == "reason", "the event was scored while reasons were missing"
+        assert {one["reason"] for one in answers[0]["alerts"]} == {"both ends had frauds"}
+
     @pytest.mark.parametrize("path", ["/explain/x", "/explain?id=x", "/events/x", "/explain/17"])
     def test_an_unknown_event(self, client, path):
         answer = client.get(path)
@@ -665,7 +711,12 @@ class TestQuestions:
 
     def test_statistics_and_what_scores_mean(self, client):
         client.post("/score", alert("a"))
-        assert client.get("/statistics").json["alerts"] == {"open": 1, "confirmed": 0, "dismissed": 0}
+        assert client.get("/statistics").json["alerts"] == {
+            "open": 1,
+            "confirmed": 0,
+            "dismissed": 0,
+            "expired": 0,
+        }
         about = client.get("/about").json
         assert (about["confirm"], about["dismiss"], about["threshold"], about["signed_in"]) == (1, 0, 0.5, False)
 
@@ -912,6 +963,8 @@ class TestToken:
             assert word in cookie
         assert SECRET not in cookie
         value = cookie.partition(";")[0]
+        odd = f'a[b]=1; flag; {{x}}="y; {value}; café=1'
+        assert client.get("/about", cookie=odd.encode()).status == 200, "cookies of other services on this machine"
         assert "Open alerts" in client.get("/", cookie=value).body.decode()
         assert client.post("/score", event("a"), cookie=value).status == 200
         assert client.get("/about", cookie=value).json["signed_in"] is True

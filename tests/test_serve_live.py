@@ -1,6 +1,7 @@
 """The service with a true live model: the same answers as without HTTP, durable, and stopped cleanly by signals."""
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -103,6 +104,34 @@ def test_bad_events_are_named_and_the_good_ones_count(live):
         assert client.get("/health").json["n_events"] == 1
 
 
+@pytest.mark.parametrize(("id", "path"), [("--5", "--5"), ("²", "%C2%B2"), (1.5, "1.5"), (-7, "-7"), ("007", "7")])
+def test_ids_in_addresses(live, id, path):
+    with serving(live) as client:
+        assert client.get(f"/explain/{path}").status == 404
+        client.post("/score", event(N_FITTED, id=id))
+        assert client.get(f"/explain/{path}").json["id"] == id
+        assert client.get(f"/events/{path}").json["id"] == id
+        assert client.post("/labels", {"id": path if path[0] != "%" else id, "label": 1}).status == 200
+
+
+def test_a_fitted_edge_has_no_score(live):
+    with serving(live) as client:
+        answer = client.post("/score", event(N_FITTED - 1)).json
+        assert (answer["score"], answer["predicted"], answer["repeated"]) == (None, None, True)
+        assert "probabilities" not in answer
+
+
+def test_the_label_of_a_repeated_event_is_learnt(live):
+    with serving(live) as client:
+        one = client.post("/score", event(N_FITTED)).json
+        again = client.post("/score", event(N_FITTED, label=1)).json
+        assert again == {**one, "repeated": True}
+        assert client.get(f"/events/{one['id']}").json["label"] == 1
+        wrong = client.post("/score", event(N_FITTED, label="odd"))
+        assert (wrong.status, wrong.json["score"]) == (200, one["score"])
+        assert wrong.json["label_error"]["field"] == "label"
+
+
 def test_a_decision_is_known_to_the_next_scores(live):
     given = events(60)
     last = given[-1]
@@ -165,6 +194,7 @@ def test_a_full_disk_and_the_return(live, monkeypatch):
             assert "No space left" in answer.json["error"]["message"]
             health = client.get("/health")
             assert (health.status, health.json["n_events"]) == (503, 5)
+        assert client.get("/health").status == 200, "there is space again"
         assert client.post("/score", event(N_FITTED + 10)).json["repeated"] is False
         health = client.get("/health")
         assert (health.status, health.json["n_events"]) == (200, 6)
@@ -202,20 +232,24 @@ def ended(process, client, *signals):
     return process.returncode, said
 
 
-def test_it_stops_cleanly_and_nothing_is_lost_if_it_does_not(model_file, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.needs("time"))])
+def test_it_stops_cleanly_and_nothing_is_lost_if_it_does_not(model_file, tmp_path, number):
     process, client = started(model_file, "--state", tmp_path / "state", "--threshold", 0)
     first = client.post("/score", events(20)).json
-    assert ended(process, client, signal.SIGTERM, signal.SIGTERM) == (0, "stopping\n")  # a second one does not hurry it
+    assert ended(process, client, *[number] * (1 + (number == signal.SIGTERM))) == (
+        0,
+        "stopping\n",
+    )  # nor is it hurried
     process, client = started("--state", tmp_path / "state")  # the model is in the state
     second = [client.post("/score", one).json for one in events(30)]
     assert second[:20] == [{**answer, "repeated": True} for answer in first]
     client.post("/labels", {"id": first[0]["id"], "label": 1})
     assert ended(process, client, signal.SIGKILL)[0] == -signal.SIGKILL
-    process, client = started("--state", tmp_path / "state")
-    third = client.post("/score", events(30)).json
-    assert third == [{**answer, "repeated": True} for answer in second]
-    assert client.get("/statistics").json["alerts"] == {"open": 29, "confirmed": 1, "dismissed": 0}
-    assert ended(process, client, signal.SIGINT) == (0, "stopping\n")
+    with LiveModel.open(tmp_path / "state") as live:
+        third = live.submit(events(30))
+        assert all(answer.repeated for answer in third)
+        assert [(answer.id, answer.score) for answer in third] == [(one["id"], one["score"]) for one in second]
+        assert live.statistics()["alerts"] == {"open": 29, "confirmed": 1, "dismissed": 0, "expired": 0}
 
 
 def refused(*arguments):
@@ -253,6 +287,40 @@ def test_mistakes_are_told_in_a_line(model_file, tmp_path, options, words, own_s
 
 def test_a_state_is_served_once(live, tmp_path, own_signals):
     assert "state" in refused("--state", tmp_path / "state", "--port", 0)
+
+
+def test_a_service_avoids_pauses(model_file, tmp_path, monkeypatch, own_signals):
+    before, found = (gc.get_threshold(), sys.getswitchinterval()), []
+
+    class Waiting:
+        url = "http://127.0.0.1:1/"
+
+        def __init__(self, live, **options):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def wait(self, seconds):
+            found.append((gc.get_freeze_count(), gc.get_threshold()[2], sys.getswitchinterval()))
+            return len(found) > 1  # after an hour, then stopped
+
+    monkeypatch.setattr("tdlg.serve.service.Service", Waiting)
+    try:
+        result = CliRunner().invoke(app, ["serve", str(model_file), "--state", str(tmp_path / "state")])
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before[0])
+        sys.setswitchinterval(before[1])
+    assert result.exit_code == 0, result.output
+    assert len(found) == 2
+    n_frozen, most, interval = found[0]
+    assert n_frozen > 10_000
+    assert most > 1000
+    assert interval < before[1]
 
 
 def test_what_to_install_is_told(tmp_path, monkeypatch):

@@ -263,7 +263,7 @@ class TestLabels:
         return scorer._engine._running.peek(*self.entered(scorer, later))
 
     def entered(self, scorer, later):
-        arrived = scorer._arrived(TemporalEdges([1], [3], [self.now + later]))
+        arrived = scorer._tables.arrived(TemporalEdges([1], [3], [self.now + later]))
         return scorer._engine.enter(arrived), arrived.own
 
     def test_by_id_count_from_when_they_became_known(self):
@@ -409,6 +409,35 @@ class TestMemory:
         found, expected = (scorer.score_update(far[5:]).columns for scorer in (forgets, keeps))
         np.testing.assert_allclose(found[:, sums], expected[:, sums], rtol=0, atol=1e-9)
 
+    def test_categories_are_forgotten_too(self):
+        edges = network(features=True)
+        model = fitted(edges[:N_FITTED], scales=[0.02])
+        forgets, keeps = StreamScorer(model), StreamScorer(model)
+        names = model.features_.get_feature_names_out()
+        sums = [k for k, name in enumerate(names) if "agreement" not in name and "common" not in name]
+        for k in range(4):
+            start = float(edges.time[N_FITTED]) + k * 100_000
+            codes = [*(f"new {k}-{i}" for i in range(50)), "c1", *(f"new {k}-{i}" for i in range(50))]
+            given = [
+                {
+                    "src": i % 7,
+                    "dst": i % 5,
+                    "time": start + i,
+                    "amount": 1.0,
+                    "balance": 0.0,
+                    "kind": "a",
+                    "code": code,
+                }
+                for i, code in enumerate(codes)
+            ]
+            found, expected = (scorer.process(scorer.read(given)[0]) for scorer in (forgets, keeps))
+            np.testing.assert_allclose(found.columns[:, sums], expected.columns[:, sums], rtol=0, atol=1e-9)
+            forgets.forget()
+            forgets = StreamScorer.restore(model, forgets.state())
+        n_kept, n_all = (scorer._reader._categories["code"].n_codes for scorer in (forgets, keeps))
+        assert n_kept < 150
+        assert n_all > 200
+
     def test_forget_after(self):
         edges = network()
         scorer = StreamScorer(fitted(edges[:N_FITTED]), forget_after=10)
@@ -418,6 +447,23 @@ class TestMemory:
         scorer.forget()
         assert scorer._nodes.find("x", 0) is None
         assert scorer._nodes.find("p", 0) is not None
+
+    def test_a_label_of_what_is_forgotten_is_taken_back_without_a_trace(self):
+        edges = network()
+        model = fitted(edges[:N_FITTED])
+        now = float(edges.time[N_FITTED])
+        columns = []
+        for is_labelled in (True, False):
+            scorer = StreamScorer(model, forget_after=10)
+            scorer.update(TemporalEdges(["x"], ["y"], [now]), ids=["e"])
+            if is_labelled:
+                scorer.label("e", 1)
+            scorer.update(TemporalEdges(["p"], ["q"], [now + 11]))
+            scorer.forget()
+            if is_labelled:
+                scorer.label("e", None)
+            columns.append(scorer.score_update(TemporalEdges(["x"], ["y"], [now + 12])).columns)
+        np.testing.assert_allclose(*columns, rtol=0, atol=1e-12)
 
     @pytest.mark.parametrize("kind", [{}, {"features": True, "late": True, "bipartite": True}], ids=str)
     def test_state_goes_on_where_it_stopped(self, kind):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tdlg.live.state import Answer
 
 __all__ = [
+    "Ahead",
     "AlertsPerDay",
     "IdColumn",
     "Keep",
@@ -57,6 +58,14 @@ LateEvents = Annotated[
         help="What to do with events that are before the latest one: score them as of now (default), or refuse."
     ),
 ]
+Ahead = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="How far an event may be ahead of the latest one, for example 30d; a later one is refused. By default "
+        "twice the longest time scale. Events that are not in the future are always accepted.",
+    ),
+]
 Threshold = Annotated[
     float | None,
     typer.Option(
@@ -89,10 +98,9 @@ def open_live(folder: Path, model: Path | None, **options: Any) -> LiveModel:
 
 def answer_line(answer: Answer) -> str:
     """An answer as a line of JSON."""
-    is_scored = answer.score is not None and answer.score == answer.score
     content = {
         "id": answer.id,
-        "score": float(f"{answer.score:.{DIGITS}g}") if is_scored else None,
+        "score": None if answer.score is None else float(f"{answer.score:.{DIGITS}g}"),
         "predicted": answer.predicted,
         "alert": answer.alert,
         "late": answer.late,
@@ -117,8 +125,12 @@ def answer_columns(live: LiveModel, edges: TemporalEdges, given: Sequence[Answer
 
     valid = np.array([answer.error is None for answer in given])
     scored = edges[valid].with_label(None)
-    values = np.array([live.values_of(answer) for answer in given if answer.error is None])
-    fitted = np.flatnonzero(np.isnan(values.reshape(len(values), -1)).any(axis=1)) if len(values) else np.array([], int)
-    if len(fitted):
+    answered = [answer for answer in given if answer.error is None]
+    fitted = [k for k, answer in enumerate(answered) if answer.score is None]
+    values = np.empty((len(answered), max(1, len(live.classes))))
+    for k, answer in enumerate(answered):
+        values[k] = np.nan if answer.score is None else live.values_of(answer)
+    values = values if live.classes else values[:, 0]
+    if fitted:
         values[fitted] = live.model.scored(scored[fitted]).values
     return {name: spread(column, valid) for name, column in answers(live.model, Scored(scored, values)).items()}

@@ -53,10 +53,9 @@ class Nightly:
             table, edges = reading.table(path, read)
             live.remember(reading.names(table), reading.stored)
             rows = _Rows(live, table, edges, reading.id)
-            learnt = rows.learn_known_labels()
+            before = live.n_labels
             answers = rows.submit(path)
-            learnt += rows.learn_late_labels(answers)
-            _report(answers, learnt)
+            _report(answers, live.n_labels - before)
             return table, answer_columns(live, edges, answers), live.model
 
 
@@ -141,36 +140,9 @@ class _Rows:
         fields = [columns.get(name, name) for name in names]
         return [dict(zip(fields, values, strict=True)) for values in zip(*names.values(), strict=True)]
 
-    def learn_known_labels(self) -> int:
-        """Learn the labels of rows that came before, if it is given when they became known."""
-        if self._edges.label_time is None:
-            return 0
-        known_at = _as_json(self._edges.label_time)
-        return self._learn([(row, known_at[row]) for row in self._labels])
-
-    def learn_late_labels(self, answers: Sequence[Answer]) -> int:
-        """Learn the labels of rows that came before, as known from now on."""
-        if self._edges.label_time is not None:
-            return 0
-        return self._learn([(row, None) for row in self._labels if answers[row].repeated])
-
-    def _learn(self, labels: list[tuple[int, Any]]) -> int:
-        known = [
-            {"id": id, "label": self._labels[row], "time": time}
-            for row, time in labels
-            if self._live.knows(id := self._live.id_of(self._events[row]))
-        ]
-        before = self._live.n_labels
-        refused = [answer for answer in self._live.label(known) if answer.error is not None]
-        for answer in refused[:1]:
-            warn(f"{count(len(refused), 'label was', 'labels were')} refused, for example {answer.error}")
-        return self._live.n_labels - before
-
     def submit(self, path: Path) -> list[Answer]:
         """Score and learn the rows in the order of time; the answers are in the order of the rows."""
-        import numpy as np
-
-        order = np.argsort(self._edges.time, kind="stable").tolist()
+        order = self._order()
         answers: dict[int, Answer] = {}
         with progress() as show:
             for start in range(0, len(order), AT_ONCE):
@@ -179,6 +151,19 @@ class _Rows:
                 answers |= zip(part, self._live.submit([self._events[row] for row in part], position), strict=True)
                 show(start + len(part), len(order), f"scoring {count(len(order), 'row')}")
         return [answers[row] for row in range(len(order))]
+
+    def _order(self) -> list[int]:
+        """Rows in the order of time, but those that came before and are labelled now apart.
+
+        They come first if it is given when the labels became known, so that all new rows see them, else last: the labels
+        become known now, after the new rows.
+        """
+        import numpy as np
+
+        order = np.argsort(self._edges.time, kind="stable").tolist()
+        known = {row for row in self._labels if self._live.knows(self._live.id_of(self._events[row]))}
+        are_last = self._edges.label_time is None
+        return sorted(order, key=lambda row: (row in known) == are_last)
 
 
 def _made_ids(live: LiveModel, edges: TemporalEdges) -> list[str]:
@@ -212,7 +197,8 @@ def _as_json(times: Any) -> list[Any]:
 
 def _report(answers: Sequence[Answer], learnt: int) -> None:
     """Say what was new, and which rows were refused."""
-    repeated, late = (sum(getattr(answer, name) for answer in answers) for name in ("repeated", "late"))
+    repeated = sum(answer.repeated for answer in answers)
+    late = sum(answer.late and not answer.repeated for answer in answers)
     refused = [(row, answer.error) for row, answer in enumerate(answers, start=1) if answer.error is not None]
     parts = [count(len(answers) - repeated - len(refused), "new row")]
     parts += [f"{repeated:,} seen before"] * bool(repeated) + [f"{late:,} late"] * bool(late)
@@ -221,3 +207,6 @@ def _report(answers: Sequence[Answer], learnt: int) -> None:
     for row, error in refused[:1]:
         more = f" (and {len(refused) - 1:,} more)" * (len(refused) > 1)
         warn(f"row {row} is not scored{more}: {error.field}: {error.message} Got {error.value!r}.")
+    wrong = [answer.label_error for answer in answers if answer.label_error is not None]
+    for error in wrong[:1]:
+        warn(f"{count(len(wrong), 'label was', 'labels were')} refused, for example: {error.message}")

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
 from tdlg.live.fields import decode, encode
+from tdlg.live.ids import key_of
 
-__all__ = ["Alert", "Alerts", "Status"]
+__all__ = ["Alert", "Alerts", "Status", "status_of"]
 
 Arrays = dict[str, NDArray[Any]]
-Status = Literal["open", "confirmed", "dismissed", "all"]
+Status = Literal["open", "confirmed", "dismissed", "expired", "all"]
 
 MOST_ALERTS = 10_000  # older ones are dropped
 MOST_CHANGES = 10_000
@@ -39,7 +40,8 @@ class Alert:
     reason
         The main reason in words; None as long as nobody asked for it.
     status
-        "open", "confirmed" (it has the positive label) or "dismissed" (it has another label).
+        "open", "confirmed" (it has the positive label) or "dismissed" (it has another label). An open alert whose event is
+        so long ago that no label is accepted any more is listed and counted as "expired".
     label
         The label; None if the alert is open.
     decided_at, decided_ticks
@@ -62,6 +64,11 @@ class Alert:
     columns: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
 
+def status_of(alert: Alert, oldest: float) -> str:
+    """The status of an alert, where no label is accepted for events before `oldest`, in ticks."""
+    return "expired" if alert.status == "open" and alert.ticks < oldest else alert.status
+
+
 class Alerts:
     """The latest alerts, and a list of what happened to them."""
 
@@ -80,13 +87,13 @@ class Alerts:
 
     def get(self, id: Any) -> Alert | None:
         """The alert of this event, if it is kept."""
-        return self._of_id.get(id)
+        return self._of_id.get(key_of(id))
 
     def add(self, alert: Alert) -> None:
         """Add a new alert, whose number is set here."""
         self._n_raised += 1
         alert.sequence = self._n_raised
-        self._of_id[alert.id] = alert
+        self._of_id[key_of(alert.id)] = alert
         if len(self._of_id) > MOST_ALERTS:
             del self._of_id[next(iter(self._of_id))]
         self._note("alert", alert)
@@ -100,21 +107,21 @@ class Alerts:
             alert.label, alert.decided_at, alert.decided_ticks = label, time, ticks
         self._note("decision", alert)
 
-    def listed(self, status: Status, limit: int, before: int | None) -> list[Alert]:
-        """The newest alerts of a status, with numbers below `before` if it is given."""
+    def listed(self, status: Status, limit: int, before: int | None, oldest: float) -> list[Alert]:
+        """The newest alerts of a status, with numbers below `before` if it is given; see `status_of` for `oldest`."""
         check_choice("alerts", "status", status, get_args(Status))
         newest = (
             alert
             for alert in reversed(self._of_id.values())
-            if (status == "all" or alert.status == status) and (before is None or alert.sequence < before)
+            if (before is None or alert.sequence < before) and status in ("all", status_of(alert, oldest))
         )
         return [alert for alert, _ in zip(newest, range(limit), strict=False)]
 
-    def counts(self) -> dict[str, int]:
-        """The number of kept alerts by status."""
-        counted = dict.fromkeys(("open", "confirmed", "dismissed"), 0)
+    def counts(self, oldest: float) -> dict[str, int]:
+        """The number of kept alerts by status; see `status_of` for `oldest`."""
+        counted = dict.fromkeys(("open", "confirmed", "dismissed", "expired"), 0)
         for alert in self:
-            counted[alert.status] += 1
+            counted[status_of(alert, oldest)] += 1
         return counted
 
     def changes(self, since: int) -> list[dict[str, Any]]:
@@ -147,7 +154,7 @@ class Alerts:
         listed = [Alert(**stored) for stored in content["alerts"]]
         for k, columns in zip(arrays["explained"], arrays["columns"], strict=True):
             listed[k].columns = columns
-        alerts._of_id = {alert.id: alert for alert in listed}
+        alerts._of_id = {key_of(alert.id): alert for alert in listed}
         alerts._n_raised, alerts.sequence = content["raised"], content["sequence"]
         alerts._changes.extend(content["changes"])
         return alerts

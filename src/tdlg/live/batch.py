@@ -1,4 +1,4 @@
-"""The events of one submit: which are new and valid, and the answers to all of them in their order."""
+"""The events or labels of one call: which are new and valid, and the answers to all of them in their order."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tdlg.live.events import EventError, Events
+from tdlg.clock import duration_in_words
+from tdlg.live.events import LABEL_FIELDS, EventError, Events
 from tdlg.live.fields import encode
-from tdlg.live.state import Answer, LiveState
+from tdlg.live.ids import key_of
+from tdlg.live.scorer import UnknownEventError
+from tdlg.live.state import Answer, LabelAnswer, LiveState
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "LabelBatch"]
 
 
 class Batch:
@@ -27,6 +30,8 @@ class Batch:
     ----------
     events, lines, read
         The events that are new and valid, each of them as JSON, and as the scorer read them.
+    labels
+        The labels that came with events that were there before.
     """
 
     def __init__(self, state: LiveState, given: Sequence[Mapping[str, Any]]) -> None:
@@ -34,39 +39,66 @@ class Batch:
         self._ids = [event.get("id") for event in events]
         self._answers: dict[int, Answer] = {}  # by the position of the event
         self._first_of: dict[int, int] = {}  # position of a repeated event: that of the first one in this batch
+        self._labelled: dict[int, dict[str, Any]] = {}  # labels of events that were there before, by position
+        self._label_errors: dict[int, EventError] = {}  # by position
         self._at: list[int] = []  # position of each new event
         self.events: list[dict[str, Any]] = []
         self._sort(state, [state.with_id(event) for event in events])
         self.read = self._checked(state)
         self.lines = [encode(event).encode() for event in self.events]
+        self.labels = LabelBatch(state, list(self._labelled.values()), self._time_after(state))
 
     def _sort(self, state: LiveState, events: list[dict[str, Any]]) -> None:
         """Answer events that are recent, and find those that are new."""
-        place_of: dict[Any, int] = {}
+        first_of: dict[Any, int] = {}  # place among the new events, by id
         for place, event in enumerate(events):
-            id = event["id"] if isinstance(event["id"], Hashable) else None
+            id = key_of(event["id"]) if isinstance(event["id"], Hashable) else None
             stored = state.recent.get(id)
+            if _has_label(event) and state.knows(id):
+                event = self._without_label(place, event)
             if stored is not None and all(event.get(name) is not None for name in ("src", "dst", "time")):
                 self._answers[place] = state.answer_of(stored)
-            elif id is not None and id in place_of:
-                self._first_of[place] = place_of[id]
+            elif id is not None and id in first_of:
+                self._first_of[place] = self._at[first_of[id]]
+                if _has_label(event):
+                    self._add_label(state, place, first_of[id], event)
             else:
-                place_of[id] = place
+                first_of[id] = len(self.events)
                 self._at.append(place)
                 self.events.append(event)
+
+    def _without_label(self, place: int, event: dict[str, Any]) -> dict[str, Any]:
+        """An event that was there before, without its label, which is learnt as one that comes later."""
+        self._labelled[place] = {"id": event["id"], "label": event["label"], "time": event.get("label_time")}
+        return {name: value for name, value in event.items() if name not in LABEL_FIELDS}
+
+    def _add_label(self, state: LiveState, place: int, first: int, event: dict[str, Any]) -> None:
+        """Give a new event the label of its repetition in the same batch, unless there is an error in the label."""
+        whole = {**self.events[first], **{name: event.get(name) for name in LABEL_FIELDS}}
+        wrong = [error for error in state.scorer.read([whole])[1] if error.field in LABEL_FIELDS]
+        if wrong:
+            self._label_errors[place] = wrong[0]._replace(position=place)
+        else:
+            self.events[first] = whole
 
     def _checked(self, state: LiveState) -> Events:
         """Read the new events; those with an error get it as their answer and are left out."""
         read, errors = state.scorer.read(self.events)
-        wrong = {error.position: error for error in [*errors, *_too_late(state, self.events, read)]}
+        timely = _too_late(state, self.events, read) + _too_far_ahead(state, self.events, read)
+        wrong = {error.position: error for error in [*errors, *timely]}
         if not wrong:
             return read
         for k, error in wrong.items():
             place = self._at[k]
             self._answers[place] = Answer(self._ids[place], error=error._replace(position=place))
+            self._labelled.pop(place, None)
         kept = [k for k in range(len(self.events)) if k not in wrong]
         self._at, self.events = [self._at[k] for k in kept], [self.events[k] for k in kept]
         return read if len(kept) == len(read.positions) else state.scorer.read(self.events)[0]
+
+    def _time_after(self, state: LiveState) -> Any:
+        """The stream's clock after these events, when labels without a time become known."""
+        return state.meaning.time(max([state.clock, *self.read.arrived.ticks.tolist()])) if self._labelled else None
 
     def in_order(self, answers: Sequence[Answer]) -> list[Answer]:
         """The answers to all events in their order, with the ids that they came with.
@@ -79,8 +111,96 @@ class Batch:
         self._answers |= zip(self._at, answers, strict=True)
         for place, first in self._first_of.items():
             self._answers[place] = replace(self._answers[first], repeated=True)
+        for place, found in zip(self._labelled, self.labels.in_order(), strict=True):
+            if found.error is not None:
+                self._label_errors[place] = _as_event_error(place, found, self._labelled[place])
+        for place, error in self._label_errors.items():
+            self._answers[place] = replace(self._answers[place], label_error=error)
         in_order = ((self._answers[place], id) for place, id in enumerate(self._ids))
         return [answer if id is None or answer.id == id else replace(answer, id=id) for answer, id in in_order]
+
+
+class LabelBatch:
+    """Labels of earlier events that come together.
+
+    Parameters
+    ----------
+    state
+        The state of the live model.
+    given
+        The labels, each with "id", "label" and "time" as plain values.
+    now
+        When those without a time become known.
+
+    Attributes
+    ----------
+    new
+        The labels that are valid and change something.
+    """
+
+    def __init__(self, state: LiveState, given: Sequence[dict[str, Any]], now: Any) -> None:
+        self._ids = [one["id"] for one in given]
+        self._answers: dict[int, LabelAnswer] = {}  # by the position of the label
+        self._at: list[int] = []  # position of each new label
+        self.new: list[dict[str, Any]] = []
+        latest: dict[Any, Any] = {}
+        for place, one in enumerate(given):
+            label, time = state.meaning.label(one["label"]), now if one["time"] is None else one["time"]
+            error = state.label_error(one["id"], label, time)
+            if error is not None:
+                self._answers[place] = LabelAnswer(one["id"], error)
+                continue
+            of = key_of(one["id"])
+            is_there = latest[of] == label if of in latest else state.has_label(of, label)
+            latest[of] = label
+            if not is_there:
+                self._at.append(place)
+                self.new.append({"id": one["id"], "label": label, "time": time})
+
+    def learn(self, state: LiveState) -> None:
+        """Learn the new labels, which were logged before."""
+        for place, one in zip(self._at, self.new, strict=True):
+            self._answers[place] = state.label(one["id"], one["label"], one["time"])
+
+    def in_order(self) -> list[LabelAnswer]:
+        """The answers to all labels in their order."""
+        return [self._answers.get(place, LabelAnswer(id)) for place, id in enumerate(self._ids)]
+
+
+def _has_label(event: Mapping[str, Any]) -> bool:
+    label = event.get("label")
+    return label is not None and label == label
+
+
+def _as_event_error(place: int, answer: LabelAnswer, given: Mapping[str, Any]) -> EventError:
+    """The error of a label as that of the event that it came with."""
+    assert answer.error is not None
+    if isinstance(answer.error, UnknownEventError):
+        return EventError(place, "id", answer.id, str(answer.error))
+    name = "time" if answer.error.parameter == "time" else "label"
+    return EventError(place, "label_time" if name == "time" else name, given[name], str(answer.error))
+
+
+def _too_far_ahead(state: LiveState, events: list[dict[str, Any]], read: Events) -> list[EventError]:
+    """Errors of events so far ahead that after them all others would be late or too old."""
+    ticks, most, latest = read.arrived.ticks, state.most_ahead, state.clock
+    if not len(ticks) or ticks.max() <= latest + most:
+        return []
+    free = state.tomorrow()
+    if free is None and state.is_fresh:  # numbers: nothing tells how long the model has not been used
+        free = ticks.min()
+    errors = []
+    for tick, k in sorted(zip(ticks.tolist(), read.positions, strict=True)):
+        if tick <= latest + most or (free is not None and tick <= free):
+            latest = max(latest, tick)
+            continue
+        gap, allowed = (duration_in_words(float(span), state.meaning.unit) for span in (tick - latest, most))
+        message = (
+            f"It is {gap} after the latest event, {state.meaning.time(latest)}: after it, all others would be late. If it "
+            f"is right, open the live model with a larger 'ahead' (--ahead), which is {allowed} now."
+        )
+        errors.append(EventError(k, "time", events[k]["time"], message))
+    return errors
 
 
 def _too_late(state: LiveState, events: list[dict[str, Any]], read: Events) -> list[EventError]:

@@ -2,7 +2,7 @@
 
     lock                 held by the process that writes; the lock ends with the process
     state.json           format of the directory, the version that made it, and the model that it was made for
-    current              name of the active generation
+    current              name of the active generation; then, one per line, those that were active before, the last one first
     log-<number>.bin     the log, shared by all generations; the number of its first record
     generation-0001/     a model, its snapshots, and generation.json, which is written last
         snapshot-<number>-<CRC32>.state    the state after that record of the log
@@ -14,12 +14,10 @@ snapshot is in its name, so that its content can have any format.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import shutil
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -29,14 +27,14 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
-from weakref import WeakSet
 
 from tdlg import __version__
 from tdlg.atomic import as_path, new_file
 from tdlg.exceptions import ParameterError
+from tdlg.live.lock import Lock
 from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError, sync_folder
 
-__all__ = ["Generation", "Lock", "Snapshot", "StateDirectory"]
+__all__ = ["Generation", "Snapshot", "StateDirectory"]
 
 FORMAT = 1
 KEPT_SNAPSHOTS = 2  # of each generation: the older one is used if the newer one is damaged
@@ -46,63 +44,8 @@ GENERATION = re.compile(r"generation-([0-9]{4,})")
 SNAPSHOT = re.compile(r"snapshot-([0-9]{20})-([0-9a-f]{8})\.state")
 DRAFT = "draft.state"
 OURS = re.compile(rf"lock|state\.json|\..*\.tdlg-tmp|{GENERATION.pattern}")  # what an unfinished new directory may hold
-PLACE = 1 << 30  # of the locked byte on Windows, where a locked byte cannot be read: the process id is before it
 
 Fill: TypeAlias = "Callable[[Generation], object]"
-
-
-class Lock:
-    """A lock on a file that ends with the process, however it ends. Processes forked from it do not hold it.
-
-    The file holds the id of that process and is never removed. If the lock is held already, a `StateError` says by whom.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        try:
-            _lock(self._file)
-        except OSError as error:
-            holder = os.read(self._file, 20).decode("ascii", "replace").strip()
-            os.close(self._file)
-            raise _unlockable(path.parent, holder, error) from error
-        _HELD.add(self)
-        with suppress(OSError):  # a full disk: the lock holds without a name
-            os.ftruncate(self._file, 0)
-            os.write(self._file, f"{os.getpid()}\n".encode())
-
-    def release(self) -> None:
-        """Let others have the lock. A released lock can be released again."""
-        _HELD.discard(self)
-        if self._file >= 0:
-            os.close(self._file)
-        self._file = -1
-
-
-_HELD: WeakSet[Lock] = WeakSet()
-
-
-def _release_in_child() -> None:
-    for lock in [*_HELD]:
-        lock.release()
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: int) -> None:
-        os.lseek(file, PLACE, os.SEEK_SET)
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        finally:
-            os.lseek(file, 0, os.SEEK_SET)
-
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    os.register_at_fork(after_in_child=_release_in_child)  # closing a copy of the descriptor does not unlock the file
 
 
 @dataclass(frozen=True)
@@ -293,24 +236,30 @@ class StateDirectory:
 
         As for a new directory, `fill` writes the model into the new generation, and its state by
         `Generation.write_snapshot`; records that came since are to be replayed afterwards. The generation that was active
-        and the newest of the others are kept to go back to.
+        and the one before it are kept to go back to; if nothing was active before, the newest of the others is kept.
         """
-        previous, generation = self.generation, self._new_generation(fingerprint, fill)
+        generation = self._new_generation(fingerprint, fill)
         try:
-            self.activate(generation)
+            self._activate(generation, [self.generation, *self._before][:KEPT_GENERATIONS])
         except StateError:
             _remove(generation.path)
             raise
-        others = [other for other in self.generations() if other not in (previous, generation)]
-        for old in others[: -(KEPT_GENERATIONS - 1)]:
+        others = [other for other in self.generations() if other not in (generation, *self._before)]
+        for old in others[: len(others) - (KEPT_GENERATIONS - len(self._before))]:
             _remove(old.path)
         return generation
 
-    def activate(self, generation: Generation) -> None:
-        """Make a generation the active one, by one rename; also to go back to an earlier one."""
+    def go_back(self) -> None:
+        """Make the generation that was active before the present one active again, by one rename."""
+        if not self._before:
+            raise StateError(f"There is no generation before {self.generation.name!r} to go back to.")
+        self._activate(self._before[0], self._before[1:])
+
+    def _activate(self, generation: Generation, before: list[Generation]) -> None:
+        names = [each.name for each in (generation, *before)]
         with _clear_errors(self.folder, "the state directory"), new_file(self.folder / "current") as file:
-            file.write(f"{generation.name}\n".encode())
-        self.generation = generation
+            file.write("".join(f"{name}\n" for name in names).encode())
+        self.generation, self._before = generation, before
 
     def _new_generation(self, fingerprint: str, fill: Fill) -> Generation:
         existing = _generation_folders(self.folder)
@@ -356,7 +305,7 @@ class StateDirectory:
         if fill and fingerprint is not None and not (self.folder / "current").exists():
             self._create(fingerprint, fill)
         first = self._check_format()
-        self.generation = self._read_current()
+        self.generation, *self._before = self._read_current()
         self._remove_unfinished()
         known = {first, *(generation.fingerprint for generation in self.generations())}
         if fingerprint is not None and fingerprint not in known:
@@ -374,7 +323,7 @@ class StateDirectory:
             made = {"format": FORMAT, "tdlg": __version__, "model": fingerprint, "created": self._now()}
             _write_json(self.folder / "state.json", made)
             sync_folder(self.folder.parent)
-        self.activate(self._new_generation(fingerprint, fill))
+        self._activate(self._new_generation(fingerprint, fill), [])
 
     def _check_format(self) -> str:
         """The fingerprint of the model that the directory was made for, if this version can read the directory."""
@@ -387,15 +336,16 @@ class StateDirectory:
             )
         return str(state.get("model"))
 
-    def _read_current(self) -> Generation:
-        name = (self.folder / "current").read_text(encoding="utf-8", errors="replace").strip()
+    def _read_current(self) -> list[Generation]:
+        """The active generation, and those that were active before."""
+        name, *before = (self.folder / "current").read_text(encoding="utf-8", errors="replace").split() or [""]
         generations = {generation.name: generation for generation in self.generations()}
         if name not in generations:
             raise StateError(
                 f"The file {str(self.folder / 'current')!r} names the generation {name!r}, which is missing or damaged.",
                 f"Restore it from a copy, or write one of these names into the file: {sorted(generations)}.",
             )
-        return generations[name]
+        return [generations[each] for each in (name, *before) if each in generations]
 
     def _remove_unfinished(self) -> None:
         """Remove generations and snapshots whose writing or removal was interrupted."""
@@ -490,13 +440,3 @@ def _clear_errors(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         problem = f"{path}: {what} cannot be written: {error.strerror or error}."
         raise StateError(problem, "Check the space on the disk and the permissions.") from error
-
-
-def _unlockable(folder: Path, holder: str, error: OSError) -> StateError:
-    if error.errno not in (errno.EAGAIN, errno.EACCES):
-        return StateError(f"{folder}: the directory cannot be locked: {error.strerror}. Use a local disk.")
-    process = f"process {holder}" if holder else "another process"
-    return StateError(
-        f"The state directory {str(folder)!r} is in use by {process}.",
-        "Stop it first, or pass another state directory.",
-    )

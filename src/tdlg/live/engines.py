@@ -138,6 +138,10 @@ class Engine(ABC):
     def forget(self, n_codes: int, after: float | None) -> Positions:
         """Forget what has faded; returns the codes of nodes that are not used any more."""
 
+    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
+        """Which codes of a feature with many categories are still used, (n_codes,)."""
+        return np.ones(n_codes, bool)
+
     @property
     @abstractmethod
     def n_keys(self) -> int:
@@ -196,7 +200,7 @@ class PropagationEngine(Engine):
         return self._features._own(edges)
 
     def enter(self, events: Arrived) -> Positions:
-        self._running.make_room(int(max(events.src.max(initial=0), events.dst.max(initial=0))) + 1)
+        self._running.make_room(events)
         return self._running.enter(events)
 
     def start(self, events: Arrived, rows: Positions, labels: Absorptions | None) -> None:
@@ -232,6 +236,9 @@ class PropagationEngine(Engine):
     def forget(self, n_codes: int, after: float | None) -> Positions:
         return self._running.forget(n_codes, after)
 
+    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
+        return self._running.used_categories(feature, n_codes)
+
     @property
     def n_keys(self) -> int:
         return self._running.n_keys
@@ -260,6 +267,7 @@ class BurstEngine(Engine):
         self._bursts = RunningBursts(fast, slow, start, self.dtype)
         self.rows = EventRows(
             answer=np.zeros((0, 1)),
+            late=np.zeros(0, np.bool_),
             known=np.zeros(0, self.dtype),
             ticks=np.zeros(0, self.dtype),
             nodes=np.zeros((0, 2), np.int64),

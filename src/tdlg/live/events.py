@@ -13,8 +13,18 @@ from numpy.typing import NDArray
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import TdlgError
 from tdlg.live.engines import Engine
+from tdlg.live.ids import key_of
+from tdlg.live.meaning import is_same_label
 from tdlg.live.nodes import DST, SRC, NodeCodes
-from tdlg.propagate.own_features import CALENDAR, OwnColumn, calendar_values, category_codes, category_numbers, scaled
+from tdlg.propagate.own_features import (
+    CALENDAR,
+    CategoryNumbers,
+    OwnColumn,
+    calendar_values,
+    category_codes,
+    category_numbers,
+    scaled,
+)
 from tdlg.propagate.running import Arrived
 from tdlg.tables.label_times import label_ticks
 from tdlg.tables.times import as_times
@@ -55,7 +65,7 @@ class Events(NamedTuple):
     arrived
         The events in the codes of the stream.
     ids
-        Their ids; None for an event without one.
+        Their ids as `tdlg.live.ids.key_of` gives them; None for an event without one.
     labels
         Position and label of those that have one.
     known
@@ -131,14 +141,19 @@ class EventReader:
         """The codes of features with many categories, (n_edges, n_features), in the numbers of the stream."""
         return category_codes(edges, self._categories)
 
+    def forget_categories(self) -> None:
+        """Forget categories of which nothing is left in the state."""
+        for feature, numbers in enumerate(self._categories.values()):
+            numbers.forget(self._engine.used_categories(feature, numbers.n_codes))
+
     def categories(self) -> dict[str, list[Any]]:
-        """The categories of features that have many, in the order of their codes."""
-        return {name: list(numbers) for name, numbers in self._categories.items()}
+        """The categories of features that have many, with their codes, and the codes that are free."""
+        return {name: [list(numbers.items()), numbers.free] for name, numbers in self._categories.items()}
 
     def restore_categories(self, categories: dict[str, list[Any]]) -> None:
         """Take over what `categories` returned."""
-        for name, values in categories.items():
-            self._categories[name] = {category: code for code, category in enumerate(values)}
+        for name, (codes, free) in categories.items():
+            self._categories[name] = CategoryNumbers([(category, code) for category, code in codes], free)
 
     def _events(self, rows: list[tuple[Any, ...]]) -> Events:
         ticks = np.array([row[3] for row in rows], self._engine.dtype)
@@ -167,10 +182,10 @@ class EventReader:
             parts.append(indicators)
             if column.has_more:
                 numbers = self._categories[column.name]
-                codes.append([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in mine])
+                codes.append([-1 if c is None else numbers[c] for c in mine])
         if self._has_calendar:
             parts += [calendar_values(ticks, self._engine.unit or "s", name)[:, np.newaxis] for name in CALENDAR]
-        return np.hstack(parts), np.array(codes, np.int64).reshape(len(codes), len(values)).T
+        return np.concatenate(parts, axis=1), np.array(codes, np.int64).reshape(len(codes), len(values)).T
 
     def _known_at(self, tick: Any) -> Any:
         """When a label becomes known that comes without a time, in ticks."""
@@ -217,14 +232,14 @@ class EventReader:
         return self.check_label(label)
 
     def check_label(self, label: Any) -> Any:
-        """A label as the model has it; what is no label is refused with a ValueError."""
+        """A label as the model has it; another value is a fault."""
         if not self._engine.takes_labels:
             raise _FaultError("Burst scores use no labels. Leave it out.")
         classes = self._engine.classes
         if classes is None:
             return _finite(label, "The label must be a finite number.")
         for known in classes.tolist():
-            if known == label or str(known) == str(label) or _is_same_number(known, label):
+            if is_same_label(known, label):
                 return known
         raise _FaultError(f"The label must be one of {', '.join(map(repr, classes.tolist()))}.")
 
@@ -268,9 +283,9 @@ def _node(event: Mapping[str, Any], field: str) -> Any:
 
 
 def _identity(value: Any) -> Hashable | None:
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list | bool):
         raise _FaultError("The id of an event must be text or a number.")
-    return value
+    return None if value is None else key_of(value)
 
 
 def _number_tick(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -307,11 +322,3 @@ def _alike(value: Any, column: OwnColumn) -> Any:
     """The category that means the same, such as 5 for "5"; else the value itself."""
     same = [category for category in column.categories if str(category) == str(value)]
     return same[0] if len(same) == 1 else value
-
-
-def _is_same_number(known: Any, label: Any) -> bool:
-    """Whether 1, 1.0, True and "1" are meant to be the same label."""
-    try:
-        return not isinstance(known, str) and float(known) == float(label)
-    except (TypeError, ValueError, OverflowError):
-        return False

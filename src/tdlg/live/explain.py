@@ -85,7 +85,7 @@ class LiveExplainer:
             }
             for row in table.select("what", "effect", "reason", "neighbours").iter_rows(named=True)
         ]
-        return {"id": id, "score": event["score"], "reasons": reasons}
+        return {"id": event["id"], "score": event["score"], "reasons": reasons}
 
     def main_reason(self, id: Any) -> str:
         """The strongest reason in words; empty if no reason stands out."""

@@ -88,4 +88,7 @@ class Fields:
         """The event with the names and the plain values that the scorer takes; fields that are not needed are left out."""
         if not isinstance(given, Mapping):
             return {}  # which lacks everything
-        return {name: plain(given[field]) for name, field in self._fields if field in given}
+        event = {name: plain(given[field]) for name, field in self._fields if field in given}
+        if "id" in event and (event["id"] == "" or event["id"] != event["id"]):
+            event["id"] = None  # an empty cell of a table
+        return event

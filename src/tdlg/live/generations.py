@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.atomic import as_path, new_file
+from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.live.directory import Generation, Snapshot, StateDirectory
 from tdlg.live.fields import decode, encode
@@ -62,10 +63,24 @@ class Origin(NamedTuple):
 def start_generation(generation: Generation, file: Path, settings: Settings, n_recent: int) -> None:
     """Write a model that learnt from no record of the log, and the state that it starts with."""
     model = load_model(file)
+    _check_nodes(model.edges_)
     ids = _own_ids(model, len(model.edges_))
     scorer = StreamScorer(model, ids=ids)
     scorer.forget()
     write_state(generation, file, Origin(0, ids), LiveState(model, scorer, settings, n_recent))
+
+
+def _check_nodes(edges: TemporalEdges) -> None:
+    """Refuse ids of nodes that neither events as JSON nor a snapshot can hold."""
+    for id in edges.node_ids.tolist():
+        if not isinstance(id, str | int | float):
+            raise ParameterError(
+                f"The nodes of a live model must have text or numbers as ids. The model was fitted with {id!r}, "
+                f"a {type(id).__name__}.",
+                "Fit it to edges whose ids are text, such as 'a/1' for ('a', 1).",
+                parameter="model",
+                value=id,
+            )
 
 
 def write_state(generation: Generation, file: Path, origin: Origin, state: LiveState) -> None:
@@ -105,8 +120,8 @@ def _own_ids(model: Any, n: int) -> list[str]:
     return ids_of_edges(model.edges_[:n], stream_clock(model.edges_)[0])
 
 
-def restored_state(directory: StateDirectory, model: Any, n_recent: int | None = None) -> LiveState:
-    """The state after all records of the log: that of the newest snapshot, and a replay of what came later.
+def restored_state(directory: StateDirectory, model: Any, n_recent: int | None = None) -> tuple[LiveState, int]:
+    """The state after all records of the log, and the number of events and labels that came after the newest snapshot.
 
     Parameters
     ----------
@@ -121,9 +136,11 @@ def restored_state(directory: StateDirectory, model: Any, n_recent: int | None =
             f"The generation {str(directory.generation.path)!r} has no whole snapshot.", "Restore one from a copy."
         )
     state = LiveState.restored(model, read_arrays(snapshot), n_recent)
+    n_replayed = 0
     for record in directory.log.replay(snapshot.sequence):
         state.replay(record)
-    return state
+        n_replayed += record.count
+    return state, n_replayed
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Ids of events that come without one: made of source, destination and time, so that the same event has the same id."""
+"""Ids of events: which are the same, and ids of events without one, made of source, destination and time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from tdlg.edges import TemporalEdges
 from tdlg.live.meaning import time_as_json
 from tdlg.tables.ids import meaning
 
-__all__ = ["id_of", "ids_of_edges", "numbered"]
+__all__ = ["id_of", "ids_of_edges", "key_of", "numbered"]
+
+
+def key_of(id: Any) -> Any:
+    """What an event id is compared by: 17, 17.0, "17" and "017" are one id, and so are 1.5 and "1.5".
+
+    Examples
+    --------
+    >>> key_of("017"), key_of(17.0), key_of(1.5), key_of("p17")
+    (17, 17, '1.5', 'p17')
+    """
+    key = meaning(id)
+    return repr(key) if isinstance(key, float) else key
 
 
 def id_of(src: Any, dst: Any, time: Any) -> str:

@@ -47,6 +47,7 @@ NAME = re.compile(r"log-([0-9]{20})\.bin")
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 RESTORE = "Restore the file from a copy, or start a new state directory."
+PROBE, PROBE_BYTES = ".probe.tdlg-tmp", 1 << 20
 
 
 class StateError(TdlgError):
@@ -202,6 +203,20 @@ class Log:
             self.failure = failure.problem
             raise failure from error
         return self._accept(len(batch))
+
+    def probe(self) -> None:
+        """After a failure, see by a write beside the log whether there is space again; then `failure` is None."""
+        if self.failure is None:
+            return
+        path = self.folder / PROBE
+        with suppress(OSError):
+            try:
+                with open(path, "wb", buffering=0) as file:
+                    file.write(bytes(PROBE_BYTES))
+                    sync_file(file.fileno())
+                self.failure = None
+            finally:
+                path.unlink(missing_ok=True)
 
     def roll(self) -> None:
         """Begin a new segment with the next batch."""

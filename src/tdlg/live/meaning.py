@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from tdlg.clock import rounded_up, ticks_per_second, times_of
 from tdlg.explain.positive import positive_of
 
-__all__ = ["Meaning", "time_as_json"]
+__all__ = ["Meaning", "is_same_label", "time_as_json"]
 
 Floats = NDArray[np.float64]
 DAYS = 30  # the span of fitted edges whose times are numbers counts as this many days
@@ -84,11 +84,11 @@ class Meaning:
 
     def is_positive(self, label: Any) -> bool:
         """Whether a label is the positive class; any label above 0 for a model without classes."""
-        return bool(label) if self.positive is None else _is_same(self.positive, label)
+        return bool(label) if self.positive is None else is_same_label(self.positive, label)
 
     def label(self, label: Any) -> Any:
         """A label as the model has it: 1 for "1" and true, if 1 is a class; a label that it does not have as it is."""
-        return None if label is None else next((known for known in self.classes if _is_same(known, label)), label)
+        return None if label is None else next((known for known in self.classes if is_same_label(known, label)), label)
 
     def time(self, ticks: Any) -> Any:
         """Ticks as a time that JSON holds; see `time_as_json`."""
@@ -121,7 +121,7 @@ def time_as_json(ticks: Any, unit: str | None) -> Any:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _is_same(known: Any, label: Any) -> bool:
+def is_same_label(known: Any, label: Any) -> bool:
     """Whether a label means a class: 1, 1.0, True and "1" mean 1."""
     if known == label or str(known) == str(label):
         return True

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import wraps
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self
 
-from tdlg.checks import check_count
-from tdlg.live.alerts import Alert, Status
-from tdlg.live.batch import Batch
+from tdlg.live.batch import Batch, LabelBatch
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError
-from tdlg.live.explain import LiveExplainer
 from tdlg.live.fields import encode, plain
 from tdlg.live.generations import (
     MODEL,
@@ -28,6 +22,7 @@ from tdlg.live.generations import (
 )
 from tdlg.live.log import StateError
 from tdlg.live.options import check_options, seconds_of
+from tdlg.live.questions import Questions, locked
 from tdlg.live.state import (
     EVENTS,
     LABELS,
@@ -39,29 +34,15 @@ from tdlg.live.state import (
     events_payload,
     labels_payload,
 )
-from tdlg.live.statistics import Rate, statistics_of
 from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 SNAPSHOT_EVERY = 100_000
 N_RECENT = 100_000
 
 
-def _locked(method: Method) -> Method:
-    """Let one thread at a time use a live model."""
-
-    @wraps(method)
-    def alone(self: LiveModel, *args: Any, **options: Any) -> Any:
-        with self._lock:
-            return method(self, *args, **options)
-
-    return cast(Method, alone)
-
-
-class LiveModel:
+class LiveModel(Questions):
     """A model with its durable state: events are logged, scored and learnt; labels come later by event id.
 
     Use `LiveModel.open`. One process can hold a state directory at a time; all methods can be called from several threads.
@@ -91,11 +72,9 @@ class LiveModel:
     def __init__(
         self, directory: StateDirectory, model: Any, state: LiveState, keep: float | None, snapshot_every: int
     ) -> None:
-        self._directory, self.model, self._state = directory, model, state
+        super().__init__(state)
+        self._directory, self.model = directory, model
         self._keep, self._snapshot_every = keep, snapshot_every
-        self._lock = threading.RLock()
-        self._rate = Rate()
-        self._explainer = LiveExplainer(state)
         self._since_snapshot = 0
         self._failure: BaseException | None = None
         self._snapshot_failure: str | None = None
@@ -111,6 +90,7 @@ class LiveModel:
         columns: Mapping[str, str] | None = None,
         keep: str | None = None,
         late: Literal["score", "refuse"] | None = None,
+        ahead: str | float | None = None,
         threshold: float | None = None,
         alerts_per_day: float | None = None,
         snapshot_every: int = SNAPSHOT_EVERY,
@@ -132,12 +112,18 @@ class LiveModel:
             How long the log is kept, such as "400d". By default all of it is kept, since `refit` learns from it.
         late
             Whether events that are earlier than the latest event are scored ("score", default) or refused ("refuse").
+        ahead
+            How far an event may be ahead of the latest one: a duration such as "30d", or a number if times are numbers;
+            stored for later. An event beyond it is refused, since one wrong time would make all later events late. By
+            default as long as labels are accepted: twice the longest time scale, or more. An event that is not in the
+            future by the clock of this machine, give or take a day, is always accepted; if times are numbers, so is the
+            first one.
         threshold
             The score from which on an event is an alert; stored for later. By default it is the score that so many of the
             latest events reached as give `alerts_per_day`.
         alerts_per_day
-            How many alerts there are per day, about; stored for later. By default 20, at most a twentieth of the events;
-            for bursts, those that the model calls outliers.
+            How many alerts there are per day, about; stored for later, and undoes a threshold. By default 20, at most a
+            twentieth of the events; for bursts, those that the model calls outliers.
         snapshot_every
             Number of events after which a snapshot is written. The default, 100,000, is replayed in seconds.
         n_recent
@@ -145,8 +131,11 @@ class LiveModel:
             default as many as before; 100,000 in a new directory.
         """
         check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
-        given = {"columns": columns, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
+        given = {"columns": columns, "late": late, "ahead": ahead, "threshold": threshold}
+        given |= {"alerts_per_day": alerts_per_day}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if alerts_per_day is not None and threshold is None:
+            chosen["threshold"] = None  # which was fixed before
         with model_file(model) as file:
             fingerprint = None if file is None else fingerprint_of(file)
 
@@ -157,7 +146,10 @@ class LiveModel:
             state = StateDirectory(directory, fingerprint, None if file is None else fill)
         try:
             loaded = load_model(state.generation.path / MODEL)
-            live = cls(state, loaded, restored_state(state, loaded, n_recent), seconds_of(keep), snapshot_every)
+            restored, n_replayed = restored_state(state, loaded, n_recent)
+            live = cls(state, loaded, restored, seconds_of(keep), snapshot_every)
+            live._since_snapshot = n_replayed
+            live._state.ticks_ahead(ahead)
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
@@ -166,7 +158,7 @@ class LiveModel:
             raise
         return live
 
-    @_locked
+    @locked
     def close(self) -> None:
         """Write a snapshot, and let others open the directory. A closed model can be closed again."""
         try:
@@ -182,7 +174,7 @@ class LiveModel:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    @_locked
+    @locked
     def snapshot(self) -> None:
         """Write the state, so that a restart needs not replay what came before; remove what need not be kept."""
         self._check()
@@ -196,7 +188,7 @@ class LiveModel:
 
     # ---- events
 
-    @_locked
+    @locked
     def submit(self, events: Sequence[Mapping[str, Any]], position: Any = None) -> list[Answer]:
         """Log events, score them and learn from them.
 
@@ -205,7 +197,8 @@ class LiveModel:
         events
             One mapping per event, with the fields src, dst, time and the features of the model under their names (see
             `columns` of `open`); "id", by which labels and repetitions are recognised; "label" and "label_time" if the
-            label is known already. An event without an id gets one from its source, destination and time, so that two such
+            label is known already. The label of an event that came before is learnt as by `label`. An event without an
+            id gets one from its source, destination and time, so that two such
             events with the same three count as one. An event with the source, destination and time of a fitted edge is
             that edge, so that it does not count again.
         position
@@ -223,35 +216,39 @@ class LiveModel:
             If the log cannot be written. Nothing is scored or learnt then.
         """
         self._check()
-        if events and not self._state.n_events:
+        if events and not self._state.n_events and isinstance(events[0], Mapping):
             self._detect_fields(events[0])
         batch = Batch(self._state, events)
+        records = [*_labels_record(batch.labels)]
         if batch.events or position is not None:
-            self._write(EVENTS, events_payload(position, batch.lines), len(batch.events))
+            records.append((EVENTS, events_payload(position, batch.lines), len(batch.events)))
+        self._write(*records)
         with self._learning():
+            batch.labels.learn(self._state)
             if position is not None:
                 self._state.position = position
             answers = self._state.process(batch.events, batch.lines, batch.read) if batch.events else []
+            self._state.is_fresh &= not batch.events
         self._rate.add(len(events))
-        self._count(len(batch.events))
+        self._count(len(batch.events) + len(batch.labels.new))
         return batch.in_order(answers)
 
-    @_locked
+    @locked
     def check(self, events: Sequence[Mapping[str, Any]]) -> list[EventError]:
         """What is wrong with events, in their order; nothing is logged or learnt."""
         return self._state.scorer.read([self._state.fields.event(event) for event in events])[1]
 
-    @_locked
+    @locked
     def knows(self, id: Any) -> bool:
         """Whether an event with this id came before, and is not forgotten."""
         return self._state.knows(id)
 
-    @_locked
+    @locked
     def id_of(self, event: Mapping[str, Any]) -> Any:
         """The id by which an event is known: its own, or one made of source, destination and time; see `submit`."""
         return self._state.with_id(self._state.fields.event(event))["id"]
 
-    @_locked
+    @locked
     def remember(self, columns: Mapping[str, str], reading: Mapping[str, Any]) -> None:
         """Store the fields of events, and how the shell reads tables; see `settings`."""
         given = {"columns": dict(columns), "reading": dict(reading)}
@@ -262,7 +259,7 @@ class LiveModel:
         if found is not self._state.fields:
             self._use({"columns": found.columns})
 
-    @_locked
+    @locked
     def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:
         """Log labels of earlier events, and learn them.
 
@@ -279,38 +276,25 @@ class LiveModel:
             One answer per label in the same order; the error of an unknown or expired id is an `UnknownEventError`.
         """
         self._check()
-        plain_labels = [{name: plain(given.get(name)) for name in ("id", "label", "time")} for given in labels]
-        answers: dict[int, LabelAnswer] = {}
-        new: list[dict[str, Any]] = []
-        latest: dict[Any, Any] = {}
-        for given in plain_labels:
-            given["label"] = self._state.meaning.label(given["label"])
-            given["time"] = self._state.now() if given["time"] is None else given["time"]
-            error = self._state.label_error(**given)
-            if error is not None:
-                answers[id(given)] = LabelAnswer(given["id"], error)
-                continue
-            of = given["id"]
-            is_there = latest[of] == given["label"] if of in latest else self._state.has_label(of, given["label"])
-            latest[of] = given["label"]
-            if not is_there:
-                new.append(given)
-        if new:
-            self._write(LABELS, labels_payload(new), len(new))
+        batch = LabelBatch(self._state, [_plain_label(given) for given in labels], self._state.now())
+        self._write(*_labels_record(batch))
         with self._learning():
-            answers |= {id(given): self._state.label(given["id"], given["label"], given["time"]) for given in new}
-        self._count(len(new))
-        return [answers.get(id(given), LabelAnswer(given["id"])) for given in plain_labels]
+            batch.learn(self._state)
+        self._count(len(batch.new))
+        return batch.in_order()
 
-    def _write(self, kind: int, payload: bytes, count: int) -> None:
+    def _write(self, *records: tuple[int, bytes, int]) -> None:
+        """Log records (kind, payload and count) with one sync; all of them or none."""
         log = self._directory.log
-        log.append(kind, payload, count)
-        log.sync()
+        for record in records:
+            log.append(*record)
+        if records:
+            log.sync()
 
     def _use(self, changed: dict[str, Any]) -> None:
         """Log other settings, and use them from now on."""
         if changed:
-            self._write(SETTINGS, encode(changed).encode(), 1)
+            self._write((SETTINGS, encode(changed).encode(), 1))
             with self._learning():
                 self._state.use(changed)
 
@@ -346,143 +330,13 @@ class LiveModel:
                 "Open the directory again: the log is replayed.",
             )
 
-    # ---- what is known
-
-    @property
-    def classes(self) -> list[Any]:
-        """The classes of the model, with whole numbers as integers; empty if it has none."""
-        return self._state.meaning.classes
-
-    @property
-    def positive(self) -> Any:
-        """The class that scores are about; None if the model has no classes."""
-        return self._state.meaning.positive
-
-    @property
-    def negative(self) -> Any:
-        """The label of a dismissed alert: the other one of two classes; None if there is no such class."""
-        return self._state.meaning.other
-
-    @property
-    def threshold(self) -> float:
-        """The score from which on an event is an alert."""
-        return self._state.threshold
-
-    @property
-    def position(self) -> Any:
-        """The position of the source that came with the latest events; None if none did."""
-        return self._state.position
-
-    @property
-    def n_labels(self) -> int:
-        """How many labels were set or withdrawn."""
-        return self._state.n_labels
-
-    @property
-    def time_unit(self) -> str | None:
-        """The unit of the stream's clock; None if times are numbers."""
-        return self._state.meaning.unit
-
-    def values_of(self, answer: Answer) -> Any:
-        """The values that the model gave in an answer: probabilities, a number, or the score of a burst."""
-        return self._state.meaning.values(answer.score, answer.probabilities)
-
-    @property
-    def settings(self) -> Settings:
-        """What was chosen for the directory."""
-        return self._state.settings
-
-    @property
-    def sequence(self) -> int:
-        """Number of changes so far; see `changes`."""
-        return self._state.alerts.sequence
-
-    @_locked
-    def event(self, id: Any) -> dict[str, Any] | None:
-        """An event with its score and label; None if it is neither recent nor an alert."""
-        return self._explainer.event(id)
-
-    @_locked
-    def explain(self, id: Any, top: int = 3) -> dict[str, Any]:
-        """The reasons for the score of an event, in words.
-
-        Parameters
-        ----------
-        id
-            The id of a recent event or of an alert.
-        top
-            The most reasons to give, those of the largest effect first.
-
-        Returns
-        -------
-        dict
-            "id", "score", and "reasons": a list of {"what", "effect", "reason", "events"}, see
-            `PropagationClassifier.explain`; "events" are the interactions behind a reason. Interactions that are no
-            longer recent are missing in the words, though they count in the score.
-
-        Raises
-        ------
-        UnknownEventError
-            If the event is not kept any more, or never was.
-        """
-        check_count("explain", "top", top, 1)
-        return self._explainer.explain(id, top)
-
-    @_locked
-    def alerts(self, status: Status = "open", limit: int = 50, before: int | None = None) -> list[Alert]:
-        """The alerts of a status, the newest first, each with its main reason.
-
-        Parameters
-        ----------
-        status
-            "open", "confirmed", "dismissed" or "all".
-        limit
-            The most alerts to give.
-        before
-            The `sequence` of an alert, to continue with older ones. By default the newest alerts.
-        """
-        listed = self._state.alerts.listed(status, limit, before)
-        for alert in listed:
-            if alert.reason is None:
-                alert.reason = self._explainer.main_reason(alert.id)
-        return [replace(alert) for alert in listed]
-
-    @_locked
-    def node(self, id: Any, limit: int = 100) -> dict[str, Any]:
-        """The latest interactions of a node, fitted and live.
-
-        Parameters
-        ----------
-        id
-            The node. The text of a number stands for the number.
-        limit
-            The most interactions to give.
-
-        Returns
-        -------
-        dict
-            "id"; "events", in the order of time, the latest last; "n_live" and "n_fitted", the numbers of its
-            interactions among the recent and the fitted ones; "labelled" and "positive", how many of the listed ones have
-            a label, and the positive one.
-        """
-        return self._explainer.node(id, limit)
-
-    @_locked
-    def statistics(self) -> dict[str, Any]:
-        """Numbers for a page; see `tdlg.live.statistics.statistics_of`."""
-        return statistics_of(self._state, self._rate)
-
-    @_locked
-    def changes(self, since: int = 0) -> list[dict[str, Any]]:
-        """What happened to alerts after change number `since`, the oldest first.
-
-        Each change has "sequence", "kind" ("alert" or "decision"), "id" and "status". The latest 10,000 are kept.
-        """
-        return self._state.alerts.changes(since)
-
-    @_locked
+    @locked
     def health(self) -> dict[str, Any]:
-        """Whether events can be scored, and why not; the state of the log, and what uses disk and memory."""
+        """Whether events can be scored, and why not; the state of the log, and what uses disk and memory.
+
+        If the log could not be written, a small write shows whether it can be written again.
+        """
+        self._directory.log.probe()
         state, of_directory = self._state, self._directory.health()
         reason = None if self._failure is None else str(self._failure) or type(self._failure).__name__
         reason = reason or of_directory.pop("failure")
@@ -500,3 +354,12 @@ class LiveModel:
             "snapshot_failure": self._snapshot_failure,
             **of_directory,
         }
+
+
+def _plain_label(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: plain(given.get(name)) for name in ("id", "label", "time")}
+
+
+def _labels_record(batch: LabelBatch) -> list[tuple[int, bytes, int]]:
+    """The record of the labels that are new, if there are any."""
+    return [(LABELS, labels_payload(batch.new), len(batch.new))] if batch.new else []

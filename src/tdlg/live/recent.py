@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.live.fields import decode, encode
+from tdlg.live.ids import key_of
 from tdlg.tables.ids import meaning
 
 __all__ = ["RecentEvents", "StoredEvent"]
@@ -94,7 +95,7 @@ class RecentEvents:
 
     def get(self, id: Any) -> StoredEvent | None:
         """The event with this id, if it is kept."""
-        number = self._number_of.get(id)
+        number = self._number_of.get(key_of(id))
         return None if number is None else self.at(number)
 
     def of_node(self, node: Any, before: int | None = None) -> Iterator[StoredEvent]:
@@ -128,13 +129,14 @@ class RecentEvents:
             older.columns = None
         src, dst = self._nodes_of(event)
         event.before_src, event.before_dst = self._newest_of.get(src, -1), self._newest_of.get(dst, -1)
-        self._newest_of[src] = self._newest_of[dst] = self._number_of[event.id] = event.number
+        self._newest_of[src] = self._newest_of[dst] = self._number_of[key_of(event.id)] = event.number
 
     def _drop(self, event: StoredEvent | None) -> None:
         if event is None:
             return
-        if self._number_of.get(event.id) == event.number:
-            del self._number_of[event.id]
+        key = key_of(event.id)
+        if self._number_of.get(key) == event.number:
+            del self._number_of[key]
         for node in self._nodes_of(event):
             if self._newest_of.get(node) == event.number:
                 del self._newest_of[node]

@@ -21,6 +21,7 @@ from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode
 from tdlg.live.generations import MODEL, Origin, fingerprint_of, origin_of, read_arrays, restored_state, write_state
 from tdlg.live.history import feature_value
+from tdlg.live.ids import key_of
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.scorer import StreamScorer
@@ -129,7 +130,7 @@ def _compared(state: StateDirectory, past: _Past, stretch: _Stretch, callback: C
 
 
 def go_back(directory: Any) -> str:
-    """Make the generation before the active one the active one again; its state follows from a replay of the log.
+    """Make the generation that was active before the present one active again; its state follows from a replay of the log.
 
     Parameters
     ----------
@@ -142,11 +143,7 @@ def go_back(directory: Any) -> str:
         The name of the generation.
     """
     with StateDirectory(directory) as state:
-        names = [generation.name for generation in state.generations()]
-        place = names.index(state.generation.name)
-        if not place:
-            raise StateError(f"There is no generation before {state.generation.name!r} to go back to.")
-        state.activate(state.generations()[place - 1])
+        state.go_back()
         return state.generation.name
 
 
@@ -179,13 +176,14 @@ class _Past:
         self._origin = origin
         self.events: dict[Any, _Event] = {}
         self.labels: dict[Any, list[_Label]] = {}
-        known = set(origin.ids)
+        known = set(map(key_of, origin.ids))
         for record in records:
             for content in _events_of(record):
-                if content["id"] not in self.events and content["id"] not in known:
-                    self._add_event(record.sequence, content)
+                id = key_of(content["id"])
+                if id not in self.events and id not in known:
+                    self._add_event(record.sequence, id, content)
             for given in _labels_of(record):
-                self._add_label(record.sequence, given["id"], given["label"], given["time"])
+                self._add_label(record.sequence, key_of(given["id"]), given["label"], given["time"])
 
     @classmethod
     def read(cls, state: StateDirectory) -> _Past:
@@ -204,16 +202,16 @@ class _Past:
     def _ticks(self, time: Any) -> Any:
         return self._scorer.tick_of(time)
 
-    def _add_event(self, record: int, content: dict[str, Any]) -> None:
+    def _add_event(self, record: int, id: Any, content: dict[str, Any]) -> None:
         ticks = self._ticks(content["time"])
-        self.events[content["id"]] = _Event(record, content, ticks)
+        self.events[id] = _Event(record, content, ticks)
         read = self._scorer.read([content])[0]
         for (_, label), known in zip(read.labels, read.known, strict=True):
-            self.labels.setdefault(content["id"], []).append(_Label(record, label, known))
+            self.labels.setdefault(id, []).append(_Label(record, label, known))
 
     def _add_label(self, record: int, id: Any, label: Any, time: Any) -> None:
         try:
-            label = None if label is None else self._scorer._reader.label_of(label)
+            label = None if label is None else self._scorer.label_of(label)
             ticks = self._ticks(time)
         except TdlgError:
             return  # it was refused when it came
@@ -251,7 +249,7 @@ class _Past:
         known = edges.labelled
         label[known] = np.asarray(edges.label)[known]
         ticks = self.meaning.on_clock(edges.known_at, edges.time_unit)
-        for place, id in enumerate(ids):
+        for place, id in enumerate(map(key_of, ids)):
             if id in self.labels:
                 given = self.label_before(id, record)
                 is_known = given is not None and given.ticks <= clock
@@ -415,7 +413,7 @@ def _switched(state: StateDirectory, past: _Past) -> Generation:
     """Fit a model on everything, and make it the active generation with its state."""
     last = state.log.synced
     model, ids = past.fitted(LAST)
-    live = restored_state(state, past.model)
+    live, _ = restored_state(state, past.model)
     scorer = past.scorer_of(model, ids, LAST)
     scorer.forget()
     following, origin = live.followed_by(model, scorer), Origin(last, ids, past.n_learnt)

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, rounded_up, ticks_per_second, times_of
+from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, ticks_per_second, times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError
+from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
 from tdlg.live.events import EventError, EventReader, Events
-from tdlg.live.nodes import DST, SRC, NodeCodes
+from tdlg.live.ids import key_of
+from tdlg.live.nodes import NodeCodes
+from tdlg.live.tables import TableReader
 from tdlg.propagate.running import Arrived
 
 __all__ = ["LiveScores", "StreamScorer", "UnknownEventError"]
@@ -44,7 +46,7 @@ class LiveScores(NamedTuple):
     columns
         The columns of the events, (n_events, n_columns); NaN for repeated events. None for burst scores.
     late
-        Whether an event was before the latest one seen, so that its score is as of now, (n_events,).
+        Whether an event was before the latest one seen, so that its score is as of then, (n_events,).
     repeated
         Whether an event was there before, by its id, so that it has its first score and did not count again, (n_events,).
     """
@@ -112,7 +114,7 @@ class StreamScorer:
         forget_after: float | Duration | None = None,
     ) -> None:
         self._set_up(model, horizon, forget_after)
-        listed = None if ids is None else list(ids)
+        listed = None if ids is None else [key_of(id) for id in ids]
         if listed is not None and len(set(listed)) != len(model.edges_):
             raise ParameterError(
                 f"The 'ids' must have one distinct value per fitted edge: {len(model.edges_):,}. Got {len(set(listed)):,} "
@@ -127,6 +129,7 @@ class StreamScorer:
         self._engine = engine_of(model)
         self._nodes = NodeCodes(model.edges_)
         self._reader = EventReader(self._engine, self._nodes, getattr(model, "label_delay_", None))
+        self._tables = TableReader(model, self._engine, self._nodes, self._reader)
         self._horizon = self._ticks_of("horizon", horizon, HORIZON * self._engine.longest)
         self._forget_after = self._ticks_of("forget_after", forget_after, None)
         self._rows: dict[Hashable, int] = {}  # of events that can be labelled, by id
@@ -143,7 +146,7 @@ class StreamScorer:
             return float(given)
         form = "a number above 0, in the unit of the times" if unit is None else "a duration such as '90d'"
         raise ParameterError(
-            f"The {name!r} parameter of StreamScorer must be {form}. Got {given!r} instead.",
+            f"The {name!r} parameter must be {form}. Got {given!r} instead.",
             parameter=name,
             value=given,
         )
@@ -158,7 +161,7 @@ class StreamScorer:
         X
             The edges: `TemporalEdges`, or a table with the columns that the model was fitted on. They see each other.
         """
-        arrived = self._arrived(self._edges(X))
+        arrived = self._tables.arrived(self._tables.edges(X))
         order = np.argsort(arrived.ticks, kind="stable")
         events = _some(arrived, order)
         rows = self._engine.enter(events)
@@ -190,45 +193,14 @@ class StreamScorer:
         self, X: Any, y: Any = None, *, label_time: Any = None, ids: Iterable[Hashable] | None = None
     ) -> LiveScores:
         """Score edges one after the other in the order of time, and absorb them; see `update` for the parameters."""
-        edges = self._edges(X, y, label_time)
-        listed: list[Hashable | None] = [None] * len(edges) if ids is None else list(ids)
+        edges = self._tables.edges(X, y, label_time)
+        listed: list[Hashable | None] = (
+            [None] * len(edges) if ids is None else [None if id is None else key_of(id) for id in ids]
+        )
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
-        labels, known = self._labels_of(edges)
-        return self._process(self._arrived(edges), listed, labels, known)
-
-    def _edges(self, X: Any, y: Any = None, label_time: Any = None) -> TemporalEdges:
-        edges: TemporalEdges = X if isinstance(X, TemporalEdges) else self.model._from_table(X, False)
-        if edges.bipartite != self._engine.edges.bipartite:
-            raise EdgesError(
-                "These edges and the fitted edges must both be bipartite, or neither.",
-                Hint("Create them with {bipartite}.", bipartite=self._engine.edges.bipartite),
-            )
-        if y is not None or label_time is not None:
-            edges = edges.with_label(edges.label if y is None else y, label_time)
-        delay = getattr(self.model, "label_delay_", None)
-        if edges.label is not None and edges.label_ticks is None and delay is not None:
-            edges = edges.with_label(edges.label, label_delay=delay)
-        return edges
-
-    def _arrived(self, edges: TemporalEdges) -> Arrived:
-        """Edges in the codes of the stream."""
-        ticks = self._engine.ticks_of(edges.ticks, edges.time_unit)
-        edges = edges.with_ids_of(self._engine.edges) if edges.feature_names else edges
-        own, categories = self._engine.own_of(edges), self._reader.categories_of(edges)
-        sides = []
-        for end, code in ((SRC, edges.src_code), (DST, edges.dst_code)):
-            used, place = np.unique(code, return_inverse=True)
-            sides.append(self._nodes.codes(edges.node_ids[used].tolist(), end)[place])
-        return Arrived(sides[0], sides[1], ticks, own, categories)
-
-    def _labels_of(self, edges: TemporalEdges) -> tuple[list[tuple[int, Any]], list[Any]]:
-        """Position and label of the labelled edges, and when the labels became known."""
-        if edges.label is None or not self._engine.takes_labels:
-            return [], []
-        at = np.flatnonzero(edges.labelled)
-        known = rounded_up(edges.known_at[at], edges.time_unit, self._engine.unit, self._engine.dtype)
-        return list(zip(at.tolist(), edges.label[at].tolist(), strict=True)), known.tolist()
+        labels, known = self._tables.labels(edges)
+        return self._process(self._tables.arrived(edges), listed, labels, known)
 
     # ---- events
 
@@ -281,16 +253,20 @@ class StreamScorer:
         if label is not None:
             self._reader.label_of(label)
 
+    def label_of(self, label: Any) -> Any:
+        """A label as the model has it: 1 for "1", if 1 is a class; another value is refused."""
+        return self._reader.label_of(label)
+
     def knows(self, id: Hashable) -> bool:
         """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
-        row = self._rows.get(id, NO_ROW)
+        row = self._rows.get(key_of(id), NO_ROW)
         return row != NO_ROW and not self._is_expired(self._engine.rows["ticks"][row])
 
     def has_label(self, id: Hashable, label: Any) -> bool:
         """Whether an interaction has this label already; None: whether it has none."""
         if not self.knows(id) or not self._engine.takes_labels:
             return False
-        held = self._engine.rows["labels"][self._rows[id]]
+        held = self._engine.rows["labels"][self._rows[key_of(id)]]
         if label is None or not held[0]:
             return label is None and not held[0]
         try:
@@ -303,12 +279,17 @@ class StreamScorer:
         """A time as ticks of the stream: a number, microseconds since 1970 for datetimes; another value is refused."""
         return self._reader.tick_of(time)
 
+    def ticks_in(self, name: str, given: Any) -> float:
+        """A duration or a number in ticks; by default the horizon. Another value is refused as parameter `name`."""
+        ticks = self._ticks_of(name, given, self._horizon)
+        return np.inf if ticks is None else ticks
+
     def is_too_old(self, tick: Any) -> bool:
         """Whether an interaction at these ticks is beyond the horizon, where repeated ids are not recognised."""
         return self._is_expired(tick)
 
     def _row_of(self, id: Hashable) -> int:
-        row = self._rows.get(id, NO_ROW)
+        row = self._rows.get(key_of(id), NO_ROW)
         if row == NO_ROW or self._is_expired(self._engine.rows["ticks"][row]):
             raise UnknownEventError(
                 f"There is no interaction with the id {id!r}, or it was too long ago: labels are accepted for "
@@ -323,11 +304,8 @@ class StreamScorer:
     def _start(self, edges: TemporalEdges, ids: list[Hashable] | None) -> None:
         """Absorb the fitted edges."""
         engine = self._engine
-        ticks = engine.ticks_of(edges.ticks, edges.time_unit)
-        own, categories = engine.own_of(edges), self._reader.categories_of(edges)
-        codes = edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64)
-        whole, labelled, known = Arrived(*codes, ticks, own, categories), *self._fitted_labels(edges)
-        order = np.argsort(ticks, kind="stable")
+        whole, labelled, known = self._tables.fitted(edges), *self._tables.fitted_labels(edges)
+        order = np.argsort(whole.ticks, kind="stable")
         for start in range(0, len(order), STARTED_AT_ONCE):
             part = order[start : start + STARTED_AT_ONCE]
             events, has_label = _some(whole, part), labelled[part]
@@ -340,26 +318,17 @@ class StreamScorer:
             if ids is None:
                 engine.rows.release(rows)
             else:
-                engine.rows["answer"][rows] = np.nan
+                engine.rows["answer"][rows], engine.rows["late"][rows] = np.nan, False
                 self._rows.update(zip([ids[k] for k in part.tolist()], rows.tolist(), strict=True))
-
-    def _fitted_labels(self, edges: TemporalEdges) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-        """Which fitted edges have a label, and when the labels became known."""
-        if not self._engine.takes_labels:
-            return np.zeros(len(edges), bool), edges.ticks
-        late = self.model.label_ticks_
-        ticks = edges.ticks if late is None else np.maximum(late, edges.ticks)
-        known = rounded_up(ticks, edges.time_unit, self._engine.unit, self._engine.dtype)
-        return edges.with_label(self.model.labels_).labelled, known
 
     def _process(
         self, arrived: Arrived, ids: list[Hashable | None], labels: list[tuple[int, Any]], known: list[Any]
     ) -> LiveScores:
         engine = self._engine
-        repeated = self._repeated(ids)
-        order = np.arange(len(ids))
-        in_order = not repeated.any() and bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all())
-        events = arrived
+        repeated, events = self._repeated(ids), arrived
+        any_repeated = True in repeated.tolist()
+        order: Any = slice(None)  # faster than positions, for one event
+        in_order = not any_repeated and (len(ids) < 2 or bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all()))
         if not in_order:
             order = np.flatnonzero(~repeated)
             order = order[np.argsort(arrived.ticks[order], kind="stable")]
@@ -371,13 +340,13 @@ class StreamScorer:
         row_of = np.full(len(ids), NO_ROW)
         row_of[order] = rows
         values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
-        self._remember(ids, row_of, rows, values)
-        found, whole = self._first_answers(ids, repeated), None
-        found[order] = values
-        if columns is not None:
-            whole = columns if in_order else _in_place(columns, order, len(ids))
+        self._remember(ids, row_of, rows, values, late[order])
+        if not in_order:
+            found = self._first_answers(ids, repeated, late)
+            found[order], values = values, found
+            columns = None if columns is None else _in_place(columns, order, len(ids))
         self._forget_if_due()
-        return LiveScores(self._shaped(found), whole, late, repeated)
+        return LiveScores(self._shaped(values), columns, late, repeated)
 
     def _repeated(self, ids: list[Hashable | None]) -> NDArray[np.bool_]:
         """Which events were there before, or earlier among these."""
@@ -403,9 +372,11 @@ class StreamScorer:
         targets = self._engine.targets_of(np.array(values))
         return self._engine.labels(np.array(rows, np.int64), targets, np.array(times, self._engine.dtype))
 
-    def _remember(self, ids: list[Hashable | None], row_of: Positions, rows: Positions, values: Floats) -> None:
-        """Keep the events that have an id, and their scores."""
-        self._engine.rows["answer"][rows] = values
+    def _remember(
+        self, ids: list[Hashable | None], row_of: Positions, rows: Positions, values: Floats, late: NDArray[np.bool_]
+    ) -> None:
+        """Keep the events that have an id, and their answers."""
+        self._engine.rows["answer"][rows], self._engine.rows["late"][rows] = values, late
         without = []
         for id, row in zip(ids, row_of.tolist(), strict=True):
             if row == NO_ROW:
@@ -419,10 +390,14 @@ class StreamScorer:
         if without:
             self._engine.rows.release(np.array(without))
 
-    def _first_answers(self, ids: list[Hashable | None], repeated: NDArray[np.bool_]) -> Floats:
+    def _first_answers(
+        self, ids: list[Hashable | None], repeated: NDArray[np.bool_], late: NDArray[np.bool_]
+    ) -> Floats:
+        """The values that repeated events got first; whether they were late is written to `late`."""
         found = np.empty((len(ids), self._engine.n_values))
         for k in np.flatnonzero(repeated).tolist():
-            found[k] = self._engine.rows["answer"][self._rows[ids[k]]]
+            row = self._rows[ids[k]]
+            found[k], late[k] = self._engine.rows["answer"][row], self._engine.rows["late"][row]
         return found
 
     def _shaped(self, values: Floats) -> Floats:
@@ -458,6 +433,7 @@ class StreamScorer:
         rows = np.array([self._rows.pop(id) for id in gone], np.int64)
         self._engine.rows.release(rows)
         self._nodes.forget(self._engine.forget(self._nodes.n_codes, self._forget_after))
+        self._reader.forget_categories()
         self._n_at_last_look = self._size()
 
     def _size(self) -> int:
@@ -467,8 +443,13 @@ class StreamScorer:
         if self._size() > 2 * self._n_at_last_look + FORGET_EVERY:
             self.forget()
 
+    @property
+    def oldest(self) -> float:
+        """The ticks from which on interactions can be labelled and are recognised."""
+        return float("-inf") if self._horizon is None else self._engine.clock - self._horizon
+
     def _is_expired(self, tick: Any) -> bool:
-        return bool(self._horizon is not None and tick < self._engine.clock - self._horizon)
+        return bool(tick < self.oldest)
 
     def _horizon_in_words(self) -> str:
         return duration_in_words(float(self._horizon or np.inf), self._engine.unit)

@@ -1,25 +1,28 @@
 """All that the log of a live model determines: the state of the scorer, recent events, alerts, and settings.
 
 The same records in the same order give the same state, so a snapshot and a replay of the later records restore it. The time
-of arrival is no part of it: a label that comes without a time has the stream's clock written into its record.
+of arrival does not matter: a label that comes without a time has the stream's clock written into its record.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import ticks_per_second
 from tdlg.exceptions import ParameterError, TdlgError
 from tdlg.live.alerts import Alert, Alerts
 from tdlg.live.events import EventError, Events
 from tdlg.live.fields import Fields, decode, encode
 from tdlg.live.ids import id_of
 from tdlg.live.log import Record, StateError
-from tdlg.live.meaning import Meaning
+from tdlg.live.meaning import DAY, Meaning
 from tdlg.live.recent import RecentEvents, StoredEvent
 from tdlg.live.scorer import StreamScorer, UnknownEventError
 from tdlg.live.threshold import Start, Threshold, start_of
@@ -44,11 +47,11 @@ class Answer:
         Its id; None if it has none because of an error.
     score
         What alerts are about: the probability of the positive class, the predicted number, or for bursts the digits of
-        surprise. None for an event with an error.
+        surprise. None for an event with an error, and for one that the model was fitted on, which was never scored.
     probabilities
-        The probabilities of the classes, in the order of `LiveModel.classes`; empty without classes.
+        The probabilities of the classes, in the order of `LiveModel.classes`; empty without classes or score.
     predicted
-        The predicted class or number; for bursts, whether it is an outlier.
+        The predicted class or number; for bursts, whether it is an outlier; None without a score.
     late
         Whether a later event had come before it, so that its score is as of now.
     repeated
@@ -57,6 +60,8 @@ class Answer:
         Whether it is an alert.
     error
         Why the event was refused; None if it was not.
+    label_error
+        Why the label that came with a repeated event was refused; None if it was not.
     """
 
     id: Any
@@ -67,6 +72,7 @@ class Answer:
     repeated: bool = False
     alert: bool = False
     error: EventError | None = None
+    label_error: EventError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,8 @@ class Settings:
         The field of each role and feature, see `Fields`.
     late
         "score" or "refuse" late events.
+    ahead
+        How far an event may be ahead of the latest one; None for the default.
     threshold, alerts_per_day
         What was given; None for the default.
     reading
@@ -97,6 +105,7 @@ class Settings:
     late: Literal["score", "refuse"] = "score"
     threshold: float | None = None
     alerts_per_day: float | None = None
+    ahead: str | float | None = None
     reading: dict[str, Any] = field(default_factory=dict)
 
 
@@ -134,6 +143,10 @@ class LiveState:
         How many events were answered, without repetitions, and how many labels were set or withdrawn.
     days
         The numbers of events and alerts of each day, by the number of the day on the stream's clock.
+    most_ahead
+        How far an event may be ahead of the latest one, in ticks.
+    is_fresh
+        Whether no event has come since the directory was opened.
     """
 
     def __init__(
@@ -148,13 +161,14 @@ class LiveState:
         self.days: dict[int, list[int]] = {}
         self._day = self.meaning.day
         self._last_fitted = self.meaning.on_clock(model.edges_.ticks, model.edges_.time_unit).max().item()
-        self.settings = settings
+        self.settings, self.is_fresh = settings, True
         self._set_up(start)
 
     def _set_up(self, start: Start | None = None) -> None:
         """Prepare what follows from the settings."""
         settings = self.settings
         self.fields = Fields(settings.columns, _features(self.model))
+        self.most_ahead = self.ticks_ahead(settings.ahead)
         start = start or start_of(self.model, self.meaning, settings.alerts_per_day)
         self._threshold = Threshold(self.meaning, settings.threshold, settings.alerts_per_day, start)
 
@@ -165,6 +179,18 @@ class LiveState:
         self._set_up(None if "alerts_per_day" in changed else before.start)
         if "threshold" not in changed and "alerts_per_day" not in changed:
             self._threshold = before
+
+    def ticks_ahead(self, ahead: Any) -> float:
+        """How far an event may be ahead of the latest one, in ticks; by default as long as labels are accepted."""
+        if self.meaning.unit is None and isinstance(ahead, str):
+            with suppress(ValueError):  # from the shell
+                ahead = float(ahead)
+        return self.scorer.ticks_in("ahead", ahead)
+
+    def tomorrow(self) -> Any:
+        """A day after now in ticks, which leaves room for all time zones; None if times are numbers."""
+        unit = self.meaning.unit
+        return None if unit is None else (time.time() + DAY) * ticks_per_second(unit)
 
     @property
     def threshold(self) -> float:
@@ -203,12 +229,15 @@ class LiveState:
                 label, known = labels.get(k, (None, None))
                 stored = StoredEvent(0, *ends, ticks, line, of_event, score, late, self.meaning.label(label), known)
                 is_alert = self._store(stored, event, None if scores.columns is None else scores.columns[k])
+            if score != score:  # a fitted edge
+                answers.append(Answer(event["id"], repeated=True))
+                continue
             probabilities = of_event if classes else ()
             answers.append(Answer(event["id"], score, probabilities, predicted, late, repeated, is_alert))
         return answers
 
     def _store(self, stored: StoredEvent, event: dict[str, Any], columns: NDArray[np.float64] | None) -> bool:
-        """Keep an event with its answer; whether it is a new alert. An event that comes with its label is none."""
+        """Keep an event with its answer; whether it is a new alert. An event that comes with its label is not an alert."""
         stored.columns = None if columns is None else columns.copy()
         self.recent.add(stored)
         self.n_events += 1
@@ -242,8 +271,8 @@ class LiveState:
         the event is that edge.
         """
         given = event.get("id")
-        if isinstance(given, Hashable) and given is not None and self.knows(given):
-            return event
+        if isinstance(given, bool) or not isinstance(given, Hashable) or (given is not None and self.knows(given)):
+            return event  # known, or not an id
         try:
             ticks = self.ticks_of(event.get("time"))
         except TdlgError:
@@ -282,7 +311,7 @@ class LiveState:
     def label_error(self, id: Any, label: Any, time: Any) -> TdlgError | None:
         """What is wrong with a label; None if it would be learnt."""
         try:
-            if not isinstance(id, Hashable):
+            if isinstance(id, bool) or not isinstance(id, Hashable):
                 raise ParameterError("The id of an event must be text or a number.", parameter="id", value=id)
             self.ticks_of(time)
             if self.meaning.kind != "outlier_detector":
@@ -297,6 +326,11 @@ class LiveState:
         """Whether an event is known to have this label, so that nothing changes if it comes again."""
         known = self.recent.get(id) or self.alerts.get(id)
         return self.scorer.has_label(id, label) if known is None else known.label == label
+
+    @property
+    def oldest(self) -> float:
+        """The ticks from which on events can be labelled."""
+        return -np.inf if self.meaning.kind == "outlier_detector" else self.scorer.oldest
 
     def ticks_of(self, time: Any) -> Any:
         """A time in ticks of the stream, or an error."""

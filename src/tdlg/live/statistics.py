@@ -71,7 +71,7 @@ def statistics_of(state: LiveState, rate: Rate) -> dict[str, Any]:
         "events_per_second": rate.per_second(),
         "events": state.n_events,
         "labels": state.n_labels,
-        "alerts": state.alerts.counts(),
+        "alerts": state.alerts.counts(state.oldest),
         "threshold": state.threshold,
         "days": days[-SHOWN_DAYS:],
         "by_score": _by_score(decided, state.threshold),

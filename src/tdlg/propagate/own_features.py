@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from tdlg.exceptions import EdgesError, Hint, ParameterError
 
 __all__ = [
     "CALENDAR",
+    "CategoryNumbers",
     "OwnColumn",
     "calendar_values",
     "category_codes",
@@ -102,20 +103,54 @@ def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
     return np.hstack([np.empty((len(edges), 0)), *(_values(edges, column) for column in columns)])
 
 
-def category_numbers(edges: TemporalEdges, names: Sequence[str]) -> dict[str, dict[Hashable, int]]:
+class CategoryNumbers(dict[Hashable, int]):
+    """The codes of categories. A new category gets a code when it is looked up; codes that are free are used again.
+
+    Examples
+    --------
+    >>> numbers = CategoryNumbers({"a": 0, "b": 1})
+    >>> numbers["c"], numbers["a"]
+    (2, 0)
+    >>> numbers.forget(np.array([True, False, True]))
+    >>> numbers["d"]
+    1
+    """
+
+    def __init__(
+        self, codes: Iterable[tuple[Hashable, int]] | Mapping[Hashable, int], free: Iterable[int] = ()
+    ) -> None:
+        super().__init__(codes)
+        self.free = list(free)
+
+    def __missing__(self, category: Hashable) -> int:
+        self[category] = code = self.free.pop() if self.free else len(self)
+        return code
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes, used or free."""
+        return len(self) + len(self.free)
+
+    def forget(self, used: NDArray[np.bool_]) -> None:
+        """Forget all categories but those whose codes are used, (n_codes,)."""
+        for category in [category for category, code in self.items() if not used[code]]:
+            self.free.append(self.pop(category))
+
+
+def category_numbers(edges: TemporalEdges, names: Sequence[str]) -> dict[str, CategoryNumbers]:
     """The code of each category of some features of the fitted edges."""
     categories = edges.feature_categories
-    return {name: {category: code for code, category in enumerate(categories.get(name, ()))} for name in names}
+    return {name: CategoryNumbers({c: code for code, c in enumerate(categories.get(name, ()))}) for name in names}
 
 
-def category_codes(edges: TemporalEdges, numbers: dict[str, dict[Hashable, int]]) -> NDArray[np.int64]:
+def category_codes(edges: TemporalEdges, numbers: dict[str, CategoryNumbers]) -> NDArray[np.int64]:
     """Integer codes of categorical features, (n_edges, n_names); -1 for missing.
 
     A category that is not in `numbers` gets a new code, which is added there.
     """
     codes = np.full((len(edges), len(numbers)), -1, np.int64)
     for k, (name, number) in enumerate(numbers.items()):
-        named = [number.setdefault(category, len(number)) for category in edges.feature_categories.get(name, ())]
+        named = [number[category] for category in edges.feature_categories.get(name, ())]
         x = raw_values(edges, name)
         present = np.isfinite(x)
         codes[present, k] = np.array(named, np.int64)[x[present].astype(np.int64)]
@@ -125,7 +160,8 @@ def category_codes(edges: TemporalEdges, numbers: dict[str, dict[Hashable, int]]
 def scaled(x: NDArray[Any], column: OwnColumn) -> Floats:
     """Scale amounts for the model: (x - centre) / spread, finite for all finite x."""
     with np.errstate(over="ignore"):
-        return np.clip(x / column.spread - column.centre / column.spread, -LARGEST, LARGEST)
+        moved = x / column.spread - column.centre / column.spread
+    return np.minimum(np.maximum(moved, -LARGEST), LARGEST)  # np.clip takes much longer for one event
 
 
 def tamed(own: Floats, columns: list[OwnColumn]) -> Floats:

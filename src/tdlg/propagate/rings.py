@@ -15,6 +15,8 @@ Positions = NDArray[np.int64]
 
 SIZE = 32  # labelled edges per ring, as in `_kernels.two_ends`
 FIRST_NODES, FIRST_RINGS = 1024, 64
+BOTH = np.array([0, 1])  # ends
+PER_RING = ("n_edges", "other", "known", "residual")
 
 
 class Rings:
@@ -48,27 +50,25 @@ class Rings:
 
     def make_room(self, n_nodes: int) -> None:
         """Be ready for nodes with codes below this number."""
-        size = len(self.of_node)
-        while size < n_nodes:
-            size *= 2
+        size = _doubled(len(self.of_node), n_nodes)
         if size > len(self.of_node):
             self.of_node = grown(self.of_node, size, -1)
 
     def add(self, nodes: Positions) -> None:
         """Give the sources (column 0) and destinations (1) of labelled edges a ring each, if they have none."""
+        lacks = self.of_node[nodes, BOTH] < 0
+        if not lacks.any():
+            return
         for end in (0, 1):
-            some = np.unique(nodes[:, end])
-            new = some[self.of_node[some, end] < 0]
+            new = np.unique(nodes[lacks[:, end], end])
             self._reserve(len(new))
             self.of_node[new, end] = np.arange(self.n, self.n + len(new))
             self.n += len(new)
 
     def _reserve(self, n_more: int) -> None:
-        size = len(self.n_edges)
-        while size < self.n + n_more:
-            size *= 2
+        size = _doubled(len(self.n_edges), self.n + n_more)
         if size > len(self.n_edges):
-            for name in ("n_edges", "other", "known", "residual"):
+            for name in PER_RING:
                 setattr(self, name, grown(getattr(self, name), size))
 
     def forget(self, nodes: Positions) -> None:
@@ -81,7 +81,7 @@ class Rings:
         number = np.full(self.n + 1, -1, np.int32)
         number[order] = np.arange(len(order))
         self.of_node = np.where(gone[:, np.newaxis], -1, number[self.of_node]).astype(np.int32)
-        old = {name: getattr(self, name)[order] for name in ("n_edges", "other", "known", "residual")}
+        old = {name: getattr(self, name)[order] for name in PER_RING}
         for ring in np.flatnonzero(
             (gone[old["other"]] & (np.arange(SIZE) < old["n_edges"][:, np.newaxis])).any(axis=1)
         ):
@@ -90,33 +90,36 @@ class Rings:
             for name in ("other", "known", "residual"):
                 old[name][ring, : len(stay)] = old[name][ring, stay]
             old["n_edges"][ring] = len(stay)
-        size = FIRST_RINGS
-        while size < len(order):
-            size *= 2
-        self.n = len(order)
-        for name, array in old.items():
-            setattr(self, name, grown(array, size))
+        self._take(len(order), old)
 
     def saved(self, nodes: Positions) -> tuple[Positions, tuple[NDArray[Any], ...]]:
         """What the rings of the sources (column 0) and destinations (1) of some edges have, for `put_back`."""
-        rings = np.unique(self.of_node[nodes, [0, 1]].astype(np.int64))
+        rings = np.unique(self.of_node[nodes, BOTH].astype(np.int64))
         rings = rings[rings >= 0]
         return rings, (self.n_edges[rings], self.other[rings], self.known[rings], self.residual[rings])
 
     def put_back(self, rings: Positions, saved: tuple[NDArray[Any], ...]) -> None:
-        """Make changes undone."""
+        """Undo changes."""
         self.n_edges[rings], self.other[rings], self.known[rings], self.residual[rings] = saved
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is needed to go on, as arrays."""
-        names = ("n_edges", "other", "known", "residual")
-        return {"of_node": self.of_node.copy(), **{name: getattr(self, name)[: self.n].copy() for name in names}}
+        return {"of_node": self.of_node.copy(), **{name: getattr(self, name)[: self.n].copy() for name in PER_RING}}
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Take over what `state` returned."""
-        self.n, self.of_node = len(state["n_edges"]), state["of_node"].copy()
-        size = FIRST_RINGS
-        while size < self.n:
-            size *= 2
-        for name in ("n_edges", "other", "known", "residual"):
-            setattr(self, name, grown(state[name], size))
+        self.of_node = state["of_node"].copy()
+        self._take(len(state["n_edges"]), {name: state[name] for name in PER_RING})
+
+    def _take(self, n: int, arrays: dict[str, NDArray[Any]]) -> None:
+        """Have these rings and no others."""
+        self.n, size = n, _doubled(FIRST_RINGS, n)
+        for name, array in arrays.items():
+            setattr(self, name, grown(array, size))
+
+
+def _doubled(size: int, needed: int) -> int:
+    """A size, doubled until it is large enough."""
+    while size < needed:
+        size *= 2
+    return size

@@ -121,6 +121,7 @@ class RunningColumns:
         self._around = RunningSums(widths, self._n_edge_values + 1 + self._n_targets, self.dtype)
         width = 2 + self._n_targets * self._per_class if self._per_class else 0
         self._ends, self._pairs = (RunningSums(both, n, self.dtype) for n in (width, 2 * width))
+        self._all_sums = self._around, self._ends, self._pairs
         self._rings = Rings(self._n_targets, self.dtype)
         self._no_gap = NO_GAP * float(both[1])
         self._writer = self._writer_of(features, float(both[1]))
@@ -135,6 +136,7 @@ class RunningColumns:
             ticks=np.zeros(0, self.dtype),
             known=np.zeros(0, self.dtype),
             answer=np.zeros((0, n_answers)),
+            late=np.zeros(0, np.bool_),
         )
 
     def _describe(self, features: PropagationFeatures) -> None:
@@ -210,7 +212,7 @@ class RunningColumns:
         """
         lines = np.empty((self.n_columns, len(rows))) if wanted else np.empty((0, 0))
         ticks = self.rows["ticks"][rows]
-        n_late = 0 if self.clock is None else int(np.searchsorted(ticks, self.clock))
+        n_late = 0 if self.clock is None else int(ticks.searchsorted(self.clock))
         late, rest = slice(0, n_late), slice(n_late, len(rows))
         self.rows.hold(rows)
         if n_late:
@@ -220,7 +222,7 @@ class RunningColumns:
             self._absorb(self._waiting.new(rows[late], ticks[late]))
         if n_late < len(rows):
             self.clock = ticks[-1]  # the last events wait until time has moved on
-            new, last = self._waiting.new(rows[rest], ticks[rest]).split(self.clock)
+            new, last = self._waiting.new(rows[rest], ticks[rest]).split_sorted(self.clock)
             due = self._due(labels).merged(new)
             self._run(rows[rest], ticks[rest], own[rest], self._absorbed(due), lines, n_late)
             self._waiting.push(last)
@@ -257,7 +259,10 @@ class RunningColumns:
             return
         self.rows.hold(rows)
         known_at = np.maximum(np.array([known], self.dtype), self.rows["ticks"][rows])
+        n_before = [sums.n for sums in self._all_sums]
         self._absorb(self._waiting.new(rows, self.rows["ticks"][rows], known_at, -1.0))
+        for sums, n in zip(self._all_sums, n_before, strict=True):
+            sums.sums[n : sums.n] = 0.0  # keys that were forgotten have nothing that could be taken away
 
     def peek(self, rows: Positions, own: Floats) -> Floats:
         """The columns that `columns` would make of events in the order of time, without absorbing anything."""
@@ -280,10 +285,10 @@ class RunningColumns:
 
     @contextmanager
     def _undone(self, due: Absorptions) -> Iterator[tuple[Any, ...]]:
-        """Absorb something, and make it undone afterwards."""
-        n_before = [sums.n for sums in (self._around, self._ends, self._pairs)]
+        """Absorb something, and undo it afterwards."""
+        n_before = [sums.n for sums in self._all_sums]
         absorbed = self._absorbed(due)
-        changed = zip((self._around, self._ends, self._pairs), absorbed[-3:], n_before, strict=True)
+        changed = zip(self._all_sums, absorbed[-3:], n_before, strict=True)
         saved = [(sums, *sums.saved(slots, n, self.clock)) for sums, slots, n in changed]
         rings = self._rings.saved(self.rows["nodes"][due.row[due.is_label]])
         yield absorbed
@@ -361,10 +366,10 @@ class RunningColumns:
         """Bytes of all arrays."""
         return sum(part.nbytes for part in (self.rows, self._around, self._ends, self._pairs, self._rings))
 
-    def make_room(self, n_codes: int) -> None:
-        """Be ready for nodes with codes below this number."""
-        if self._per_class:
-            self._rings.make_room(n_codes)
+    def make_room(self, events: Arrived) -> None:
+        """Be ready for the nodes of events."""
+        if self._per_class and len(events.src):
+            self._rings.make_room(1 + int(max(events.src.max(), events.dst.max())))
 
     def forget(self, n_codes: int, after: float | None = None) -> Positions:
         """Forget keys whose sums have faded, and return the codes of nodes, of those below `n_codes`, that are not used now.
@@ -376,14 +381,14 @@ class RunningColumns:
         after
             Forget keys without a change for this time, in ticks, even if they have not faded. By default none.
         """
-        for sums in (self._around, self._ends, self._pairs):
+        for sums in self._all_sums:
             faded = sums.faded(self.clock, self._no_gap)
             if after is not None:
                 faded |= sums.time[: sums.n] < self.clock - after
             sums.keep(~faded)
         used = np.zeros(n_codes, bool)
         used[self.rows["nodes"][self.rows.in_use]] = True
-        for sums in (self._around, self._ends, self._pairs):
+        for sums in self._all_sums:
             kind, a, b = parts_of(sums.keys[: sums.n])
             used[a[kind <= PAIR]] = True
             used[b[(kind == PAIR) | (kind > FIRST_CATEGORY) & ((kind - FIRST_CATEGORY) % len(CATEGORY_ENDS) > 0)]] = (
@@ -393,6 +398,14 @@ class RunningColumns:
         if self._per_class:
             self._rings.forget(gone)
         return gone
+
+    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
+        """Which codes of a feature with many categories, given by its number, are still used, (n_codes,)."""
+        used = np.zeros(1 + n_codes, bool)  # first of a missing category: keys have the codes plus 1
+        used[1 + self.rows["categories"][self.rows.in_use, feature]] = True
+        kind, code, _ = parts_of(self._around.keys[: self._around.n])
+        used[code[(kind - FIRST_CATEGORY) // len(CATEGORY_ENDS) == feature]] = True
+        return used[1:]
 
     PARTS = ("rows", "_around", "_ends", "_pairs", "_rings", "_waiting")
 

@@ -82,7 +82,7 @@ class RunningSums:
 
     @property
     def arrays(self) -> tuple[Floats, NDArray[Any], NDArray[Any], Floats, NDArray[Any]]:
-        """What the kernels take: rates, time, last, sums, and the time of a last edge that there is not."""
+        """What the kernels take: rates, time, last, sums, and the value of `last` for a key without an edge."""
         return self.rates, self.time, self.last, self.sums, self._never
 
     @property
@@ -176,7 +176,7 @@ class RunningSums:
         return some, (self.time[some], self.last[some], self.sums[some])
 
     def put_back(self, slots: Positions, saved: tuple[NDArray[Any], ...]) -> None:
-        """Make changes undone."""
+        """Undo changes."""
         self.time[slots], self.last[slots], self.sums[slots] = saved
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -57,6 +57,11 @@ class Absorptions(NamedTuple):
             return (self, nothing) if n_before else (nothing, self)
         return self.some(is_before), self.some(~is_before)
 
+    def split_sorted(self, now: Any) -> tuple[Absorptions, Absorptions]:
+        """The same as `split`, where they are in the order of time."""
+        n_before = self.tick.searchsorted(now)
+        return self.some(slice(0, n_before)), (self if n_before == 0 else self.some(slice(n_before, None)))
+
     def merged(self, other: Absorptions) -> Absorptions:
         """Both together, sorted."""
         if not len(self.tick) or not len(other.tick):
@@ -83,6 +88,7 @@ class Waiting:
         self._dtype = dtype
         self._heap: list[tuple[Any, ...]] = []
         self._number = 0
+        self._nothing = Absorptions.of([], dtype)
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -94,8 +100,10 @@ class Waiting:
         numbers = np.arange(self._number, self._number + len(rows))
         self._number += len(rows)
         at = ticks if known is None else known
-        signs = np.full(len(rows), sign)
-        return Absorptions(at, ticks, numbers, rows, np.full(len(rows), known is not None), signs)
+        signs, is_label = np.empty(len(rows)), np.empty(len(rows), np.bool_)
+        signs.fill(sign)
+        is_label.fill(known is not None)
+        return Absorptions(at, ticks, numbers, rows, is_label, signs)
 
     def push(self, some: Absorptions) -> None:
         """Let them wait."""
@@ -109,7 +117,9 @@ class Waiting:
 
     def take(self, until: Any) -> Absorptions:
         """Those that happened before a time, which wait no longer."""
-        due = []
+        due: list[tuple[Any, ...]] = []
+        if not self._heap or self._heap[0][0] >= until:
+            return self._nothing
         while self._heap and self._heap[0][0] < until:
             due.append(heapq.heappop(self._heap))
         return Absorptions.of(due, self._dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
@@ -18,6 +19,7 @@ from tdlg.serve.bodies import Fault
 
 if TYPE_CHECKING:
     from tdlg.live.alerts import Alert
+    from tdlg.live.events import EventError
     from tdlg.live.model import LiveModel
     from tdlg.live.state import Answer, LabelAnswer
 
@@ -26,12 +28,19 @@ __all__ = ["about", "as_json", "of_alert", "of_answer", "of_fault", "of_label", 
 OF_ALERT = ("sequence", "id", "src", "dst", "time", "features", "score", "reason", "status", "label", "decided_at")
 
 
+LARGEST = 2**53 - 1  # whole number that a browser holds exactly
+LARGE = re.compile(r"(?:^|[:,\[])-?[0-9]{16,}")  # what may be a larger one
+
+
 def as_json(value: Any) -> bytes:
-    """JSON of an answer; numbers that JSON lacks are null."""
+    """JSON of an answer; numbers that JSON lacks are null, and whole numbers that a browser would round are text."""
     try:
         text = json.dumps(value, default=plain, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        is_exact = LARGE.search(text) is None
     except ValueError:
-        text = json.dumps(_finite(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        is_exact = False
+    if not is_exact:
+        text = json.dumps(_exact(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return text.encode(errors="replace")
 
 
@@ -51,15 +60,17 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def _finite(value: Any) -> Any:
-    """The same with None in place of NaN and infinity, however deep."""
+def _exact(value: Any) -> Any:
+    """The same with None in place of NaN and infinity, and text in place of large whole numbers, however deep."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _exact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value if isinstance(value, str | int | None) else _finite(plain(value))
+        return [_exact(item) for item in value]
+    if isinstance(value, int):
+        return value if abs(value) <= LARGEST else str(value)
+    return value if isinstance(value, str | None) else _exact(plain(value))
 
 
 # ---- what each address gives
@@ -76,9 +87,8 @@ def of_answer(answer: Answer, classes: Sequence[str]) -> dict[str, Any]:
         The names of the probabilities; empty if there are none.
     """
     if answer.error is not None:
-        error = answer.error
-        return {"id": answer.id, "error": {"field": error.field, "value": error.value, "message": error.message}}
-    found = {
+        return {"id": answer.id, "error": _of_error(answer.error)}
+    found: dict[str, Any] = {
         "id": answer.id,
         "score": answer.score,
         "alert": answer.alert,
@@ -86,7 +96,15 @@ def of_answer(answer: Answer, classes: Sequence[str]) -> dict[str, Any]:
         "late": answer.late,
         "repeated": answer.repeated,
     }
-    return {**found, "probabilities": dict(zip(classes, answer.probabilities, strict=True))} if classes else found
+    if answer.probabilities:
+        found["probabilities"] = dict(zip(classes, answer.probabilities, strict=True))
+    if answer.label_error is not None:
+        found["label_error"] = _of_error(answer.label_error)
+    return found
+
+
+def _of_error(error: EventError) -> dict[str, Any]:
+    return {"field": error.field, "value": error.value, "message": error.message}
 
 
 def of_label(answer: LabelAnswer) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -26,13 +26,11 @@ from tdlg.serve.tokens import COOKIE
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
 
-__all__ = ["Api", "id_of", "json_response", "option"]
-
-T = TypeVar("T")
+__all__ = ["Api", "id_of", "json_response", "option", "whole_body"]
 
 MOST_LISTED = 1000
 HEALTH_WITHIN = 5.0  # seconds
-STATUSES = ("open", "confirmed", "dismissed", "all")
+STATUSES = ("open", "confirmed", "dismissed", "expired", "all")
 STREAM = "text/event-stream"
 
 
@@ -88,25 +86,8 @@ class Api:
         headers = request.headers
         if headers.get("content-encoding", "identity") != "identity":
             raise RefusedError(415, "The body is compressed. Send it as it is.")
-        return read_items(await self._body(request), headers.get("content-type", ""), self._limits, noun)
-
-    async def _body(self, request: Request) -> bytes:
-        most, parts, size = self._limits.body, [], 0
-        declared = request.headers.get("content-length", "0")
-        if declared.isdigit() and int(declared) > most:
-            raise _too_large(most)
-        try:
-            async with asyncio.timeout(self._limits.seconds):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > most:
-                        raise _too_large(most)
-                    parts.append(part)
-        except TimeoutError:
-            raise RefusedError(408, f"The request was not complete after {self._limits.seconds} seconds.") from None
-        except ClientDisconnect:
-            raise RefusedError(400, "The request was not complete.") from None
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        body = await whole_body(request, self._limits.body, self._limits.seconds)
+        return read_items(body, headers.get("content-type", ""), self._limits, noun)
 
     def _count_events(self, listed: Sequence[Mapping[str, Any]]) -> None:
         for answer in listed:
@@ -120,12 +101,13 @@ class Api:
 
     async def explain(self, request: Request) -> Response:
         """The reasons for the score of an event."""
-        top = option(request, "top", 3, 20)
-        return json_response(await self._worker.ask(_by_id(id_of(request), lambda live, id: live.explain(id, top=top))))
+        id, top = id_of(request), option(request, "top", 3, 20)
+        return json_response(await self._worker.ask(lambda live: live.explain(id, top=top)))
 
     async def event(self, request: Request) -> Response:
         """One event, with its score and label."""
-        return json_response(await self._worker.ask(_by_id(id_of(request), _event)))
+        id = id_of(request)
+        return json_response(await self._worker.ask(lambda live: _event(live, id)))
 
     async def node(self, request: Request) -> Response:
         """The latest interactions of a node."""
@@ -140,7 +122,12 @@ class Api:
             raise RefusedError(
                 422, f"The 'status' must be one of {', '.join(STATUSES)}. Got {status!r} instead.", field="status"
             )
-        found = await self._worker.ask(lambda live: live.alerts(status, limit + 1, before))  # type: ignore[arg-type]
+        found = await self._worker.ask(
+            lambda live: live.alerts(status, limit + 1, before, explained=False)  # type: ignore[arg-type]
+        )
+        for alert in found[:limit]:
+            if alert.reason is None:  # one per turn, so that scoring does not wait for all of them
+                alert.reason = await self._worker.ask(partial(_reason, id=alert.id))
         return json_response({"alerts": [of_alert(alert) for alert in found[:limit]], "more": len(found) > limit})
 
     async def statistics(self, request: Request) -> Response:
@@ -202,8 +189,35 @@ def id_of(request: Request) -> str:
     return str(id)
 
 
-def _too_large(most: int) -> RefusedError:
-    return RefusedError(413, f"A request may have {most} bytes. Send the items in parts.")
+async def whole_body(request: Request, most: int, seconds: float) -> bytes:
+    """The body of a request, which is refused if it is too large or too slow.
+
+    Parameters
+    ----------
+    request
+        The request.
+    most
+        Bytes that it may have.
+    seconds
+        Time in which it must be complete.
+    """
+    parts, size = [], 0
+    too_large = RefusedError(413, f"A request may have {most} bytes. Send the items in parts.")
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > most:
+        raise too_large
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise too_large
+                parts.append(part)
+    except TimeoutError:
+        raise RefusedError(408, f"The request was not complete after {seconds} seconds.") from None
+    except ClientDisconnect:
+        raise RefusedError(400, "The request was not complete.") from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def option(request: Request, name: str, default: int, most: int, *, least: int = 1) -> int:
@@ -230,25 +244,15 @@ def option(request: Request, name: str, default: int, most: int, *, least: int =
     return int(text)
 
 
-def _by_id(text: str, find: Callable[[LiveModel, Any], T]) -> Callable[[LiveModel], T]:
-    """The question about an id, which an address has as text, though events may have numbers as ids."""
-
-    def ask(live: LiveModel) -> T:
-        try:
-            return find(live, text)
-        except UnknownEventError:
-            if not text.lstrip("-").isdigit():
-                raise
-        return find(live, int(text))
-
-    return ask
-
-
 def _event(live: LiveModel, id: Any) -> dict[str, Any]:
     found = live.event(id)
     if found is None:
         raise UnknownEventError(f"There is no event with the id {id!r}, or it is not kept any more.")
     return found
+
+
+def _reason(live: LiveModel, id: Any) -> str:
+    return live.reason(id)
 
 
 def _changes(live: LiveModel, since: int) -> dict[str, Any]:

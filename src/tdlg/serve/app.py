@@ -62,7 +62,7 @@ def make_app(
     feed = Feed(worker)
     api = Api(worker, feed, limits, metrics, [str(label) for label in live.classes])
     app = Starlette(
-        routes=[*_routes(api), *Pages(worker, checked).routes()],
+        routes=[*_routes(api), *Pages(worker, checked, limits).routes()],
         middleware=[
             Middleware(Measured, metrics=metrics),
             Middleware(Guard, token=checked, allowed_hosts=tuple(allowed_hosts)),

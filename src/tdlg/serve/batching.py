@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tdlg.exceptions import TdlgError
+from tdlg.live.log import StateError
 from tdlg.serve.limits import Limits
 
 if TYPE_CHECKING:
@@ -171,13 +172,15 @@ class Worker:
 
 
 def _together(act: Callable[[list[Any]], Sequence[Any]], jobs: Iterable[Job]) -> list[list[Any] | Exception]:
-    """The answers of each job, or the error that they share."""
+    """The answers of each job, or its error. An error of the log is that of all jobs, any other is that of one of them."""
     jobs = list(jobs)
     try:
         answers = iter(act([item for job in jobs for item in job.items]))
         return [list(islice(answers, len(job.items))) for job in jobs]
-    except Exception as error:
+    except StateError as error:
         return [error] * len(jobs)
+    except Exception as error:
+        return [error] if len(jobs) == 1 else [outcome for job in jobs for outcome in _together(act, [job])]
 
 
 def _settle(answers: asyncio.Future[list[Any]], outcome: list[Any] | Exception) -> None:

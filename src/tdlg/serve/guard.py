@@ -7,9 +7,9 @@ import logging
 import time
 from collections.abc import Iterable
 from functools import lru_cache
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tdlg.serve.answers import as_json
@@ -120,7 +120,7 @@ class Guard:
         scheme, _, given = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() == "bearer":
             return self._token.accepts(given.strip())
-        cookie = _cookie(headers.get(b"cookie", b"").decode("latin-1"))
+        cookie = cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
         return cookie is not None and self._token.accepts_cookie(cookie, time.time())
 
 
@@ -150,14 +150,6 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
     parts = urlsplit(text)
     if parts.scheme not in DEFAULT_PORTS or parts.netloc.encode("latin-1") != headers.get(b"host", b"").lower():
         raise RefusedError(403, f"Pages of {text!r} may not use this service.")
-
-
-def _cookie(header: str) -> str | None:
-    try:
-        morsel = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return None
-    return None if morsel is None else morsel.value
 
 
 def _split(host: str, port: int) -> tuple[str, int]:

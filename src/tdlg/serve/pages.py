@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tdlg.serve.api import id_of, json_response, option
+from tdlg.serve.api import id_of, json_response, option, whole_body
 from tdlg.serve.batching import Worker
 from tdlg.serve.bodies import JSON
 from tdlg.serve.charts import NARROW, WIDE, days_chart, node_chart, scores_chart
 from tdlg.serve.guard import KNOWN
+from tdlg.serve.limits import Limits
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.tokens import COOKIE, LIFETIME, Token
 
@@ -43,10 +44,12 @@ class Pages:
         The owner of the live model.
     token
         What a browser must know; None if nothing.
+    limits
+        How much is accepted.
     """
 
-    def __init__(self, worker: Worker, token: Token | None) -> None:
-        self._worker, self._token = worker, token
+    def __init__(self, worker: Worker, token: Token | None, limits: Limits) -> None:
+        self._worker, self._token, self._limits = worker, token, limits
 
     def routes(self) -> list[Route]:
         """The addresses."""
@@ -97,7 +100,7 @@ class Pages:
             return json_response({})
         if request.headers.get("content-type", "").partition(";")[0] != JSON:
             raise RefusedError(415, f"The Content-Type must be {JSON}.")
-        if not self._token.accepts(await _given(request)):
+        if not self._token.accepts(_given(await whole_body(request, MOST_BYTES, self._limits.seconds))):
             raise RefusedError(401, "This is not the token.")
         response = json_response({})
         response.set_cookie(
@@ -118,12 +121,7 @@ class Pages:
         return response
 
 
-async def _given(request: Request) -> str:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise RefusedError(413, "A token is shorter than this.")
+def _given(body: bytes) -> str:
     try:
         return str(json.loads(body)["token"])
     except (ValueError, KeyError, TypeError):

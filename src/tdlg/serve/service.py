@@ -94,9 +94,10 @@ class Service:
             time.sleep(0.005)
         return self
 
-    def wait(self) -> None:
-        """Wait until the service has stopped."""
-        self._thread.join()
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the service has stopped, or so many seconds; whether it has stopped."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def stop(self) -> None:
         """Accept nothing new, finish all that was accepted, and stop. A stopped service can be stopped again."""

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tdlg.cli.live import (
+    Ahead,
     AlertsPerDay,
     IdColumn,
     Keep,
@@ -81,6 +82,7 @@ def stream(
         ),
     ] = False,
     late: LateEvents = None,
+    ahead: Ahead = None,
     keep: Keep = None,
     threshold: Threshold = None,
     alerts_per_day: AlertsPerDay = None,
@@ -93,8 +95,10 @@ def stream(
     """
     given = {"src": src, "dst": dst, "time": time, "id": id, "label": label, "label_time": label_time}
     columns = {role: field for role, field in given.items() if field is not None}
-    options = {"keep": keep, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
+    options = {"keep": keep, "late": late, "ahead": ahead, "threshold": threshold}
+    options["alerts_per_day"] = alerts_per_day
     with _stoppable() as stop, open_live(state, model, columns=columns or None, **options) as live:
+        _begin_line()
         lines, answers = _Lines(stop, _resumed_at(live) if resume else 0), _Answers(live, strict)
         for batch in lines.batches():
             answers.give(batch)
@@ -102,6 +106,14 @@ def stream(
             note(f"{answers.n_skipped:,} lines were skipped in all")
     if stop.signal == signal.SIGINT:
         raise KeyboardInterrupt
+
+
+def _begin_line() -> None:
+    """Do not append to a line that a crash has torn."""
+    from tdlg.live.torn import end_torn_line
+
+    with suppress(OSError, ValueError):  # an output without a file descriptor
+        end_torn_line(sys.stdout.fileno())
 
 
 def _resumed_at(live: LiveModel) -> int:
@@ -134,7 +146,8 @@ class _Lines:
         while chunk := self._stop.read(CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")
             yield from self._parsed(lines)
-        yield from self._parsed([rest])
+        if self._stop.signal is None:  # else the rest may be a part of a line
+            yield from self._parsed([rest])
 
     def _parsed(self, texts: list[bytes]) -> Iterator[list[_Line]]:
         for start in range(0, len(texts), MOST_LINES):
@@ -197,7 +210,9 @@ class _Answers:
         for line, answer in zip(whole, answers, strict=True):
             if answer.error is None:
                 sys.stdout.write(answer_line(answer) + "\n")
-            else:
+            if answer.label_error is not None:
+                self._complain(line.number, _in_words(answer.label_error), "has a label that was refused")
+            if answer.error is not None:
                 self._complain(line.number, _in_words(answer.error))
         for error in wrong:
             self._complain(lines[error.position].number, _in_words(error))
@@ -210,13 +225,13 @@ class _Answers:
             if answer.error is not None:
                 self._complain(line.number, str(answer.error))
 
-    def _complain(self, number: int, problem: str) -> None:
+    def _complain(self, number: int, problem: str, what: str = "is skipped") -> None:
         if self._strict:
             sys.stdout.flush()
             raise ReadError(f"line {number:,}: {problem}", "The lines before it are scored and learnt.")
         self.n_skipped += 1
         if self.n_skipped <= MOST_COMPLAINTS:
-            warn(f"line {number:,} is skipped: {problem}")
+            warn(f"line {number:,} {what}: {problem}")
 
 
 def _in_words(error: Any) -> str:

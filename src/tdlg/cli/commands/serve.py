@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tdlg.cli.live import AlertsPerDay, IdColumn, Keep, LateEvents, StateFolder, Threshold, open_live
+from tdlg.cli.live import Ahead, AlertsPerDay, IdColumn, Keep, LateEvents, StateFolder, Threshold, open_live
 from tdlg.cli.options import example
 from tdlg.cli.process import heed_termination
 from tdlg.cli.terminal import note
 
 __all__ = ["check_installed", "register"]
+
+SWITCH = 0.0005  # seconds after which a thread lets another one run
+HOUR = 3600.0  # seconds
+NEVER = 1_000_000  # collections of younger objects, until all objects are looked at
 
 
 def register(app: typer.Typer) -> None:
@@ -51,6 +57,7 @@ def serve(
     threshold: Threshold = None,
     keep: Keep = None,
     late: LateEvents = None,
+    ahead: Ahead = None,
     src: Annotated[
         str | None,
         typer.Option(metavar="FIELD", help="Field of the source, for example customer. Stored with the state."),
@@ -79,16 +86,31 @@ def serve(
     heed_termination()
     given = {"src": src, "dst": dst, "time": time, "id": id}
     columns = {role: field for role, field in given.items() if field is not None}
-    options = {"keep": keep, "late": late, "threshold": threshold, "alerts_per_day": alerts_per_day}
+    options = {"keep": keep, "late": late, "ahead": ahead, "threshold": threshold}
+    options["alerts_per_day"] = alerts_per_day
     with (
         open_live(state, model, columns=columns or None, **options) as live,
         Service(live, host=host, port=port, token=token, allowed_hosts=allowed_host or ()) as service,
     ):
+        avoid_pauses()
         note(f"desk: {service.url} (Ctrl-C stops)")
         try:
-            service.wait()
+            while not service.wait(HOUR):
+                gc.collect()
         except KeyboardInterrupt:
             note("stopping")
+
+
+def avoid_pauses() -> None:
+    """Let no thread of this process wait long for another one, nor for a search through all of the memory for garbage.
+
+    The model and what is loaded are not searched any more, and what came since is searched once an hour.
+    """
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, NEVER)
 
 
 def check_installed(command: str) -> None:
