@@ -819,3 +819,15 @@ def test_numbers_to_learn_must_be_finite(tmp_path, label):
     with LiveModel.open(tmp_path / "live", regressor()) as live:
         live.submit([given])
         assert live.label([{"id": given["id"], "label": label}])[0].error is not None
+
+
+def test_a_large_state_is_written_less_often(tmp_path, monkeypatch):
+    monkeypatch.setattr("tdlg.live.model.SNAPSHOT_EVERY", 5)
+    for share, n_snapshots in ((10**9, 4), (1, 0)):  # bytes per event that may be written: many, and nearly none
+        monkeypatch.setattr("tdlg.live.model.SNAPSHOT_BYTES", share)
+        written = []
+        with LiveModel.open(tmp_path / str(share), classifier()) as live:
+            monkeypatch.setattr(live._directory, "write_snapshot", lambda *_, written=written: written.append(1))
+            for k in range(0, 20, 5):
+                live.submit(events(range(N_FITTED + k, N_FITTED + k + 5)))
+            assert len(written) == n_snapshots

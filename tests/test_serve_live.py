@@ -217,10 +217,15 @@ def test_bursts(tmp_path):
 def started(*arguments):
     """A service in a process of its own, and a client."""
     command = [sys.executable, "-m", "tdlg", "serve", *map(str, arguments), "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts)
     line = process.stderr.readline()
     assert line.startswith("desk: http://127.0.0.1:"), line + process.stderr.read()
     return process, Client(SimpleNamespace(url=line.split()[1]))
+
+
+def _heed_interrupts():
+    """Tests that run in the background of a shell ignore Ctrl-C, and so would the service."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def ended(process, client, *signals):

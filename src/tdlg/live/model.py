@@ -39,6 +39,7 @@ from tdlg.persist.model import load_model
 __all__ = ["LiveModel"]
 
 SNAPSHOT_EVERY = 100_000
+SNAPSHOT_BYTES = 8_000  # written per event at most, so that snapshots of a large state do not hold up the events
 N_RECENT = 100_000
 
 
@@ -70,7 +71,7 @@ class LiveModel(Questions):
     """
 
     def __init__(
-        self, directory: StateDirectory, model: Any, state: LiveState, keep: float | None, snapshot_every: int
+        self, directory: StateDirectory, model: Any, state: LiveState, keep: float | None, snapshot_every: int | None
     ) -> None:
         super().__init__(state)
         self._directory, self.model = directory, model
@@ -93,7 +94,7 @@ class LiveModel(Questions):
         ahead: str | float | None = None,
         threshold: float | None = None,
         alerts_per_day: float | None = None,
-        snapshot_every: int = SNAPSHOT_EVERY,
+        snapshot_every: int | None = None,
         n_recent: int | None = None,
     ) -> Self:
         """Open a state directory, or make a new one; the state is as it was when the last answer left.
@@ -125,7 +126,8 @@ class LiveModel(Questions):
             How many alerts there are per day, about; stored for later, and undoes a threshold. By default 20, at most a
             twentieth of the events; for bursts, those that the model calls outliers.
         snapshot_every
-            Number of events after which a snapshot is written. The default, 100,000, is replayed in seconds.
+            Number of events after which a snapshot is written. By default 100,000, and more if the state is large, so that
+            at most 8 kB per event are written.
         n_recent
             Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
             default as many as before; 100,000 in a new directory.
@@ -301,9 +303,12 @@ class LiveModel(Questions):
     def _count(self, n: int) -> None:
         """Write a snapshot after enough events. If that fails, the log is longer to replay, and it is tried again later."""
         self._since_snapshot += n
-        if self._since_snapshot >= self._snapshot_every:
+        if self._since_snapshot >= self._events_per_snapshot():
             self._since_snapshot = 0
             self._try_snapshot()
+
+    def _events_per_snapshot(self) -> int:
+        return self._snapshot_every or max(SNAPSHOT_EVERY, self._state.scorer.nbytes // SNAPSHOT_BYTES)
 
     def _try_snapshot(self) -> None:
         try:

@@ -31,6 +31,7 @@ def check_options(
         raise ParameterError(
             f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold", value=threshold
         )
-    check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
+    if snapshot_every is not None:
+        check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
     if n_recent is not None:
         check_count("LiveModel.open", "n_recent", n_recent, 1)

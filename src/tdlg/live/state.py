@@ -32,7 +32,7 @@ __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "
 Arrays = dict[str, NDArray[Any]]
 
 EVENTS, LABELS, SETTINGS = 1, 2, 3  # kinds of records
-FORMAT = 1  # of snapshots
+FORMAT = 2  # of snapshots
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = ("id", "src", "dst", "time", "label", "label_time")
 
@@ -408,7 +408,9 @@ class LiveState:
         if content["format"] != FORMAT:
             raise StateError(
                 f"The snapshot has the format {content['format']}; this version of tdlg reads format {FORMAT}.",
-                "Install a newer version of tdlg.",
+                "Install a newer version of tdlg."
+                if content["format"] > FORMAT
+                else "Open it with the version of tdlg that wrote it, or start a new state directory.",
             )
         n_recent = n_recent or content["n_recent"]
         scorer = StreamScorer.restore(model, _part(arrays, "scorer"))
