@@ -23,15 +23,6 @@ CONNECTIONS = 32
 PATIENCE = 60  # seconds until a run is given up
 N_FITTED, N_PAYMENTS = 18_000, 30_000
 
-SERVER = """
-import sys
-from tdlg.live.model import LiveModel
-from tdlg.serve.service import Service
-with LiveModel.open(sys.argv[1], sys.argv[2]) as live, Service(live, port=0) as service:
-    print(service.url, flush=True)
-    sys.stdin.read()
-"""
-
 
 class Connection(asyncio.Protocol):
     """One connection that is kept: a request is written, and its answer is waited for."""
@@ -105,17 +96,27 @@ def main() -> None:
     claim = Claim(f"{__doc__} Loopback, a sync of the log per batch, {CONNECTIONS} connections, both cores.")
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "model.tdlg")
-        command = [sys.executable, "-c", SERVER, str(Path(folder) / "state"), str(Path(folder) / "model.tdlg")]
-        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "tdlg",
+            "serve",
+            f"{folder}/model.tdlg",
+            "--state",
+            f"{folder}/state",
+            "--port",
+            "0",
+        ]
+        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
-            host = server.stdout.readline().strip().removeprefix("http://").rstrip("/")
+            host = server.stderr.readline().split()[1].removeprefix("http://").rstrip("/")
             address, _, port = host.partition(":")
             assert address == "127.0.0.1"
             requests = [as_request(payments, k, host) for k in range(n, n + WARM_UP + RATE * SECONDS)]
             asyncio.run(load(address, int(port), requests[:WARM_UP], RATE / 2))
             waited, rate, statuses = asyncio.run(load(address, int(port), requests[WARM_UP:], RATE))
         finally:
-            server.stdin.close()
+            server.terminate()
             server.wait(30)
     median, p99, worst = (float(np.percentile(waited, share)) * 1000 for share in (50, 99, 100))
     claim.check("requests a second", rate, 0.99 * RATE, at_least=True, note=f"statuses {statuses}")
