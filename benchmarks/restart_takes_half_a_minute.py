@@ -16,6 +16,7 @@ from tdlg.live.model import SNAPSHOT_EVERY, LiveModel
 N_EVENTS = 10_000_000
 BATCH = 10_000
 N_CUSTOMERS, N_TERMINALS = 200_000, 20_000
+N_USUAL = 10  # terminals of a customer, so that there are 2 million pairs
 DAYS = 365
 
 
@@ -31,7 +32,8 @@ def write(folder: Path, n_events: int) -> None:
     for done in range(0, n_events + SNAPSHOT_EVERY // 2, BATCH):
         seconds = DAYS * 86_400 * (done + np.arange(BATCH)) / n_events
         times = (first + seconds.astype("timedelta64[s]")).astype(str).tolist()
-        customers, terminals = rng.integers(N_CUSTOMERS, size=BATCH), rng.integers(N_TERMINALS, size=BATCH)
+        customers = rng.integers(N_CUSTOMERS, size=BATCH)
+        terminals = (7 * customers + rng.integers(N_USUAL, size=BATCH)) % N_TERMINALS
         amounts = np.round(rng.lognormal(3, 1, BATCH), 2)
         live.submit(
             [
