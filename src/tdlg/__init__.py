@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tdlg.models.outliers import EdgeOutlierDetector
     from tdlg.models.propagation_classifier import PropagationClassifier
     from tdlg.models.propagation_regressor import PropagationRegressor
+    from tdlg.models.ranking import LinkRanker
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
     from tdlg.report import write_report
@@ -46,6 +47,7 @@ __all__ = [
     "LineGraph",
     "LineGraphClassifier",
     "LinkPredictor",
+    "LinkRanker",
     "LiveModel",
     "LowRankFeatures",
     "Mixture",
@@ -88,6 +90,7 @@ _MODULE_OF = {
     "LineGraph": "linegraph.operator",
     "LineGraphClassifier": "models.linegraph",
     "LinkPredictor": "models.links",
+    "LinkRanker": "models.ranking",
     "LiveModel": "live.model",
     "LowRankFeatures": "embed.lowrank",
     "Mixture": "linegraph.decay",

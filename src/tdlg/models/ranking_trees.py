@@ -16,7 +16,7 @@ Positions = NDArray[np.int64]
 
 
 class RankingTrees(NamedTuple):
-    """Trees whose nodes send a value above the threshold to the right.
+    """Trees whose nodes send a value above a threshold to the right.
 
     Attributes
     ----------
@@ -67,10 +67,39 @@ class RankingTrees(NamedTuple):
         nodes["threshold"], nodes["keep"], nodes["column"] = self.threshold, self.keep, place
         trees = np.column_stack([self.first_node, np.append(self.first_node[1:], self.first_node[-1]), self.first_leaf])
         sums = np.empty((1, len(columns)))
-        flat = np.ascontiguousarray(columns).reshape(-1)
         outputs, baseline = np.array([0, self.n_trees]), np.zeros(1)
-        sum_leaves(flat, (self.n_columns, 1), used, nodes, trees, self.leaves, outputs, baseline, sums)
+        flat, steps = np.ascontiguousarray(columns).reshape(-1), (self.n_columns, 1)
+        sum_leaves(flat, steps, used, nodes, trees, self.leaves, outputs, baseline, sums)
         return sums[0]
+
+    def check(self, n_columns: int) -> None:
+        """Refuse arrays, such as those of a damaged file, that compiled loops could not follow without leaving them."""
+        n_nodes, n_leaves = np.diff(self.first_node), np.diff(self.first_leaf)
+        arrays = {
+            np.int64: (self.column, self.first_node, self.first_leaf),
+            np.float64: (self.threshold, self.leaves),
+            np.uint64: (self.keep,),
+        }
+        types = all(array.dtype == kind and array.ndim == 1 for kind, some in arrays.items() for array in some)
+        ends = len(self.column), len(self.leaves)
+        if not (
+            types
+            and self.n_columns == n_columns
+            and len(self.threshold) == len(self.keep) == len(self.column)
+            and (self.first_node[0], self.first_leaf[0]) == (0, 0)
+            and (self.first_node[-1], self.first_leaf[-1]) == ends
+            and np.array_equal(n_leaves, n_nodes + 1)
+            and (n_nodes >= 0).all()
+            and (n_leaves <= MOST_LEAVES).all()
+            and ((self.column >= 0) & (self.column < n_columns)).all()
+            and self._all_reach_a_leaf(n_leaves)
+        ):
+            raise ValueError("the trees of the ranking are damaged")
+
+    def _all_reach_a_leaf(self, n_leaves: Positions) -> bool:
+        """Whether the last leaf of each tree is kept by all its nodes, so that some leaf always is."""
+        last = np.repeat(n_leaves - 1, np.diff(self.first_node)).astype(np.uint64)
+        return bool(((self.keep >> last) & np.uint64(1) == 1).all())
 
 
 def _flat(root: dict[str, Any]) -> tuple[list[tuple[int, float, int]], list[float]]:
