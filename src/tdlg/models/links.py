@@ -64,6 +64,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     decay_, model_
         For "rows", the decay with its bandwidth fixed, and the `LineGraphClassifier` fitted on the real and the shuffled
         edges.
+    ranker_
+        For "propagation", the `LinkRanker` that orders the candidates of `top`, once that was called.
     link_model_
         For "propagation", the real and the sampled edges, which of them are real, the decays, and the two fitted
         estimators.
@@ -73,6 +75,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     See Also
     --------
     EdgeOutlierDetector : find outliers among the edges that happened.
+    LinkRanker : rank the next partner of a given node.
 
     Examples
     --------
@@ -147,6 +150,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     def top(self, k: int = 20, at: Any = None, candidates: Any = None) -> pl.DataFrame:
         """Find the most likely edges at a given time.
 
+        With the method "propagation", a `LinkRanker` orders the candidates; it is fitted when `top` is first called.
+
         Parameters
         ----------
         k
@@ -163,24 +168,25 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         Returns
         -------
         polars.DataFrame
-            Columns src, dst, time, score (the probability of being real, see `predict_proba`) and seen (whether this pair
-            occurred at that time or before), the most likely first. Among equal scores, such as those of a pair and its
-            reverse, seen pairs come first; the rest is in the order of the candidates.
+            Columns src, dst, time, score and seen (whether this pair occurred at that time or before), the most likely
+            first. Among equal scores, such as those of a pair and its reverse, seen pairs come first; the rest is in the
+            order of the candidates. The score is that of `LinkRanker.pair_scores`; for "rows" it is the probability of
+            being real, see `predict_proba`.
 
         Raises
         ------
         ParameterError
-            If all candidates get the same score because no fitted edge of their nodes is near enough in time.
+            If none of the nodes is known, or for "rows" if no fitted edge of them is near enough in time.
         """
         check_is_fitted(self)
         check_count("top", "k", k, 1)
         edges = candidate_edges(self.edges_, at, candidates)
+        self._check_told_apart(edges)
         if self.method == "rows":
             first, row = self._distinct_rows(edges)
             scores = expit(self.decision_function(edges[first]))[row]
         else:
             scores = self.ranker.pair_scores(edges)
-        self._check_told_apart(edges, scores)
         return best_pairs(self.edges_, edges, scores, k)
 
     @property
@@ -202,9 +208,9 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         _, first, row = np.unique(pair * len(times) + time, return_index=True, return_inverse=True)
         return first, row
 
-    def _check_told_apart(self, edges: TemporalEdges, scores: NDArray[np.float64]) -> None:
-        """Refuse to rank candidates whose scores are equal within the precision of a product."""
-        if len(edges) == 1 or (self._have_something_near(edges) if self.method == "rows" else np.ptp(scores) > 0):
+    def _check_told_apart(self, edges: TemporalEdges) -> None:
+        """Refuse to rank candidates of which nothing is known, or whose rows are equal within the precision of a product."""
+        if len(edges) == 1:
             return
         codes = np.concatenate(self.edges_.codes_of(edges))
         if (codes < 0).all():
@@ -214,12 +220,13 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
                 parameter="candidates",
                 value=edges,
             )
-        by_rows = self.method == "rows"
+        if self.method != "rows" or self._have_something_near(edges):
+            return
         raise ParameterError(
             f"All {len(edges):,} candidates score the same at {_shown(edges.time)}: that is too many bandwidths away from "
             f"the fitted edges of their nodes. The last fitted edge is at {self.edges_.time.max()}.",
             Hint("Choose a time nearer to it with {at}.", at=...),
-            *([Hint("Or fit with {decay}, which reaches further.", decay=Gaussian(relative=1.0))] if by_rows else []),
+            Hint("Or fit with {decay}, which reaches further.", decay=Gaussian(relative=1.0)),
             parameter="at",
             value=edges.time,
         )

@@ -50,6 +50,9 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         first. "edgebank": all destinations that the source met before are equal, and above all others. "auto", the
         default: "trees" if LightGBM is installed and there are at least 200 edges to learn from, else "recency"; `method_`
         says which.
+    batch
+        If what happens becomes known in batches, the usual number of edges in one: the trees for `rank` then learn with a
+        past that is as old as it will be. By default each edge is known as soon as it happened.
     n_trees
         The number of trees in each of the two rankings. Default 150.
     random_state
@@ -87,10 +90,12 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         self,
         method: Literal["auto", "trees", "recency", "edgebank"] = "auto",
         *,
+        batch: int | None = None,
         n_trees: int = TREES,
         random_state: Any = None,
     ) -> None:
         self.method = method
+        self.batch = batch
         self.n_trees = n_trees
         self.random_state = random_state
 
@@ -108,6 +113,8 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         edges = self._edges(X, reset=True)
         check_choice("LinkRanker", "method", self.method, METHODS)
         check_count("LinkRanker", "n_trees", self.n_trees, 1)
+        if self.batch is not None:
+            check_count("LinkRanker", "batch", self.batch, 1)
         rng = as_generator(self.random_state)
         self.edges_, self.method_ = edges, self._choose(edges)
         spread = float((edges.ticks - edges.ticks.min()).astype(np.float64).std()) or 1.0
@@ -115,7 +122,8 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         self.next_trees_, self.pair_trees_, self.n_queries_ = None, None, 0
         if self.method_ == "trees":
             history = self._history
-            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite)
+            asked = self.n_trees, rng, not edges.bipartite, self.batch
+            self.next_trees_, self.n_queries_ = learn_next(history, *asked)
             self.pair_trees_ = learn_pairs(edges, history, self.n_trees, rng)
         return self
 

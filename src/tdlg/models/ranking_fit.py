@@ -45,7 +45,9 @@ def has_lightgbm() -> bool:
     return find_spec("lightgbm") is not None
 
 
-def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_type: bool) -> tuple[RankingTrees, int]:
+def learn_next(
+    history: History, n_trees: int, rng: np.random.Generator, one_type: bool, batch: int | None
+) -> tuple[RankingTrees, int]:
     """Trees that rank the destinations of a source, by LambdaMART, and the number of edges that they learnt from.
 
     Parameters
@@ -58,11 +60,15 @@ def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_typ
         Generator for sampling edges and candidates, and for the seed of the trees.
     one_type
         Whether sources and destinations are nodes of one type.
+    batch
+        The number of edges that become known together; None if each is known at once.
     """
     n = len(history.src)
     late = np.arange(int(SKIPPED * n), n)
     chosen = late if len(late) <= QUERIES else np.sort(rng.choice(late, QUERIES, replace=False))
     upto = np.searchsorted(history.ticks, history.ticks[chosen])
+    if batch is not None:
+        upto = np.minimum(upto, chosen // batch * batch)
     limits = np.array(LIMITS if one_type else [0 if k == 1 else limit for k, limit in enumerate(LIMITS)])
     picks = rng.integers(0, len(np.unique(history.dst)), (len(chosen), RANDOM))
     rows, starts = history.sample(chosen, upto, limits, picks)
