@@ -2,10 +2,11 @@
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import typer
 
@@ -204,8 +205,18 @@ def example(*lines: str) -> str:
     return "\b\n" + "\n".join(["Example:", *(f"  {line}" for line in lines)])
 
 
-def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `Columns` to a command, which receives them as one argument, `columns`."""
+def with_columns(command: Callable[..., None] | None = None, **other_names: str) -> Any:
+    """Add the options of `Columns` to a command, which receives them as one argument, `columns`.
+
+    Parameters
+    ----------
+    command
+        The command. Without it, a decorator is returned.
+    other_names
+        Options that have another name in this command, by the name of the parameter.
+    """
+    if command is None:
+        return lambda command: with_columns(command, **other_names)
     names = [field.name for field in fields(Columns)]
     own = [given for given in inspect.signature(command, eval_str=True).parameters.values() if given.name != "columns"]
 
@@ -215,8 +226,19 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
         command(**given, columns=columns)
 
     shared = [
-        given.replace(kind=inspect.Parameter.KEYWORD_ONLY) for given in inspect.signature(Columns).parameters.values()
+        _called(given, other_names.get(given.name)).replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for given in inspect.signature(Columns).parameters.values()
     ]
     mine = [given.replace(kind=inspect.Parameter.KEYWORD_ONLY) for given in own]
     run.__signature__ = inspect.Signature([*mine, *shared])  # type: ignore[attr-defined]
     return run
+
+
+def _called(parameter: inspect.Parameter, name: str | None) -> inspect.Parameter:
+    """A parameter whose option has another name; the same one for None."""
+    if name is None:
+        return parameter
+    kind, option = get_args(parameter.annotation)
+    renamed = copy(option)
+    renamed.param_decls = (name,)
+    return parameter.replace(annotation=Annotated[kind, renamed])

@@ -16,12 +16,11 @@ from tdlg.checks import as_generator, check_choice, check_count
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, Hint, ParameterError
-from tdlg.explain.rows import as_series
-from tdlg.models.link_arguments import as_time, best_pairs, candidate_edges
+from tdlg.models.link_arguments import as_frame, as_time, best_pairs, candidate_edges
 from tdlg.models.ranking_fit import FEWEST_QUERIES, SKIPPED, TREES, has_lightgbm, learn_next, learn_pairs, pair_rows
 from tdlg.models.ranking_trees import RankingTrees
 from tdlg.propagate.ranking import COLUMNS, SCALES, History, history_of
-from tdlg.sampling.index import concatenate_edges, edge_index
+from tdlg.sampling.index import concatenate_edges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,11 +47,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         "trees": boosted trees, for which LightGBM is needed, `pip install "tdlg[rank]"`. "recency": the recency rule, which
         learns nothing: destinations that the source met before, the latest first, then all others, the latest active
         first. "edgebank": all destinations that the source met before are equal, and above all others. "auto", the
-        default: "trees" if LightGBM is installed and there are at least 200 edges to learn from, else "recency"; `method_`
-        says which.
-    batch
-        If what happens becomes known in batches, the usual number of edges in one: the trees for `rank` then learn with a
-        past that is as old as it will be. By default each edge is known as soon as it happened.
+        default: "trees" if LightGBM is installed and there are at least 589 edges, else "recency"; `method_` says which.
     n_trees
         The number of trees in each of the two rankings. Default 150.
     random_state
@@ -90,12 +85,10 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         self,
         method: Literal["auto", "trees", "recency", "edgebank"] = "auto",
         *,
-        batch: int | None = None,
         n_trees: int = TREES,
         random_state: Any = None,
     ) -> None:
         self.method = method
-        self.batch = batch
         self.n_trees = n_trees
         self.random_state = random_state
 
@@ -113,8 +106,6 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         edges = self._edges(X, reset=True)
         check_choice("LinkRanker", "method", self.method, METHODS)
         check_count("LinkRanker", "n_trees", self.n_trees, 1)
-        if self.batch is not None:
-            check_count("LinkRanker", "batch", self.batch, 1)
         rng = as_generator(self.random_state)
         self.edges_, self.method_ = edges, self._choose(edges)
         spread = float((edges.ticks - edges.ticks.min()).astype(np.float64).std()) or 1.0
@@ -122,8 +113,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         self.next_trees_, self.pair_trees_, self.n_queries_ = None, None, 0
         if self.method_ == "trees":
             history = self._history
-            asked = self.n_trees, rng, not edges.bipartite, self.batch
-            self.next_trees_, self.n_queries_ = learn_next(history, *asked)
+            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite)
             self.pair_trees_ = learn_pairs(edges, history, self.n_trees, rng)
         return self
 
@@ -174,15 +164,17 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         Returns
         -------
         polars.DataFrame
-            Columns dst, score and seen (whether the source had this destination before), the best first; among equal
-            scores in the order of the candidates. A score has a meaning only beside others of the same source and time.
+            Columns src, dst, time, score and seen (whether the source had this destination before), the best first; among
+            equal scores in the order of the candidates. A score has a meaning only beside others of the same source and
+            time.
         """
         check_is_fitted(self)
         fitted = self.edges_
         when = fitted.time.max(keepdims=True) if time is None else as_time(time, fitted, "time", "rank")
         given = None if candidates is None else self._given(candidates)
         query = TemporalEdges([src], fitted.dst[:1] if given is None else given[:1], when, bipartite=fitted.bipartite)
-        code = fitted.codes_of(query.with_ids_of(fitted))[0].astype(np.int64)
+        query = query.with_ids_of(fitted)
+        code = fitted.codes_of(query)[0].astype(np.int64)
         upto = self._known_before(query) if time is not None else np.array([len(fitted)])
         if given is None:
             codes = self._destinations(int(code[0]), int(upto[0]))
@@ -192,7 +184,9 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         rows = next(self._history.blocks(code, self._when(query), upto, np.array([0, len(codes)]), codes))
         scores, seen = self._next_scores(rows), rows[:, _GAP] < NEVER
         best = np.argsort(-scores, kind="stable")
-        return _frame(names[best], scores[best], seen[best])
+        same = np.zeros(len(best), np.int64)
+        pairs = TemporalEdges(query.src[same], names[best], when[same], bipartite=fitted.bipartite)
+        return as_frame(pairs, score=scores[best], seen=seen[best])
 
     def _given(self, candidates: Any) -> NDArray[Any]:
         ids = TemporalEdges(candidates, candidates, np.zeros(len(candidates))).src
@@ -371,9 +365,3 @@ def _edgebank(rows: Floats) -> Floats:
 
 
 _RULES: dict[str, Callable[[Floats], Floats]] = {"recency": _recency, "edgebank": _edgebank}
-
-
-def _frame(ids: NDArray[Any], scores: Floats, seen: NDArray[np.bool_]) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.DataFrame({"dst": as_series(ids), "score": scores, "seen": seen})

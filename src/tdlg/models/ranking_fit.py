@@ -19,7 +19,7 @@ Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 QUERIES = 16_000  # edges whose destination is learnt; more are sampled
-FEWEST_QUERIES = 200  # with fewer edges to learn from, the recency rule is used
+FEWEST_QUERIES = 500  # with fewer edges to learn from, the recency rule is used
 SKIPPED = 0.15  # share of the history before the first of them: too little is known there
 LIMITS = (10, 10, 6, 8, 20)  # candidates: own latest, latest to answer, two and three steps away, latest of all
 RANDOM = 50
@@ -45,9 +45,7 @@ def has_lightgbm() -> bool:
     return find_spec("lightgbm") is not None
 
 
-def learn_next(
-    history: History, n_trees: int, rng: np.random.Generator, one_type: bool, batch: int | None
-) -> tuple[RankingTrees, int]:
+def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_type: bool) -> tuple[RankingTrees, int]:
     """Trees that rank the destinations of a source, by LambdaMART, and the number of edges that they learnt from.
 
     Parameters
@@ -60,15 +58,11 @@ def learn_next(
         Generator for sampling edges and candidates, and for the seed of the trees.
     one_type
         Whether sources and destinations are nodes of one type.
-    batch
-        The number of edges that become known together; None if each is known at once.
     """
     n = len(history.src)
     late = np.arange(int(SKIPPED * n), n)
     chosen = late if len(late) <= QUERIES else np.sort(rng.choice(late, QUERIES, replace=False))
     upto = np.searchsorted(history.ticks, history.ticks[chosen])
-    if batch is not None:
-        upto = np.minimum(upto, chosen // batch * batch)
     limits = np.array(LIMITS if one_type else [0 if k == 1 else limit for k, limit in enumerate(LIMITS)])
     picks = rng.integers(0, len(np.unique(history.dst)), (len(chosen), RANDOM))
     rows, starts = history.sample(chosen, upto, limits, picks)
@@ -77,7 +71,7 @@ def learn_next(
     settings = {
         "objective": "lambdarank",
         "lambdarank_truncation_level": 20,
-        "learning_rate": 0.1,
+        "learning_rate": _learning_rate(len(chosen)),
         "min_data_in_leaf": 300,
     }
     return _trees(rows, is_true, settings, n_trees, rng, group=np.diff(starts)), len(chosen)
@@ -109,7 +103,7 @@ def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.ra
         came = [np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead]
         parts.append(pair_rows(history, src, dst, np.full(len(src), history.when[cut - 1]), np.full(len(src), cut)))
         targets.append(np.mean(came, axis=0))
-    settings = {"objective": "cross_entropy", "learning_rate": 0.08, "min_data_in_leaf": 100}
+    settings = {"objective": "cross_entropy", "learning_rate": _learning_rate(n), "min_data_in_leaf": 100}
     return _trees(np.concatenate(parts).astype(np.float32), np.concatenate(targets), settings, n_trees, rng)
 
 
@@ -136,6 +130,11 @@ def pair_rows(history: History, src: Codes, dst: Codes, when: Floats, upto: Code
         rows[order[done : done + len(block)]] = block
         done += len(block)
     return rows
+
+
+def _learning_rate(n: int) -> float:
+    """Smaller steps with fewer edges to learn from, whose details are chance."""
+    return 0.1 * float(np.clip(np.sqrt(n / QUERIES), 0.3, 1.0))
 
 
 def _trees(
