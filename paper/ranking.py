@@ -1,8 +1,8 @@
 """The next partner, ranked by the protocol of the Temporal Graph Benchmark: rows for results/ranking.csv.
 
-`python -m paper.ranking` measures what is not in results/ranking.csv yet, and writes the tables into docs/ranking.md. Settings
-were chosen on the validation part only; the rows are of the test part. A ranker is fitted to the training part, and then
-knows what happened as it happens. Seconds are processor time on one core.
+`python -m paper.ranking` measures what is not in results/ranking.csv yet, and writes the tables into docs/ranking.md. All
+settings were chosen on the validation part only; the rows are of the test part. A ranker is fitted to the training part, and
+then knows what happened as it happens. Seconds are processor time on one core.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from time import process_time
 import numpy as np
 
 from paper.leakage import write_table
-from paper.machine import Watch, write_session
 from tdlg import __version__
 from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
@@ -28,7 +27,7 @@ from tdlg.judge.ranking import BATCH, RankingMetrics, RankingTask, tgb_negatives
 from tdlg.models.ranking import LinkRanker
 from tdlg.sampling.index import edge_index
 
-__all__ = ["Row", "links_table", "read_rows", "run_ranking", "tables"]
+__all__ = ["Row", "read_rows", "run_ranking", "tables"]
 
 SEEDS = (0, 1, 2)
 LINKS = 100  # pairs of which the share that comes true is measured
@@ -136,20 +135,22 @@ def _measure(dataset: str, task: RankingTask, method: str, seed: int) -> Row:
     batch = RankingMetrics.of(true_ranks(model, task, batch=BATCH)).mrr
     n_candidates = len(np.unique(task.edges.dst_code)) if task.negatives is None else 1001
     return Row(
-        dataset,
-        method,
-        seed,
-        metrics.mrr,
-        *metrics.hits.values(),
-        batch,
-        soon,
-        later,
-        fit_seconds,
-        milliseconds,
-        1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-        metrics.n_queries,
-        n_candidates,
-        __version__,
+        dataset=dataset,
+        method=method,
+        seed=seed,
+        mrr=metrics.mrr,
+        hits_1=metrics.hits[1],
+        hits_3=metrics.hits[3],
+        hits_10=metrics.hits[10],
+        batch_mrr=batch,
+        links_soon=soon,
+        links_later=later,
+        fit_seconds=fit_seconds,
+        query_milliseconds=milliseconds,
+        peak_bytes=1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+        n_queries=metrics.n_queries,
+        n_candidates=n_candidates,
+        version=__version__,
     )
 
 
@@ -159,7 +160,8 @@ def _links(model: LinkRanker, test: TemporalEdges, horizon: int) -> tuple[float,
     pairs = TemporalEdges(
         found["src"].to_numpy(), found["dst"].to_numpy(), found["time"].to_numpy(), bipartite=test.bipartite
     )
-    return tuple(float(edge_index(part).has_pair(pairs).mean()) for part in (test[:horizon], test))  # type: ignore[return-value]
+    soon, later = (float(edge_index(part).has_pair(pairs).mean()) for part in (test[:horizon], test))
+    return soon, later
 
 
 def _append(path: Path, row: Row) -> None:
@@ -223,6 +225,9 @@ def _cost_lines(rows: list[Row]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    watch, before = Watch("ranking"), len(read_rows())
     measured = run_ranking(ROWS, lambda step: print(step, file=sys.stderr, flush=True))
+    if len(measured) > before:
+        write_session(Path("results/machines.csv"), watch.session(len(measured) - before))
     if PAGE.exists():
         write_table(PAGE, tables(measured))

@@ -107,7 +107,8 @@ def absorb(state, src, dst, when, rates):  # out: state
 
 @compiled
 def _absorb_one(state, u, v, now, rates):  # out: state
-    counters, nodes, node_sums, fresh_sums, pairs, pair_sums, pair_keys, pair_table, steps, step_keys, step_table = state
+    counters, nodes, node_sums, fresh_sums = state[0], state[1], state[2], state[3]
+    pairs, pair_sums, pair_keys, pair_table = state[4], state[5], state[6], state[7]
     counters[EDGES] += 1
     slot = _add_slot(_key(u, v), counters[PAIRS], pair_table, pair_keys)
     is_new = slot == counters[PAIRS]

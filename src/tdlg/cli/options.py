@@ -30,6 +30,7 @@ __all__ = [
     "late_labels",
     "number_or_text",
     "with_columns",
+    "with_columns_called",
 ]
 
 EdgesPath = Annotated[
@@ -205,18 +206,23 @@ def example(*lines: str) -> str:
     return "\b\n" + "\n".join(["Example:", *(f"  {line}" for line in lines)])
 
 
-def with_columns(command: Callable[..., None] | None = None, **other_names: str) -> Any:
-    """Add the options of `Columns` to a command, which receives them as one argument, `columns`.
+def with_columns(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `Columns` to a command, which receives them as one argument, `columns`."""
+    return with_columns_called()(command)
+
+
+def with_columns_called(**other_names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator like `with_columns` for a command in which some of these options have other names.
 
     Parameters
     ----------
-    command
-        The command. Without it, a decorator is returned.
     other_names
-        Options that have another name in this command, by the name of the parameter.
+        The names of options, such as "--src-column", by the name of the parameter.
     """
-    if command is None:
-        return lambda command: with_columns(command, **other_names)
+    return lambda command: _with_columns(command, other_names)
+
+
+def _with_columns(command: Callable[..., None], other_names: dict[str, str]) -> Callable[..., None]:
     names = [field.name for field in fields(Columns)]
     own = [given for given in inspect.signature(command, eval_str=True).parameters.values() if given.name != "columns"]
 

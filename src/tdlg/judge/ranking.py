@@ -137,7 +137,7 @@ class RankingTask:
             check_number("RankingTask", name, getattr(self, name), below=1)
         if self.val_share + self.test_share >= 1:
             raise ParameterError(
-                f"The 'val_share' is {self.val_share} and the 'test_share' {self.test_share}: nothing is left to learn from.",
+                f"The 'val_share' is {self.val_share}, the 'test_share' {self.test_share}: nothing is left to learn from.",
                 Hint("Choose smaller ones, such as {val_share} and {test_share}.", val_share=0.15, test_share=0.15),
                 parameter="val_share",
                 value=self.val_share,
@@ -297,7 +297,10 @@ def evaluate_ranking(
 
 
 def tgb_negatives(
-    task: RankingTask, n_negatives: int = 1000, strategy: Literal["hist_rnd", "rnd"] = "hist_rnd", random_state: int = 42
+    task: RankingTask,
+    n_negatives: int = 1000,
+    strategy: Literal["hist_rnd", "rnd"] = "hist_rnd",
+    random_state: int = 42,
 ) -> dict[tuple[Any, Any, Any], NDArray[Any]]:
     """Negatives for the last two parts of a task, sampled step by step as TGB's generator does: same seed, same negatives.
 
@@ -322,7 +325,7 @@ def tgb_negatives(
     check_count("tgb_negatives", "n_negatives", n_negatives, 1)
     check_choice("tgb_negatives", "strategy", strategy, ("hist_rnd", "rnd"))
     check_count("tgb_negatives", "random_state", random_state, 0)
-    rng = np.random.RandomState(random_state)  # noqa: NPY002  # the generator that TGB uses
+    rng = np.random.RandomState(random_state)  # the generator that TGB uses
     dst = task.edges.dst
     everyone = np.arange(dst.min(), dst.max() + 1) if dst.dtype.kind in "iu" else np.unique(dst)
     train = task.part("train")

@@ -64,7 +64,8 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     n_queries_
         The number of edges whose destinations the trees learnt to rank; 0 without trees.
     next_trees_, pair_trees_
-        The trees for `rank` and those for `top`, as arrays; None without trees.
+        The trees for `rank` and those for `top`, as arrays; None without trees. `pair_trees_` is also None, and `top` uses
+        the recency rule, if nearly all edges happened at one time.
 
     See Also
     --------
@@ -140,7 +141,8 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             The edges, in any order.
         """
         check_is_fitted(self)
-        edges = self._edges(X, reset=False)
+        edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset=False)
+        edges = edges.with_ids_of(self.edges_)  # new nodes are nothing unusual here
         if len(edges):
             self.edges_ = concatenate_edges(self.edges_, edges)
         return self
@@ -299,13 +301,14 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         Parameters
         ----------
         X
-            The pairs with their times; unlike those of `decision_function`, scores can be compared among all pairs of a time.
+            The pairs with their times. Scores can be compared among all pairs of a time, unlike those of
+            `decision_function`.
         """
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
         mine, others, _ = self._history.clock(edges.ticks, edges.time_unit)
         rows = self._rows(edges, np.searchsorted(mine, others, "right"))
-        return _RULES[self.method_](rows) if self.pair_trees_ is None else expit(self.pair_trees_.scores(rows))
+        return self._rule(rows) if self.pair_trees_ is None else expit(self.pair_trees_.scores(rows))
 
     # ---- columns
 
@@ -314,7 +317,10 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         return history_of(self.edges_, self.widths_)
 
     def _next_scores(self, rows: Floats) -> Floats:
-        return _RULES[self.method_](rows) if self.next_trees_ is None else self.next_trees_.scores(rows)
+        return self._rule(rows) if self.next_trees_ is None else self.next_trees_.scores(rows)
+
+    def _rule(self, rows: Floats) -> Floats:
+        return _edgebank(rows) if self.method_ == "edgebank" else _recency(rows)
 
     def _rows(self, edges: TemporalEdges, upto: Codes) -> Floats:
         src, dst = (codes.astype(np.int64) for codes in self.edges_.codes_of(edges))
@@ -362,6 +368,3 @@ def _recency(rows: Floats) -> Floats:
 
 def _edgebank(rows: Floats) -> Floats:
     return (rows[:, _GAP] < NEVER).astype(np.float64)
-
-
-_RULES: dict[str, Callable[[Floats], Floats]] = {"recency": _recency, "edgebank": _edgebank}

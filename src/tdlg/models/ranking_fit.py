@@ -77,8 +77,10 @@ def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_typ
     return _trees(rows, is_true, settings, n_trees, rng, group=np.diff(starts)), len(chosen)
 
 
-def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.random.Generator) -> RankingTrees:
+def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.random.Generator) -> RankingTrees | None:
     """Trees that estimate which pairs meet soon, from what followed at several times of the history.
+
+    None if nothing followed at any of these times, because nearly all edges happened at one time.
 
     Parameters
     ----------
@@ -103,6 +105,8 @@ def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.ra
         came = [np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead]
         parts.append(pair_rows(history, src, dst, np.full(len(src), history.when[cut - 1]), np.full(len(src), cut)))
         targets.append(np.mean(came, axis=0))
+    if not parts:
+        return None
     settings = {"objective": "cross_entropy", "learning_rate": _learning_rate(n), "min_data_in_leaf": 100}
     return _trees(np.concatenate(parts).astype(np.float32), np.concatenate(targets), settings, n_trees, rng)
 
@@ -138,7 +142,12 @@ def _learning_rate(n: int) -> float:
 
 
 def _trees(
-    rows: NDArray[np.float32], target: NDArray[Any], settings: dict[str, Any], n_trees: int, rng: np.random.Generator, **more: Any
+    rows: NDArray[np.float32],
+    target: NDArray[Any],
+    settings: dict[str, Any],
+    n_trees: int,
+    rng: np.random.Generator,
+    **more: Any,
 ) -> RankingTrees:
     import lightgbm
 

@@ -29,7 +29,10 @@ COLUMNS = tuple(
         ("dst", ("gap sent", "count sent", *(f"sum@{scale:g}" for scale in SCALES))),
         ("dst", tuple(f"new@{scale:g}" for scale in SCALES)),
         ("walk", ("two", "three", "step", "step share")),
-        ("src", ("gap", "count", "partners", "run", "gap of switch", "gap received", "count received", "switches", "age")),
+        (
+            "src",
+            ("gap", "count", "partners", "run", "gap of switch", "gap received", "count received", "switches", "age"),
+        ),
     )
     for name in names
 )
@@ -155,7 +158,13 @@ class RankingState:
         return rows
 
     def sample(
-        self, edges: tuple[Codes, Codes, Floats], upto: Codes, chosen: Codes, limits: Codes, everyone: Codes, picks: Codes
+        self,
+        edges: tuple[Codes, Codes, Floats],
+        upto: Codes,
+        chosen: Codes,
+        limits: Codes,
+        everyone: Codes,
+        picks: Codes,
     ) -> tuple[Floats, Codes]:
         """Columns of the destinations of chosen edges and of other candidates, and where those of each edge begin.
 
@@ -250,8 +259,11 @@ class History:
         self.src, self.dst = (codes[order].astype(np.int64) for codes in (edges.src_code, edges.dst_code))
         self.ticks, self.unit = edges.ticks[order], edges.time_unit
         self.when = (self.ticks - self.ticks[0]).astype(np.float64)
-        self._new = lambda: RankingState(widths, not edges.bipartite)
+        self._widths, self._one_type = widths, not edges.bipartite
         self._state, self._lock = self._new(), RLock()
+
+    def _new(self) -> RankingState:
+        return RankingState(self._widths, self._one_type)
 
     def clock(self, ticks: NDArray[Any], unit: str | None) -> tuple[NDArray[Any], NDArray[Any], Floats]:
         """The times of these edges and other times on one clock, and the other times as the state counts them."""

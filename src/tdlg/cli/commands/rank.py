@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, with_columns
+from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, with_columns_called
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
 from tdlg.cli.ranking import RankingMethod, header_of, note_method, time_of
 from tdlg.cli.table import Table, note_table, read_table
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     )(rank)
 
 
-@with_columns(src="--src-column")
+@with_columns_called(src="--src-column")
 def rank(
     edges: EdgesPath,
     *,
@@ -49,7 +49,7 @@ def rank(
         Path | None,
         typer.Option(
             metavar="MODEL",
-            help="Model that rank saved: it ranks without a new fit, and also knows the rows of EDGES after its own last one.",
+            help="Model that rank saved: it ranks without a new fit, and knows the rows of EDGES after its own last one too.",
         ),
     ] = None,
     save: Save = None,
@@ -107,4 +107,6 @@ def _note_unknown(ranker: Any, source: str) -> None:
     known = ranker.edges_
     asked = TemporalEdges([source], known.dst[:1], known.time[:1], bipartite=known.bipartite).with_ids_of(known)
     if known.codes_of(asked)[0][0] < 0:
-        note(f"{source!r} never occurred: what is popular now comes first (the column of sources is set by --src-column)")
+        note(
+            f"{source!r} never occurred: what is popular now comes first (the column of sources is set by --src-column)"
+        )
