@@ -19,6 +19,7 @@ from time import process_time
 import numpy as np
 
 from paper.leakage import write_table
+from paper.machine import Watch, write_session
 from tdlg import __version__
 from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset

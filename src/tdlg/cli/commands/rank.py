@@ -49,7 +49,7 @@ def rank(
         Path | None,
         typer.Option(
             metavar="MODEL",
-            help="Model that rank saved: it ranks without a new fit, and knows the rows of EDGES after its own last one too.",
+            help="Model that rank saved: it ranks without a new fit, and also knows the rows of EDGES after its last one.",
         ),
     ] = None,
     save: Save = None,
