@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tdlg import EdgesError, LinkPredictor, LinkRanker, ParameterError, TemporalEdges, load_model
+from tdlg.live.ranking import StreamRanker
 from tdlg.models import ranking_fit
 from tdlg.models.ranking_trees import RankingTrees
 from tdlg.propagate.ranking import COLUMNS
@@ -271,3 +272,36 @@ class TestSaved:
     def test_damaged_trees(self, fitted, damage):
         with pytest.raises(ValueError, match="damaged"):
             damage(fitted.next_trees_).check(len(COLUMNS))
+
+
+class TestStream:
+    @pytest.mark.parametrize("dates", [False, True])
+    def test_the_same_answers_as_with_all_edges(self, dates):
+        edges = messages(900)
+        if dates:
+            start = np.datetime64("2024-01-01", "s")
+            edges = TemporalEdges(edges.src, edges.dst, start + edges.time.astype("timedelta64[s]") // 3)
+        ranker = LinkRanker(n_trees=5, random_state=0).fit(edges[:800])
+        stream = StreamRanker(ranker)
+        whole = LinkRanker(n_trees=5, random_state=0).fit(edges[:800]).update(edges[800:])
+        for k in range(800, 900):
+            u, v, t = edges.src[k], edges.dst[k], edges.time[k]
+            if k % 9 == 0:
+                table = whole.rank(u, t)
+                found = stream.rank(u, t)
+                assert dict(found) == dict(zip(table["dst"], table["score"], strict=True))
+                assert [score for _, score in found] == table["score"].to_list()
+                assert stream.rank(u, t, [v, "nobody"], k=1)[0][0] == v
+            stream.add(u, v, t)
+        assert stream.n_edges == 900
+        assert ranker.edges_.n_edges == 800
+
+    def test_time_goes_on(self):
+        stream = StreamRanker(LinkRanker("recency").fit(messages(50)))
+        stream.add("new", 3, 600)
+        assert "new" not in dict(stream.rank(3, 600))
+        stream.add(3, "new", 600)
+        assert stream.rank(3, 600.5)[0][0] == "new"
+        for call in (lambda: stream.add(1, 2, 599), lambda: stream.rank(1, 599)):
+            with pytest.raises(ParameterError, match="before the last one"):
+                call()
