@@ -17,7 +17,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips in one environment would disturb each other
-.PHONY: help demo test test-pythons test-heavy lint format bench reproduce leakage payments docs clean chromium
+.PHONY: help demo test test-pythons test-heavy lint format bench reproduce leakage payments ranking docs clean chromium
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -80,6 +80,9 @@ leakage: $(VENV)/.compare  ## measure the table of docs/evaluation-without-leaka
 
 payments: $(VENV)/.dev  ## measure payments, attacks and bans into results/payments.csv, write docs/payments.md
 	@$(PY) -m paper.payments
+
+ranking: $(VENV)/.dev  ## measure the ranking of the next partner into results/ranking.csv, write docs/ranking.md
+	@$(PY) -m paper.ranking
 
 docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # its --quiet would not count warnings

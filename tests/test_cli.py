@@ -32,7 +32,7 @@ from tdlg.exceptions import ParameterError
 pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ["classify", "outliers", "links", "embed", "score", "nodes", "explain"]
+COMMANDS = ["classify", "outliers", "links", "rank", "embed", "score", "nodes", "explain"]
 COMMANDS += ["compare", "backtest", "serve", "stream", "refit", "datasets", "info", "demo"]
 MISSING = ["", "NA", "n/a", "None", "NaN"]
 SRC, DST, TIME, LABEL = "Konto (von)", "Händler", "gebucht am", "Urteil"
@@ -825,12 +825,13 @@ def test_links_by_propagation(table):
         for more in ([], ["--method", "propagation"], ["--method", "rows"])
     )
     assert plain == other != by_rows
-    assert [list(row) for row in rows_of(other)] == [[SRC, DST, TIME, "score", "seen"]] * 5
+    assert [list(row) for row in rows_of(by_rows)] == [[SRC, DST, TIME, "score", "seen"]] * 5
+    assert [list(row) for row in rows_of(other)] == [[SRC, DST, TIME, "recency_score", "seen"]] * 5  # a short table
 
 
 def test_links(table, tmp_path):
     got = rows_of(ok("links", table, *OPTIONS, "--top", 3).stdout)
-    assert [list(row) for row in got] == [[SRC, DST, TIME, "score", "seen"]] * 3
+    assert [list(row) for row in got] == [[SRC, DST, TIME, "recency_score", "seen"]] * 3
     early = rows_of(ok("links", table, *OPTIONS, "--top", 3, "--at", "2023-01-05").stdout)
     assert {row[TIME][:10] for row in early} == {"2023-01-05"}
     write_csv(path := tmp_path / "pairs.csv", [{DST: f"Café № {k}", "x": "", SRC: "Jürgen 1"} for k in range(4)])

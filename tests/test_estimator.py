@@ -16,6 +16,7 @@ from tdlg import (
     LandmarkFeatures,
     LineGraphClassifier,
     LinkPredictor,
+    LinkRanker,
     LowRankFeatures,
     NoDecay,
     PropagationClassifier,
@@ -37,6 +38,7 @@ ESTIMATORS = [
     LineGraphClassifier(),
     LinkPredictor(random_state=0),
     LinkPredictor("rows", random_state=0),
+    LinkRanker("recency"),
     EdgeOutlierDetector(random_state=0),
     PropagationFeatures(),
     EdgeEmbedding(3, random_state=0),
@@ -89,7 +91,7 @@ def test_ids_of_another_type_are_the_same_nodes(fitted, bipartite):
 
 @pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
 def test_one_odd_id_does_not_make_every_node_new(model):
-    model.fit(edges_of("int"), *([] if isinstance(model, LinkPredictor) else [LABEL]))
+    model.fit(edges_of("int"), *([] if isinstance(model, LinkPredictor | LinkRanker) else [LABEL]))
     expected = answer(model, edges_of("int")[:150])
     got = answer(model, edges_of("int", odd=True)[:150])
     difference = abs(got - expected)

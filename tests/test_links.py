@@ -14,6 +14,7 @@ from tdlg import (
     Laplace,
     LineGraph,
     LinkPredictor,
+    LinkRanker,
     NoDecay,
     ParameterError,
     TemporalEdges,
@@ -30,7 +31,8 @@ EXPECTED_FAILURES = {
 
 @pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
 @parametrize_with_checks(
-    [LinkPredictor("rows", decay=NoDecay())], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+    [LinkPredictor("rows", decay=NoDecay()), LinkRanker()],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -502,6 +502,7 @@ FITTED_IN_VERSION_3 = {
     "LineGraphClassifier": """classes_ coef_ decay_ edges_ intercept_ labels_ n_features_in_ n_iter_ n_products_
         objective_""",
     "LinkPredictor": "classes_ edges_ link_model_ n_features_in_",
+    "LinkRanker": "edges_ method_ n_features_in_ n_queries_ next_trees_ pair_trees_ widths_",
     "LowRankFeatures": "components_ decay_ edges_ n_components_ n_features_in_",
     "PropagationClassifier": f"{PROPAGATION} classes_ log_shares_",
     "PropagationFeatures": """classes_ decays_ edges_ label_ticks_ labelled_ labels_ matches_ n_features_in_ own_ prior_

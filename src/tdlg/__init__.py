@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tdlg.io.networkx import from_networkx, to_networkx
     from tdlg.io.pyg import from_pyg, to_pyg
     from tdlg.io.tables import from_frame, read_edges
+    from tdlg.io.tgb import from_tgb, read_tgb
     from tdlg.linegraph.decay import Gaussian, Laplace, Mixture, NoDecay
     from tdlg.linegraph.operator import LineGraph
     from tdlg.live.model import LiveModel
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tdlg.models.outliers import EdgeOutlierDetector
     from tdlg.models.propagation_classifier import PropagationClassifier
     from tdlg.models.propagation_regressor import PropagationRegressor
+    from tdlg.models.ranking import LinkRanker
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
     from tdlg.report import write_report
@@ -46,6 +48,7 @@ __all__ = [
     "LineGraph",
     "LineGraphClassifier",
     "LinkPredictor",
+    "LinkRanker",
     "LiveModel",
     "LowRankFeatures",
     "Mixture",
@@ -65,6 +68,7 @@ __all__ = [
     "from_frame",
     "from_networkx",
     "from_pyg",
+    "from_tgb",
     "load_dataset",
     "load_model",
     "make_payments",
@@ -72,6 +76,7 @@ __all__ = [
     "node_embeddings",
     "node_scores",
     "read_edges",
+    "read_tgb",
     "shuffled_edges",
     "to_networkx",
     "to_pyg",
@@ -88,6 +93,7 @@ _MODULE_OF = {
     "LineGraph": "linegraph.operator",
     "LineGraphClassifier": "models.linegraph",
     "LinkPredictor": "models.links",
+    "LinkRanker": "models.ranking",
     "LiveModel": "live.model",
     "LowRankFeatures": "embed.lowrank",
     "Mixture": "linegraph.decay",
@@ -107,6 +113,7 @@ _MODULE_OF = {
     "from_frame": "io.tables",
     "from_networkx": "io.networkx",
     "from_pyg": "io.pyg",
+    "from_tgb": "io.tgb",
     "load_dataset": "datasets.load",
     "load_model": "persist.model",
     "make_payments": "datasets.payments",
@@ -114,6 +121,7 @@ _MODULE_OF = {
     "node_embeddings": "embed.nodes",
     "node_scores": "explain.nodes",
     "read_edges": "io.tables",
+    "read_tgb": "io.tgb",
     "shuffled_edges": "sampling.negatives",
     "to_networkx": "io.networkx",
     "to_pyg": "io.pyg",

@@ -8,14 +8,14 @@ import sys
 
 try:
     from tdlg.cli.app import app, run_app
-    from tdlg.cli.commands import classify, embed, links, live, models, network, outliers, serve, study
+    from tdlg.cli.commands import classify, embed, links, live, models, network, outliers, rank, serve, study
 except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
     raise SystemExit(130) from None  # the same as in `app`, which is not imported yet
 
 __all__ = ["app", "main"]
 
-for module in (classify, outliers, links, embed, models, live, serve, network, study):
+for module in (classify, outliers, links, rank, embed, models, live, serve, network, study):
     module.register(app)
 
 

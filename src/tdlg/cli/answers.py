@@ -50,7 +50,7 @@ def answers(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
         "regressor": lambda model, edges: {"predicted": _short(_values(model, edges))},
         "outlier_detector": _outlier_columns,
         "transformer": lambda model, edges: {f"e{k}": column for k, column in enumerate(model.transform(edges).T)},
-        "links": lambda model, edges: {"score": _short(model.predict_proba(edges)[:, 1])},
+        "links": lambda model, edges: {"score": _short(_link_scores(model, edges))},
     }
     return columns[kind_of(model)](model, edges)
 
@@ -59,6 +59,11 @@ def _values(model: Any, edges: TemporalEdges | Scored) -> Any:
     from tdlg.explain.explainable import Scored
 
     return (edges if isinstance(edges, Scored) else model.scored(edges)).values
+
+
+def _link_scores(model: Any, edges: Any) -> Any:
+    """The probability that each edge is real; of a model that ranks, the score of its destination."""
+    return model.predict_proba(edges)[:, 1] if hasattr(model, "predict_proba") else model.decision_function(edges)
 
 
 def _outlier_columns(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:

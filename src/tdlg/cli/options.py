@@ -2,10 +2,11 @@
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import typer
 
@@ -29,6 +30,7 @@ __all__ = [
     "late_labels",
     "number_or_text",
     "with_columns",
+    "with_columns_called",
 ]
 
 EdgesPath = Annotated[
@@ -206,6 +208,21 @@ def example(*lines: str) -> str:
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `Columns` to a command, which receives them as one argument, `columns`."""
+    return with_columns_called()(command)
+
+
+def with_columns_called(**other_names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator like `with_columns` for a command in which some of these options have other names.
+
+    Parameters
+    ----------
+    other_names
+        The names of options, such as "--src-column", by the name of the parameter.
+    """
+    return lambda command: _with_columns(command, other_names)
+
+
+def _with_columns(command: Callable[..., None], other_names: dict[str, str]) -> Callable[..., None]:
     names = [field.name for field in fields(Columns)]
     own = [given for given in inspect.signature(command, eval_str=True).parameters.values() if given.name != "columns"]
 
@@ -215,8 +232,19 @@ def with_columns(command: Callable[..., None]) -> Callable[..., None]:
         command(**given, columns=columns)
 
     shared = [
-        given.replace(kind=inspect.Parameter.KEYWORD_ONLY) for given in inspect.signature(Columns).parameters.values()
+        _called(given, other_names.get(given.name)).replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for given in inspect.signature(Columns).parameters.values()
     ]
     mine = [given.replace(kind=inspect.Parameter.KEYWORD_ONLY) for given in own]
     run.__signature__ = inspect.Signature([*mine, *shared])  # type: ignore[attr-defined]
     return run
+
+
+def _called(parameter: inspect.Parameter, name: str | None) -> inspect.Parameter:
+    """A parameter whose option has another name; the same one for None."""
+    if name is None:
+        return parameter
+    kind, option = get_args(parameter.annotation)
+    renamed = copy(option)
+    renamed.param_decls = (name,)
+    return parameter.replace(annotation=Annotated[kind, renamed])

@@ -11,20 +11,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import as_generator, check_choice, check_count, check_number
-from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, Hint, ParameterError
-from tdlg.explain.rows import as_series
 from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.operator import LineGraph
 from tdlg.models.linegraph import LineGraphClassifier
+from tdlg.models.link_arguments import best_pairs, candidate_edges
 from tdlg.models.link_columns import LinkModel
-from tdlg.sampling.candidates import candidate_pairs
-from tdlg.sampling.index import concatenate_edges, edge_index
+from tdlg.models.ranking import LinkRanker
+from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import shuffled_edges
-from tdlg.tables.frames import eager_frame
-from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,6 +64,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     decay_, model_
         For "rows", the decay with its bandwidth fixed, and the `LineGraphClassifier` fitted on the real and the shuffled
         edges.
+    ranker_
+        For "propagation", the `LinkRanker` that orders the candidates of `top`, once that was called.
     link_model_
         For "propagation", the real and the sampled edges, which of them are real, the decays, and the two fitted
         estimators.
@@ -76,6 +75,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     See Also
     --------
     EdgeOutlierDetector : find outliers among the edges that happened.
+    LinkRanker : rank the next partner of a given node.
 
     Examples
     --------
@@ -150,6 +150,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     def top(self, k: int = 20, at: Any = None, candidates: Any = None) -> pl.DataFrame:
         """Find the most likely edges at a given time.
 
+        With the method "propagation", a `LinkRanker` orders the candidates; it is fitted when `top` is first called.
+
         Parameters
         ----------
         k
@@ -166,58 +168,49 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         Returns
         -------
         polars.DataFrame
-            Columns src, dst, time, score (the probability of being real, see `predict_proba`) and seen (whether this pair
-            occurred at that time or before), the most likely first. Among equal scores, such as those of a pair and its
-            reverse, seen pairs come first; the rest is in the order of the candidates.
+            Columns src, dst, time, score and seen (whether this pair occurred at that time or before), the most likely
+            first. Among equal scores, such as those of a pair and its reverse, seen pairs come first; the rest is in the
+            order of the candidates. The score is that of `LinkRanker.pair_scores`; for "rows" it is the probability of
+            being real, see `predict_proba`.
 
         Raises
         ------
         ParameterError
-            If all candidates get the same score because no fitted edge of their nodes is near enough in time.
+            If none of the nodes is known, or for "rows" if no fitted edge of them is near enough in time.
         """
         check_is_fitted(self)
         check_count("top", "k", k, 1)
-        edges = self._candidates(at, candidates)
-        first, row = self._distinct_rows(edges)
-        scores = self.decision_function(edges[first])[row]
-        self._check_told_apart(edges, scores)
-        seen = edge_index(self.edges_).seen_by(edges)
-        best = np.lexsort((~seen, -scores))[:k]
-        return _as_frame(edges[best], score=expit(scores[best]), seen=seen[best])
+        edges = candidate_edges(self.edges_, at, candidates)
+        self._check_told_apart(edges)
+        if self.method == "rows":
+            first, row = self._distinct_rows(edges)
+            scores = expit(self.decision_function(edges[first]))[row]
+        else:
+            scores = self.ranker.pair_scores(edges)
+        return best_pairs(self.edges_, edges, scores, k)
+
+    @property
+    def ranker(self) -> LinkRanker:
+        """The `LinkRanker` behind `top`, for "propagation": fitted to the same edges when it is first needed."""
+        check_is_fitted(self)
+        if not hasattr(self, "ranker_"):
+            self.ranker_ = LinkRanker(random_state=self.random_state).fit(self.edges_)
+        return self.ranker_
 
     def _distinct_rows(self, edges: TemporalEdges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first edge of each distinct row of the line graph, and the row of each edge; an edge and its reverse share it.
 
         There is one score per row, so that rounding does not order equally likely edges.
         """
-        if self.method == "propagation":
-            return np.arange(len(edges)), np.arange(len(edges))
         ends = np.sort(self.model_.edges_.codes_of(edges), axis=0).astype(np.int64)
         pair = np.unique(ends[0] * (self.model_.edges_.n_nodes + 1) + ends[1], return_inverse=True)[1]
         times, time = np.unique(edges.ticks, return_inverse=True)
         _, first, row = np.unique(pair * len(times) + time, return_index=True, return_inverse=True)
         return first, row
 
-    def _candidates(self, at: Any, candidates: Any) -> TemporalEdges:
-        """The candidates as temporal edges."""
-        if isinstance(candidates, TemporalEdges):
-            if at is not None:
-                raise ParameterError(
-                    f"The 'candidates' have their own times, but 'at' is {at!r}.",
-                    Hint("Leave out {at}, or pass the candidates as an array with the columns src and dst.", at=...),
-                    parameter="at",
-                    value=at,
-                )
-            return _checked_number(candidates.with_ids_of(self.edges_))
-        fitted = self.edges_
-        time = fitted.time.max(keepdims=True) if at is None else _as_time(at, fitted)
-        src, dst = _likely_pairs(fitted, time) if candidates is None else _given_pairs(candidates)
-        pairs = TemporalEdges(src, dst, np.repeat(time, len(src)), bipartite=fitted.bipartite)
-        return _checked_number(pairs.with_ids_of(fitted))
-
-    def _check_told_apart(self, edges: TemporalEdges, scores: NDArray[np.float64]) -> None:
-        """Refuse to rank candidates whose scores are equal within the precision of a product."""
-        if len(edges) == 1 or (self._have_something_near(edges) if self.method == "rows" else np.ptp(scores) > 0):
+    def _check_told_apart(self, edges: TemporalEdges) -> None:
+        """Refuse to rank candidates of which nothing is known, or whose rows are equal within the precision of a product."""
+        if len(edges) == 1:
             return
         codes = np.concatenate(self.edges_.codes_of(edges))
         if (codes < 0).all():
@@ -227,12 +220,13 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
                 parameter="candidates",
                 value=edges,
             )
-        by_rows = self.method == "rows"
+        if self.method != "rows" or self._have_something_near(edges):
+            return
         raise ParameterError(
             f"All {len(edges):,} candidates score the same at {_shown(edges.time)}: that is too many bandwidths away from "
             f"the fitted edges of their nodes. The last fitted edge is at {self.edges_.time.max()}.",
             Hint("Choose a time nearer to it with {at}.", at=...),
-            *([Hint("Or fit with {decay}, which reaches further.", decay=Gaussian(relative=1.0))] if by_rows else []),
+            Hint("Or fit with {decay}, which reaches further.", decay=Gaussian(relative=1.0)),
             parameter="at",
             value=edges.time,
         )
@@ -262,84 +256,6 @@ def check_enough(estimator: Any, edges: TemporalEdges) -> None:
             "There is only one edge (1 sample), which shuffling cannot change. "
             "Pass at least two edges, better hundreds."
         )
-
-
-# ---- arguments of `top`
-
-
-def _as_time(at: Any, fitted: TemporalEdges) -> NDArray[Any]:
-    """The time `at` as an array of one element, of the same type as the times of the fitted edges."""
-    wanted = "a number" if fitted.time_unit is None else "a datetime"
-    try:
-        ticks, unit = as_times([at], "at")
-    except EdgesError:
-        ticks, unit = np.zeros(1), "" if fitted.time_unit is None else None
-    if (unit is None) != (fitted.time_unit is None):
-        raise ParameterError(
-            f"The 'at' parameter of top must be {wanted}, as the times of the fitted edges are. Got {at!r} instead.",
-            parameter="at",
-            value=at,
-        )
-    return times_of(ticks, unit)
-
-
-def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    past = fitted[fitted.time <= time]
-    if len(past) == 0:
-        raise ParameterError(
-            f"The 'at' parameter of top is {time[0]}, before the first of the fitted edges, {fitted.time.min()}: there are "
-            "no candidates yet.",
-            Hint("Choose a later {at}, or pass {candidates}.", at=..., candidates=...),
-            parameter="at",
-            value=time[0],
-        )
-    src, dst = candidate_pairs(past)
-    return fitted.node_ids[src], fitted.node_ids[dst]
-
-
-def _given_pairs(candidates: Any) -> tuple[Any, Any]:
-    """Sources and destinations of a dataframe (by column name if it has the names), an array, or a list of pairs."""
-    if hasattr(type(candidates), "columns"):
-        frame = eager_frame(candidates, "candidates")
-        names = ["src", "dst"] if {"src", "dst"} <= set(frame.columns) else frame.columns
-        columns, found = [frame.get_column(name).to_native() for name in names], f"the columns {names}"
-    elif isinstance(candidates, np.ndarray):
-        columns, found = list(candidates.T) if candidates.ndim == 2 else [], f"shape {candidates.shape}"
-    else:
-        rows = candidates if isinstance(candidates, list | tuple) else [candidates]
-        wrong = [row for row in rows if not isinstance(row, list | tuple | np.ndarray) or len(row) != 2]
-        columns = [] if wrong else [[row[0] for row in rows], [row[1] for row in rows]]
-        found = repr(wrong[0]) if wrong else ""
-    if len(columns) != 2:
-        raise ParameterError(
-            f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got {found} instead.",
-            Hint("For candidates with their own times, make {code}.", code="TemporalEdges(src, dst, time)"),
-            parameter="candidates",
-            value=candidates,
-        )
-    return columns[0], columns[1]
-
-
-def _checked_number(edges: TemporalEdges) -> TemporalEdges:
-    if len(edges) == 0:
-        raise ParameterError(
-            "There are no candidates to choose from. Pass at least one.",
-            Hint("Or leave out {candidates}.", candidates=...),
-            parameter="candidates",
-        )
-    return edges
-
-
-# ---- the result of `top`
-
-
-def _as_frame(edges: TemporalEdges, **columns: Any) -> pl.DataFrame:
-    import polars as pl
-
-    time = edges.time
-    if edges.time_unit == "s":
-        time = time.astype("datetime64[ms]")  # the coarsest unit that polars has
-    return pl.DataFrame({"src": as_series(edges.src), "dst": as_series(edges.dst), "time": time, **columns})
 
 
 def _shown(time: NDArray[Any]) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, given_options, with_columns
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
+from tdlg.cli.ranking import header_of, note_method, time_of
 from tdlg.cli.table import note_table, read_pairs, read_table
 from tdlg.cli.terminal import count, note, working
-from tdlg.exceptions import ParameterError
-
-if TYPE_CHECKING:
-    from tdlg.edges import TemporalEdges
 
 __all__ = ["register"]
 
@@ -48,7 +45,8 @@ def links(
     method: Annotated[
         Literal["rows", "propagation"] | None,
         typer.Option(
-            help="propagation (the default): features from the edges around a pair; rows: the paper's method."
+            help="propagation (the default): what is known of a pair and its nodes, ranked as tdlg rank does; rows: the "
+            "paper's method."
         ),
     ] = None,
     save: Save = None,
@@ -58,7 +56,8 @@ def links(
 ) -> None:
     """Find the pairs most likely to interact next, or at a given time.
 
-    "score" ranks the pairs; it is not the frequency of the link. "seen" is true if the pair has interacted before.
+    "score" ranks the pairs; it is not the frequency of the link. It is called "recency_score" if the latest pairs come first
+    because LightGBM is not installed. "seen" is true if the pair has interacted before.
     """
     from tdlg.models.links import LinkPredictor
 
@@ -70,10 +69,12 @@ def links(
     model = LinkPredictor(**given_options(method=method), random_state=seed)
     with working("fitting the model"):
         model.fit(table.edges)
-        found = model.top(top, at=None if at is None else _time(at, table.edges), candidates=pairs)
+        found = model.top(top, at=None if at is None else time_of(at, table.edges), candidates=pairs)
+    ranker = getattr(model, "ranker_", None)
+    if ranker is not None:
+        note_method(ranker)
     keep_model(model, save)
-    own = {role: table.names[role] for role in ("src", "dst", "time") if table.names[role] not in ("score", "seen")}
-    give(rounded(found, "score").rename(own), output, rows=top)
+    give(rounded(found, "score").rename(header_of(ranker, table)), output, rows=top)
 
 
 def _distinct(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -82,15 +83,3 @@ def _distinct(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     if len(distinct) < len(pairs):
         note(f"left out {count(len(pairs) - len(distinct), 'repeated candidate')}")
     return distinct
-
-
-def _time(at: str, edges: TemporalEdges) -> float | int | str:
-    """The time in the type that the edges use."""
-    if edges.time_unit is not None:
-        return at
-    try:
-        return int(at) if at.lstrip("+-").isdecimal() else float(at)
-    except ValueError:
-        raise ParameterError(
-            f"The times of these edges are numbers, but --at {at!r} is not a number.", parameter="at", value=at
-        ) from None

@@ -1,0 +1,68 @@
+"""What the commands rank and links share: the method, what they say about it, and times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from tdlg.cli.terminal import count, note
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from tdlg.cli.table import Table
+    from tdlg.edges import TemporalEdges
+    from tdlg.models.ranking import LinkRanker
+
+__all__ = ["RankingMethod", "header_of", "note_method", "time_of"]
+
+RankingMethod = Annotated[
+    Literal["trees", "recency"] | None,
+    typer.Option(
+        help="trees: learnt from the table, needs LightGBM; recency: the latest partners first. By default trees if "
+        "LightGBM is installed and the table is long enough."
+    ),
+]
+
+
+def note_method(ranker: LinkRanker) -> None:
+    """Say what ranks, and why it is only the recency rule if that was not asked for."""
+    from tdlg.models.ranking_fit import has_lightgbm
+
+    if ranker.method_ == "trees":
+        note(f"ranked by boosted trees, which learnt from {count(ranker.n_queries_, 'row')}")
+    elif ranker.method == "auto" and not has_lightgbm():
+        note("ranked by the recency rule: LightGBM is not installed (pip install 'tdlg[rank]')")
+    elif ranker.method == "auto":
+        note("ranked by the recency rule: the table is too short to learn from")
+    else:
+        note(f"ranked by the {ranker.method_} rule")
+
+
+def header_of(ranker: LinkRanker | None, table: Table) -> dict[str, str]:
+    """New names of the columns of a ranking: those of the table, and a score that says which rule it is of.
+
+    Parameters
+    ----------
+    ranker
+        What ranks; None for scores of the paper's method.
+    table
+        The table of the user.
+    """
+    names = {role: table.names[role] for role in ("src", "dst", "time")}
+    if ranker is not None and ranker.method_ != "trees":
+        names["score"] = f"{ranker.method_}_score"
+    taken = {"seen", names.get("score", "score")}
+    return {role: name for role, name in names.items() if role == "score" or name not in taken}
+
+
+def time_of(at: str, edges: TemporalEdges) -> float | int | str:
+    """The time given with --at, in the type that the edges use."""
+    if edges.time_unit is not None:
+        return at
+    try:
+        return int(at) if at.lstrip("+-").isdecimal() else float(at)
+    except ValueError:
+        raise ParameterError(
+            f"The times of these edges are numbers, but --at {at!r} is not a number.", parameter="at", value=at
+        ) from None

@@ -1,0 +1,149 @@
+"""Arguments and results of ranking: a time, pairs to choose from, and the best of them as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.clock import times_of
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.explain.rows import as_series
+from tdlg.sampling.candidates import candidate_pairs
+from tdlg.sampling.index import edge_index
+from tdlg.tables.frames import eager_frame
+from tdlg.tables.times import as_times
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["as_frame", "as_time", "best_pairs", "candidate_edges"]
+
+
+def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> TemporalEdges:
+    """The candidates of `top` as temporal edges.
+
+    Parameters
+    ----------
+    fitted
+        The edges that are known.
+    at
+        The time, or None for the time of the last one.
+    candidates
+        Pairs, edges with their own times, or None for likely pairs.
+    """
+    if isinstance(candidates, TemporalEdges):
+        if at is not None:
+            raise ParameterError(
+                f"The 'candidates' have their own times, but 'at' is {at!r}.",
+                Hint("Leave out {at}, or pass the candidates as an array with the columns src and dst.", at=...),
+                parameter="at",
+                value=at,
+            )
+        return _checked_number(candidates.with_ids_of(fitted))
+    time = fitted.time.max(keepdims=True) if at is None else as_time(at, fitted, "at", "top")
+    src, dst = _likely_pairs(fitted, time) if candidates is None else _given_pairs(candidates)
+    pairs = TemporalEdges(src, dst, np.repeat(time, len(src)), bipartite=fitted.bipartite)
+    return _checked_number(pairs.with_ids_of(fitted))
+
+
+def best_pairs(fitted: TemporalEdges, edges: TemporalEdges, scores: NDArray[np.float64], k: int) -> pl.DataFrame:
+    """The candidates with the highest scores; among equal ones, pairs that were seen come first.
+
+    Parameters
+    ----------
+    fitted
+        The edges that are known.
+    edges, scores
+        The candidates and their scores.
+    k
+        How many are returned at most.
+    """
+    seen = edge_index(fitted).seen_by(edges)
+    best = np.lexsort((~seen, -scores))[:k]
+    return as_frame(edges[best], score=scores[best], seen=seen[best])
+
+
+def as_time(at: Any, fitted: TemporalEdges, name: str, owner: str) -> NDArray[Any]:
+    """A time as an array of one element, of the same type as the times of the fitted edges.
+
+    Parameters
+    ----------
+    at
+        The time.
+    fitted
+        The fitted edges.
+    name, owner
+        Names of the parameter and of the function that has it, for errors.
+    """
+    wanted = "a number" if fitted.time_unit is None else "a datetime"
+    try:
+        ticks, unit = as_times([at], name)
+    except EdgesError:
+        ticks, unit = np.zeros(1), "" if fitted.time_unit is None else None
+    if (unit is None) != (fitted.time_unit is None):
+        raise ParameterError(
+            f"The {name!r} parameter of {owner} must be {wanted}, as the times of the fitted edges are. Got {at!r} instead.",
+            parameter=name,
+            value=at,
+        )
+    return times_of(ticks, unit)
+
+
+def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    past = fitted[fitted.time <= time]
+    if len(past) == 0:
+        raise ParameterError(
+            f"The 'at' parameter of top is {time[0]}, before the first of the fitted edges, {fitted.time.min()}: there are "
+            "no candidates yet.",
+            Hint("Choose a later {at}, or pass {candidates}.", at=..., candidates=...),
+            parameter="at",
+            value=time[0],
+        )
+    src, dst = candidate_pairs(past)
+    return fitted.node_ids[src], fitted.node_ids[dst]
+
+
+def _given_pairs(candidates: Any) -> tuple[Any, Any]:
+    """Sources and destinations of a dataframe (by column name if it has the names), an array, or a list of pairs."""
+    if hasattr(type(candidates), "columns"):
+        frame = eager_frame(candidates, "candidates")
+        names = ["src", "dst"] if {"src", "dst"} <= set(frame.columns) else frame.columns
+        columns, found = [frame.get_column(name).to_native() for name in names], f"the columns {names}"
+    elif isinstance(candidates, np.ndarray):
+        columns, found = list(candidates.T) if candidates.ndim == 2 else [], f"shape {candidates.shape}"
+    else:
+        rows = candidates if isinstance(candidates, list | tuple) else [candidates]
+        wrong = [row for row in rows if not isinstance(row, list | tuple | np.ndarray) or len(row) != 2]
+        columns = [] if wrong else [[row[0] for row in rows], [row[1] for row in rows]]
+        found = repr(wrong[0]) if wrong else ""
+    if len(columns) != 2:
+        raise ParameterError(
+            f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got {found} instead.",
+            Hint("For candidates with their own times, make {code}.", code="TemporalEdges(src, dst, time)"),
+            parameter="candidates",
+            value=candidates,
+        )
+    return columns[0], columns[1]
+
+
+def _checked_number(edges: TemporalEdges) -> TemporalEdges:
+    if len(edges) == 0:
+        raise ParameterError(
+            "There are no candidates to choose from. Pass at least one.",
+            Hint("Or leave out {candidates}.", candidates=...),
+            parameter="candidates",
+        )
+    return edges
+
+
+def as_frame(edges: TemporalEdges, **columns: Any) -> pl.DataFrame:
+    """Edges as a table with the columns src, dst, time and others."""
+    import polars as pl
+
+    time = edges.time
+    if edges.time_unit == "s":
+        time = time.astype("datetime64[ms]")  # the coarsest unit that polars has
+    return pl.DataFrame({"src": as_series(edges.src), "dst": as_series(edges.dst), "time": time, **columns})

@@ -1,0 +1,370 @@
+"""LinkRanker: given all that happened before, who comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from tdlg._kernels.ranking import NEVER
+from tdlg.checks import as_generator, check_choice, check_count
+from tdlg.edges import TemporalEdges
+from tdlg.estimator import EdgesEstimator, all_or_nothing
+from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.models.link_arguments import as_frame, as_time, best_pairs, candidate_edges
+from tdlg.models.ranking_fit import FEWEST_QUERIES, SKIPPED, TREES, has_lightgbm, learn_next, learn_pairs, pair_rows
+from tdlg.models.ranking_trees import RankingTrees
+from tdlg.propagate.ranking import COLUMNS, SCALES, History, history_of
+from tdlg.sampling.index import concatenate_edges
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["LinkRanker"]
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+METHODS = ("auto", "trees", "recency", "edgebank")
+
+
+class LinkRanker(EdgesEstimator, BaseEstimator):
+    """Rank the next partner of a node, and the pairs that will meet next, from all that happened before.
+
+    For each candidate, a running state gives 57 columns: how long ago, how often and how lately the pair met, in both
+    directions; what is popular at the destination; what the source does; what follows what, and which destinations
+    similar sources have. Boosted trees learn from the history to rank the true next destination above others (LambdaMART),
+    and which pairs meet soon. What happens later is known to them as soon as it is added with `update`; the trees stay.
+
+    Parameters
+    ----------
+    method
+        "trees": boosted trees, for which LightGBM is needed, `pip install "tdlg[rank]"`. "recency": the recency rule, which
+        learns nothing: destinations that the source met before, the latest first, then all others, the latest active
+        first. "edgebank": all destinations that the source met before are equal, and above all others. "auto", the
+        default: "trees" if LightGBM is installed and there are at least 589 edges, else "recency"; `method_` says which.
+    n_trees
+        The number of trees in each of the two rankings. Default 150.
+    random_state
+        Seed for sampling what the trees learn from, and for the trees.
+
+    Attributes
+    ----------
+    edges_
+        The edges that are known: those given to `fit` and `update`.
+    method_
+        What ranks: "trees", "recency" or "edgebank".
+    widths_
+        Bandwidths of the decayed counts, in the unit of the times of the fitted edges.
+    n_queries_
+        The number of edges whose destinations the trees learnt to rank; 0 without trees.
+    next_trees_, pair_trees_
+        The trees for `rank` and those for `top`, as arrays; None without trees. `pair_trees_` is also None, and `top` uses
+        the recency rule, if nearly all edges happened at one time.
+
+    See Also
+    --------
+    LinkPredictor : the probability that an edge is real; its `top` uses this class.
+
+    Examples
+    --------
+    Ann writes to Bob, and Bob answers.
+
+    >>> from tdlg import LinkRanker, TemporalEdges
+    >>> edges = TemporalEdges(["ann", "cat", "bob"], ["bob", "dan", "ann"], [1, 2, 3])
+    >>> ranker = LinkRanker("recency").fit(edges)
+    >>> ranker.rank("ann", 4)["dst"].to_list()
+    ['bob', 'dan']
+    """
+
+    def __init__(
+        self,
+        method: Literal["auto", "trees", "recency", "edgebank"] = "auto",
+        *,
+        n_trees: int = TREES,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.n_trees = n_trees
+        self.random_state = random_state
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a history.
+
+        Parameters
+        ----------
+        X
+            The edges that happened.
+        y
+            Ignored: the model learns which destination was next.
+        """
+        edges = self._edges(X, reset=True)
+        check_choice("LinkRanker", "method", self.method, METHODS)
+        check_count("LinkRanker", "n_trees", self.n_trees, 1)
+        rng = as_generator(self.random_state)
+        self.edges_, self.method_ = edges, self._choose(edges)
+        spread = float((edges.ticks - edges.ticks.min()).astype(np.float64).std()) or 1.0
+        self.widths_ = spread * np.array(SCALES)
+        self.next_trees_, self.pair_trees_, self.n_queries_ = None, None, 0
+        if self.method_ == "trees":
+            history = self._history
+            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite)
+            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, rng)
+        return self
+
+    def _choose(self, edges: TemporalEdges) -> str:
+        is_enough = (1.0 - SKIPPED) * len(edges) >= FEWEST_QUERIES
+        if self.method == "auto":
+            return "trees" if has_lightgbm() and is_enough else "recency"
+        if self.method == "trees" and not has_lightgbm():
+            raise ImportError('LinkRanker("trees") needs LightGBM: pip install "tdlg[rank]". Or use method="recency".')
+        if self.method == "trees" and not is_enough:
+            raise EdgesError(
+                f"{len(edges):,} edges are too few to learn a ranking from; {int(FEWEST_QUERIES / (1 - SKIPPED)) + 1:,} are "
+                "needed.",
+                Hint("Use {method}, which learns nothing.", method="recency"),
+            )
+        return self.method
+
+    def update(self, X: Any) -> Self:
+        """Add edges that happened since: later questions know them. The trees stay as they are.
+
+        Parameters
+        ----------
+        X
+            The edges, in any order.
+        """
+        check_is_fitted(self)
+        edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset=False)
+        edges = edges.with_ids_of(self.edges_)  # new nodes are nothing unusual here
+        if len(edges):
+            self.edges_ = concatenate_edges(self.edges_, edges)
+        return self
+
+    # ---- the next destination of a source
+
+    def rank(self, src: Any, time: Any = None, candidates: Any = None) -> pl.DataFrame:
+        """Rank the destinations that a source may turn to next.
+
+        Parameters
+        ----------
+        src
+            The id of the source. For one that never occurred, what is popular now comes first.
+        time
+            The time of the next edge, a number or a datetime like those of the fitted edges. Only edges strictly before it
+            are known. By default all edges are known, and it is the time of the last one.
+        candidates
+            The ids of the destinations to rank, each once. By default all that are known by then, without the source
+            itself unless it was its own destination before.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns src, dst, time, score and seen (whether the source had this destination before), the best first; among
+            equal scores in the order of the candidates. A score has a meaning only beside others of the same source and
+            time.
+        """
+        check_is_fitted(self)
+        fitted = self.edges_
+        when = fitted.time.max(keepdims=True) if time is None else as_time(time, fitted, "time", "rank")
+        given = None if candidates is None else self._given(candidates)
+        query = TemporalEdges([src], fitted.dst[:1] if given is None else given[:1], when, bipartite=fitted.bipartite)
+        query = query.with_ids_of(fitted)
+        code = fitted.codes_of(query)[0].astype(np.int64)
+        upto = self._known_before(query) if time is not None else np.array([len(fitted)])
+        if given is None:
+            codes = self._destinations(int(code[0]), int(upto[0]))
+            names = fitted.node_ids[codes]
+        else:
+            codes, names = self._codes(given), given
+        rows = next(self._history.blocks(code, self._when(query), upto, np.array([0, len(codes)]), codes))
+        scores, seen = self._next_scores(rows), rows[:, _GAP] < NEVER
+        best = np.argsort(-scores, kind="stable")
+        same = np.zeros(len(best), np.int64)
+        pairs = TemporalEdges(query.src[same], names[best], when[same], bipartite=fitted.bipartite)
+        return as_frame(pairs, score=scores[best], seen=seen[best])
+
+    def _given(self, candidates: Any) -> NDArray[Any]:
+        ids = TemporalEdges(candidates, candidates, np.zeros(len(candidates))).src
+        if len(ids) == 0:
+            raise ParameterError(
+                "There are no candidates to choose from. Pass at least one.",
+                Hint("Or leave out {candidates}.", candidates=...),
+                parameter="candidates",
+            )
+        return ids
+
+    def _destinations(self, src: int, upto: int) -> Codes:
+        """All destinations of the first edges, without the source unless it was its own destination."""
+        history = self._history
+        known = np.unique(history.dst[:upto])
+        own = (history.src[:upto] == src) & (history.dst[:upto] == src)
+        known = known if own.any() else known[known != src]
+        if len(known) == 0:
+            raise ParameterError(
+                "There are no candidates yet: no edge happened before this time.",
+                Hint("Choose a later {time}, or pass {candidates}.", time=..., candidates=...),
+                parameter="time",
+            )
+        return known
+
+    def decision_function(self, X: Any) -> Floats:
+        """Scores of the destinations of edges, given their sources and all edges strictly before them, shape (n_edges,).
+
+        Parameters
+        ----------
+        X
+            The edges to score. Scores can be compared among edges with the same source and time.
+        """
+        check_is_fitted(self)
+        edges = self._edges(X, reset=False)
+        return self._next_scores(self._rows(edges, self._known_before(edges)))
+
+    def stream_scores(self, queries: TemporalEdges, candidates: Any, known: Any = None) -> Iterator[Floats]:
+        """Scores of candidates for many queries, one array per query: for evaluation.
+
+        Parameters
+        ----------
+        queries
+            Sources and times, in the order of time; their destinations are not used.
+        candidates
+            The destinations to score: ids for all queries, or a list with the ids for each query.
+        known
+            How many of the known edges, in the order of time, each query may use at most, in ascending order. By default
+            all that are strictly before it, which is also the upper limit.
+        """
+        check_is_fitted(self)
+        queries = queries.with_ids_of(self.edges_)
+        if (np.diff(queries.ticks) < 0).any():
+            raise ParameterError("The 'queries' must be in the order of time. Sort them.", parameter="queries")
+        upto = self._known_before(queries)
+        upto = upto if known is None else np.minimum(upto, known)
+        each, sizes = self._candidates_of(queries, candidates)
+        src = self.edges_.codes_of(queries)[0].astype(np.int64)
+        when, starts = self._when(queries), np.append(0, np.cumsum(sizes))
+        for first in range(0, len(queries), QUERIES_AT_ONCE):
+            some = slice(first, first + QUERIES_AT_ONCE)
+            ends = starts[first : min(first + QUERIES_AT_ONCE, len(queries)) + 1]
+            rows = self._history.blocks(src[some], when[some], upto[some], ends - ends[0], each(some))
+            scores = np.concatenate([self._next_scores(block) for block in rows])
+            yield from np.split(scores, ends[1:-1] - ends[0])
+
+    def _candidates_of(
+        self, queries: TemporalEdges, candidates: Any
+    ) -> tuple[Callable[[slice], Codes], NDArray[np.int64]]:
+        """The codes of the candidates of some queries, joined, as a function; and their numbers."""
+        if isinstance(candidates, list) and len(candidates) == len(queries) and np.ndim(candidates[0]) == 1:
+            sizes = np.array([len(ids) for ids in candidates], np.int64)
+            codes = np.split(self._codes(np.concatenate(candidates)), np.cumsum(sizes)[:-1])
+            return lambda some: np.concatenate(codes[some]), sizes
+        shared = self._codes(self._given(candidates))
+        return (lambda some: np.tile(shared, len(range(len(queries))[some]))), np.full(len(queries), len(shared))
+
+    # ---- pairs
+
+    def top(self, k: int = 20, at: Any = None, candidates: Any = None) -> pl.DataFrame:
+        """Find the pairs that are most likely to meet soon after a given time.
+
+        Parameters
+        ----------
+        k
+            The number of pairs to return; all candidates if there are fewer.
+        at
+            The time, a number or a datetime like the times of the fitted edges. By default the time of the last known edge.
+            Edges after this time are not used.
+        candidates
+            The pairs to choose from, as in `LinkPredictor.top`.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns src, dst, time, score and seen (whether this pair occurred at that time or before), the most likely
+            first.
+        """
+        check_is_fitted(self)
+        check_count("top", "k", k, 1)
+        edges = candidate_edges(self.edges_, at, candidates)
+        return best_pairs(self.edges_, edges, self.pair_scores(edges), k)
+
+    def pair_scores(self, X: Any) -> Floats:
+        """How likely pairs are to meet soon after their time, given all edges until then, shape (n_edges,).
+
+        With trees, a number between 0 and 1: the chance to occur among the next edges, 1 % and 5 % as many as were fitted,
+        on average over the two.
+
+        Parameters
+        ----------
+        X
+            The pairs with their times. Scores can be compared among all pairs of a time, unlike those of
+            `decision_function`.
+        """
+        check_is_fitted(self)
+        edges = self._edges(X, reset=False)
+        mine, others, _ = self._history.clock(edges.ticks, edges.time_unit)
+        rows = self._rows(edges, np.searchsorted(mine, others, "right"))
+        return self._rule(rows) if self.pair_trees_ is None else expit(self.pair_trees_.scores(rows))
+
+    # ---- columns
+
+    @property
+    def _history(self) -> History:
+        return history_of(self.edges_, self.widths_)
+
+    def _next_scores(self, rows: Floats) -> Floats:
+        return self._rule(rows) if self.next_trees_ is None else self.next_trees_.scores(rows)
+
+    def _rule(self, rows: Floats) -> Floats:
+        return _edgebank(rows) if self.method_ == "edgebank" else _recency(rows)
+
+    def _rows(self, edges: TemporalEdges, upto: Codes) -> Floats:
+        src, dst = (codes.astype(np.int64) for codes in self.edges_.codes_of(edges))
+        return pair_rows(self._history, src, dst, self._when(edges), upto)
+
+    def _known_before(self, edges: TemporalEdges) -> Codes:
+        """How many of the known edges are strictly before each of some edges."""
+        mine, others, _ = self._history.clock(edges.ticks, edges.time_unit)
+        return np.searchsorted(mine, others, "left")
+
+    def _when(self, edges: TemporalEdges) -> Floats:
+        return self._history.clock(edges.ticks, edges.time_unit)[2]
+
+    def _codes(self, dst: Sequence[Any] | NDArray[Any]) -> Codes:
+        """Positions of destinations among the known nodes, -1 for one that never occurred."""
+        fitted = self.edges_
+        src = fitted.src[np.zeros(len(dst), np.int64)]
+        edges = TemporalEdges(src, dst, np.zeros(len(dst)), bipartite=fitted.bipartite).with_ids_of(fitted)
+        return fitted.codes_of(edges)[1].astype(np.int64)
+
+    def _check_loaded(self) -> None:
+        """Refuse trees from a file that cannot be evaluated."""
+        super()._check_loaded()
+        for name in ("next_trees_", "pair_trees_"):
+            trees = getattr(self, name, None)
+            if trees is not None and not isinstance(trees, RankingTrees):
+                raise ValueError(f"{name} are not trees")
+            if trees is not None:
+                trees.check(len(COLUMNS))
+        if "edges_" in vars(self) and (self.method_ not in METHODS or np.shape(self.widths_) != (len(SCALES),)):
+            raise ValueError("the method or the bandwidths are not those of a ranking")
+
+
+# ---- rules that learn nothing
+
+QUERIES_AT_ONCE = 2000
+_GAP, _GAP_OF_DST = COLUMNS.index("pair:gap"), COLUMNS.index("dst:gap")
+
+
+def _recency(rows: Floats) -> Floats:
+    """Above 0 for pairs that met before, below 0 for other destinations; each the higher, the later."""
+    gap, of_dst = rows[:, _GAP], rows[:, _GAP_OF_DST]
+    return np.where(gap < NEVER, 1.0 / (1.0 + gap), -1.0 - of_dst)
+
+
+def _edgebank(rows: Floats) -> Floats:
+    return (rows[:, _GAP] < NEVER).astype(np.float64)

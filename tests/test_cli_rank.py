@@ -1,0 +1,99 @@
+"""The commands rank and links: what they print, what they say about the method, and saved models."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from tdlg import LinkRanker, load_model, read_edges
+from tdlg.models import ranking_fit
+from test_cli import ok, refused, rows_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking_fit, "QUERIES", 500)
+        patch.setattr(ranking_fit, "CUTS", 2)
+        patch.setattr(ranking_fit, "ROWS_PER_CUT", 500)
+        patch.setattr("tdlg.models.link_columns.LinkModel.learnt", lambda *_: None)
+        train = ranking_fit._trees
+        patch.setattr(ranking_fit, "_trees", lambda *given, **more: train(*given[:3], 5, given[4], **more))
+        yield
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory):
+    """700 letters, in a table with other names of columns."""
+    rng = np.random.default_rng(0)
+    sender = rng.integers(0, 20, 700)
+    receiver = (sender + rng.integers(1, 4, 700)) % 20
+    lines = [f"p{a},p{b},2024-01-{1 + k // 25:02d}" for k, (a, b) in enumerate(zip(sender, receiver, strict=True))]
+    path = tmp_path_factory.mktemp("letters") / "letters.csv"
+    path.write_text("\n".join(["sender,receiver,date", *lines]))
+    return path
+
+
+def test_the_next_partner(letters):
+    result = ok(
+        "rank", letters, "--src-column", "sender", "--dst", "receiver", "--time", "date", "--src", "p3", "--top", 4
+    )
+    got = rows_of(result.stdout)
+    assert [list(row) for row in got] == [["sender", "receiver", "date", "score", "seen"]] * 4
+    assert {row["sender"] for row in got} == {"p3"}
+    assert {row["receiver"] for row in got[:3]} == {"p4", "p5", "p6"}
+    assert "ranked by boosted trees, which learnt from 500 rows" in result.stderr
+    ranker = LinkRanker(random_state=0).fit(read_edges(letters))
+    assert ranker.rank("p3")["dst"].to_list()[:4] == [row["receiver"] for row in got]
+
+
+def test_several_sources_at_a_time(letters):
+    result = ok("rank", letters, "--src", "p3", "--src", "me", "--at", "2024-01-09", "--top", 2, "--method", "recency")
+    got = rows_of(result.stdout)
+    assert [row["sender"] for row in got] == ["p3", "p3", "me", "me"]
+    assert list(got[0]) == ["sender", "receiver", "date", "recency_score", "seen"]
+    assert {row["date"][:10] for row in got} == {"2024-01-09"}
+    assert [row["seen"] for row in got] == ["true", "true", "false", "false"]
+    assert "ranked by the recency rule" in result.stderr
+    assert "'me' never occurred" in result.stderr
+
+
+def test_a_saved_model_knows_later_rows(letters, tmp_path):
+    lines = letters.read_text().splitlines()
+    (early := tmp_path / "early.csv").write_text("\n".join(lines[:651]))
+    ok("rank", early, "--src", "p3", "--save", tmp_path / "m")
+    result = ok("rank", letters, "--src", "p3", "--model", tmp_path / "m", "--top", 5)
+    assert "the model knows 650 rows; 50 later ones are added" in result.stderr
+    model = load_model(tmp_path / "m")
+    assert model.edges_.n_edges == 650
+    expected = model.update(read_edges(letters)[650:]).rank("p3")
+    assert [row["receiver"] for row in rows_of(result.stdout)] == expected["dst"].to_list()[:5]
+    assert list(rows_of(ok("score", tmp_path / "m", early).stdout)[0])[-1] == "score"
+    assert "Leave out one of the two" in refused(
+        "rank", letters, "--src", "p3", "--model", tmp_path / "m", "--method", "trees", code=2
+    )
+
+
+def test_without_lightgbm_the_header_says_so(letters, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    for arguments in (["rank", letters, "--src", "p3"], ["links", letters]):
+        result = ok(*arguments)
+        assert list(rows_of(result.stdout)[0]) == ["sender", "receiver", "date", "recency_score", "seen"]
+        assert "ranked by the recency rule: LightGBM is not installed (pip install 'tdlg[rank]')" in result.stderr
+    assert "pip install" in refused("rank", letters, "--src", "p3", "--method", "trees")
+
+
+def test_links_are_ranked_by_trees(letters, tmp_path):
+    result = ok("links", letters, "--top", 7, "--save", tmp_path / "m")
+    got = rows_of(result.stdout)
+    assert [list(row) for row in got] == [["sender", "receiver", "date", "score", "seen"]] * 7
+    assert "ranked by boosted trees" in result.stderr
+    assert load_model(tmp_path / "m").top(7)["dst"].to_list() == [row["receiver"] for row in got]
+
+
+def test_what_is_refused(letters, tmp_path):
+    assert "--src" in refused("rank", letters, code=2)
+    assert "'soon'" in refused("rank", letters, "--src", "p3", "--at", "soon")
+    assert "there is no folder" in refused("rank", letters, "--src", "p3", "-o", tmp_path / "no" / "x.csv")
+    ok("embed", letters, "--dim", 2, "--save", tmp_path / "e", "-o", tmp_path / "e.csv")
+    assert "this is a EdgeEmbedding" in refused("rank", letters, "--src", "p3", "--model", tmp_path / "e")
