@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from paper.budget import as_measured, within_budget
 from paper.lineup import LINEUP, Entry
 from paper.plots import question_bars
+from tdlg.cli.cost import trial_seconds
 from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
@@ -67,7 +68,7 @@ def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl
             for method in METHODS:
                 tell(f"{dataset}, {name}, {method}")
                 evaluate(method, make_task(edges[dataset]), trials, dataset=dataset, path=path, any_version=True)
-    for entry in sorted(PRIOR, key=lambda entry: entry.seconds):
+    for entry in sorted(PRIOR, key=lambda entry: trial_seconds(entry.key, 1)):
         for dataset in edges:
             tell(f"{dataset}, frozen, {entry.key}")
             try:

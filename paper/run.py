@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper import synthetic
-from paper.budget import as_measured, quick, seconds_per_trial, within_budget
+from paper.budget import as_measured, quick, rows_in, seconds_per_trial, within_budget
 from paper.lineup import DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE
 from paper.machine import Watch, write_session
 from paper.page import write_page
@@ -27,7 +27,6 @@ from tdlg.datasets.load import describe, load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.judge.evaluate import evaluate
-from tdlg.judge.results import read_results
 from tdlg.judge.tasks import EdgeClassification, LinkPrediction, Task
 from tdlg.methods.base import Method
 
@@ -276,25 +275,26 @@ def _is_complete(run: Run, path: Path) -> bool:
 
 def _n_missing(run: Run, path: Path) -> int:
     """The number of trials of a run that a file does not have in all settings."""
-    method = _measured(run, path)
-    if method is None:
+    method, rows = _measured(run, path), rows_in(path)
+    if method is None or rows is None:
         return run.trials
-    rows = read_results(path).filter(dataset=run.dataset, method=method.name, settings=method.settings)
+    rows = rows.filter(dataset=run.dataset, method=method.name, settings=method.settings)
     found = set(rows.select("task", "seed").iter_rows())
     return sum(any((name, seed) not in found for name in SETTINGS[run.task]) for seed in range(run.trials))
 
 
 def _measured(run: Run, path: Path) -> Method | None:
     """The method of a run as a file has it, perhaps with fewer epochs; None if the file has no such rows."""
-    if not path.exists():
+    rows = rows_in(path)
+    if rows is None:
         return None
     method = run.build()
-    rows = read_results(path).filter(dataset=run.dataset, method=method.name)
-    return as_measured(method, rows["settings"])
+    return as_measured(method, rows.filter(dataset=run.dataset, method=method.name)["settings"])
 
 
 def _n_rows(path: Path) -> int:
-    return len(read_results(path)) if path.exists() else 0
+    rows = rows_in(path)
+    return 0 if rows is None else len(rows)
 
 
 def _forget(recipe: Recipe, path: Path, datasets: Sequence[str], protocol: Protocol) -> None:
