@@ -141,8 +141,8 @@ def _head() -> Lines:
         "are those the paper compares with, written anew from their papers, with the settings of the paper's comparison as "
         "far as they are known; EvolveGCN is its variant H. EvolveGCN-O, DyLink2Vec and DyRep are further methods, for "
         "which the paper has no numbers; label rates (rates of labels per node, with boosting) and EdgeBank (whether the "
-        "pair was seen before) are references that we add. Trials that would have taken more than "
-        f"{TRIAL_SECONDS / 60:.0f} minutes have fewer epochs, and the table says how many.",
+        "pair was seen before) are references that we add. Trials that would have taken too long "
+        f"(by default more than {TRIAL_SECONDS / 60:.0f} minutes) have fewer epochs, and the table says how many.",
     ]
 
 

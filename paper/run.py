@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper import synthetic
-from paper.budget import as_measured, quick, rows_in, seconds_per_trial, within_budget
+from paper.budget import TRIAL_SECONDS, as_measured, quick, rows_in, seconds_per_trial, within_budget
 from paper.lineup import DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE
 from paper.machine import Watch, write_session
 from paper.page import write_page
@@ -62,6 +62,7 @@ def reproduce(
     datasets: Sequence[str] | None = None,
     protocol: Protocol = "paper",
     again: bool = False,
+    minutes: float = TRIAL_SECONDS / 60,
     page: str | os.PathLike[str] | None = None,
     callback: Callable[[int, int], bool | None] | None = None,
 ) -> Path:
@@ -86,6 +87,9 @@ def reproduce(
     again
         Whether to delete the rows of the named recipes and measure them again, for example runtimes that were measured on a
         busy machine. False by default.
+    minutes
+        The longest time for learning in one trial, 25 by default. A method that would take longer, estimated from its first
+        epoch, has fewer epochs, and its rows and the page say how many.
     page
         The page to write. By default `reproduction.md` in the folder. Its figures are written to `images/reproduction` next
         to it.
@@ -112,7 +116,7 @@ def reproduce(
     def report(step: Step) -> bool | None:
         return None if callback is None else callback(step.done, step.total)
 
-    return run_recipes(name, Path(folder), trials, datasets, protocol, again, page, report)
+    return run_recipes(name, Path(folder), trials, datasets, protocol, again, minutes, page, report)
 
 
 def run_recipes(
@@ -122,6 +126,7 @@ def run_recipes(
     datasets: Sequence[str] | None,
     protocol: Protocol,
     again: bool,
+    minutes: float,
     page: str | os.PathLike[str] | None,
     report: Report,
 ) -> Path:
@@ -133,7 +138,7 @@ def run_recipes(
     if again:
         for recipe in named:
             _forget(recipe, folder / f"{recipe.name}.csv", kept, protocol)
-    work = _Work(folder, trials, kept, protocol, report)
+    work = _Work(folder, trials, kept, protocol, 60 * minutes, report)
     with suppress(_StopError):
         work.do(chosen)
     target = Path(page) if page is not None else folder / "reproduction.md"
@@ -145,9 +150,16 @@ class _Work:
     """The runs of recipes, one after the other."""
 
     def __init__(
-        self, folder: Path, trials: int | None, datasets: tuple[str, ...], protocol: Protocol, report: Report
+        self,
+        folder: Path,
+        trials: int | None,
+        datasets: tuple[str, ...],
+        protocol: Protocol,
+        seconds: float,
+        report: Report,
     ) -> None:
-        self.folder, self.trials, self.datasets, self.protocol, self.report = folder, trials, datasets, protocol, report
+        self.folder, self.trials, self.datasets, self.protocol = folder, trials, datasets, protocol
+        self.seconds, self.report = seconds, report
         self.done, self.total, self.left = 0, 0, 0.0
         self.warm: set[tuple[str, str]] = set()
         self.missing: set[str] = set()
@@ -208,7 +220,7 @@ class _Work:
         task = TASKS[run.task](edges)
         self._note(text)
         self._warm_up(run, edges)
-        method = _measured(run, path) or within_budget(run.build(), task.draw(0).seen())
+        method = _measured(run, path) or within_budget(run.build(), task.draw(0).seen(), self.seconds)
         stopped = False
 
         def progress(done: int, total: int) -> bool:
