@@ -22,10 +22,10 @@ from tdlg.methods.node_vectors import EdgeVectorMethod
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["TRIAL_SECONDS", "as_measured", "quick", "rows_in", "seconds_per_trial", "within_budget"]
+__all__ = ["EPOCHS", "TRIAL_SECONDS", "as_measured", "quick", "rows_in", "seconds_per_trial", "within_budget"]
 
 TRIAL_SECONDS = 25 * 60.0
-EPOCHS = re.compile(r"\bepochs=(\d+)")
+EPOCHS = re.compile(r"\bepochs=(\d+)")  # in the settings of a row
 
 
 # ---- epochs

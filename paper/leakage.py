@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from paper.budget import TRIAL_SECONDS, as_measured, within_budget
+from paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, within_budget
 from paper.lineup import LINEUP, Entry
 from paper.plots import question_bars
 from tdlg.cli.cost import trial_seconds
@@ -92,7 +92,7 @@ def _run_prior(entry: Entry, dataset: str, task: Task, path: Path, seconds: floa
 
 
 def leakage_table(rows: pl.DataFrame) -> str:
-    """The table of the page, in markdown: AUC in per cent; "not run" if there is no row."""
+    """The table of the page, in markdown: AUC in per cent, with the epochs if there were fewer; "not run" without a row."""
     found = {(row["dataset"], NAMES[row["task"]], row["method"]): row for row in summarise(rows).to_dicts()}
     lines = [
         "| | " + " | ".join(f"{dataset}" for dataset in DATASETS) + " |",
@@ -102,9 +102,15 @@ def leakage_table(rows: pl.DataFrame) -> str:
         prior = {entry.name: entry.name for entry in PRIOR} if task == "frozen" else {}
         for method, shown in (SHOWN | prior).items():
             cells = [found.get((dataset, task, method)) for dataset in DATASETS]
-            values = ["not run" if cell is None else f"{100 * cell['mean']:.1f}" for cell in cells]
+            values = ["not run" if cell is None else _shown(cell) for cell in cells]
             lines.append(f"| {task}, {shown} | " + " | ".join(values) + " |")
     return "\n".join(lines)
+
+
+def _shown(cell: dict[str, Any]) -> str:
+    """A mean in per cent, and the number of epochs if there were fewer than usual."""
+    epochs = EPOCHS.search(cell["settings"])
+    return f"{100 * cell['mean']:.1f}" + (f" ({epochs[1]} epochs)" if epochs else "")
 
 
 def write_table(page: Path, table: str) -> None:
