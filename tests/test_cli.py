@@ -25,7 +25,7 @@ import tdlg
 from tdlg import demo
 from tdlg.cli import app, output
 from tdlg.cli.commands import study
-from tdlg.cli.cost import TRIAL_SECONDS, trial_seconds
+from tdlg.cli.cost import METHOD_SECONDS, trial_seconds
 from tdlg.cli.labels import as_two_numbers, labelled_edges
 from tdlg.cli.terminal import one_line
 from tdlg.exceptions import ParameterError
@@ -1044,7 +1044,7 @@ def test_compare_says_what_cannot_be_run(table, monkeypatch):
     assert "this takes roughly" not in result.stderr
     monkeypatch.setattr(study, "LONG", 0.0)
     result = run("compare", table, *OPTIONS, "--label", LABEL, "--methods", "all")
-    slowest = max(TRIAL_SECONDS, key=TRIAL_SECONDS.__getitem__)
+    slowest = max(METHOD_SECONDS, key=METHOD_SECONDS.__getitem__)
     assert re.search(
         rf"this takes roughly \d+ s, most of it for {slowest}; choose fewer", " ".join(result.stderr.split())
     )
@@ -1053,8 +1053,8 @@ def test_compare_says_what_cannot_be_run(table, monkeypatch):
 def test_the_time_of_every_method_is_known():
     from tdlg.methods.registry import METHODS
 
-    assert TRIAL_SECONDS.keys() == METHODS.keys() - {"propagation-links"}
-    assert trial_seconds("tdlg", 20_000) == 2 * TRIAL_SECONDS["tdlg"]
+    assert METHOD_SECONDS.keys() == METHODS.keys() - {"propagation-links"}
+    assert trial_seconds("tdlg", 20_000) == 2 * METHOD_SECONDS["tdlg"]
 
 
 def test_datasets(monkeypatch, tmp_path):

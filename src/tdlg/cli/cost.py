@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["TRIAL_SECONDS", "classify_cost", "in_time", "trial_seconds"]
+__all__ = ["METHOD_SECONDS", "classify_cost", "in_time", "trial_seconds"]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
 EDGE_BYTES, CLASS_BYTES = 1300, 200  # per edge, and per edge and class
 PER_EDGES = 10_000
-TRIAL_SECONDS = {  # of one trial of edge classification, per 10,000 edges; measured on one core with 24,000 to 107,000 edges
+METHOD_SECONDS = {  # of one trial of edge classification, per 10,000 edges; measured on one core with 24,000 to 107,000 edges
     "propagation": 1.0,
     "tdlg": 0.2,
     "tdlg-dense": 1.2,
@@ -56,7 +56,7 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
 
 
 def trial_seconds(method: str, n_edges: int) -> float:
-    """Estimate the seconds of one trial of a method of `TRIAL_SECONDS`, for two classes.
+    """Estimate the seconds of one trial of a method of `METHOD_SECONDS`, for two classes.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def trial_seconds(method: str, n_edges: int) -> float:
     n_edges
         Number of interactions.
     """
-    return TRIAL_SECONDS[method] * n_edges / PER_EDGES
+    return METHOD_SECONDS[method] * n_edges / PER_EDGES
 
 
 def in_time(seconds: float) -> str:
