@@ -8,7 +8,7 @@ START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
 EDGE_BYTES, CLASS_BYTES = 1300, 200  # per edge, and per edge and class
 PER_EDGES = 10_000
-METHOD_SECONDS = {  # of one trial of edge classification, per 10,000 edges; measured on one core with 24,000 to 107,000 edges
+METHOD_SECONDS = {  # of one trial of edge classification, per 10,000 edges; on one core, with 24,000 to 107,000 edges
     "propagation": 1.0,
     "tdlg": 0.2,
     "tdlg-dense": 1.2,
