@@ -707,6 +707,20 @@ class TestPage:
     def test_differences(self, task, method, ours, paper, expected):
         assert judged(task, method, Estimate(*ours, 5), Estimate(*paper, 5)) == expected
 
+    def test_prior_methods_that_differ_are_named(self, tmp_path, monkeypatch):
+        for entry in (CTDNE, TIMERS, EVOLVE, DYNGEM):
+            monkeypatch.setitem(METHODS, entry.key, cheap(entry.name))
+        rows = everywhere(0.95) + trials(0.8, "bitcoinalpha", method="CTDNE") + trials(0.9, "escorts", method="CTDNE")
+        rows += trials(0.5, "escorts", method="EvolveGCN") + trials(0.76, "bitcoinotc", method="DynGEM")
+        folder_with(tmp_path, edge_classification=rows + trials(0.9, "wikielect", method="DynGEM"))
+        write_page(tmp_path, tmp_path / "page.md")
+        text = (tmp_path / "page.md").read_text()
+        assert (
+            "\nHigher than in the paper: CTDNE (escorts), DynGEM (wikielect). Lower than in the paper: EvolveGCN (esco"
+            in text
+        )
+        assert text.count("not weakened to match") == 1
+
     def test_one_trial_has_no_interval(self):
         assert (
             judged(EXTRAPOLATIVE, "TDLG", Estimate(0.5, math.nan, 1), Estimate(0.8, 0.1, 5))
