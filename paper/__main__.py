@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from paper.budget import TRIAL_SECONDS
 from paper.lineup import DATASETS
 from paper.recipes import RECIPES
 from paper.run import Report, Step, run_recipes
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 given.datasets,
                 given.protocol,
                 given.again,
+                given.minutes,
                 given.page,
                 report,
             )
@@ -64,8 +66,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"some of {', '.join(DATASETS)} (default: all)")
     parser.add_argument("--protocol", choices=("paper", "notebook"), default="paper", help="default: paper")
     parser.add_argument("--again", action="store_true", help="delete the rows of these recipes and measure them again")
+    parser.add_argument(
+        "--minutes", type=_minutes, default=TRIAL_SECONDS / 60, help="longest time of a trial (default: 25)"
+    )
     parser.add_argument("--page", type=Path, help="page to write (default: reproduction.md in the folder)")
     return parser
+
+
+def _minutes(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"must be positive. Got {text} instead.")
+    return value
 
 
 def _count(text: str) -> int:

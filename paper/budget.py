@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
-from paper.lineup import LINEUP
 from paper.published import paper_datasets
 from paper.recipes import Run
+from tdlg.cli.cost import trial_seconds
 from tdlg.edges import TemporalEdges
 from tdlg.judge.results import read_results
 from tdlg.methods.base import Method
 from tdlg.methods.node_vectors import EdgeVectorMethod
 
-__all__ = ["TRIAL_SECONDS", "as_measured", "quick", "seconds_per_trial", "within_budget"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["EPOCHS", "TRIAL_SECONDS", "as_measured", "quick", "rows_in", "seconds_per_trial", "within_budget"]
 
 TRIAL_SECONDS = 25 * 60.0
-PER_EDGES = 10_000  # the edges that `Entry.seconds` is for
-EPOCHS = re.compile(r"\bepochs=(\d+)")
+EPOCHS = re.compile(r"\bepochs=(\d+)")  # in the settings of a row
 
 
 # ---- epochs
@@ -82,7 +85,7 @@ def _with_epochs(method: Method, epochs: int) -> Method:
 
 
 def seconds_per_trial(run: Run, path: Path) -> float:
-    """Estimate the seconds of one trial: from rows of the same run, else of its method elsewhere, else from the lineup.
+    """Estimate the seconds of one trial: from rows of the same run, else of its method elsewhere, else as usual.
 
     Parameters
     ----------
@@ -99,18 +102,37 @@ def seconds_per_trial(run: Run, path: Path) -> float:
     if rows:
         counts = [paper_datasets()[row["dataset"]]["n_edges"] for row in rows]
         return n_edges * sum(map(_seconds, rows)) / sum(counts)
-    usual = {entry.key: entry.seconds for entry in LINEUP}
-    return usual.get(run.method, 1.0) * n_edges / PER_EDGES
+    return trial_seconds(run.method, n_edges)
 
 
 def _rows(run: Run, path: Path) -> list[dict[str, Any]]:
     """The rows of a method, on all data sets."""
-    if not path.exists():
+    found = rows_in(path)
+    if found is None:
         return []
     method = run.build()
-    rows = read_results(path).filter(method=method.name).to_dicts()
+    rows = found.filter(method=method.name).to_dicts()
     measured = as_measured(method, (row["settings"] for row in rows))
     return [] if measured is None else [row for row in rows if row["settings"] == measured.settings]
+
+
+def rows_in(path: Path) -> pl.DataFrame | None:
+    """The rows of a file, which is read again only after it changed; None if it does not exist.
+
+    Parameters
+    ----------
+    path
+        The csv file.
+    """
+    if not path.exists():
+        return None
+    found = path.stat()
+    return _read(path, (found.st_ino, found.st_mtime_ns, found.st_size))
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, stamp: tuple[int, int, int]) -> pl.DataFrame:
+    return read_results(path)
 
 
 def _seconds(row: dict[str, Any]) -> float:

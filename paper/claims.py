@@ -212,7 +212,7 @@ def fastest(results: Results) -> Verdict:
         found = {entry.name: results.runtime(entry, name) for entry in prior}
         others = {rival: estimate.seconds for rival, estimate in found.items() if estimate is not None}
         if ours is None or not others:
-            checks.append(Check(None, f"{name}: {'TDLG' if ours is None else 'no prior method'} not run"))
+            checks.append(Check(None, f"{name}: {'TDLG was not' if ours is None else 'no prior method was'} timed"))
             continue
         rival = min(others, key=others.__getitem__)
         text = f"{name} {ours.seconds:.1f} s against {others[rival]:.1f} s ({rival})"

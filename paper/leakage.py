@@ -1,7 +1,8 @@
 """How much an evaluation that uses the future overstates: the same methods evaluated at random and in the order of time.
 
-`python -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png` measures
-what is not in the file yet, writes the table into the page, and draws the picture.
+`python -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png [MINUTES]`
+measures what is not in the file yet, writes the table into the page, and draws the picture. MINUTES is the longest time for
+learning in one trial, 25 by default.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from paper.budget import as_measured, within_budget
+from paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, within_budget
 from paper.lineup import LINEUP, Entry
 from paper.plots import question_bars
+from tdlg.cli.cost import trial_seconds
 from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
@@ -50,7 +52,9 @@ QUESTIONS = {
 }
 
 
-def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl.DataFrame:
+def run_leakage(
+    path: Path, callback: Callable[[str], None] | None = None, seconds: float = TRIAL_SECONDS
+) -> pl.DataFrame:
     """Run what is not in the file yet; escorts as the bipartite network that it is.
 
     Parameters
@@ -59,6 +63,8 @@ def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl
         The csv file of rows.
     callback
         Called with a description of what is about to run.
+    seconds
+        The longest time for learning in one trial; methods that would take longer have fewer epochs.
     """
     tell = callback or (lambda step: None)
     edges = {name: load_dataset(name, bipartite=name == "escorts" or None) for name in DATASETS if is_available(name)}
@@ -67,26 +73,26 @@ def run_leakage(path: Path, callback: Callable[[str], None] | None = None) -> pl
             for method in METHODS:
                 tell(f"{dataset}, {name}, {method}")
                 evaluate(method, make_task(edges[dataset]), trials, dataset=dataset, path=path, any_version=True)
-    for entry in sorted(PRIOR, key=lambda entry: entry.seconds):
+    for entry in sorted(PRIOR, key=lambda entry: trial_seconds(entry.key, 1)):
         for dataset in edges:
             tell(f"{dataset}, frozen, {entry.key}")
             try:
-                _run_prior(entry, dataset, ChronologicalClassification(edges[dataset]), path)
+                _run_prior(entry, dataset, ChronologicalClassification(edges[dataset]), path, seconds)
             except ImportError as error:
                 tell(f"{entry.key}: not run ({error})")
     return read_results(path)
 
 
-def _run_prior(entry: Entry, dataset: str, task: Task, path: Path) -> None:
+def _run_prior(entry: Entry, dataset: str, task: Task, path: Path, seconds: float) -> None:
     """One trial in the order of time, with fewer epochs where it would take too long."""
     method = make_method(entry.key)
     rows = read_results(path).filter(dataset=dataset, method=method.name, task=task.name)
-    chosen = as_measured(method, rows["settings"]) or within_budget(method, task.draw(0).seen())
+    chosen = as_measured(method, rows["settings"]) or within_budget(method, task.draw(0).seen(), seconds)
     evaluate(chosen, task, 1, dataset=dataset, path=path, any_version=True)
 
 
 def leakage_table(rows: pl.DataFrame) -> str:
-    """The table of the page, in markdown: AUC in per cent; "not run" if there is no row."""
+    """The table of the page, in markdown: AUC in per cent, with the epochs if there were fewer; "not run" without a row."""
     found = {(row["dataset"], NAMES[row["task"]], row["method"]): row for row in summarise(rows).to_dicts()}
     lines = [
         "| | " + " | ".join(f"{dataset}" for dataset in DATASETS) + " |",
@@ -96,9 +102,15 @@ def leakage_table(rows: pl.DataFrame) -> str:
         prior = {entry.name: entry.name for entry in PRIOR} if task == "frozen" else {}
         for method, shown in (SHOWN | prior).items():
             cells = [found.get((dataset, task, method)) for dataset in DATASETS]
-            values = ["not run" if cell is None else f"{100 * cell['mean']:.1f}" for cell in cells]
+            values = ["not run" if cell is None else _shown(cell) for cell in cells]
             lines.append(f"| {task}, {shown} | " + " | ".join(values) + " |")
     return "\n".join(lines)
+
+
+def _shown(cell: dict[str, Any]) -> str:
+    """A mean in per cent, and the number of epochs if there were fewer than usual."""
+    epochs = EPOCHS.search(cell["settings"])
+    return f"{100 * cell['mean']:.1f}" + (f" ({epochs[1]} epochs)" if epochs else "")
 
 
 def write_table(page: Path, table: str) -> None:
@@ -113,7 +125,8 @@ def write_table(page: Path, table: str) -> None:
 
 
 if __name__ == "__main__":
-    rows_file, page_file, picture_file = map(Path, sys.argv[1:])
-    measured = run_leakage(rows_file, lambda step: print(step, file=sys.stderr, flush=True))
+    rows_file, page_file, picture_file = map(Path, sys.argv[1:4])
+    longest = 60 * float(sys.argv[4]) if len(sys.argv) > 4 else TRIAL_SECONDS
+    measured = run_leakage(rows_file, lambda step: print(step, file=sys.stderr, flush=True), longest)
     write_table(page_file, leakage_table(measured))
     question_bars(summarise(measured), QUESTIONS, SHOWN).savefig(picture_file, dpi=130)

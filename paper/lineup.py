@@ -36,8 +36,6 @@ class Entry:
         Whether the paper also runs it on link prediction and shows it in its figures of single data sets.
     trials
         The largest number of trials, for a method that takes long; by default as many as in the paper.
-    seconds
-        Roughly how long one trial takes per 10,000 edges, for the first estimate of what is left to run.
     """
 
     key: str
@@ -46,21 +44,20 @@ class Entry:
     deep: bool = False
     selected: bool = False
     trials: int = 10
-    seconds: float = 1.0
 
 
 LINEUP = (
     Entry("tdlg", "TDLG", "TDLG", selected=True),
     Entry("tdlg-dense", "TDLG (Dense)", "TDLG"),
-    Entry("ctdne", "CTDNE", "prior method", selected=True, seconds=2),
-    Entry("timers", "TIMERS", "prior method", selected=True, seconds=5),
-    Entry("evolvegcn", "EvolveGCN", "prior method", deep=True, selected=True, trials=1, seconds=60),
-    Entry("dyngem", "DynGEM", "prior method", deep=True, selected=True, trials=1, seconds=60),
-    Entry("gcrn", "GCRN", "prior method", deep=True, trials=1, seconds=60),
-    Entry("vgrnn", "VGRNN", "prior method", deep=True, trials=1, seconds=60),
-    Entry("evolvegcn-o", "EvolveGCN-O", "further method", deep=True, trials=1, seconds=60),
-    Entry("dylink2vec", "DyLink2Vec", "further method", deep=True, trials=3, seconds=15),
-    Entry("dyrep", "DyRep", "further method", deep=True, trials=1, seconds=60),
+    Entry("ctdne", "CTDNE", "prior method", selected=True),
+    Entry("timers", "TIMERS", "prior method", selected=True),
+    Entry("evolvegcn", "EvolveGCN", "prior method", deep=True, selected=True, trials=1),
+    Entry("dyngem", "DynGEM", "prior method", deep=True, selected=True, trials=1),
+    Entry("gcrn", "GCRN", "prior method", deep=True, trials=1),
+    Entry("vgrnn", "VGRNN", "prior method", deep=True, trials=1),
+    Entry("evolvegcn-o", "EvolveGCN-O", "further method", deep=True, trials=1),
+    Entry("dylink2vec", "DyLink2Vec", "further method", deep=True, trials=3),
+    Entry("dyrep", "DyRep", "further method", deep=True, trials=1),
     Entry("label-rates", "label rates", "reference"),
     Entry("edgebank", "EdgeBank", "reference"),
 )

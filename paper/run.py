@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper import synthetic
-from paper.budget import as_measured, quick, seconds_per_trial, within_budget
+from paper.budget import TRIAL_SECONDS, as_measured, quick, rows_in, seconds_per_trial, within_budget
 from paper.lineup import DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE
 from paper.machine import Watch, write_session
 from paper.page import write_page
@@ -27,7 +27,6 @@ from tdlg.datasets.load import describe, load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.judge.evaluate import evaluate
-from tdlg.judge.results import read_results
 from tdlg.judge.tasks import EdgeClassification, LinkPrediction, Task
 from tdlg.methods.base import Method
 
@@ -63,6 +62,7 @@ def reproduce(
     datasets: Sequence[str] | None = None,
     protocol: Protocol = "paper",
     again: bool = False,
+    minutes: float = TRIAL_SECONDS / 60,
     page: str | os.PathLike[str] | None = None,
     callback: Callable[[int, int], bool | None] | None = None,
 ) -> Path:
@@ -87,6 +87,9 @@ def reproduce(
     again
         Whether to delete the rows of the named recipes and measure them again, for example runtimes that were measured on a
         busy machine. False by default.
+    minutes
+        The longest time for learning in one trial, 25 by default. A method that would take longer, estimated from its first
+        epoch, has fewer epochs, and its rows and the page say how many.
     page
         The page to write. By default `reproduction.md` in the folder. Its figures are written to `images/reproduction` next
         to it.
@@ -113,7 +116,7 @@ def reproduce(
     def report(step: Step) -> bool | None:
         return None if callback is None else callback(step.done, step.total)
 
-    return run_recipes(name, Path(folder), trials, datasets, protocol, again, page, report)
+    return run_recipes(name, Path(folder), trials, datasets, protocol, again, minutes, page, report)
 
 
 def run_recipes(
@@ -123,6 +126,7 @@ def run_recipes(
     datasets: Sequence[str] | None,
     protocol: Protocol,
     again: bool,
+    minutes: float,
     page: str | os.PathLike[str] | None,
     report: Report,
 ) -> Path:
@@ -134,7 +138,7 @@ def run_recipes(
     if again:
         for recipe in named:
             _forget(recipe, folder / f"{recipe.name}.csv", kept, protocol)
-    work = _Work(folder, trials, kept, protocol, report)
+    work = _Work(folder, trials, kept, protocol, 60 * minutes, report)
     with suppress(_StopError):
         work.do(chosen)
     target = Path(page) if page is not None else folder / "reproduction.md"
@@ -146,9 +150,16 @@ class _Work:
     """The runs of recipes, one after the other."""
 
     def __init__(
-        self, folder: Path, trials: int | None, datasets: tuple[str, ...], protocol: Protocol, report: Report
+        self,
+        folder: Path,
+        trials: int | None,
+        datasets: tuple[str, ...],
+        protocol: Protocol,
+        seconds: float,
+        report: Report,
     ) -> None:
-        self.folder, self.trials, self.datasets, self.protocol, self.report = folder, trials, datasets, protocol, report
+        self.folder, self.trials, self.datasets, self.protocol = folder, trials, datasets, protocol
+        self.seconds, self.report = seconds, report
         self.done, self.total, self.left = 0, 0, 0.0
         self.warm: set[tuple[str, str]] = set()
         self.missing: set[str] = set()
@@ -209,7 +220,7 @@ class _Work:
         task = TASKS[run.task](edges)
         self._note(text)
         self._warm_up(run, edges)
-        method = _measured(run, path) or within_budget(run.build(), task.draw(0).seen())
+        method = _measured(run, path) or within_budget(run.build(), task.draw(0).seen(), self.seconds)
         stopped = False
 
         def progress(done: int, total: int) -> bool:
@@ -276,25 +287,26 @@ def _is_complete(run: Run, path: Path) -> bool:
 
 def _n_missing(run: Run, path: Path) -> int:
     """The number of trials of a run that a file does not have in all settings."""
-    method = _measured(run, path)
-    if method is None:
+    method, rows = _measured(run, path), rows_in(path)
+    if method is None or rows is None:
         return run.trials
-    rows = read_results(path).filter(dataset=run.dataset, method=method.name, settings=method.settings)
+    rows = rows.filter(dataset=run.dataset, method=method.name, settings=method.settings)
     found = set(rows.select("task", "seed").iter_rows())
     return sum(any((name, seed) not in found for name in SETTINGS[run.task]) for seed in range(run.trials))
 
 
 def _measured(run: Run, path: Path) -> Method | None:
     """The method of a run as a file has it, perhaps with fewer epochs; None if the file has no such rows."""
-    if not path.exists():
+    rows = rows_in(path)
+    if rows is None:
         return None
     method = run.build()
-    rows = read_results(path).filter(dataset=run.dataset, method=method.name)
-    return as_measured(method, rows["settings"])
+    return as_measured(method, rows.filter(dataset=run.dataset, method=method.name)["settings"])
 
 
 def _n_rows(path: Path) -> int:
-    return len(read_results(path)) if path.exists() else 0
+    rows = rows_in(path)
+    return 0 if rows is None else len(rows)
 
 
 def _forget(recipe: Recipe, path: Path, datasets: Sequence[str], protocol: Protocol) -> None:

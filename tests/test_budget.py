@@ -14,6 +14,7 @@ from paper.recipes import Run
 from paper.results import Results
 from paper.run import Step, reproduce
 from tdlg import TemporalEdges
+from tdlg.cli.cost import trial_seconds
 from tdlg.judge.results import read_results
 from tdlg.methods.node_vectors import NodeVectorMethod
 from tdlg.methods.registry import METHODS
@@ -93,9 +94,8 @@ class TestEpochs:
 
 
 class TestReproduce:
-    def test_fewer_epochs_are_kept_and_told(self, alone, monkeypatch, tmp_path):
-        monkeypatch.setattr(run, "within_budget", lambda method, edges: within_budget(method, edges, 70))
-        asked = {"folder": tmp_path, "datasets": ["escorts"]}
+    def test_fewer_epochs_are_kept_and_told(self, alone, tmp_path):
+        asked = {"folder": tmp_path, "datasets": ["escorts"], "minutes": 70 / 60}
         page = reproduce("edge-classification", trials=1, **asked)
         assert Slow.embedded == [1, 50, 7]  # to compile, to estimate, to measure
         assert read_results(tmp_path / "edge-classification.csv")["settings"].to_list() == ["epochs=7"]
@@ -111,7 +111,7 @@ class TestReproduce:
     def test_the_rest_is_told(self, alone, tmp_path):
         steps = []
         run.run_recipes(
-            "edge-classification", tmp_path, 2, ["escorts", "wikielect"], "paper", False, None, steps.append
+            "edge-classification", tmp_path, 2, ["escorts", "wikielect"], "paper", False, 25, None, steps.append
         )
         left = [step.left for step in steps]
         assert left[0] > left[-2] > left[-1] == 0
@@ -121,7 +121,7 @@ class TestReproduce:
     def test_quick_trials_come_first(self, alone, tmp_path):
         steps = []
         run.run_recipes(
-            "edge-classification", tmp_path, 1, ["escorts", "wikielect"], "paper", False, None, steps.append
+            "edge-classification", tmp_path, 1, ["escorts", "wikielect"], "paper", False, 25, None, steps.append
         )
         assert [text.split(",")[0] for text in dict.fromkeys(step.text for step in steps)] == [
             "edge-classification: escorts",
@@ -135,15 +135,14 @@ class TestReproduce:
             writer.writerows(row | {"fit_seconds": {"escorts": 9, "wikielect": 1}[row["dataset"]]} for row in rows)
         steps.clear()
         run.run_recipes(
-            "edge-classification", tmp_path, 2, ["escorts", "wikielect"], "paper", False, None, steps.append
+            "edge-classification", tmp_path, 2, ["escorts", "wikielect"], "paper", False, 25, None, steps.append
         )
         assert "wikielect" in steps[0].text
 
 
 def test_seconds_are_estimated_from_the_nearest_rows(alone, tmp_path):
     asked, path = Run("vgrnn", "edge", "wikielect", 1), tmp_path / "edge-classification.csv"
-    lineup = seconds_per_trial(asked, path)
-    assert lineup == pytest.approx(ENTRY.seconds * 10.7071)
+    assert seconds_per_trial(asked, path) == trial_seconds("vgrnn", 107_071)
     reproduce("edge-classification", folder=tmp_path, trials=1, datasets=["escorts"])
     took = seconds_per_trial(Run("vgrnn", "edge", "escorts", 1), path)
     assert seconds_per_trial(asked, path) == pytest.approx(took * 107_071 / 50_632)

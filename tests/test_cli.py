@@ -25,6 +25,7 @@ import tdlg
 from tdlg import demo
 from tdlg.cli import app, output
 from tdlg.cli.commands import study
+from tdlg.cli.cost import METHOD_SECONDS, trial_seconds
 from tdlg.cli.labels import as_two_numbers, labelled_edges
 from tdlg.cli.terminal import one_line
 from tdlg.exceptions import ParameterError
@@ -1041,6 +1042,20 @@ def test_compare_says_what_cannot_be_run(table, monkeypatch):
     assert result.exit_code == 1
     assert "tdlg: not run (It needs torch.)" in result.stderr
     assert "edgebank" not in result.stderr
+    assert "this takes roughly" not in result.stderr
+    monkeypatch.setattr(study, "LONG", 0.0)
+    result = run("compare", table, *OPTIONS, "--label", LABEL, "--methods", "all")
+    slowest = max(METHOD_SECONDS, key=METHOD_SECONDS.__getitem__)
+    assert re.search(
+        rf"this takes roughly \d+ s, most of it for {slowest}; choose fewer", " ".join(result.stderr.split())
+    )
+
+
+def test_the_time_of_every_method_is_known():
+    from tdlg.methods.registry import METHODS
+
+    assert METHOD_SECONDS.keys() == METHODS.keys() - {"propagation-links"}
+    assert trial_seconds("tdlg", 20_000) == 2 * METHOD_SECONDS["tdlg"]
 
 
 def test_datasets(monkeypatch, tmp_path):

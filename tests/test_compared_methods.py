@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from tdlg import TemporalEdges, load_model
 from tdlg.datasets.blocks import make_tsbm
@@ -156,6 +157,11 @@ def test_an_unseen_node_has_a_zero_vector(operator, known):
 def test_another_operator_is_refused():
     with pytest.raises(ParameterError, match="operator"):
         Known(VECTORS, operator="cross").embed(NETWORK)
+
+
+def test_a_fit_that_is_stopped_gives_no_warning(edges, monkeypatch):
+    monkeypatch.setattr("tdlg.methods.node_vectors.logistic_regression", lambda weight: LogisticRegression(max_iter=1))
+    assert np.isfinite(embedded("timers", edges).score(edges)).all()  # pytest makes a warning an error
 
 
 def test_vectors_that_do_not_fit_the_edges_are_not_loaded(edges, tmp_path):

@@ -1,4 +1,5 @@
 import numpy as np
+import polars as pl
 import pytest
 
 from paper import leakage
@@ -42,6 +43,10 @@ def test_table(small, tmp_path):
     cells = [float(cell) for line in table[2:] for cell in line.split("|")[2:6] if "not run" not in cell]
     assert len(cells) == 18 + 2
     assert all(0 < cell <= 100 for cell in cells)
+    fewer = rows.with_columns(
+        settings=pl.when(rows["method"] == "TIMERS").then(pl.lit("epochs=7")).otherwise("settings")
+    )
+    assert leakage.leakage_table(fewer).count(" (7 epochs) |") == 2
 
 
 def test_the_page(tmp_path):

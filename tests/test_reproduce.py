@@ -7,6 +7,7 @@ import pytest
 
 from paper import RECIPES, claims, machine, page, reproduce, run, synthetic
 from paper.__main__ import main
+from paper.figures import FIGURES
 from paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, entries
 from paper.page import judged, write_page
 from paper.published import Estimate, notebook_auc, paper_auc, paper_datasets
@@ -64,8 +65,9 @@ def no_figures(request, monkeypatch):
 
 
 @pytest.fixture
-def figures():
-    """With figures."""
+def figures(monkeypatch):
+    """With figures, of few pixels."""
+    monkeypatch.setattr("paper.figures.DPI", 20)
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +83,7 @@ def small_world(monkeypatch):
 
     monkeypatch.setattr(run, "load_dataset", load)
     monkeypatch.setattr(run, "WARM_UP", 100)
+    monkeypatch.setattr("tdlg.judge.evaluate._give_back_free_memory", lambda: None)  # takes longer than a cheap trial
     run._edges.cache_clear()
     for key in list(METHODS):
         monkeypatch.delitem(METHODS, key)
@@ -365,7 +368,8 @@ class TestReproduce:
             reproduce("datasets", folder=tmp_path, datasets=["escorts"], again=again)
         assert Results(tmp_path).datasets["escorts"]["status"] == "measured"
 
-    def test_recipes_bring_what_they_need(self, tmp_path, figures):
+    def test_recipes_bring_what_they_need(self, tmp_path, figures, monkeypatch):
+        monkeypatch.setattr("paper.figures.FIGURES", {"means": FIGURES["means"]})
         reproduce("means", folder=tmp_path, trials=1)
         assert {path.name for path in tmp_path.glob("*.csv")} == {
             "edge-classification.csv", "link-prediction.csv", "machines.csv",
@@ -423,8 +427,8 @@ class TestCommand:
         assert main(asked) == 0
         out, err = capsys.readouterr()
         assert out.strip() == str(tmp_path / "reproduction.md")
-        assert "[0/3] edge-classification: escorts, tdlg" in err
-        assert "[2/3] edge-classification: escorts, label-rates" in err
+        assert "[0/3] edge-classification: escorts, label-rates" in err
+        assert "[2/3] edge-classification: escorts, tdlg-dense" in err
 
     def test_a_bar_on_a_terminal(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("sys.stderr.isatty", lambda: True)
@@ -703,13 +707,27 @@ class TestPage:
     def test_differences(self, task, method, ours, paper, expected):
         assert judged(task, method, Estimate(*ours, 5), Estimate(*paper, 5)) == expected
 
+    def test_prior_methods_that_differ_are_named(self, tmp_path, monkeypatch):
+        for entry in (CTDNE, TIMERS, EVOLVE, DYNGEM):
+            monkeypatch.setitem(METHODS, entry.key, cheap(entry.name))
+        rows = everywhere(0.95) + trials(0.8, "bitcoinalpha", method="CTDNE") + trials(0.9, "escorts", method="CTDNE")
+        rows += trials(0.5, "escorts", method="EvolveGCN") + trials(0.76, "bitcoinotc", method="DynGEM")
+        folder_with(tmp_path, edge_classification=rows + trials(0.9, "wikielect", method="DynGEM"))
+        write_page(tmp_path, tmp_path / "page.md")
+        text = (tmp_path / "page.md").read_text()
+        assert (
+            "\nHigher than in the paper: CTDNE (escorts), DynGEM (wikielect). Lower than in the paper: EvolveGCN (esco"
+            in text
+        )
+        assert text.count("not weakened to match") == 1
+
     def test_one_trial_has_no_interval(self):
         assert (
             judged(EXTRAPOLATIVE, "TDLG", Estimate(0.5, math.nan, 1), Estimate(0.8, 0.1, 5))
             == "**-30.00, outside 2.5**"
         )
 
-    def test_it_is_made_of_rows_alone(self, tmp_path, figures):
+    def test_it_is_made_of_rows_alone(self, tmp_path, figures, monkeypatch):
         folder_with(tmp_path, edge_classification=everywhere(0.9), bandwidth=ablation("bandwidth", TestAblations.flat))
         TestSynthetic().measured(tmp_path)
         machine.write_session(tmp_path / "machines.csv", machine.Watch("edge-classification").session(12))
@@ -720,6 +738,7 @@ class TestPage:
         assert written[0] == written[1]
         assert {"page.md", "synthetic-network.png", "synthetic-method.png", "ablations.png"} <= set(written[0])
         before = written[0]["page.md"]
+        monkeypatch.setattr("paper.figures.FIGURES", {})
         write_rows(tmp_path / "edge-classification.csv", everywhere(0.7))
         write_page(tmp_path, tmp_path / "one" / "page.md")
         after = (tmp_path / "one" / "page.md").read_bytes()

@@ -1,12 +1,29 @@
-"""Rough estimates of the run time and memory of classify."""
+"""Rough estimates of the run time and memory of classify, and of the run time of trials in compare."""
 
 from __future__ import annotations
 
-__all__ = ["classify_cost", "in_time"]
+__all__ = ["METHOD_SECONDS", "classify_cost", "in_time", "trial_seconds"]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
 EDGE_BYTES, CLASS_BYTES = 1300, 200  # per edge, and per edge and class
+PER_EDGES = 10_000
+METHOD_SECONDS = {  # of one trial of edge classification, per 10,000 edges; on one core, with 24,000 to 107,000 edges
+    "propagation": 1.0,
+    "tdlg": 0.2,
+    "tdlg-dense": 1.2,
+    "label-rates": 0.1,
+    "edgebank": 0.1,
+    "ctdne": 1.5,
+    "timers": 4.0,
+    "dylink2vec": 25.0,
+    "dyngem": 14.0,
+    "evolvegcn": 5.0,
+    "evolvegcn-o": 5.0,
+    "gcrn": 8.0,
+    "vgrnn": 9.0,
+    "dyrep": 19.0,
+}
 
 
 def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[float, float]:
@@ -36,6 +53,19 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
             n_columns = (18 * n_outputs + 24) / 42
     seconds = n_fits * n_edges * n_outputs * (COLUMN_SECONDS + TREE_SECONDS * n_columns)
     return START_SECONDS + seconds, START_BYTES + n_edges * (EDGE_BYTES + CLASS_BYTES * n_outputs)
+
+
+def trial_seconds(method: str, n_edges: int) -> float:
+    """Estimate the seconds of one trial of a method of `METHOD_SECONDS`, for two classes.
+
+    Parameters
+    ----------
+    method
+        Its name.
+    n_edges
+        Number of interactions.
+    """
+    return METHOD_SECONDS[method] * n_edges / PER_EDGES
 
 
 def in_time(seconds: float) -> str:

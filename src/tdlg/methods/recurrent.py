@@ -51,7 +51,7 @@ class RecurrentMethod(NodeVectorMethod):
     through all windows of an epoch. Snapshots without edges are left out; their vectors are those of the snapshot
     before.
 
-    Parameters
+    Attributes
     ----------
     n_components
         The length of the vectors.

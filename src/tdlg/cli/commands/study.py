@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdlg.cli.commands.serve import check_installed
+from tdlg.cli.cost import in_time, trial_seconds
 from tdlg.cli.labels import as_two_numbers, labels_to_learn, note_known_at_once
 from tdlg.cli.options import (
     Columns,
@@ -39,6 +40,7 @@ USUAL = ("propagation", "tdlg", "tdlg-dense", "label-rates")
 ALL = "all"
 OF_LINKS = ("propagation-links", "edgebank")  # these do not use labels
 TRIALS = {"random": 3, "time": 1}  # the split by time is always the same
+LONG = 60.0  # seconds from which compare says how long it takes
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +82,9 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            metavar="A,B", help="Methods to compare, for example propagation,ctdne; or all.", autocompletion=_methods
+            metavar="A,B",
+            help="Methods to compare, for example propagation,ctdne; or all (slow).",
+            autocompletion=_methods,
         ),
     ] = ",".join(USUAL),
     evaluate: Annotated[
@@ -102,8 +106,9 @@ def compare(
     later labels count from when they became known.
 
     The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
-    to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep; some take minutes,
-    and most need PyTorch or gensim: pip install "tdlg[compare]".
+    to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep. They are slow, and
+    most need PyTorch or gensim: pip install "tdlg[compare]". With --methods all, all of these are run, which may take an
+    hour on 100,000 edges; a note says roughly how long before it starts.
     """
     import polars as pl
 
@@ -123,6 +128,7 @@ def compare(
     n_trials = trials or TRIALS[evaluate]
     for trial in range(n_trials):
         draw_trial(task, seed + trial)  # fails before any work is done
+    _warn_of_time(chosen, len(known), n_trials)
     rows = []
     with progress() as show:
         for number, name in enumerate(chosen):
@@ -237,6 +243,16 @@ def _chosen(methods: str) -> list[str]:
         what = repr(unknown[0]) if unknown else "nothing"
         raise typer.BadParameter(f"must be some of {', '.join(available)}. Got {what} instead.", param_hint="--methods")
     return chosen
+
+
+def _warn_of_time(methods: list[str], n_edges: int, n_trials: int) -> None:
+    seconds = {name: n_trials * trial_seconds(name, n_edges) for name in methods}
+    if sum(seconds.values()) > LONG:
+        longest = max(seconds, key=seconds.__getitem__)
+        note(
+            f"this takes roughly {in_time(sum(seconds.values()))}, most of it for {longest}; choose fewer with --methods or "
+            "--trials"
+        )
 
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
