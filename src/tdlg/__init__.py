@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tdlg.datasets.blocks import TemporalBlockModel, make_tsbm
     from tdlg.datasets.load import load_dataset
+    from tdlg.datasets.payment_file import write_payments
     from tdlg.datasets.payments import make_payments
     from tdlg.edges import TemporalEdges
     from tdlg.embed.eigenvectors import EdgeEmbedding
@@ -75,6 +76,7 @@ __all__ = [
     "shuffled_edges",
     "to_networkx",
     "to_pyg",
+    "write_payments",
     "write_report",
 ]
 
@@ -117,6 +119,7 @@ _MODULE_OF = {
     "shuffled_edges": "sampling.negatives",
     "to_networkx": "io.networkx",
     "to_pyg": "io.pyg",
+    "write_payments": "datasets.payment_file",
     "write_report": "report",
 }
 
