@@ -1,8 +1,8 @@
 """Decayed sums of several values at several rates in one walk, and the time to the nearest event; for `propagate`.
 
 The recurrence is that of `recurrence.py`; what differs is that every rate keeps its own sums, and that an event never meets
-its own column. Sums are written for the events of rows, one after the other, and brought to their rows at the end: one jump per event
-instead of two.
+its own column. Sums are written for the events of rows, one after the other, and brought to their rows at the end: one jump
+per event instead of two.
 """
 
 import numpy as np

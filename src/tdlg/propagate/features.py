@@ -352,7 +352,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         n_scales = len(names) - len(TWO_ENDS)
         return durations if len(set(durations[:n_scales])) == n_scales else names
 
-    def _widths(self, time_unit: str | None) -> tuple[Floats, Floats]:
+    def widths(self, time_unit: str | None) -> tuple[Floats, Floats]:
         """Bandwidths of the scales, and those of the columns about both ends, the last being the spread of times."""
         if not self.decays_:
             return np.array([np.inf]), np.array([np.inf, np.inf])
@@ -363,15 +363,16 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         """The time scales, for instance "53 days, 13 days"; empty if all times are equal."""
         check_is_fitted(self)
         unit = self.edges_.time_unit
-        return durations_in_words(self._widths(unit)[0].tolist() if self.decays_ else [], unit)
+        return durations_in_words(self.widths(unit)[0].tolist() if self.decays_ else [], unit)
 
     # ---- columns
 
     def described(self) -> list[Column]:
         """What each column is about, in the order of `columns`."""
-        return self._description().columns()
+        return self.description().columns()
 
-    def _description(self) -> Description:
+    def description(self) -> Description:
+        """All that determines the columns."""
         rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
         rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
         return Description(self.matches_, self.scale_names_, rates, self.own_, self.past_only, self._two_end_columns())
@@ -392,7 +393,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     def columns(self, query: Query) -> Floats:
         """Make the columns of edges to score."""
-        description = self._description()
+        description = self.description()
         evidence, rows = query.evidence, query.rows()
         late = late_labels(evidence, evidence.edges)
         around = {match: Around(match, rows, evidence.edges, late) for match in self.matches_}
@@ -424,7 +425,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             query.at,
             evidence.targets,
             evidence.labelled,
-            self._widths(evidence.edges.time_unit)[1],
+            self.widths(evidence.edges.time_unit)[1],
             past_only=self.past_only,
             label_ticks=evidence.label_ticks,
             only_partners=self.two_ends == "partners",
@@ -433,7 +434,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     def _fill(self, around: Around, query: Query, to_sum: _ToSum, compares: bool, out: Floats) -> None:
         """Write the columns of one match as lines, (n_columns, n_rows)."""
-        widths, (_, spread) = self._widths(around.cols.time_unit)
+        widths, (_, spread) = self.widths(around.cols.time_unit)
         own = self.own_ if compares else []
         writer = ColumnWriter.of(own, self.smoothing, spread if np.isfinite(spread) else 1.0)
         is_late, n_labels = around.late is not None, to_sum.labels.shape[1]
