@@ -332,12 +332,28 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             labelled = edges[self.labelled_]
             edges = labelled if float(np.ptp(labelled.ticks)) > 0.0 else edges
         if float(np.ptp(edges.ticks)) == 0.0:
+            self.fit_scales(0.0, [])
+            return
+        scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
+        self.fit_scales(float((edges.ticks - edges.ticks[0]).astype(np.float64).std()), scales)
+
+    def fit_scales(self, deviation: float, scales: Sequence[float | str]) -> None:
+        """Fix the bandwidths of the decays.
+
+        Parameters
+        ----------
+        deviation
+            The standard deviation of the times, in ticks; if it is 0, nothing decays.
+        scales
+            The scales, as for the parameter of this class.
+        """
+        if deviation == 0.0:
             self.decays_, self.scale_names_ = [], ["all"]
             self.two_end_scale_names_ = [f"{scale:g}" for scale in TWO_ENDS]
             return
-        scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
         decays = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in scales]
-        self.decays_ = [decay.freeze(edges) for decay in [*decays, *(Laplace(relative=scale) for scale in TWO_ENDS)]]
+        decays += [Laplace(relative=scale) for scale in TWO_ENDS]
+        self.decays_ = [decay.at_spread(deviation, self.edges_.time_unit) for decay in decays]
         names = [scale if isinstance(scale, str) else f"{float(scale):.3g}" for scale in [*scales, *TWO_ENDS]]
         if isinstance(self.scales, str):
             names = self._as_durations(names)
