@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tdlg.linegraph.operator import LineGraph
     from tdlg.live.model import LiveModel
     from tdlg.live.scorer import StreamScorer
+    from tdlg.models.classify_file import classify_file
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
@@ -62,6 +63,7 @@ __all__ = [
     "TemporalBlockModel",
     "TemporalEdges",
     "TooLargeError",
+    "classify_file",
     "effective_resistances",
     "from_frame",
     "from_networkx",
@@ -105,6 +107,7 @@ _MODULE_OF = {
     "TemporalBlockModel": "datasets.blocks",
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",
+    "classify_file": "models.classify_file",
     "effective_resistances": "embed.resistances",
     "from_frame": "io.tables",
     "from_networkx": "io.networkx",

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, cast
 
-__all__ = ["exists", "free_on_disk", "is_remote", "joined", "make_folder", "reading", "remove_folder", "write_whole"]
+__all__ = ["exists", "free_on_disk", "is_remote", "joined", "make_folder", "reading", "remove_file", "remove_folder"]
+__all__ += ["write_whole"]
 
 
 def is_remote(path: str) -> bool:
@@ -33,6 +34,15 @@ def make_folder(path: str) -> None:
         _remote(path)[0].makedirs(path, exist_ok=True)
     else:
         os.makedirs(path, exist_ok=True)
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, if there is one."""
+    with suppress(FileNotFoundError):
+        if is_remote(path):
+            _remote(path)[0].rm(path)
+        else:
+            os.unlink(path)
 
 
 def remove_folder(path: str) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.explain.sentences import label_in_words
 
-__all__ = ["positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
+__all__ = ["plain_classes", "positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
 
 
 def positive_class(classes: NDArray[Any], labels: NDArray[Any], given: Any = None) -> int:
@@ -70,6 +70,17 @@ def positive_of(model: Any, given: Any = None) -> int:
     if given is None and kept in model.classes_.tolist():
         given = kept
     return positive_class(model.classes_, model.labels_, given)
+
+
+def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
+    """Floats that are whole numbers as integers; they are floats only because of missing labels.
+
+    Examples
+    --------
+    >>> plain_classes(np.array([0.0, 1.0]))
+    array([0, 1])
+    """
+    return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
 
 
 def refuse_positive(given: Any) -> None:

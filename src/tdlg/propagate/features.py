@@ -168,7 +168,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are
             datetimes, else a number.
         """
-        self._check()
+        self.check()
         self._check_label_times(label_time, label_delay)
         edges = self._edges(X, reset=True)
         self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
@@ -478,7 +478,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
                 value=given[name],
             )
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse invalid parameters."""
         name = type(self).__name__
         known = all(match in MATCHES for match in self.matches)
