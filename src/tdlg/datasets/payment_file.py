@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tdlg.atomic import replacing, target_of
-from tdlg.checks import as_generator, check_number
+from tdlg.checks import as_generator, is_number
 from tdlg.datasets.payments import (
     DAYS,
     LARGE_SHARE,
@@ -28,6 +28,7 @@ from tdlg.datasets.payments import (
     towards_hubs,
     within_reach,
 )
+from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,11 +82,16 @@ def write_payments(
     from polars.io.plugins import register_io_source
 
     n_customers, n_terminals = checked_numbers("write_payments", n, n_customers, n_terminals, hubs)
-    check_number("write_payments", "unlabelled", unlabelled)
+    if not is_number(unlabelled) or not 0 <= unlabelled < 1:
+        raise ParameterError(
+            f"The 'unlabelled' parameter of write_payments must be at least 0 and less than 1. Got {unlabelled!r} instead.",
+            parameter="unlabelled",
+            value=unlabelled,
+        )
     rng = as_generator(random_state)
     world = _World.of(rng, n_customers, n_terminals)
     per_day = rng.multinomial(n, np.full(DAYS, 1 / DAYS))
-    n_labelled = n - round(min(unlabelled, 1.0) * n)
+    n_labelled = n - round(unlabelled * n)
 
     def chunks(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
         done = 0

@@ -42,7 +42,7 @@ def positive_class(classes: NDArray[Any], labels: NDArray[Any], given: Any = Non
     >>> positive_class(np.array(["fraud", "ok"]), np.array(["ok", "fraud", "ok"]))
     0
     """
-    return positive_by_counts(classes, [np.count_nonzero(labels == value) for value in classes.tolist()], given)
+    return positive_by_counts(classes, [int(np.count_nonzero(labels == value)) for value in classes.tolist()], given)
 
 
 def positive_by_counts(classes: NDArray[Any], counts: Sequence[int], given: Any = None) -> int:

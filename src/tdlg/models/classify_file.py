@@ -183,7 +183,7 @@ class _Run:
     disk: int = field(default=0)
 
     def in_folder(self) -> Any:
-        return _folder(self.folder, self._fingerprint())
+        return _Folder(self.folder, self._fingerprint())
 
     def _fingerprint(self) -> str:
         """What temporary files depend on: files of another run are not used."""
@@ -243,8 +243,8 @@ class _Run:
 
     def _too_large(self, kind: str, n: int, n_bytes: float) -> TooLargeError:
         return TooLargeError(
-            f"A bucket by {kind} has {n:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} has most "
-            f"of them. The limit is {in_bytes(self.sizes.memory)}.",
+            f"A bucket by {kind} has {n:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} has "
+            f"most of them. The limit is {in_bytes(self.sizes.memory)}.",
             Hint("Pass a larger {memory}.", memory=...),
             parameter="memory",
             value=self.sizes.memory,
@@ -289,7 +289,9 @@ class _Run:
         """Ranges whose columns are on disk at once."""
         kept = len(kinds_of(plan.matches)) * setup.form.dtype.itemsize * self.table.n_rows
         per_row = sum(plan.record(match, setup.form).itemsize for match in plan.matches)
-        sampled = sum(float(np.dot(s.shares, n)) for s, n in zip(plan.samples, setup.window_counts, strict=True)) * per_row
+        sampled = (
+            sum(float(np.dot(s.shares, n)) for s, n in zip(plan.samples, setup.window_counts, strict=True)) * per_row
+        )
         most = max((MOST_DISK * self.table.n_rows - kept - sampled) / per_row, 1.0)
         n_missing = dict(zip((block.start for block in setup.blocks), self._missing_by_block(setup), strict=True))
         rounds, n, largest = [[bounds[0]]], 0.0, 0.0
@@ -350,7 +352,8 @@ class _Run:
         free = free_on_disk(self.folder)
         if free is not None and free < SPARE_DISK * n_bytes:
             raise TooLargeError(
-                f"{self.folder}: the temporary files need {in_bytes(SPARE_DISK * n_bytes)}, and the disk has {in_bytes(free)} free.",
+                f"{self.folder}: the temporary files need {in_bytes(SPARE_DISK * n_bytes)}, and the disk has "
+                f"{in_bytes(free)} free.",
                 Hint("Make room, or pass another {folder}.", folder=...),
                 parameter="folder",
                 value=self.folder,
@@ -363,7 +366,7 @@ class _Run:
         return lambda done, total: self.callback(done, total, text)
 
 
-class _folder:
+class _Folder:
     """The folder of temporary files: those of the same run that was killed are used again, and none are left at the end."""
 
     def __init__(self, path: str, fingerprint: str) -> None:

@@ -54,8 +54,8 @@ class FileSetup:
     setting, reason
         The setting and why it was chosen; see `PropagationClassifier`.
     windows, window_counts
-        The windows of time from which rows to learn from are sampled, as (first, last, known before), in ticks; and the number
-        of labels of each class in them, (n_windows, n_classes).
+        The windows of time from which rows to learn from are sampled, as (first, last, known before), in ticks; and the
+        number of labels of each class in them, (n_windows, n_classes).
     own
         How features become numbers.
     deviation
@@ -90,7 +90,9 @@ class FileSetup:
         """What a record of an edge has."""
         return RecordForm(self.table.n_rows, self.look.clock, self.look.late, len(self.classes), self.own)
 
-    def features(self, model: PropagationClassifier, scales: Sequence[float | str], *, shared: bool) -> PropagationFeatures:
+    def features(
+        self, model: PropagationClassifier, scales: Sequence[float | str], *, shared: bool
+    ) -> PropagationFeatures:
         """Features that are fitted to the statistics of the file, and hold no edges.
 
         Parameters
@@ -136,7 +138,12 @@ class FileSetup:
 
 
 def set_up(
-    engine: Engine, table: InputTable, blocks: Sequence[Block], look: Look, classes_of: dict[Any, Any], model: PropagationClassifier
+    engine: Engine,
+    table: InputTable,
+    blocks: Sequence[Block],
+    look: Look,
+    classes_of: dict[Any, Any],
+    model: PropagationClassifier,
 ) -> FileSetup:
     """Decide all that depends on statistics of the file.
 
@@ -165,10 +172,10 @@ def set_up(
     has_missing = n_known < table.n_rows
     found = ranges(engine, tasks, ["known", "missing"] if has_missing else ["known"])
     setting, reason, ticks = _setting(engine, tasks, found, model.setting, look)
-    windows = _windows(setting, ticks, table.n_rows, n_known, look)
-    latest = max(int(LATEST * n_known), 0)
-    n_of = window_counts(engine, tasks, [*(window[:2] for window in windows), (ticks["latest"], look.clock.high)], len(classes))
-    if not look.late and latest:
+    windows = _windows(setting, ticks, look)
+    latest = ticks["latest"], look.clock.high
+    n_of = window_counts(engine, tasks, [*(window[:2] for window in windows), latest], len(classes))
+    if not look.late and int(LATEST * n_known):
         warn_of_late_counts(classes, counts, n_of[-1])
     n_of = n_of[:-1]
     if setting == "stream" and (n_of[0] == 0).any():
@@ -184,8 +191,6 @@ def set_up(
     return FileSetup(*fixed, own, times.deviation if times.high > times.low else 0.0)
 
 
-
-
 def _check_classes(table: InputTable, classes: NDArray[Any]) -> None:
     if len(classes) == 0:
         raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
@@ -193,7 +198,7 @@ def _check_classes(table: InputTable, classes: NDArray[Any]) -> None:
         raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: at least two are needed.")
     if len(classes) > MOST_CLASSES:
         raise EdgesError(
-            f"The column {table.roles['label']!r} has {len(classes):,} different labels, more than {MOST_CLASSES:,} classes. "
+            f"The column {table.roles['label']!r} has {len(classes):,} different labels, more than {MOST_CLASSES:,}. "
             "Make groups of them."
         )
 
@@ -215,7 +220,12 @@ def _setting(
         wanted["missing"] = [last // 2, (last + 1) // 2]
     values = order_statistics(engine, tasks, found, wanted)
     known = values["known"].tolist()
-    ticks = {"cuts": known[: len(CUTS)], "warm": known[len(CUTS)], "stops": known[len(CUTS) + 1 : -1], "latest": known[-1]}
+    ticks = {
+        "cuts": known[: len(CUTS)],
+        "warm": known[len(CUTS)],
+        "stops": known[len(CUTS) + 1 : -1],
+        "latest": known[-1],
+    }
     if given is not None:
         return *given, ticks
     if "missing" not in found:
@@ -231,9 +241,7 @@ def _horizon(n_rows: int, n_known: int) -> float:
     return float(np.clip((n_rows - n_known) / n_known or HORIZONS[1], *HORIZONS))
 
 
-def _windows(
-    setting: str, ticks: dict[str, Any], n_rows: int, n_known: int, look: Look
-) -> tuple[tuple[Any, Any, Any], ...]:
+def _windows(setting: str, ticks: dict[str, Any], look: Look) -> tuple[tuple[Any, Any, Any], ...]:
     """From which times rows to learn from are taken, and before which time their labels had to be known."""
     if setting == "forecast":
         return tuple((cut, stop, cut) for cut, stop in zip(ticks["cuts"], ticks["stops"], strict=True))
@@ -256,7 +264,7 @@ def _own(
     if look.numbers:
         names = {f"{which} {name}": name for name in look.numbers}
         found = ranges(engine, tasks, list(names))
-        some = {long: QUARTILES for long in names if found[long].n}
+        some: dict[str, Sequence[float]] = {long: QUARTILES for long in names if found[long].n}
         quartiles = quantiles(engine, tasks, found, some)
         for long, name in names.items():
             own[name] = number_column(name, quartiles.get(long), found[long].low, found[long].deviation)

@@ -172,8 +172,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             )
         if self.two_ends is True and n_edges > MOST_TWO_ENDS:
             raise ParameterError(
-                f"The columns about both ends look up edges all over the memory, which takes too long for {n_edges:,} edges: "
-                f"they are made for at most {MOST_TWO_ENDS:,}.",
+                f"The columns about both ends look up edges all over the memory, which takes too long for {n_edges:,} "
+                f"edges: they are made for at most {MOST_TWO_ENDS:,}.",
                 Hint("Use {two_ends}.", two_ends="auto"),
                 parameter="two_ends",
                 value=True,

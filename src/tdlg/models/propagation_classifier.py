@@ -51,8 +51,8 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
     matches, scales, smoothing, calendar
         Parameters of the columns, see `PropagationFeatures`.
     two_ends
-        Whether the columns about both ends of an edge together are used; for forecasts, some of them. By default "auto": they
-        are used for up to 20 million edges. They need arbitrary access to all edges, which is slow beyond that.
+        Whether the columns about both ends of an edge together are used; for forecasts, some of them. By default "auto":
+        they are used for up to 20 million edges. They need arbitrary access to all edges, which is slow beyond that.
     n_threads
         Number of threads that make the columns. By default all cores are used.
     random_state
@@ -120,6 +120,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         return self._answer(self._columns(X, label_time)[2])
 
     def values_of(self, columns: Floats) -> Floats:
+        """Probabilities of the classes, given columns."""
         return softmax(self._answer(columns), axis=1)
 
     def _answer(self, columns: Floats) -> Floats:
@@ -152,6 +153,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         return self.estimator is None and len(self.classes_) > FEW_CLASSES
 
     def fitted_members(self, rows: TrainingRows) -> list[Any]:
+        """The estimators, fitted to these rows; with many classes, those of each class."""
         if not self._is_one_against_rest:
             return super().fitted_members(rows)
         fitted = []

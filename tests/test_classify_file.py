@@ -1,0 +1,205 @@
+"""Files that are classified in blocks and buckets get the answers of the classifier in memory."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
+from tdlg.engines import sizes, store
+from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
+from tdlg.models import classify_file as module
+
+N = 2000
+
+
+@pytest.fixture(scope="module")
+def payments(tmp_path_factory):
+    """Payments with a category of many values, and one of few."""
+    path = tmp_path_factory.mktemp("payments") / "payments.parquet"
+    write_payments(path, N, random_state=2, n_customers=40, n_terminals=20, hubs=1)
+    rng = np.random.default_rng(0)
+    table = pl.read_parquet(path).with_columns(
+        pl.Series("mcc", [f"code {k}" for k in rng.integers(0, 30, N)]),
+        pl.Series("channel", rng.choice(["web", "shop"], N)),
+        pl.col("time") + pl.Series(rng.permutation(N)).cast(pl.Duration("ms")),  # no two at the same time
+    )
+    table.sort("time").write_parquet(path)
+    return path
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks and buckets of a few hundred rows."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 700)
+    monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 4)
+    monkeypatch.setattr(sizes.Sizes, "scored_rows", lambda *_: 100)
+
+
+def classified(path, folder, **options):
+    answer = classify_file(path, folder / "out.parquet", label="fraud", memory="2GB", **options)
+    return answer, pl.read_parquet(folder / "out.parquet")
+
+
+@pytest.mark.parametrize(
+    ("setting", "options"),
+    [
+        ("forecast", {}),
+        ("forecast", {"features": ["amount", "mcc"], "bipartite": True}),
+        ("stream", {"label_time": "known", "features": ["amount", "channel"]}),
+        ("interpolate", {"features": ["amount"]}),
+    ],
+)
+def test_answers_are_those_in_memory(payments, tmp_path, small, setting, options):
+    table = pl.read_parquet(payments)
+    if setting == "interpolate":
+        table = table.with_columns(pl.when(pl.int_range(N) % 10 > 0).then(pl.col("fraud").fill_null(0)))
+        payments = tmp_path / "gaps.parquet"
+        table.write_parquet(payments)
+    parameters = {"random_state": 0, "scales": ["60d", "10d", "1d"]}
+    answer, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
+    edges = read_edges(payments, label="fraud", **{"bipartite": True} | options)  # no id is at both ends
+    model = PropagationClassifier(**parameters, two_ends=False).fit(edges)
+    assert answer.model.setting_ == model.setting_ == setting
+    assert answer.model.setting_reason_ == model.setting_reason_
+    assert answer.model.features_.get_feature_names_out().tolist() == model.features_.get_feature_names_out().tolist()
+    assert filled.drop("predicted", "probability").equals(table)
+    to_fill = table["fraud"].is_null().to_numpy()
+    assert np.array_equal(filled["probability"].is_null(), ~to_fill)
+    expected = model.predict_proba(edges[to_fill])[:, 1]
+    found = filled["probability"].to_numpy()[to_fill]
+    assert np.abs(found - expected).max() < 1e-3
+    assert np.mean(np.abs(found - expected) > 1e-5) < 0.05
+    assert filled["predicted"].dtype == pl.Int64
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_time_scales_and_words_as_labels(payments, tmp_path, small):
+    table = pl.read_parquet(payments).with_columns(
+        pl.col("fraud").replace_strict({0: "fine", 1: "fraud"}, return_dtype=pl.String).fill_null("?")
+    )
+    table.write_parquet(tmp_path / "words.parquet")
+    answer, filled = classified(
+        tmp_path / "words.parquet", tmp_path, classes=lambda values: [None if word == "?" else word for word in values]
+    )
+    edges = read_edges(payments, label="fraud")
+    model = PropagationClassifier(two_ends=False).fit(edges)
+    assert answer.model.features_.scale_names_ == model.features_.scale_names_
+    assert (answer.n_rows, answer.n_known, answer.n_scored) == (N, 1800, 200)
+    assert set(filled["predicted"].drop_nulls()) <= {"fine", "fraud"}
+    assert answer.model.positive_ == "fraud"
+
+
+def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
+    path = tmp_path / "payments.parquet"
+    write_payments(path, 30_000, random_state=4, unlabelled=0.0)
+    truth = pl.read_parquet(path)
+    rng = np.random.default_rng(1)
+    truth.with_columns(pl.when(pl.Series(rng.random(30_000) < 0.6)).then("fraud")).write_parquet(path)
+    monkeypatch.setattr(module, "MOST_ROWS", 3000)
+    answer, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
+    assert answer.model.n_rows_ < 3300 < answer.model.n_rows_sampled_from_
+    unknown = filled.filter(pl.col("probability").is_not_null())
+    actual = truth.filter(filled["probability"].is_not_null())["fraud"]
+    assert 0.7 < unknown["probability"].mean() / actual.mean() < 1.4
+    likely = unknown["probability"].to_numpy() > 0.2
+    assert 0.6 < unknown["probability"].to_numpy()[likely].mean() / actual.to_numpy()[likely].mean() < 1.6
+
+
+def test_columns_are_made_in_rounds_if_the_disk_allows_no_more(payments, tmp_path, small, monkeypatch):
+    model = PropagationClassifier(random_state=0)
+    _, whole = classified(payments, tmp_path, model=model)
+    monkeypatch.setattr(module, "MOST_DISK", 1)
+    said = []
+    options = {"callback": lambda done, total, text: said.append(text)}
+    _, again = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), **options)
+    assert whole.equals(again)
+    assert "scoring" in said[: len(said) - said[::-1].index("making columns")]  # more than once
+
+
+def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch):
+    """The first run is killed after the columns were made; the second one writes no bucket and no column again."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(done, total, text):
+        if text.startswith("fitting"):
+            raise Killed
+
+    model = PropagationClassifier(random_state=0)
+    monkeypatch.setattr(module, "remove_folder", lambda folder: None)  # a killed process removes nothing
+    with pytest.raises(Killed):
+        classified(payments, tmp_path, model=model, callback=kill)
+    monkeypatch.undo()
+    work = tmp_path / ".out.parquet.tdlg-work"
+    left = {file.name: file.stat().st_mtime_ns for file in work.iterdir()}
+    assert {name.split("-")[0] for name in left} == {"bucket", "columns", "run"}
+    seen = {}
+
+    def look(done, total, text):
+        if text.startswith("fitting"):
+            seen.update({file.name: file.stat().st_mtime_ns for file in work.iterdir()})
+
+    _, filled = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), callback=look)
+    assert {name: seen[name] for name in left if name != "run"} == {name: left[name] for name in left if name != "run"}
+    assert not work.exists()
+    assert filled["probability"].count() == N // 10
+
+
+def test_files_of_another_run_are_not_used(payments, tmp_path):
+    work = tmp_path / ".out.parquet.tdlg-work"
+    work.mkdir()
+    (work / "run").write_text("another")
+    (work / "bucket-0-000000").write_bytes(b"of another run")
+    classified(payments, tmp_path)
+    assert not work.exists()
+
+
+def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
+    def stop(done, total, text):
+        if text == "making columns":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        classified(payments, tmp_path, callback=stop)
+    assert not list(tmp_path.iterdir())
+
+    def full(file, view):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "_write_all", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/bucket-0"):
+        classified(payments, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "free_on_disk", lambda folder: 1000)
+    with pytest.raises(TooLargeError, match=r"tdlg-work: the temporary files need .* kB, and the disk has 1 kB free"):
+        classified(payments, tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(sizes, "BASE", 1_999_800_000)
+    monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 2)
+    with pytest.raises(TooLargeError, match=r"A bucket by \w+ has [\d,]+ edges.*Pass a larger memory"):
+        classified(payments, tmp_path)
+
+
+def test_what_cannot_be_done_is_an_error(payments, tmp_path):
+    with pytest.raises(ParameterError, match=r"all edges in memory at once.*two_ends='auto'"):
+        classified(payments, tmp_path, model=PropagationClassifier(two_ends=True))
+    with pytest.raises(ParameterError, match="'estimator' cannot be chosen"):
+        classified(payments, tmp_path, model=PropagationClassifier("something"))
+    with pytest.raises(ParameterError, match=r"'memory' must be a size of at least 1 GB.*Got '3MB'"):
+        classify_file(payments, tmp_path / "out.parquet", label="fraud", memory="3MB")
+    with pytest.raises(ParameterError, match=r"written as .parquet or .csv"):
+        classify_file(payments, tmp_path / "out.jsonl", label="fraud")
+    with pytest.raises(EdgesError, match="only 1 class"):
+        classified(payments, tmp_path, classes=lambda values: [1 for _ in values])
+    with pytest.raises(EdgesError, match="nothing to learn from"):
+        classified(payments, tmp_path, classes=lambda values: [None for _ in values])
+
+
+def test_csv_as_output(payments, tmp_path):
+    classify_file(payments, tmp_path / "out.csv", label="fraud", memory="2GB")
+    filled = pl.read_csv(tmp_path / "out.csv")
+    assert filled["probability"].count() == N // 10
