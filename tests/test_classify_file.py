@@ -3,11 +3,14 @@
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
+from tdlg.cli.app import app
 from tdlg.engines import sizes, store
 from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
 from tdlg.models import classify_file as module
+from tdlg.models import propagation
 
 N = 2000
 
@@ -79,7 +82,9 @@ def test_time_scales_and_words_as_labels(payments, tmp_path, small):
     )
     table.write_parquet(tmp_path / "words.parquet")
     answer, filled = classified(
-        tmp_path / "words.parquet", tmp_path, classes=lambda values: [None if word == "?" else word for word in values]
+        tmp_path / "words.parquet",
+        tmp_path,
+        classes=lambda values: ([None if word == "?" else word for word in values], None),
     )
     edges = read_edges(payments, label="fraud")
     model = PropagationClassifier(two_ends=False).fit(edges)
@@ -106,9 +111,14 @@ def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
 
 
 def test_columns_are_made_in_rounds_if_the_disk_allows_no_more(payments, tmp_path, small, monkeypatch):
+    table = pl.read_parquet(payments).with_columns(pl.when(pl.int_range(N) % 3 > 0).then("fraud"))
+    payments = tmp_path / "gaps.parquet"
+    table.write_parquet(payments)
     model = PropagationClassifier(random_state=0)
     _, whole = classified(payments, tmp_path, model=model)
     monkeypatch.setattr(module, "MOST_DISK", 1)
+    monkeypatch.setattr(module, "SMALL", 1)
+    monkeypatch.setattr(module, "LEAST_ROWS", N)
     said = []
     options = {"callback": lambda done, total, text: said.append(text)}
     _, again = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), **options)
@@ -185,7 +195,7 @@ def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch
 
 
 def test_what_cannot_be_done_is_an_error(payments, tmp_path):
-    with pytest.raises(ParameterError, match=r"all edges in memory at once.*two_ends='auto'"):
+    with pytest.raises(ParameterError, match=r"all edges in memory at once.*Leave out two_ends"):
         classified(payments, tmp_path, model=PropagationClassifier(two_ends=True))
     with pytest.raises(ParameterError, match="'estimator' cannot be chosen"):
         classified(payments, tmp_path, model=PropagationClassifier("something"))
@@ -194,12 +204,82 @@ def test_what_cannot_be_done_is_an_error(payments, tmp_path):
     with pytest.raises(ParameterError, match=r"written as .parquet or .csv"):
         classify_file(payments, tmp_path / "out.jsonl", label="fraud")
     with pytest.raises(EdgesError, match="only 1 class"):
-        classified(payments, tmp_path, classes=lambda values: [1 for _ in values])
+        classified(payments, tmp_path, classes=lambda values: ([1 for _ in values], None))
     with pytest.raises(EdgesError, match="nothing to learn from"):
-        classified(payments, tmp_path, classes=lambda values: [None for _ in values])
+        classified(payments, tmp_path, classes=lambda values: ([None for _ in values], None))
 
 
 def test_csv_as_output(payments, tmp_path):
     classify_file(payments, tmp_path / "out.csv", label="fraud", memory="2GB")
     filled = pl.read_csv(tmp_path / "out.csv")
     assert filled["probability"].count() == N // 10
+
+
+# ---- on the command line
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["classify", *map(str, arguments)])
+
+
+def test_memory_on_the_command_line(payments, tmp_path):
+    output = tmp_path / "out.parquet"
+    result = run(
+        payments, "--label", "fraud", "--memory", "2GB", "-o", output, "--features", "amount", "--positive", "0"
+    )
+    assert result.exit_code == 0, result.output
+    assert f"read {N:,} edges in blocks; {9 * N // 10:,} known labels, {N // 10} missing" in result.stderr
+    assert "both ends together are left out" in result.stderr
+    assert "setting: forecast" in result.stderr
+    assert "probability: of class 0" in result.stderr
+    filled = pl.read_parquet(output)
+    assert filled["probability"].count() == N // 10
+    assert filled["probability"].mean() > 0.5
+
+
+def test_a_large_table_goes_by_way_of_files(payments, tmp_path, monkeypatch):
+    monkeypatch.setattr(propagation, "MOST_TWO_ENDS", N - 1)
+    result = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet")
+    assert result.exit_code == 0, result.output
+    assert "in blocks" in result.stderr
+    result = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet", "--two-ends")
+    assert result.exit_code == 1
+    assert "Leave out --two-ends" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--memory", "2GB"], "a file is needed with --memory"),
+        (["--memory", "2GB", "-o", "out.parquet", "--save", "m.tdlg"], "--save: it needs all rows in memory at once"),
+        (["--memory", "2GB", "-o", "out.parquet", "--two-ends"], "Leave out --two-ends"),
+        (["--memory", "much", "-o", "out.parquet"], "must be a size of at least 1 GB, such as '2GB'"),
+        (["--memory", "2GB", "--method", "rows"], "works only with --method propagation"),
+        (["--memory", "2GB", "-o", "out.parquet", "--positive", "> 3"], "holds for no known label"),
+    ],
+)
+def test_what_cannot_be_done_with_memory(payments, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    result = run(payments, "--label", "fraud", *options)
+    assert result.exit_code in (1, 2)
+    assert message in " ".join(result.stderr.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_text_file_that_does_not_fit_is_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "edges.csv"
+    path.write_text("src,dst,time,label\na,b,1,0\n")
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 100)
+    result = run(path, "--label", "label", "-o", tmp_path / "out.csv")
+    assert result.exit_code == 1
+    assert "Write it as parquet" in result.stderr
+
+
+def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):
+    edges = read_edges(payments, label="fraud")[:600]
+    monkeypatch.setattr(propagation, "MOST_TWO_ENDS", 599)
+    assert not PropagationClassifier().fit(edges).two_ends_
+    with pytest.raises(ParameterError, match=r"too long for 600 edges.*at most 599.*Leave out two_ends"):
+        PropagationClassifier(two_ends=True).fit(edges)
+    with pytest.raises(ParameterError, match=r"must be True, False or 'auto'. Got 'some'"):
+        PropagationClassifier(two_ends="some").fit(edges)

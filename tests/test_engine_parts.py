@@ -224,6 +224,26 @@ def test_times_of_several_units_are_on_one_clock(tmp_path):
     assert seen.clock.unit == edges.time_unit == "ms"
     ticks = [seen.clock.ticks(table.read(block)).item() for block in table.blocks(1)]
     assert ticks == edges.ticks.tolist()
+    assert seen.clock.step == 1
+
+
+@pytest.mark.parametrize(("late", "step"), [([None, 250, 60_000], 250), ([None, None, 60_000], 30_000), (None, 30_000)])
+def test_times_are_kept_in_steps(tmp_path, late, step):
+    path = tmp_path / "edges.parquet"
+    times = np.array([1_700_000_030_000, 1_700_000_000_000, 1_700_000_060_000])
+    columns = {"src": [1, 2, 3], "dst": [2, 3, 1], "time": times, "label": [None, 1, 0]}
+    if late is not None:
+        columns |= {"known": [None if more is None else 1_700_000_060_000 + more for more in late]}
+        columns["label"] = [None if more is None else 1 for more in late]
+    pl.DataFrame(columns).write_parquet(path)
+    roles = {"src": None, "dst": None, "time": None, "label": "label", "label_time": None if late is None else "known"}
+    table = InputTable.open(path, roles)
+    seen = look(ENGINE, table, table.blocks(2))
+    assert seen.clock.step == step
+    form = RecordForm(3, seen.clock, late is not None, 2)
+    assert form.dtype["tick"] == np.dtype("<u4")
+    records = form.fill(table.read(table.blocks(3)[0]), Labels(), 0)
+    assert (form.times(records["tick"]) + seen.clock.low).tolist() == times.tolist()
 
 
 def test_problems_of_the_table_are_errors(tmp_path):

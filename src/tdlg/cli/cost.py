@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["classify_cost", "in_time"]
+__all__ = ["classify_cost", "in_bytes", "in_time"]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
@@ -43,3 +43,12 @@ def in_time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def in_bytes(number: float) -> str:
+    """A number of bytes as text, for example "3.5 GB"."""
+    for unit in ("kB", "MB", "GB"):
+        number /= 1000
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+    return f"{number / 1000:.3g} TB"

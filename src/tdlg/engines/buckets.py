@@ -36,7 +36,7 @@ class RecordForm:
     n_rows
         The number of rows of the table.
     clock
-        The clock of the times. Whole ticks within 32 bits are kept as differences from the first time.
+        The clock of the times. Whole ticks within 32 bits are kept as steps from the first time.
     late
         Whether labels become known later than their edges.
     n_classes
@@ -54,7 +54,7 @@ class RecordForm:
     @property
     def is_short(self) -> bool:
         """Whether times take 4 bytes."""
-        return self.clock.dtype == "i8" and self.clock.high - self.clock.low < FAR - 1
+        return self.clock.dtype == "i8" and (self.clock.high - self.clock.low) // self.clock.step < FAR - 1
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -67,13 +67,13 @@ class RecordForm:
 
     def times(self, stored: NDArray[Any]) -> NDArray[Any]:
         """Stored times as ticks; short ones are counted from the first time."""
-        return stored.astype(np.int64) if self.is_short else stored
+        return stored.astype(np.int64) * self.clock.step if self.is_short else stored
 
     def stored(self, ticks: NDArray[Any]) -> NDArray[Any]:
         """Ticks as they are stored; times far ahead are shortened."""
         if not self.is_short:
             return ticks
-        return np.clip(ticks - self.clock.low, 0, FAR).astype(np.uint32)
+        return np.clip(-(-(ticks - self.clock.low) // self.clock.step), 0, FAR).astype(np.uint32)
 
     def fill(self, edges: TemporalEdges, labels: Labels, first_row: int) -> NDArray[np.void]:
         """The records of edges, without keys."""

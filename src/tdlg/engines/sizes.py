@@ -18,7 +18,7 @@ ROW_BYTES = 500  # memory per row of a block while it is sorted into buckets
 EVENT_BYTES = 130  # memory per record of a bucket for sorting, in addition to the record and what is summed
 TRAINING_BYTES = 24  # memory per value of a training row
 SCORED_BYTES = 28  # memory per value of a row to score
-MOST_BLOCK, LEAST_BLOCK = 1_000_000, 10_000  # rows
+MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
 UNEVEN = 0.6  # share of the memory that an average bucket takes: some are larger
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 

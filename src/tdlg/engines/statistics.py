@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import finest, rounded_up
+from tdlg.clock import LAST_TICK, finest, rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.engines.local import Engine
 from tdlg.engines.table import Block, InputTable
@@ -75,12 +75,16 @@ class Clock:
         Type of the ticks: "i8" or "f8".
     low, high
         The first and the last time, in ticks.
+    step
+        Ticks that divide the distances of all times and times of labels from `low`, such as 1000 for whole seconds on a
+        clock of milliseconds; 1 for floats.
     """
 
     unit: str | None
     dtype: str
     low: Any
     high: Any
+    step: int = 1
 
     def ticks(self, edges: TemporalEdges) -> NDArray[Any]:
         """The times of edges on this clock."""
@@ -159,18 +163,34 @@ def look(engine: Engine, table: InputTable, blocks: Sequence[Block]) -> Look:
         rounded_up(np.array([part.clock.low, part.clock.high]), part.clock.unit, unit, np.dtype(dtype))
         for part in found
     ]
-    clock = Clock(unit, dtype, min(low for low, _ in ends).item(), max(high for _, high in ends).item())
+    low, high = min(low for low, _ in ends).item(), max(high for _, high in ends).item()
+    clock = Clock(unit, dtype, low, high, _common_step(dtype, low, found))
     words = dict.fromkeys(name for part in found for name in part.categories)
     numbers = tuple(name for name in found[0].numbers if name not in words)
     total = sum((part.labels for part in found), Counter())
     return Look(clock, total, found[0].late, tuple(part.missing[0] for part in found), numbers, tuple(words))
 
 
+def _common_step(dtype: str, low: Any, found: Sequence[Look]) -> int:
+    if dtype == "f8" or len({part.clock.unit for part in found}) > 1:
+        return 1
+    steps = [math.gcd(part.clock.step, part.clock.low - low) for part in found]
+    return math.gcd(*steps) or 1
+
+
 def look_at_block(task: BlockTask) -> Look:
     """`look` at one block."""
     edges = task.table.read(task.block, with_ids=False)
     ticks = edges.ticks
-    clock = Clock(edges.time_unit, ticks.dtype.str[1:], ticks.min().item(), ticks.max().item())
+    low, step = ticks.min().item(), 1
+    has_times = edges.label is not None and ("label_time" in task.table.roles or task.table.label_delay is not None)
+    if ticks.dtype.kind == "i":
+        step = int(np.gcd.reduce(ticks - low))
+        if has_times:
+            late = edges.label_ticks
+            sure = late[edges.labelled & (late < LAST_TICK)] if late is not None else ticks[:0]
+            step = math.gcd(step, int(np.gcd.reduce(sure - low)) if len(sure) else 0)
+    clock = Clock(edges.time_unit, ticks.dtype.str[1:], low, ticks.max().item(), step)
     words = tuple(edges.feature_categories)
     numbers = tuple(name for name in edges.feature_names if name not in words)
     known = edges.labelled
@@ -181,7 +201,6 @@ def look_at_block(task: BlockTask) -> Look:
         values, times = np.unique(edges.label[known], return_counts=True)
         counts.update(dict(zip(values.tolist(), times.tolist(), strict=True)))
     missing = int(len(edges) - known.sum())
-    has_times = edges.label is not None and ("label_time" in task.table.roles or task.table.label_delay is not None)
     return Look(clock, counts, has_times, (missing,), numbers, words)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,7 +38,8 @@ __all__ = ["FileAnswer", "classify_file"]
 
 Callback = Callable[[int, int, str], object]
 
-MOST_ROWS = 1_000_000  # rows to learn from
+MOST_ROWS, LEAST_ROWS = 1_000_000, 1_000  # rows to learn from
+SMALL = 1_000_000  # edges: smaller files may take more temporary files per edge
 FREE_SHARE = 0.6  # of the free memory that is used by default
 MOST_SCALES = 6  # for estimates, before the time scales are known
 SPARE_DISK = 1.1
@@ -80,7 +82,7 @@ def classify_file(
     time_format: str | None = None,
     time_unit: str | None = None,
     model: PropagationClassifier | None = None,
-    classes: Callable[[list[Any]], list[Any]] | None = None,
+    classes: Callable[[list[Any]], tuple[list[Any], Any]] | None = None,
     positive: Any = None,
     memory: Any = None,
     engine: Engine | None = None,
@@ -107,8 +109,8 @@ def classify_file(
     model
         A classifier that is not fitted, for its parameters. By default `PropagationClassifier()`.
     classes
-        A function from the list of values in the label column to the list of their classes, None for a missing label. By
-        default each value is a class.
+        A function from the list of values in the label column to the list of their classes, None for a missing label, and
+        the positive class or None. By default each value is a class.
     positive
         The positive class; by default chosen as everywhere.
     memory
@@ -157,7 +159,7 @@ def _check_model(model: PropagationClassifier) -> None:
         raise ParameterError(
             "The columns about both ends of an edge together need all edges in memory at once, and a file is worked on in "
             "buckets.",
-            Hint("Use {two_ends}.", two_ends="auto"),
+            Hint("Leave out {two_ends}.", two_ends=...),
             parameter="two_ends",
             value=True,
         )
@@ -199,13 +201,14 @@ class _Run:
         self._say("reading")
         seen = look(self.engine, self.table, blocks)
         values = list(seen.labels)
-        classes_of = dict(zip(values, values if classes is None else classes(values), strict=True))
+        named, chosen = (values, None) if classes is None else classes(values)
+        classes_of, positive = dict(zip(values, named, strict=True)), chosen if positive is None else positive
         setup = set_up(self.engine, self.table, blocks, seen, classes_of, self.model)
         buckets = self._partition(setup)
         plan = self._plan(setup, buckets)
         bounds = self._bounds(setup, plan)
         scores: dict[Block, str] = {}
-        for k, some in enumerate(self._rounds(setup, plan, bounds)):
+        for k, some in enumerate(self._rounds(setup, buckets, plan, bounds)):
             files = ColumnFiles(self.folder, tuple(some), with_samples=k == 0)
             self._make_columns(plan, buckets, files)
             if k == 0:
@@ -260,23 +263,26 @@ class _Run:
             gap = usual_gap_of_nodes(self.engine, buckets, only_known=setup.past_only and setup.deviation > 0)
             scales = scales_between(setup.deviation, gap)
         features = setup.features(model, scales, shared=shared)
-        n_columns = sum(ColumnPlan.of(features, ()).n_columns(match) for match in ColumnPlan.of(features, ()).matches)
-        samples = setup.samples(self.sizes.training_rows(n_columns, MOST_ROWS))
+        plan = ColumnPlan.of(features, ())
+        most = self.sizes.training_rows(sum(map(plan.n_columns, plan.matches)), MOST_ROWS)
+        on_disk = (self._most_disk() - self._kept(setup, buckets)) / 2 / self._row_bytes(setup, plan)
+        samples = setup.samples(max(min(most, int(on_disk)), LEAST_ROWS))
         model.features_, model.classes_ = features, setup.classes
         model.setting_, model.setting_reason_, model.two_ends_ = setup.setting, setup.reason, False
         seed = as_seed(model.random_state)
         return ColumnPlan.of(features, samples, 0 if seed is None else int(seed))
 
     def _bounds(self, setup: FileSetup, plan: ColumnPlan) -> list[int]:
-        """Rows at which ranges begin: whole blocks, with as many rows to score as can be scored at once."""
+        """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
         most = self.sizes.scored_rows(sum(map(plan.n_columns, plan.matches)))
         bounds, n = [0], 0
-        n_missing = self._missing_by_block(setup)
-        for block, more in zip(setup.blocks, n_missing, strict=True):
+        for block, more in zip(setup.blocks, self._missing_by_block(setup).tolist(), strict=True):
             if n and n + more > most:
                 bounds.append(block.start)
                 n = 0
-            n += more
+            parts = max(math.ceil(more / most), 1)
+            bounds += [block.start + k * (block.stop - block.start) // parts for k in range(1, parts)]
+            n = more / parts if parts > 1 else n + more
         return [*bounds, self.table.n_rows]
 
     def _missing_by_block(self, setup: FileSetup) -> NDArray[np.int64]:
@@ -285,25 +291,35 @@ class _Run:
             return np.array(setup.look.missing)
         return np.array([block.stop - block.start for block in setup.blocks])
 
-    def _rounds(self, setup: FileSetup, plan: ColumnPlan, bounds: list[int]) -> list[list[int]]:
+    def _kept(self, setup: FileSetup, buckets: Buckets) -> int:
+        """Bytes of the bucket files."""
+        return len(buckets.kinds) * setup.form.dtype.itemsize * self.table.n_rows
+
+    def _row_bytes(self, setup: FileSetup, plan: ColumnPlan) -> int:
+        """Bytes of the columns of a row in files."""
+        return sum(plan.record(match, setup.form).itemsize for match in plan.matches)
+
+    def _most_disk(self) -> int:
+        """Bytes of temporary files, at most; small files may have more per edge."""
+        return MOST_DISK * max(self.table.n_rows, SMALL)
+
+    def _rounds(self, setup: FileSetup, buckets: Buckets, plan: ColumnPlan, bounds: list[int]) -> list[list[int]]:
         """Ranges whose columns are on disk at once."""
-        kept = len(kinds_of(plan.matches)) * setup.form.dtype.itemsize * self.table.n_rows
-        per_row = sum(plan.record(match, setup.form).itemsize for match in plan.matches)
-        sampled = (
-            sum(float(np.dot(s.shares, n)) for s, n in zip(plan.samples, setup.window_counts, strict=True)) * per_row
-        )
-        most = max((MOST_DISK * self.table.n_rows - kept - sampled) / per_row, 1.0)
-        n_missing = dict(zip((block.start for block in setup.blocks), self._missing_by_block(setup), strict=True))
+        kept, per_row = self._kept(setup, buckets), self._row_bytes(setup, plan)
+        n_sampled = sum(float(np.dot(s.shares, n)) for s, n in zip(plan.samples, setup.window_counts, strict=True))
+        most = max((self._most_disk() - kept) / per_row - n_sampled, 1.0)
+        rows = np.array([0, *(block.stop for block in setup.blocks)])
+        n_before = np.append(0, np.cumsum(self._missing_by_block(setup)))
         rounds, n, largest = [[bounds[0]]], 0.0, 0.0
         for start, stop in pairwise(bounds):
-            more = sum(count for first, count in n_missing.items() if start <= first < stop)
+            more = float(np.diff(np.interp([start, stop], rows, n_before))[0])
             if n and n + more > most:
                 rounds.append([start])
                 n = 0.0
             rounds[-1].append(stop)
             n += more
             largest = max(largest, n)
-        self.disk = int(kept + sampled + largest * per_row)
+        self.disk = int(kept + (n_sampled + largest) * per_row)
         self._check_disk(self.disk - kept)
         return rounds
 

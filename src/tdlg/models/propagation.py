@@ -174,7 +174,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             raise ParameterError(
                 f"The columns about both ends look up edges all over the memory, which takes too long for {n_edges:,} "
                 f"edges: they are made for at most {MOST_TWO_ENDS:,}.",
-                Hint("Use {two_ends}.", two_ends="auto"),
+                Hint("Leave out {two_ends}.", two_ends=...),
                 parameter="two_ends",
                 value=True,
             )
