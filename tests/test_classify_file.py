@@ -283,3 +283,12 @@ def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):
         PropagationClassifier(two_ends=True).fit(edges)
     with pytest.raises(ParameterError, match=r"must be True, False or 'auto'. Got 'some'"):
         PropagationClassifier(two_ends="some").fit(edges)
+
+
+def test_info_of_a_table_in_blocks(payments):
+    result = CliRunner().invoke(app, ["info", str(payments), "--label", "fraud", "--memory", "2GB"])
+    assert result.exit_code == 0, result.output
+    assert f"{N:,}, read in blocks" in result.stdout
+    assert f"'fraud': 2 values; {N // 10} missing" in result.stdout
+    assert "tdlg classify --memory 2GB  roughly " in result.stdout
+    assert "of temporary files" in result.stdout

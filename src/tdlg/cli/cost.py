@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["classify_cost", "in_bytes", "in_time"]
+from typing import NamedTuple
+
+__all__ = ["FileCost", "classify_cost", "in_bytes", "in_time", "large_cost"]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
@@ -36,6 +38,45 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
             n_columns = (18 * n_outputs + 24) / 42
     seconds = n_fits * n_edges * n_outputs * (COLUMN_SECONDS + TREE_SECONDS * n_columns)
     return START_SECONDS + seconds, START_BYTES + n_edges * (EDGE_BYTES + CLASS_BYTES * n_outputs)
+
+
+# Of classify by way of files, on two cores: seconds per edge, and per value of an edge, a training row and a scored row.
+FILE_EDGE_SECONDS, FILE_VALUE_SECONDS = 1e-6, 3e-8
+FILE_TRAINING_SECONDS, FILE_SCORED_SECONDS = 4e-7, 1e-7
+SCALES, MATCHES = 5, 3  # usual numbers
+SAMPLE = 1_000_000  # rows to learn from, at most
+
+
+class FileCost(NamedTuple):
+    """Seconds on two cores, bytes of memory and bytes of temporary files."""
+
+    seconds: float
+    memory: float
+    disk: float
+
+
+def large_cost(n_edges: int, n_missing: int, n_features: int, memory: float, *, late: bool = False) -> FileCost:
+    """Estimate what classify takes by way of temporary files.
+
+    Parameters
+    ----------
+    n_edges, n_missing, n_features
+        The numbers of interactions, of missing labels and of features.
+    memory
+        The limit of memory, in bytes.
+    late
+        Whether it is given when labels became known.
+    """
+    n_columns = MATCHES * (SCALES * (3 + 4 * n_features) + 1) + n_features
+    record = 17 + 8 * n_features + (4 if late else 0)
+    row = 4 * n_columns + 17
+    most_disk = 200 * max(n_edges, 10**6)
+    kept = MATCHES * record * n_edges
+    sample = min(SAMPLE, n_edges - n_missing, (memory - 4.2e8) / (24 * n_columns), max(most_disk - kept, 0) / 2 / row)
+    seconds = n_edges * (FILE_EDGE_SECONDS + FILE_VALUE_SECONDS * n_columns)
+    seconds += n_columns * (sample * FILE_TRAINING_SECONDS + n_missing * FILE_SCORED_SECONDS)
+    disk = min(kept + (sample + n_missing) * row, most_disk)
+    return FileCost(START_SECONDS + seconds, min(START_BYTES + 24 * sample * n_columns + 200 * n_edges, memory), disk)
 
 
 def in_time(seconds: float) -> str:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tdlg.cli.answers import meaning
-from tdlg.cli.cost import classify_cost, in_bytes
+from tdlg.cli.cost import classify_cost, in_bytes, in_time, large_cost
 from tdlg.cli.labels import labels_to_learn
 from tdlg.cli.options import Columns, Late
 from tdlg.cli.process import check_interrupt
-from tdlg.cli.terminal import count, note, progress
+from tdlg.cli.terminal import count, note, progress, working
 from tdlg.exceptions import ReadError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["classify_large", "file_for_blocks", "is_too_large", "listed_names", "note_setting", "parquet_rows"]
 
 PARQUET = (".parquet", ".pq")
+ROWS_AT_ONCE = 500_000
 TEXT_BYTES = 12  # memory per byte of a text file, roughly
 
 
@@ -134,6 +135,52 @@ def classify_large(
     note_setting(answer.model)
     note(meaning(answer.model))
     note(f"wrote {count(answer.n_rows, 'row')} to {output}")
+
+
+def describe_large(
+    path: Path, label: str | None, late: Late, memory: str | None, columns: Columns
+) -> list[tuple[str, str]]:
+    """What `tdlg info` shows of a table that is read in blocks; for the parameters see `info`."""
+    import numpy as np
+
+    from tdlg.clock import times_of
+    from tdlg.engines.local import Local
+    from tdlg.engines.sizes import as_bytes
+    from tdlg.engines.statistics import look
+    from tdlg.engines.table import InputTable
+    from tdlg.memory import free_bytes
+
+    limit = int(0.6 * free_bytes()) if memory is None else as_bytes(memory)
+    roles = {
+        "src": columns.src,
+        "dst": columns.dst,
+        "time": columns.time,
+        "label": label,
+        "label_time": late.label_time,
+    }
+    features = listed_names(columns.features), listed_names(columns.categories)
+    times: dict[str, Any] = {
+        "time_format": columns.time_format,
+        "time_unit": columns.time_unit,
+        "label_delay": late.delay,
+    }
+    wanted = {role: _which(name) for role, name in roles.items()}
+    table = InputTable.open(path, wanted, features, bipartite=columns.bipartite, **times)
+    with working("reading"):
+        seen = look(Local(), table, table.blocks(ROWS_AT_ONCE))
+    first, last = times_of(np.array([seen.clock.low, seen.clock.high]), seen.clock.unit)
+    n_known = sum(seen.labels.values())
+    lines = [(role, repr(table.roles[role])) for role in ("src", "dst", "time")]
+    lines += [("span", f"{first} to {last}"), ("interactions", f"{table.n_rows:,}, read in blocks")]
+    if label is not None:
+        lines.append(
+            ("label", f"{table.roles['label']!r}: {len(seen.labels):,} values; {table.n_rows - n_known:,} missing")
+        )
+    n_missing = table.n_rows - n_known if label is not None else table.n_rows // 10
+    cost = large_cost(table.n_rows, n_missing, len(table.features), limit, late=seen.late)
+    given = "tdlg classify" if memory is None else f"tdlg classify --memory {memory}"
+    needs = f"{in_bytes(cost.memory)} of memory, {in_bytes(cost.disk)} of temporary files"
+    return [*lines, (given, f"roughly {in_time(cost.seconds)} on two cores; {needs}")]
 
 
 def note_setting(model: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdlg.cli.cost import classify_cost, in_bytes, in_time
+from tdlg.cli.files import describe_large, is_too_large
 from tdlg.cli.labels import MOST_CLASSES
 from tdlg.cli.options import Columns, EdgesPath, LabelDelay, LabelTime, Output, example, late_labels, with_columns
 from tdlg.cli.output import check_output, give
@@ -62,10 +63,22 @@ def info(
     ] = None,
     label_time: LabelTime = None,
     label_delay: LabelDelay = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Show what classify --memory SIZE would take, for example 2GB; the table must be parquet.",
+        ),
+    ] = None,
     columns: Columns,
 ) -> None:
     """Show how a table is read: columns, ids, times and degrees, and how long classify would take."""
     late = late_labels(label, label_time, label_delay)
+    if memory is not None or is_too_large(edges):
+        typer.echo(
+            aligned([(name, one_line(text)) for name, text in describe_large(edges, label, late, memory, columns)])
+        )
+        return
     with working("reading"):
         table = read_table(edges, columns, label, late=late)
     note_words(table.edges, columns)
