@@ -72,11 +72,11 @@ def large_cost(n_edges: int, n_missing: int, n_features: int, memory: float, *, 
     row = 4 * n_columns + 17
     most_disk = 200 * max(n_edges, 10**6)
     kept = MATCHES * record * n_edges
-    sample = min(SAMPLE, n_edges - n_missing, (memory - 4.2e8) / (24 * n_columns), max(most_disk - kept, 0) / 2 / row)
+    sample = min(SAMPLE, n_edges - n_missing, (memory - 4.2e8) / (40 * n_columns), max(most_disk - kept, 0) / 2 / row)
     seconds = n_edges * (FILE_EDGE_SECONDS + FILE_VALUE_SECONDS * n_columns)
     seconds += n_columns * (sample * FILE_TRAINING_SECONDS + n_missing * FILE_SCORED_SECONDS)
     disk = min(kept + (sample + n_missing) * row, most_disk)
-    return FileCost(START_SECONDS + seconds, min(START_BYTES + 24 * sample * n_columns + 200 * n_edges, memory), disk)
+    return FileCost(START_SECONDS + seconds, min(START_BYTES + 40 * sample * n_columns + 200 * n_edges, memory), disk)
 
 
 def in_time(seconds: float) -> str:
