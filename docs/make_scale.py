@@ -37,14 +37,13 @@ def table(rows: dict[tuple[str, int], dict[str, str]]) -> str:
         cells = [f"{float(rows[what, n]['cpu_seconds']) / n * 1e6:.3g}" if (what, n) in rows else "" for n in sizes]
         if any(cells):
             lines.append(f"| {words} | {' | '.join(cells)} |")
-    for what, words, field in (
-        ("all classify", "seconds of classify, on the wall", "seconds"),
-        ("all classify", "classify: resident memory, GB", "peak_bytes"),
-        ("all classify", "classify: temporary files, bytes per edge", "disk_bytes"),
-        ("all products", "line graph: resident memory, bytes per edge", "peak_bytes"),
+    for what, words, field, unit in (
+        ("all classify", "seconds of classify, on the wall", "seconds", 1),
+        ("all classify", "classify: resident memory, GB", "peak_bytes", 1e9),
+        ("all classify", "classify: temporary files, bytes per edge", "disk_bytes", None),
+        ("all products", "line graph: resident memory, bytes per edge", "peak_bytes", None),
     ):
-        scale = {"seconds": lambda n: 1, "peak_bytes": lambda n: 1e9 if "GB" in words else n, "disk_bytes": lambda n: n}
-        cells = [f"{float(rows[what, n][field]) / scale[field](n):.3g}" if (what, n) in rows else "" for n in sizes]
+        cells = [f"{float(rows[what, n][field]) / (unit or n):.3g}" if (what, n) in rows else "" for n in sizes]
         lines.append(f"| {words} | {' | '.join(cells)} |")
     machines = ", ".join(dict.fromkeys(row["machine"] for row in rows.values()))
     return "\n".join([*lines, "", f"Machine: {machines}."])

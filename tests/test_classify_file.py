@@ -1,5 +1,9 @@
 """Files that are classified in blocks and buckets get the answers of the classifier in memory."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -154,6 +158,41 @@ def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch):
     assert {name: seen[name] for name in left if name != "run"} == {name: left[name] for name in left if name != "run"}
     assert not work.exists()
     assert filled["probability"].count() == N // 10
+
+
+def test_two_runs_do_not_share_a_folder(payments, tmp_path):
+    def again(done, total, text):
+        if text == "sorting into buckets":
+            classified(payments, tmp_path)
+
+    with pytest.raises(ParameterError, match="another process works in this folder"):
+        classified(payments, tmp_path, callback=again)
+
+
+@pytest.mark.needs("time")
+def test_the_limit_of_memory_holds(tmp_path):
+    """The process has at most the memory that it was given, whatever the number of edges."""
+    table, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
+    write_payments(table, 2_000_000, random_state=0, hubs=2)
+    command = [
+        sys.executable,
+        "-m",
+        "tdlg",
+        "classify",
+        str(table),
+        "--label",
+        "fraud",
+        "--memory",
+        "1GB",
+        "-o",
+        str(output),
+    ]
+    work = subprocess.Popen(command)
+    _, status, usage = os.wait4(work.pid, 0)
+    work.returncode = os.waitstatus_to_exitcode(status)
+    assert work.returncode == 0
+    assert usage.ru_maxrss * 1024 < 2**30
+    assert pl.scan_parquet(output).select(pl.col("probability").count()).collect().item() == 200_000
 
 
 def test_files_of_another_run_are_not_used(payments, tmp_path):

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -387,18 +386,43 @@ class _Folder:
 
     def __init__(self, path: str, fingerprint: str) -> None:
         self._path, self._fingerprint = path, fingerprint
+        self._lock: Any = None
 
     def __enter__(self) -> None:
-        note = joined(self._path, "run")
-        if not is_remote(self._path):
-            found = None
-            with suppress(OSError):
-                found = Path(note).read_text()
-            if found != self._fingerprint:
-                remove_folder(self._path)
         make_folder(self._path)
-        if not is_remote(self._path):
-            Path(note).write_text(self._fingerprint)
+        if is_remote(self._path):
+            return
+        note = Path(self._path) / "run"
+        self._lock = note.open("a+")
+        _lock(self._lock, self._path)
+        self._lock.seek(0)
+        if self._lock.read() != self._fingerprint:
+            for file in note.parent.iterdir():
+                if file != note:
+                    remove_file(str(file))
+            self._lock.truncate(0)
+            self._lock.write(self._fingerprint)
+            self._lock.flush()
 
     def __exit__(self, *error: object) -> None:
         remove_folder(self._path)
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _lock(file: Any, folder: str) -> None:
+    """Refuse a folder that another process works in; systems without such locks are trusted."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise ParameterError(
+            f"{folder}: another process works in this folder. Wait until it is done.",
+            Hint("Or pass another {folder}.", folder=...),
+            parameter="folder",
+            value=folder,
+        ) from None
