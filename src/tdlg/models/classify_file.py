@@ -267,7 +267,7 @@ class _Run:
         on_disk = (self._most_disk() - self._kept(setup, buckets)) / 2 / self._row_bytes(setup, plan)
         samples = setup.samples(max(min(most, int(on_disk)), LEAST_ROWS))
         model.features_, model.classes_ = features, setup.classes
-        model.setting_, model.setting_reason_, model.two_ends_ = setup.setting, setup.reason, False
+        model.setting_, model.setting_reason_ = setup.setting, setup.reason
         seed = as_seed(model.random_state)
         return ColumnPlan.of(features, samples, 0 if seed is None else int(seed))
 

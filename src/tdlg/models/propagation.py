@@ -111,14 +111,14 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         if self._target == "classes" and not late:
             warn_of_late_classes(edges, known, values)
         self.label_delay_ = label_delay
-        self.two_ends_ = self._uses_two_ends(len(edges))
+        two_ends = self._uses_two_ends(len(edges))
         self.features_ = PropagationFeatures(
             self.matches,
             scales=self.scales,
             past_only=self.setting_ != "interpolate",
             target=self._target,
             smoothing=self.smoothing,
-            two_ends=("partners" if self.setting_ == "forecast" else "all") if self.two_ends_ else "none",
+            two_ends=("partners" if self.setting_ == "forecast" else "all") if two_ends else "none",
             calendar=self.calendar,
             n_threads=self.n_threads,
         ).fit(edges, labels)
@@ -160,6 +160,11 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         check_is_fitted(self)
         add_edges(self, X, y, label_time)
         return self
+
+    @property
+    def two_ends_(self) -> bool:
+        """Whether the columns about both ends of an edge together are used."""
+        return bool(self.features_.two_ends != "none")
 
     def _uses_two_ends(self, n_edges: int) -> bool:
         """Whether the columns about both ends are made: with very many edges they are not."""
