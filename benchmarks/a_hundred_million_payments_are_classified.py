@@ -20,6 +20,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "scale.csv"
 FIELDS = ["what", "n_edges", "seconds", "cpu_seconds", "peak_bytes", "disk_bytes", "machine"]
 MOST_SECONDS, GROWTH, MOST_DISK, MOST_MEMORY = 2400, 2.5, 200, 24 * 2**30
 PRODUCTS = 5  # of the 50 that a classifier with few vectors needs; the rest takes as long each
+SMALLER = (30_000, 100_000, 300_000)  # edges, for the line graph beside its matrix
 EXPLICIT = 300_000_000  # entries of the matrix up to which it is built
 
 
@@ -52,12 +53,15 @@ class Stages:
 def classified(n_edges: int, folder: Path) -> dict:
     """Classify payments of which the labels of the last tenth are missing; in a process of its own."""
     from tdlg import PropagationClassifier, classify_file
+    from tdlg.memory import free_bytes
 
     path = folder / f"payments-{n_edges}.parquet"
+    limit = int(0.6 * free_bytes())
     stages = Stages()
-    model = PropagationClassifier(random_state=0)
-    answer = classify_file(path, folder / "out.parquet", label="fraud", model=model, callback=stages.say)
-    return {"stages": stages.end(), "peak_bytes": memory(peak=True), "disk_bytes": answer.disk_bytes}
+    options = {"model": PropagationClassifier(random_state=0), "memory": limit, "callback": stages.say}
+    answer = classify_file(path, folder / "out.parquet", label="fraud", **options)
+    sizes = {"peak_bytes": memory(peak=True), "disk_bytes": answer.disk_bytes, "limit": limit}
+    return {"stages": stages.end(), **sizes}
 
 
 def multiplied(n_edges: int) -> dict:
@@ -104,9 +108,12 @@ def keep(what: str, n_edges: int, found: dict) -> None:
 
 def main(sizes: list[int]) -> None:
     from tdlg import write_payments
+    from tdlg.cli.cost import large_cost
 
     claim = Claim(__doc__.partition("\n")[0])
     per_edge = []
+    for n_edges in SMALLER:
+        keep("products", n_edges, in_a_process_of_its_own(__file__, "multiplied", str(n_edges)))
     with tempfile.TemporaryDirectory(dir=os.environ.get("TDLG_SCRATCH")) as scratch:
         for n_edges in sizes:
             path = Path(scratch) / f"payments-{n_edges}.parquet"
@@ -120,6 +127,13 @@ def main(sizes: list[int]) -> None:
             print(f"  {n_edges:>11,} payments: {seconds:.0f} s, {per_edge[-1]:.1f} us each ({steps})")
             claim.check("bytes of temporary files per edge", found["disk_bytes"] / max(n_edges, 10**6), MOST_DISK)
             claim.check("memory, GiB", found["peak_bytes"] / 2**30, MOST_MEMORY / 2**30)
+            cost = large_cost(n_edges, n_edges // 10, 0, found["limit"])
+            measured = {"seconds": seconds, "memory": found["peak_bytes"], "disk": found["disk_bytes"]}
+            for name, value in measured.items():
+                ratio = getattr(cost, name) / value
+                claim.check(
+                    f"{name}, predicted against measured, either way", max(ratio, 1 / ratio), 2, note=f"{ratio:.2f}"
+                )
             if n_edges >= 10**8:
                 claim.check("minutes", seconds / 60, MOST_SECONDS / 60)
             found = in_a_process_of_its_own(__file__, "multiplied", str(n_edges))

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
 from tdlg.cli.app import app
+from tdlg.cli.cost import large_cost
 from tdlg.engines import sizes, store
 from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
 from tdlg.models import classify_file as module
@@ -322,6 +323,14 @@ def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):
         PropagationClassifier(two_ends=True).fit(edges)
     with pytest.raises(ParameterError, match=r"must be True, False or 'auto'. Got 'some'"):
         PropagationClassifier(two_ends="some").fit(edges)
+
+
+def test_temporary_files_are_predicted_within_a_factor_of_two(payments, tmp_path):
+    answer, _ = classified(payments, tmp_path, features=["amount"])
+    predicted = large_cost(N, N // 10, 1, 2e9)
+    assert 0.5 < predicted.disk / answer.disk_bytes < 2
+    assert large_cost(10**8, 10**7, 0, 2e9).disk <= 200 * 10**8
+    assert large_cost(10**8, 10**7, 0, 2e9).memory <= 2e9
 
 
 def test_info_of_a_table_in_blocks(payments):

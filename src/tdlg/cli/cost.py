@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, TRAINING_BYTES, Sizes, in_bytes
+
 __all__ = ["FileCost", "classify_cost", "in_bytes", "in_time", "large_cost"]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
@@ -43,8 +45,7 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
 # Of classify by way of files, on two cores: seconds per edge, and per value of an edge, a training row and a scored row.
 FILE_EDGE_SECONDS, FILE_VALUE_SECONDS = 1e-6, 3e-8
 FILE_TRAINING_SECONDS, FILE_SCORED_SECONDS = 4e-7, 1e-7
-SCALES, MATCHES = 5, 3  # usual numbers
-SAMPLE = 1_000_000  # rows to learn from, at most
+SCALES, MATCHES, THREADS = 5, 3, 2  # usual numbers
 
 
 class FileCost(NamedTuple):
@@ -70,13 +71,16 @@ def large_cost(n_edges: int, n_missing: int, n_features: int, memory: float, *, 
     n_columns = MATCHES * (SCALES * (3 + 4 * n_features) + 1) + n_features
     record = 17 + 8 * n_features + (4 if late else 0)
     row = 4 * n_columns + 17
-    most_disk = 200 * max(n_edges, 10**6)
+    most_disk = MOST_DISK * max(n_edges, SMALL)
     kept = MATCHES * record * n_edges
-    sample = min(SAMPLE, n_edges - n_missing, (memory - 4.2e8) / (40 * n_columns), max(most_disk - kept, 0) / 2 / row)
+    fitting = Sizes(int(memory), THREADS).training_rows(n_columns, MOST_ROWS)
+    sample = min(fitting, n_edges - n_missing, max(most_disk - kept, 0) / 2 / row)
     seconds = n_edges * (FILE_EDGE_SECONDS + FILE_VALUE_SECONDS * n_columns)
     seconds += n_columns * (sample * FILE_TRAINING_SECONDS + n_missing * FILE_SCORED_SECONDS)
     disk = min(kept + (sample + n_missing) * row, most_disk)
-    return FileCost(START_SECONDS + seconds, min(START_BYTES + 40 * sample * n_columns + 200 * n_edges, memory), disk)
+    return FileCost(
+        START_SECONDS + seconds, min(START_BYTES + TRAINING_BYTES * sample * n_columns + 200 * n_edges, memory), disk
+    )
 
 
 def in_time(seconds: float) -> str:
@@ -84,12 +88,3 @@ def in_time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
-
-
-def in_bytes(number: float) -> str:
-    """A number of bytes as text, for example "3.5 GB"."""
-    for unit in ("kB", "MB", "GB"):
-        number /= 1000
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-    return f"{number / 1000:.3g} TB"

@@ -9,11 +9,23 @@ from typing import Any
 
 from tdlg.exceptions import Hint, ParameterError
 
-__all__ = ["LEAST_MEMORY", "MOST_DISK", "Sizes", "as_bytes", "in_bytes", "record_memory"]
+__all__ = [
+    "LEAST_MEMORY",
+    "MOST_DISK",
+    "MOST_ROWS",
+    "SMALL",
+    "TRAINING_BYTES",
+    "Sizes",
+    "as_bytes",
+    "in_bytes",
+    "record_memory",
+]
 
 BASE = 420_000_000  # bytes of the interpreter with all libraries, and what it keeps
 LEAST_MEMORY = 1_000_000_000
 MOST_DISK = 200  # bytes of temporary files per edge
+SMALL = 1_000_000  # edges: smaller files may take more temporary files per edge
+MOST_ROWS = 1_000_000  # rows to learn from
 ROW_BYTES = 500  # memory per row of a block while it is sorted into buckets
 EVENT_BYTES = 130  # memory per record of a bucket for sorting, in addition to the record and what is summed
 TRAINING_BYTES = 40  # memory per value of a training row

@@ -20,7 +20,7 @@ from tdlg.engines.buckets import Buckets, PartitionTask, bucket_sizes, kinds_of,
 from tdlg.engines.columns import ColumnFiles, ColumnPlan, ColumnsTask, make_columns, read_columns
 from tdlg.engines.local import Engine, Local
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
-from tdlg.engines.sizes import MOST_DISK, Sizes, as_bytes, in_bytes, record_memory
+from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, Sizes, as_bytes, in_bytes, record_memory
 from tdlg.engines.statistics import look
 from tdlg.engines.store import free_on_disk, is_remote, joined, make_folder, remove_file, remove_folder
 from tdlg.engines.table import Block, InputTable
@@ -37,8 +37,7 @@ __all__ = ["FileAnswer", "classify_file"]
 
 Callback = Callable[[int, int, str], object]
 
-MOST_ROWS, LEAST_ROWS = 1_000_000, 1_000  # rows to learn from
-SMALL = 1_000_000  # edges: smaller files may take more temporary files per edge
+LEAST_ROWS = 1_000  # rows to learn from, whatever the disk
 FREE_SHARE = 0.6  # of the free memory that is used by default
 MOST_SCALES = 6  # for estimates, before the time scales are known
 SPARE_DISK = 1.1
