@@ -1,11 +1,13 @@
 """Synthetic payments: the same for the same seed, frauds of three kinds, labels that arrive later."""
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tdlg.datasets.payments import DAYS, LARGE_FROM, MOST, SCENARIOS, START, _within_reach, make_payments
+from tdlg.datasets import payment_file
+from tdlg.datasets.payments import DAYS, LARGE_FROM, MOST, SCENARIOS, START, make_payments, within_reach
 from tdlg.exceptions import ParameterError
 
 
@@ -70,7 +72,7 @@ def test_frauds_of_a_terminal_or_a_card_are_within_weeks(payments, kind, column,
 def test_customers_pay_at_terminals_near_their_homes():
     rng = np.random.default_rng(0)
     home, place = rng.random((50, 2)), rng.random((300, 2))
-    near, counts = _within_reach(home, place)
+    near, counts = within_reach(home, place)
     distance = np.linalg.norm(home[:, None] - place, axis=2)
     reach = np.sqrt(10 / (np.pi * 300))
     for row in range(50):
@@ -127,3 +129,27 @@ def test_any_size_works(n, n_customers, n_terminals, seed):
     assert {*edges.dst} <= {f"terminal {at}" for at in range(n_terminals)}
     assert np.all(edges.features > 0)
     assert np.all(payments.label_time > edges.time)
+
+
+def test_hubs_have_a_tenth_of_the_payments():
+    edges = make_payments(5000, 0, hubs=2).edges
+    share = np.isin(edges.dst, ["terminal 0", "terminal 1"]).mean()
+    assert 0.08 < share < 0.14
+    with pytest.raises(ParameterError, match="at most the number of terminals, 50"):
+        make_payments(5000, hubs=51)
+
+
+def test_payments_in_chunks_are_sorted_and_the_same_for_the_same_seed(tmp_path, monkeypatch):
+    monkeypatch.setattr(payment_file, "CHUNK", 300)
+    done = []
+    for name in ("a.parquet", "b.parquet"):
+        payment_file.write_payments(tmp_path / name, 2000, 5, hubs=1, callback=lambda *of: done.append(of))
+    table = pl.read_parquet(tmp_path / "a.parquet")
+    assert table.equals(pl.read_parquet(tmp_path / "b.parquet"))
+    assert done[len(done) // 2 - 1] == (2000, 2000)
+    assert len(done) > 8
+    assert table["time"].is_sorted()
+    assert table["fraud"].is_null().arg_true().to_list() == list(range(1800, 2000))
+    assert 0.005 < table["fraud"].mean() < 0.1
+    assert (table["terminal"] == "terminal 0").sum() > 180
+    assert (table["known"] > table["time"]).all()

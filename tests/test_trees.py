@@ -193,7 +193,7 @@ def assert_same_values(model, edges, compiled=True):
     for n_rows in (0, 1, 2, 50, len(columns)):
         for layout in LAYOUTS:
             rows = np.array(columns[:n_rows], order=layout)
-            np.testing.assert_array_equal(fast.values(rows), model._values(rows), strict=True)
+            np.testing.assert_array_equal(fast.values(rows), model.values_of(rows), strict=True)
 
 
 @pytest.mark.usefixtures("few_trees")

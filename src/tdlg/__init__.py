@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tdlg.datasets.blocks import TemporalBlockModel, make_tsbm
     from tdlg.datasets.load import load_dataset
+    from tdlg.datasets.payment_file import write_payments
     from tdlg.datasets.payments import make_payments
     from tdlg.edges import TemporalEdges
     from tdlg.embed.eigenvectors import EdgeEmbedding
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tdlg.linegraph.operator import LineGraph
     from tdlg.live.model import LiveModel
     from tdlg.live.scorer import StreamScorer
+    from tdlg.models.classify_file import classify_file
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
     from tdlg.models.outliers import EdgeOutlierDetector
@@ -64,6 +66,7 @@ __all__ = [
     "TemporalBlockModel",
     "TemporalEdges",
     "TooLargeError",
+    "classify_file",
     "effective_resistances",
     "from_frame",
     "from_networkx",
@@ -80,6 +83,7 @@ __all__ = [
     "shuffled_edges",
     "to_networkx",
     "to_pyg",
+    "write_payments",
     "write_report",
 ]
 
@@ -109,6 +113,7 @@ _MODULE_OF = {
     "TemporalBlockModel": "datasets.blocks",
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",
+    "classify_file": "models.classify_file",
     "effective_resistances": "embed.resistances",
     "from_frame": "io.tables",
     "from_networkx": "io.networkx",
@@ -125,6 +130,7 @@ _MODULE_OF = {
     "shuffled_edges": "sampling.negatives",
     "to_networkx": "io.networkx",
     "to_pyg": "io.pyg",
+    "write_payments": "datasets.payment_file",
     "write_report": "report",
 }
 

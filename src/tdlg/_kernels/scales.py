@@ -1,8 +1,8 @@
 """Decayed sums of several values at several rates in one walk, and the time to the nearest event; for `propagate`.
 
 The recurrence is that of `recurrence.py`; what differs is that every rate keeps its own sums, and that an event never meets
-its own column. Sums are written by event, one after the other, and brought to their rows at the end: one jump per event
-instead of two.
+its own column. Sums are written for the events of rows, one after the other, and brought to their rows at the end: one jump
+per event instead of two.
 """
 
 import numpy as np
@@ -20,13 +20,15 @@ def walk_scales(gap, source, target, n_rows, x, rates, strict, step, fresh, sums
     x : (n_cols, values).
     rates : 1 / width of each scale, in ticks; strict : events at the same time do not see each other.
     step : 1 walks up from the past, -1 down from the future; fresh : whether `sums` start here, or are added to.
-    sums : (n_events, rates, values); nearest : (n_events,), infinite where no column was passed.
+    sums : (n_targets, rates, values), for the events of rows one after the other; nearest : (n_targets,), infinite where no
+    column was passed.
     """
     n_cols, n_events = x.shape[0], source.size
     n_rates, n_values = rates.size, x.shape[1]
     state, waiting = np.zeros((n_rates, n_values)), np.zeros((n_rates, n_values))
     waits = False
     distance = np.inf
+    place = 0 if step > 0 else nearest.size - 1
     to_come = pointer(x)
     for at in range(n_events):
         event = at if step > 0 else n_events - 1 - at
@@ -51,8 +53,9 @@ def walk_scales(gap, source, target, n_rows, x, rates, strict, step, fresh, sums
         if target[event] < n_rows:
             for k in range(n_rates):
                 for v in range(n_values):
-                    sums[event, k, v] = state[k, v] if fresh else sums[event, k, v] + state[k, v]
-            nearest[event] = distance
+                    sums[place, k, v] = state[k, v] if fresh else sums[place, k, v] + state[k, v]
+            nearest[place] = distance
+            place += step
         col = source[event]
         if col < n_cols:
             into = waiting if strict else state
@@ -66,6 +69,8 @@ def walk_scales(gap, source, target, n_rows, x, rates, strict, step, fresh, sums
 @compiled
 def gather_scales(slots, sums, before, after, values, gaps):  # out: values, gaps
     """Bring what events have to their rows: values (rates, values, n_rows), and gaps (2, n_rows) before and after.
+
+    slots : the number of each row among the events of rows; their number for a row without an event.
 
     Of edges at one time each walk meets only some: where one of the gaps is 0, both are.
     """

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["METHOD_SECONDS", "classify_cost", "in_time", "trial_seconds"]
+from typing import NamedTuple
+
+from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, TRAINING_BYTES, Sizes, in_bytes
+
+__all__ = ["METHOD_SECONDS", "FileCost", "classify_cost", "in_bytes", "in_time", "large_cost", "trial_seconds"]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
@@ -66,6 +70,47 @@ def trial_seconds(method: str, n_edges: int) -> float:
         Number of interactions.
     """
     return METHOD_SECONDS[method] * n_edges / PER_EDGES
+
+
+# Of classify by way of files, on two cores: seconds per edge, and per value of an edge, a training row and a scored row.
+FILE_EDGE_SECONDS, FILE_VALUE_SECONDS = 1e-6, 3e-8
+FILE_TRAINING_SECONDS, FILE_SCORED_SECONDS = 4e-7, 1e-7
+SCALES, MATCHES, THREADS = 5, 3, 2  # usual numbers
+
+
+class FileCost(NamedTuple):
+    """Seconds on two cores, bytes of memory and bytes of temporary files."""
+
+    seconds: float
+    memory: float
+    disk: float
+
+
+def large_cost(n_edges: int, n_missing: int, n_features: int, memory: float, *, late: bool = False) -> FileCost:
+    """Estimate what classify takes by way of temporary files.
+
+    Parameters
+    ----------
+    n_edges, n_missing, n_features
+        The numbers of interactions, of missing labels and of features.
+    memory
+        The limit of memory, in bytes.
+    late
+        Whether it is given when labels became known.
+    """
+    n_columns = MATCHES * (SCALES * (3 + 4 * n_features) + 1) + n_features
+    record = 17 + 8 * n_features + (4 if late else 0)
+    row = 4 * n_columns + 17
+    most_disk = MOST_DISK * max(n_edges, SMALL)
+    kept = MATCHES * record * n_edges
+    fitting = Sizes(int(memory), THREADS).training_rows(n_columns, MOST_ROWS)
+    sample = min(fitting, n_edges - n_missing, max(most_disk - kept, 0) / 2 / row)
+    seconds = n_edges * (FILE_EDGE_SECONDS + FILE_VALUE_SECONDS * n_columns)
+    seconds += n_columns * (sample * FILE_TRAINING_SECONDS + n_missing * FILE_SCORED_SECONDS)
+    disk = min(kept + (sample + n_missing) * row, most_disk)
+    return FileCost(
+        START_SECONDS + seconds, min(START_BYTES + TRAINING_BYTES * sample * n_columns + 200 * n_edges, memory), disk
+    )
 
 
 def in_time(seconds: float) -> str:

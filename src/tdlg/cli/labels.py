@@ -233,9 +233,9 @@ def as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[Tempor
 
 def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
     """Floats that are whole numbers as integers; they are floats only because of missing labels."""
-    import numpy as np
+    from tdlg.explain.positive import plain_classes  # takes a second to load
 
-    return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
+    return plain_classes(values)
 
 
 def _with_missing(edges: TemporalEdges, missing: str | None) -> NDArray[Any]:

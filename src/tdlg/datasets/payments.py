@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ MOST = 20  # terminals within reach of a home, at most
 
 LARGE_SHARE, LARGE_FROM = 0.003, 250.0  # share of the payments; no genuine amount is as large
 COMPROMISED_SHARE, COMPROMISED_DAYS, COMPROMISED_RATE = 0.08, (28, 70), 0.8  # terminals, days, their payments
+HUB_SHARE = 0.1  # of the payments, if there are hubs
 STOLEN_SHARE, STOLEN_DAYS, STOLEN_RATE, STOLEN_FACTOR = 0.1, (7, 21), 0.6, 5.0  # customers, days, their payments
 
 
@@ -86,7 +87,12 @@ class Payments:
 
 
 def make_payments(
-    n: int = 10_000, random_state: Any = None, *, n_customers: int | None = None, n_terminals: int | None = None
+    n: int = 10_000,
+    random_state: Any = None,
+    *,
+    n_customers: int | None = None,
+    n_terminals: int | None = None,
+    hubs: int = 0,
 ) -> Payments:
     """Sample card payments of half a year, some of them frauds.
 
@@ -110,6 +116,9 @@ def make_payments(
         without a payment do not occur in the edges. Their ids are "customer 0", "customer 1", ...
     n_terminals
         Number of terminals, by default one per 100 payments. Their ids are "terminal 0", "terminal 1", ...
+    hubs
+        Number of terminals that customers from everywhere pay at, like online shops: together they have a tenth of the
+        payments. They are the first terminals. 0 by default.
 
     Returns
     -------
@@ -126,22 +135,20 @@ def make_payments(
     >>> edges.src[0], edges.dst[0], edges.features[0].tolist()
     ('customer 73', 'terminal 16', [52.41])
     """
-    check_count("make_payments", "n", n, 1)
-    n_customers = max(2, n // 50) if n_customers is None else n_customers
-    n_terminals = max(2, n // 100) if n_terminals is None else n_terminals
-    for name, value in (("n_customers", n_customers), ("n_terminals", n_terminals)):
-        check_count("make_payments", name, value, 1)
+    n_customers, n_terminals = checked_numbers("make_payments", n, n_customers, n_terminals, hubs)
     rng = as_generator(random_state)
-    customer = _sampled(rng, rng.gamma(2.0, size=n_customers), n)  # payments per day differ between customers
-    near, counts = _within_reach(rng.random((n_customers, 2)), rng.random((n_terminals, 2)))
-    terminal = near[customer, (rng.random(n) ** 2 * counts[customer]).astype(np.int64)]
-    seconds = _seconds(rng, n)
-    mean = rng.uniform(5, 100, n_customers)[customer]
-    amount = np.clip(mean * rng.lognormal(-0.045, 0.3, n), 0.5, LARGE_FROM - 0.01)
-    scenario = _scenarios(rng, customer, terminal, seconds / 86_400, n_customers, n_terminals)
-    amount = np.where(scenario == 1, LARGE_FROM + rng.exponential(150, n), amount)
-    amount = np.where(scenario == 3, STOLEN_FACTOR * amount, amount)
-    delay = 86_400 + (rng.gamma(2.0, 5.0, n) * 86_400).astype(np.int64)  # a day and about ten more
+    customer = sampled(rng, rng.gamma(2.0, size=n_customers), n)  # payments per day differ between customers
+    near, counts = within_reach(rng.random((n_customers, 2)), rng.random((n_terminals, 2)))
+    terminal = towards_hubs(rng, near[customer, (rng.random(n) ** 2 * counts[customer]).astype(np.int64)], hubs)
+    of_day = seconds_of_day(rng, n)
+    seconds = np.sort(rng.integers(0, DAYS, n) * 86_400 + of_day)
+    amount = genuine_amounts(rng, rng.uniform(5, 100, n_customers)[customer])
+    large = np.zeros(n, bool)
+    large[rng.choice(n, _at_least_one(LARGE_SHARE, n), replace=False)] = True
+    spells = terminal_spells(rng, n_terminals), customer_spells(rng, n_customers)
+    scenario = scenarios(rng, large, (terminal, customer), spells, seconds / 86_400)
+    amount = fraud_amounts(rng, amount, scenario)
+    delay = label_delays(rng, n)
     time = START + seconds.astype("timedelta64[s]")
     edges = TemporalEdges(
         _names("customer", n_customers)[customer],
@@ -154,13 +161,105 @@ def make_payments(
     return Payments(edges, time + delay.astype("timedelta64[s]"), scenario)
 
 
-def _sampled(rng: np.random.Generator, weight: Floats, n: int) -> Codes:
+# ---- parts of it, which `payment_file` uses too
+
+
+def checked_numbers(owner: str, n: int, n_customers: int | None, n_terminals: int | None, hubs: int) -> tuple[int, int]:
+    """The numbers of customers and terminals; all numbers are checked."""
+    check_count(owner, "n", n, 1)
+    n_customers = max(2, n // 50) if n_customers is None else n_customers
+    n_terminals = max(2, n // 100) if n_terminals is None else n_terminals
+    for name, value, least in (("n_customers", n_customers, 1), ("n_terminals", n_terminals, 1), ("hubs", hubs, 0)):
+        check_count(owner, name, value, least)
+    if hubs > n_terminals:
+        raise ParameterError(
+            f"The 'hubs' parameter of {owner} must be at most the number of terminals, {n_terminals:,}. Got {hubs:,}.",
+            parameter="hubs",
+            value=hubs,
+        )
+    return n_customers, n_terminals
+
+
+def towards_hubs(rng: np.random.Generator, terminal: Codes, hubs: int) -> Codes:
+    """The terminals of payments, of which a share goes to the first ones, the hubs."""
+    if not hubs:
+        return terminal
+    return np.where(rng.random(len(terminal)) < HUB_SHARE, rng.integers(0, hubs, len(terminal)), terminal)
+
+
+def seconds_of_day(rng: np.random.Generator, n: int) -> Codes:
+    """Times of day, mostly around 14 o'clock."""
+    return np.clip(rng.normal(14 * 3600, 4 * 3600, n), 0, 86_399).astype(np.int64)
+
+
+def genuine_amounts(rng: np.random.Generator, mean: Floats) -> Floats:
+    """Amounts around the mean of each payment's customer."""
+    return np.clip(mean * rng.lognormal(-0.045, 0.3, len(mean)), 0.5, LARGE_FROM - 0.01)
+
+
+def fraud_amounts(rng: np.random.Generator, amount: Floats, scenario: Codes) -> Floats:
+    """The amounts, changed where a fraud has others."""
+    amount = np.where(scenario == 1, LARGE_FROM + rng.exponential(150, len(amount)), amount)
+    return np.where(scenario == 3, STOLEN_FACTOR * amount, amount)
+
+
+def label_delays(rng: np.random.Generator, n: int) -> Codes:
+    """Seconds until labels are known: a day and about ten more."""
+    return 86_400 + (rng.gamma(2.0, 5.0, n) * 86_400).astype(np.int64)
+
+
+def scenarios(
+    rng: np.random.Generator,
+    large: NDArray[np.bool_],
+    nodes: tuple[Codes, Codes],
+    spells: tuple[Spells, Spells],
+    day: Floats,
+) -> Codes:
+    """The kind of each payment; where several kinds of fraud apply, the last of `SCENARIOS`."""
+    compromised, stolen = (spell.inside(node, day) for spell, node in zip(spells, nodes, strict=True))
+    scenario = large.astype(np.int64)
+    scenario[compromised & (rng.random(len(day)) < COMPROMISED_RATE)] = 2
+    scenario[stolen & (rng.random(len(day)) < STOLEN_RATE)] = 3
+    return scenario
+
+
+class Spells(NamedTuple):
+    """When each node is in the hands of fraudsters: some days in a row, which start at infinity for most nodes."""
+
+    start: Floats
+    length: Floats
+
+    @classmethod
+    def of(cls, rng: np.random.Generator, n_nodes: int, share: float, days: tuple[int, int]) -> Spells:
+        """Spells of a share of the nodes."""
+        start = np.full(n_nodes, np.inf)
+        chosen = rng.choice(n_nodes, _at_least_one(share, n_nodes), replace=False)
+        start[chosen] = rng.uniform(0, DAYS - days[0], len(chosen))
+        return cls(start, rng.uniform(*days, n_nodes))
+
+    def inside(self, node: Codes, day: Floats) -> NDArray[np.bool_]:
+        """Whether each payment falls into the spell of its node."""
+        since = day - self.start[node]
+        return (since >= 0) & (since < self.length[node])
+
+
+def terminal_spells(rng: np.random.Generator, n_terminals: int) -> Spells:
+    """When terminals are compromised."""
+    return Spells.of(rng, n_terminals, COMPROMISED_SHARE, COMPROMISED_DAYS)
+
+
+def customer_spells(rng: np.random.Generator, n_customers: int) -> Spells:
+    """When cards are stolen."""
+    return Spells.of(rng, n_customers, STOLEN_SHARE, STOLEN_DAYS)
+
+
+def sampled(rng: np.random.Generator, weight: Floats, n: int) -> Codes:
     """Positions in proportion to their weights, shape (n,)."""
     edge = np.cumsum(weight)
     return np.minimum(np.searchsorted(edge, rng.random(n) * edge[-1], side="right"), len(weight) - 1)
 
 
-def _within_reach(home: Floats, place: Floats) -> tuple[Codes, Codes]:
+def within_reach(home: Floats, place: Floats) -> tuple[Codes, Codes]:
     """The terminals nearest to each home, the nearest first, and how many of them are within reach: at least one."""
     from scipy.spatial import KDTree
 
@@ -168,38 +267,6 @@ def _within_reach(home: Floats, place: Floats) -> tuple[Codes, Codes]:
     distance, near = KDTree(place).query(home, k=range(1, k + 1))
     reach = np.sqrt(NEAR / (np.pi * len(place)))
     return near, np.maximum(np.count_nonzero(distance <= reach, axis=1), 1)
-
-
-def _seconds(rng: np.random.Generator, n: int) -> Codes:
-    """Seconds since the start, sorted: any day, mostly around 14 o'clock."""
-    of_day = np.clip(rng.normal(14 * 3600, 4 * 3600, n), 0, 86_399).astype(np.int64)
-    return np.sort(rng.integers(0, DAYS, n) * 86_400 + of_day)
-
-
-def _scenarios(
-    rng: np.random.Generator, customer: Codes, terminal: Codes, day: Floats, n_customers: int, n_terminals: int
-) -> Codes:
-    """The kind of each payment; where several kinds of fraud apply, the last of `SCENARIOS`."""
-    n = len(day)
-    large = rng.choice(n, _at_least_one(LARGE_SHARE, n), replace=False)
-    compromised = _in_spell(rng, terminal, day, n_terminals, COMPROMISED_SHARE, COMPROMISED_DAYS)
-    stolen = _in_spell(rng, customer, day, n_customers, STOLEN_SHARE, STOLEN_DAYS)
-    scenario = np.zeros(n, np.int64)
-    scenario[large] = 1
-    scenario[compromised & (rng.random(n) < COMPROMISED_RATE)] = 2
-    scenario[stolen & (rng.random(n) < STOLEN_RATE)] = 3
-    return scenario
-
-
-def _in_spell(
-    rng: np.random.Generator, node: Codes, day: Floats, n_nodes: int, share: float, days: tuple[int, int]
-) -> NDArray[np.bool_]:
-    """Whether each payment falls into the spell of its node: a share of the nodes has one, on some days in a row."""
-    start = np.full(n_nodes, np.inf)
-    chosen = rng.choice(n_nodes, _at_least_one(share, n_nodes), replace=False)
-    start[chosen] = rng.uniform(0, DAYS - days[0], len(chosen))
-    since = day - start[node]
-    return (since >= 0) & (since < rng.uniform(*days, n_nodes)[node])
 
 
 def _at_least_one(share: float, n: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.explain.sentences import label_in_words
 
-__all__ = ["positive_class", "positive_of", "refuse_positive"]
+__all__ = ["plain_classes", "positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
 
 
 def positive_class(classes: NDArray[Any], labels: NDArray[Any], given: Any = None) -> int:
@@ -41,12 +42,16 @@ def positive_class(classes: NDArray[Any], labels: NDArray[Any], given: Any = Non
     >>> positive_class(np.array(["fraud", "ok"]), np.array(["ok", "fraud", "ok"]))
     0
     """
+    return positive_by_counts(classes, [int(np.count_nonzero(labels == value)) for value in classes.tolist()], given)
+
+
+def positive_by_counts(classes: NDArray[Any], counts: Sequence[int], given: Any = None) -> int:
+    """`positive_class`, given how often each class occurs."""
     listed = classes.tolist()
     if given is not None:
         return _place(listed, given)
     if len(listed) == 2 and not isinstance(listed[0], str):
         return 1
-    counts = [np.count_nonzero(labels == value) for value in listed]
     return len(counts) - 1 - int(np.argmin(counts[::-1]))
 
 
@@ -65,6 +70,17 @@ def positive_of(model: Any, given: Any = None) -> int:
     if given is None and kept in model.classes_.tolist():
         given = kept
     return positive_class(model.classes_, model.labels_, given)
+
+
+def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
+    """Floats that are whole numbers as integers; they are floats only because of missing labels.
+
+    Examples
+    --------
+    >>> plain_classes(np.array([0.0, 1.0]))
+    array([0, 1])
+    """
+    return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
 
 
 def refuse_positive(given: Any) -> None:

@@ -58,7 +58,7 @@ class Words:
         self._last = "last" if self._past_only else "nearest"
         self._other = "earlier" if self._past_only else "other"
         self._side = "before" if self._past_only else "before or after"
-        self._widths = features._widths(self._unit)[0]
+        self._widths = features.widths(self._unit)[0]
         self._n_fitted = len(features.edges_)
         self._new = np.flatnonzero(at >= self._n_fitted)
         self._own = {column.name: column for column in features.own_}

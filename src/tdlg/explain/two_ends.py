@@ -146,7 +146,7 @@ class TwoEndWords(Words):
     def _left(self) -> dict[str, Floats]:
         """Labels minus what the other end has otherwise, for the edges of a source and of a destination."""
         edges, targets, labelled = self._evidence.edges, self._evidence.targets, self._evidence.labelled
-        late, width = self._evidence.label_ticks, float(self._features._widths(self._unit)[1][-1])
+        late, width = self._evidence.label_ticks, float(self._features.widths(self._unit)[1][-1])
         src, dst = residuals(edges, targets, labelled, width, past_only=self._past_only, label_ticks=late)
         return {"src": dst, "dst": src}
 

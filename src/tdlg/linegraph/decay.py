@@ -106,17 +106,8 @@ class _Bell(Decay):
 
     def freeze(self, edges: TemporalEdges) -> Decay:
         """Turn `relative` into a bandwidth: a number in the unit of the times, or seconds if they are datetimes."""
-        if self.relative is None:
-            return self
-        spread = _spread(edges) * self.relative
-        if not math.isfinite(spread):
-            raise ParameterError(
-                f"{self!r} gives an infinite bandwidth: the times are too far apart.",
-                Hint("Give an absolute {bandwidth}.", bandwidth=...),
-                parameter="relative",
-                value=self.relative,
-            )
-        if spread == 0.0:
+        spread = _spread(edges)
+        if spread == 0.0 and self.relative is not None:
             raise ParameterError(
                 f"The bandwidth of the decay is 0, because all {edges.n_edges} edges have the same time.",
                 Hint("Use {decay}.", decay=NoDecay()),
@@ -124,9 +115,23 @@ class _Bell(Decay):
                 parameter="relative",
                 value=self.relative,
             )
-        if edges.time_unit is None:
+        return self.at_spread(spread, edges.time_unit)
+
+    def at_spread(self, deviation: float, time_unit: str | None) -> Decay:
+        """`freeze` for edges whose times have this standard deviation, in ticks of this unit; it is above 0."""
+        if self.relative is None:
+            return self
+        spread = deviation * self.relative
+        if not math.isfinite(spread):
+            raise ParameterError(
+                f"{self!r} gives an infinite bandwidth: the times are too far apart.",
+                Hint("Give an absolute {bandwidth}.", bandwidth=...),
+                parameter="relative",
+                value=self.relative,
+            )
+        if time_unit is None:
             return type(self)(bandwidth=spread)  # a Python float: its repr can be pasted back
-        return type(self)(bandwidth=f"{spread * seconds_per_tick(edges.time_unit)!r}s")
+        return type(self)(bandwidth=f"{spread * seconds_per_tick(time_unit)!r}s")
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
         """One summand, with its bandwidth in ticks."""

@@ -179,7 +179,7 @@ class PropagationEngine(Engine):
 
     def _longest(self) -> float:
         """The longest time scale, or the longest delay of a fitted label if that is longer."""
-        widths = self._features._widths(self.unit)[0]
+        widths = self._features.widths(self.unit)[0]
         late = self._features.label_ticks_
         if late is None:
             return float(widths.max())

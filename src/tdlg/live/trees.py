@@ -115,7 +115,7 @@ class CompiledModel:
     def values(self, columns: Any) -> Floats:
         """Probabilities of a classifier, (n_rows, n_classes), or numbers of a regressor, (n_rows,)."""
         if self.forest is None:
-            return self.model._values(columns)
+            return self.model.values_of(columns)
         raw = self.forest.sums(columns)
         if isinstance(self.model, PropagationRegressor):
             return raw[:, 0]

@@ -20,6 +20,7 @@ __all__ = [
     "boosting_settings",
     "linear_member",
     "member_shares",
+    "quotas",
     "sampled_rows",
     "tuned_settings",
     "weights_for",
@@ -197,9 +198,21 @@ def sampled_rows(group: NDArray[Any], most: int, rng: np.random.Generator) -> Po
     if len(group) <= most:
         return np.arange(len(group))
     _, code, size = np.unique(group, return_inverse=True, return_counts=True)
-    quota, left = np.zeros(len(size), np.int64), most
-    for n_groups, k in zip(range(len(size), 0, -1), np.argsort(size), strict=True):  # small groups first
-        quota[k] = min(size[k], left // n_groups)
-        left -= quota[k]
-    rows = [rng.choice(np.flatnonzero(code == k), n, replace=False) for k, n in enumerate(quota.tolist())]
+    quota = quotas(size, most).tolist()
+    rows = [rng.choice(np.flatnonzero(code == k), n, replace=False) for k, n in enumerate(quota)]
     return np.sort(np.concatenate(rows))
+
+
+def quotas(sizes: NDArray[np.int64], most: int) -> Positions:
+    """How many rows of each group to keep, at most `most` in all: all rows of small groups, as many of the others.
+
+    Examples
+    --------
+    >>> quotas(np.array([98, 2]), 10).tolist()
+    [8, 2]
+    """
+    quota, left = np.zeros(len(sizes), np.int64), most
+    for n_groups, k in zip(range(len(sizes), 0, -1), np.argsort(sizes), strict=True):  # small groups first
+        quota[k] = min(sizes[k], left // n_groups)
+        left -= quota[k]
+    return quota

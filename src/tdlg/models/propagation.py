@@ -30,6 +30,7 @@ __all__ = ["PropagationModel"]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
+MOST_TWO_ENDS = 20_000_000  # edges up to which the columns about both ends are made
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
 HORIZONS = (0.1, 0.5)  # least and most rows to train on after a cut, as shares of the labelled edges
 COLD = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
@@ -50,7 +51,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         matches: Sequence[str] = MATCHES,
         scales: Scales = "auto",
         smoothing: float = 1.0,
-        two_ends: bool = True,
+        two_ends: bool | Literal["auto"] = "auto",
         calendar: bool = False,
         n_threads: int | None = None,
         random_state: Any = None,
@@ -110,13 +111,14 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         if self._target == "classes" and not late:
             warn_of_late_classes(edges, known, values)
         self.label_delay_ = label_delay
+        two_ends = self._uses_two_ends(len(edges))
         self.features_ = PropagationFeatures(
             self.matches,
             scales=self.scales,
             past_only=self.setting_ != "interpolate",
             target=self._target,
             smoothing=self.smoothing,
-            two_ends=("partners" if self.setting_ == "forecast" else "all") if self.two_ends else "none",
+            two_ends=("partners" if self.setting_ == "forecast" else "all") if two_ends else "none",
             calendar=self.calendar,
             n_threads=self.n_threads,
         ).fit(edges, labels)
@@ -125,7 +127,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         columns, at = self._rows_to_learn_from(evidence)
         self.typical_ = np.median(columns, axis=0)
         weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[at]
-        self.estimators_ = self._fitted_members(TrainingRows(columns, target[at], weight, edges.ticks[at]))
+        self.estimators_ = self.fitted_members(TrainingRows(columns, target[at], weight, edges.ticks[at]))
         return self
 
     def update(self, X: Any, y: Any = None, *, label_time: Any = None) -> Self:
@@ -159,7 +161,32 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         add_edges(self, X, y, label_time)
         return self
 
-    def _fitted_members(self, rows: TrainingRows) -> list[Any]:
+    @property
+    def two_ends_(self) -> bool:
+        """Whether the columns about both ends of an edge together are used."""
+        return bool(self.features_.two_ends != "none")
+
+    def _uses_two_ends(self, n_edges: int) -> bool:
+        """Whether the columns about both ends are made: with very many edges they are not."""
+        name = type(self).__name__
+        if self.two_ends not in (True, False, "auto"):
+            raise ParameterError(
+                f"The 'two_ends' parameter of {name} must be True, False or 'auto'. Got {self.two_ends!r} instead.",
+                parameter="two_ends",
+                value=self.two_ends,
+            )
+        if self.two_ends is True and n_edges > MOST_TWO_ENDS:
+            raise ParameterError(
+                f"The columns about both ends look up edges all over the memory, which takes too long for {n_edges:,} "
+                f"edges: they are made for at most {MOST_TWO_ENDS:,}.",
+                Hint("Leave out {two_ends}.", two_ends=...),
+                parameter="two_ends",
+                value=True,
+            )
+        return bool(self.two_ends) and n_edges <= MOST_TWO_ENDS
+
+    def fitted_members(self, rows: TrainingRows) -> list[Any]:
+        """The estimators, fitted to these rows."""
         fitted = [clone(self.estimator)] if self.estimator is not None else self._members(self._settings(rows))
         return [member.fit(rows.columns, rows.target, **weights_for(member, rows.weight)) for member in fitted]
 
@@ -234,7 +261,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             the `label_delay` given to `fit`, else the times of the edges.
         """
         edges, query, columns = self._columns(X, label_time)
-        return Scored(edges, self._values(columns), query, columns)
+        return Scored(edges, self.values_of(columns), query, columns)
 
     def _columns(self, X: Any, label_time: Any) -> tuple[TemporalEdges, Query, Floats]:
         """The edges to score, what is known then, and their columns."""
@@ -337,8 +364,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     def _answer(self, columns: Floats) -> Floats:
         """Their averaged prediction: log-probabilities, (n_rows, n_classes), or numbers, (n_rows,)."""
 
-    def _values(self, columns: Floats) -> Floats:
-        """Probabilities of a classifier, numbers of a regressor."""
+    def values_of(self, columns: Floats) -> Floats:
+        """What columns give: probabilities of a classifier, numbers of a regressor."""
         return self._answer(columns)
 
 

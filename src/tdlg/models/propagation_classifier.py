@@ -51,7 +51,8 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
     matches, scales, smoothing, calendar
         Parameters of the columns, see `PropagationFeatures`.
     two_ends
-        Whether the columns about both ends of an edge together are used; for forecasts, some of them. True by default.
+        Whether the columns about both ends of an edge together are used; for forecasts, some of them. By default "auto":
+        they are used for up to 20 million edges. They need arbitrary access to all edges, which is slow beyond that.
     n_threads
         Number of threads that make the columns. By default all cores are used.
     random_state
@@ -63,6 +64,8 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         The distinct labels, sorted.
     setting_, setting_reason_
         The setting that was used, "interpolate", "forecast" or "stream", and why it was chosen.
+    two_ends_
+        Whether the columns about both ends are used.
     features_
         The fitted `PropagationFeatures`.
     estimators_
@@ -116,7 +119,8 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
     def _logs(self, X: Any, label_time: Any) -> Floats:
         return self._answer(self._columns(X, label_time)[2])
 
-    def _values(self, columns: Floats) -> Floats:
+    def values_of(self, columns: Floats) -> Floats:
+        """Probabilities of the classes, given columns."""
         return softmax(self._answer(columns), axis=1)
 
     def _answer(self, columns: Floats) -> Floats:
@@ -148,13 +152,14 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         """Whether each class has its own members; else the time would grow with the square of the number of classes."""
         return self.estimator is None and len(self.classes_) > FEW_CLASSES
 
-    def _fitted_members(self, rows: TrainingRows) -> list[Any]:
+    def fitted_members(self, rows: TrainingRows) -> list[Any]:
+        """The estimators, fitted to these rows; with many classes, those of each class."""
         if not self._is_one_against_rest:
-            return super()._fitted_members(rows)
+            return super().fitted_members(rows)
         fitted = []
         for code, label in enumerate(self.classes_):
             columns = rows.columns[:, self.features_.columns_of_class(code)]
-            fitted += super()._fitted_members(rows._replace(columns=columns, target=rows.target == label))
+            fitted += super().fitted_members(rows._replace(columns=columns, target=rows.target == label))
         return fitted
 
     def _check_labels(self, values: NDArray[Any]) -> None:

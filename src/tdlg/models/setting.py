@@ -11,7 +11,8 @@ from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError, warn
 
-__all__ = ["Setting", "choose_setting", "warn_of_late_classes"]
+__all__ = ["LATEST", "Setting", "choose_setting", "given_setting", "setting_of_times", "warn_of_late_classes"]
+__all__ += ["warn_of_late_counts"]
 
 Setting = Literal["auto", "interpolate", "forecast", "stream"]
 
@@ -36,6 +37,17 @@ def choose_setting(
     late
         Whether it is given when the labels became known.
     """
+    given = given_setting(owner, setting, late)
+    if given is not None:
+        return given
+    if known.all():
+        return setting_of_times(None, None, 0.0)
+    times, missing = edges.ticks[known], edges.ticks[~known]
+    return setting_of_times((times.min(), times.max()), missing.min(), float((times > np.median(missing)).mean()))
+
+
+def given_setting(owner: str, setting: str, late: bool) -> tuple[str, str | None] | None:
+    """The setting and its reason, as far as they do not depend on where labels are missing; else None."""
     check_choice(owner, "setting", setting, get_args(Setting))
     if late and setting == "interpolate":
         raise ParameterError(
@@ -48,13 +60,27 @@ def choose_setting(
         return setting, None
     if late:
         return "stream", "the times at which labels became known are given"
-    if known.all():
+    return None
+
+
+def setting_of_times(known: tuple[Any, Any] | None, first_missing: Any, later: float) -> tuple[str, str]:
+    """The setting that fits where labels are missing, and the reason for it.
+
+    Parameters
+    ----------
+    known
+        The first and the last time of a known label; None if all edges are labelled.
+    first_missing
+        The first time of a missing label.
+    later
+        The share of the known labels that are later than the median time of missing ones.
+    """
+    if known is None:
         return "forecast", "all edges are labelled, so the edges to score come later"
-    times, missing = edges.ticks[known], edges.ticks[~known]
-    if missing.min() >= times.max() > times.min():
+    first, last = known
+    if first_missing >= last > first:
         return "forecast", "all missing labels are after the known ones"
-    later = float((times > np.median(missing)).mean())
-    if later <= AFTER and times.max() > times.min():
+    if later <= AFTER and last > first:
         return "forecast", f"only {later:.0%} of the known labels are later than half of the missing labels"
     return (
         "interpolate",
@@ -77,10 +103,15 @@ def warn_of_late_classes(edges: TemporalEdges, known: NDArray[np.bool_], labels:
     if n_latest == 0:
         return
     latest = times >= np.partition(times, len(times) - n_latest)[len(times) - n_latest]  # with all at that time
-    n_latest = int(latest.sum())
     values, counts = np.unique(labels, return_counts=True)
-    for value, share in zip(values, counts / len(labels), strict=True):
-        if (1.0 - share) ** n_latest < UNLIKELY and not (labels[latest] == value).any():
+    warn_of_late_counts(values, counts, np.array([np.count_nonzero(labels[latest] == value) for value in values]))
+
+
+def warn_of_late_counts(values: NDArray[Any], counts: NDArray[np.int64], latest: NDArray[np.int64]) -> None:
+    """`warn_of_late_classes`, given how often each class occurs among all and among the latest known labels."""
+    n_latest = int(latest.sum())
+    for value, share, n in zip(values, counts / counts.sum(), latest, strict=True):
+        if n == 0 and (1.0 - share) ** n_latest < UNLIKELY:
             warn(
                 f"None of the latest {n_latest:,} known labels is {value}, although {share:.1%} of all known labels are: "
                 "these labels probably become known later than others.",

@@ -168,7 +168,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are
             datetimes, else a number.
         """
-        self._check()
+        self.check()
         self._check_label_times(label_time, label_delay)
         edges = self._edges(X, reset=True)
         self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
@@ -332,12 +332,28 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             labelled = edges[self.labelled_]
             edges = labelled if float(np.ptp(labelled.ticks)) > 0.0 else edges
         if float(np.ptp(edges.ticks)) == 0.0:
+            self.fit_scales(0.0, [])
+            return
+        scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
+        self.fit_scales(float((edges.ticks - edges.ticks[0]).astype(np.float64).std()), scales)
+
+    def fit_scales(self, deviation: float, scales: Sequence[float | str]) -> None:
+        """Fix the bandwidths of the decays.
+
+        Parameters
+        ----------
+        deviation
+            The standard deviation of the times, in ticks; if it is 0, nothing decays.
+        scales
+            The scales, as for the parameter of this class.
+        """
+        if deviation == 0.0:
             self.decays_, self.scale_names_ = [], ["all"]
             self.two_end_scale_names_ = [f"{scale:g}" for scale in TWO_ENDS]
             return
-        scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
         decays = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in scales]
-        self.decays_ = [decay.freeze(edges) for decay in [*decays, *(Laplace(relative=scale) for scale in TWO_ENDS)]]
+        decays += [Laplace(relative=scale) for scale in TWO_ENDS]
+        self.decays_ = [decay.at_spread(deviation, self.edges_.time_unit) for decay in decays]
         names = [scale if isinstance(scale, str) else f"{float(scale):.3g}" for scale in [*scales, *TWO_ENDS]]
         if isinstance(self.scales, str):
             names = self._as_durations(names)
@@ -352,7 +368,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         n_scales = len(names) - len(TWO_ENDS)
         return durations if len(set(durations[:n_scales])) == n_scales else names
 
-    def _widths(self, time_unit: str | None) -> tuple[Floats, Floats]:
+    def widths(self, time_unit: str | None) -> tuple[Floats, Floats]:
         """Bandwidths of the scales, and those of the columns about both ends, the last being the spread of times."""
         if not self.decays_:
             return np.array([np.inf]), np.array([np.inf, np.inf])
@@ -363,15 +379,16 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         """The time scales, for instance "53 days, 13 days"; empty if all times are equal."""
         check_is_fitted(self)
         unit = self.edges_.time_unit
-        return durations_in_words(self._widths(unit)[0].tolist() if self.decays_ else [], unit)
+        return durations_in_words(self.widths(unit)[0].tolist() if self.decays_ else [], unit)
 
     # ---- columns
 
     def described(self) -> list[Column]:
         """What each column is about, in the order of `columns`."""
-        return self._description().columns()
+        return self.description().columns()
 
-    def _description(self) -> Description:
+    def description(self) -> Description:
+        """All that determines the columns."""
         rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
         rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
         return Description(self.matches_, self.scale_names_, rates, self.own_, self.past_only, self._two_end_columns())
@@ -392,7 +409,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     def columns(self, query: Query) -> Floats:
         """Make the columns of edges to score."""
-        description = self._description()
+        description = self.description()
         evidence, rows = query.evidence, query.rows()
         late = late_labels(evidence, evidence.edges)
         around = {match: Around(match, rows, evidence.edges, late) for match in self.matches_}
@@ -424,7 +441,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             query.at,
             evidence.targets,
             evidence.labelled,
-            self._widths(evidence.edges.time_unit)[1],
+            self.widths(evidence.edges.time_unit)[1],
             past_only=self.past_only,
             label_ticks=evidence.label_ticks,
             only_partners=self.two_ends == "partners",
@@ -433,7 +450,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     def _fill(self, around: Around, query: Query, to_sum: _ToSum, compares: bool, out: Floats) -> None:
         """Write the columns of one match as lines, (n_columns, n_rows)."""
-        widths, (_, spread) = self._widths(around.cols.time_unit)
+        widths, (_, spread) = self.widths(around.cols.time_unit)
         own = self.own_ if compares else []
         writer = ColumnWriter.of(own, self.smoothing, spread if np.isfinite(spread) else 1.0)
         is_late, n_labels = around.late is not None, to_sum.labels.shape[1]
@@ -461,7 +478,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
                 value=given[name],
             )
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse invalid parameters."""
         name = type(self).__name__
         known = all(match in MATCHES for match in self.matches)

@@ -18,9 +18,11 @@ __all__ = [
     "OwnColumn",
     "calendar_values",
     "category_codes",
+    "category_column",
     "category_numbers",
     "fit_own",
     "is_scaled",
+    "number_column",
     "own_values",
     "raw_values",
     "scaled",
@@ -35,6 +37,7 @@ MOST_CATEGORIES = 16  # maximum number of indicators per column
 LARGEST = 1e140  # larger scaled amounts are clipped, so that sums of their squares are finite
 LEAST_AMOUNT = 1e-3  # smaller amounts are taken as this share of the median in ratios
 WEIGHT = "weight"
+QUARTILES = (0.25, 0.5, 0.75)
 CALENDAR = ("hour of day", "day of week")
 
 
@@ -224,17 +227,53 @@ def _fit_column(edges: TemporalEdges, name: str) -> OwnColumn:
     x = x[np.isfinite(x)]
     if name in edges.feature_categories:
         codes, counts = np.unique(x.astype(np.int64), return_counts=True)
-        common = codes[np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]]
         every = edges.feature_categories[name]
-        named = tuple(every[code] for code in sorted(common)) or tuple(every[:MOST_CATEGORIES]) or (None,)
-        return OwnColumn(name, named, has_more=len(codes) > MOST_CATEGORIES, beside=("share",))
+        return category_column(name, [every[code] for code in codes], counts.tolist(), every)
     if not x.size:
-        return OwnColumn(name, (), beside=("mean", "deviation"))
+        return number_column(name, None)
     x = np.clip(x, -LARGEST, LARGEST)  # so that no difference overflows
-    low, centre, high = np.quantile(x, [0.25, 0.5, 0.75])
     largest = np.abs(x).max() or 1.0
-    spread = high - low or largest * (x / largest).std() or 1.0
-    is_positive = x.min() >= 0.0 < low  # so that ratios have a meaning
+    return number_column(name, np.quantile(x, QUARTILES).tolist(), x.min(), largest * (x / largest).std())
+
+
+def category_column(
+    name: str, categories: Sequence[Hashable], counts: Sequence[int], every: Sequence[Hashable] = ()
+) -> OwnColumn:
+    """Indicators of the most common categories.
+
+    Parameters
+    ----------
+    name
+        The feature.
+    categories, counts
+        The categories that occur, in order, and how often each of them does.
+    every
+        Categories to use if none occurs.
+    """
+    common = sorted(np.argsort(-np.array(counts, np.int64), kind="stable")[:MOST_CATEGORIES].tolist())
+    named = tuple(categories[code] for code in common) or tuple(every[:MOST_CATEGORIES]) or (None,)
+    return OwnColumn(name, named, has_more=len(categories) > MOST_CATEGORIES, beside=("share",))
+
+
+def number_column(
+    name: str, quartiles: Sequence[float] | None, least: float = 0.0, deviation: float = 0.0
+) -> OwnColumn:
+    """How a number is scaled.
+
+    Parameters
+    ----------
+    name
+        The feature.
+    quartiles
+        Its quartiles; None if it has no values.
+    least, deviation
+        Its smallest value and its standard deviation.
+    """
+    if quartiles is None:
+        return OwnColumn(name, (), beside=("mean", "deviation"))
+    low, centre, high = quartiles
+    spread = high - low or deviation or 1.0
+    is_positive = least >= 0.0 < low  # so that ratios have a meaning
     beside = ("mean", "deviation", "score", "ratio") if is_positive else ("mean", "deviation", "score")
     return OwnColumn(name, (), float(centre), float(spread), beside=beside)
 

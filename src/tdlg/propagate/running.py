@@ -117,7 +117,7 @@ class RunningColumns:
         self.unit, self.dtype = stream_clock(features.edges_)
         self.clock: Any = None
         self._describe(features)
-        widths, both = features._widths(self.unit)
+        widths, both = features.widths(self.unit)
         self._around = RunningSums(widths, self._n_edge_values + 1 + self._n_targets, self.dtype)
         width = 2 + self._n_targets * self._per_class if self._per_class else 0
         self._ends, self._pairs = (RunningSums(both, n, self.dtype) for n in (width, 2 * width))
@@ -141,7 +141,7 @@ class RunningColumns:
 
     def _describe(self, features: PropagationFeatures) -> None:
         """Which columns there are, and which keys they read."""
-        description = features._description()
+        description = features.description()
         self.n_columns = len(description.columns())
         self._n_targets = len(features.prior_)
         self._n_edge_values = 1 + sum(column.n_sums for column in features.own_)

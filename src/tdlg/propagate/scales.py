@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 
-__all__ = ["choose_scales"]
+__all__ = ["choose_scales", "gaps_of_nodes", "scales_between", "usual_gap"]
 
 FACTOR = 4.0  # between two neighbouring scales
 FEWEST, MOST = 4, 6  # numbers of scales
@@ -29,17 +30,26 @@ def choose_scales(edges: TemporalEdges) -> list[float]:
     [1.0, 0.25, 0.0625, 0.015625]
     """
     spread = float((edges.ticks - edges.ticks.min()).astype(np.float64).std())
+    gap = min(usual_gap(gaps_of_nodes(edges.ticks, code)) for code in (edges.src_code, edges.dst_code))
+    return scales_between(spread, gap)
+
+
+def scales_between(spread: float, gap: float) -> list[float]:
+    """Time scales from the standard deviation of the times down to the usual gap of a node, both in ticks."""
     if spread == 0.0:
         return [FACTOR**-k for k in range(FEWEST)]
-    gap = min(_usual_gap(edges, code) for code in (edges.src_code, edges.dst_code))
     gap = spread if math.isinf(gap) else max(gap, spread / FACTOR**MOST)
     steps = math.ceil(math.log(max(spread / gap, 1.0), FACTOR))
     return [FACTOR**-k for k in range(min(max(steps + 1, FEWEST), MOST))]
 
 
-def _usual_gap(edges: TemporalEdges, code: NDArray[np.int32]) -> float:
-    """The lower quartile of the time between two consecutive edges of a node; infinite if no node has two."""
-    order = np.lexsort((edges.ticks, code))
-    same = np.diff(code[order]) == 0
-    gaps = np.diff(edges.ticks[order].astype(np.float64))[same]
+def gaps_of_nodes(ticks: NDArray[Any], code: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+    """The times between two consecutive edges of a node, in ticks; `code` says which node an edge has."""
+    order = np.lexsort((ticks, code))
+    code = code[order]
+    return np.diff(ticks[order].astype(np.float64))[code[1:] == code[:-1]]
+
+
+def usual_gap(gaps: NDArray[np.float64]) -> float:
+    """The lower quartile of gaps; infinite if there are none."""
     return float(np.quantile(gaps, 0.25)) if gaps.size else math.inf

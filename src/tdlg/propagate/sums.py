@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from tdlg._kernels import LEAST_SUM
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
-from tdlg.linegraph.events import Copies, build_layout
+from tdlg.linegraph.events import Copies, Layout, build_layout
 
-__all__ = ["Sums", "Walk", "decayed_sums", "walk", "zero_tiny"]
+__all__ = ["Sums", "Walk", "decayed_sums", "walk", "walk_events", "zero_tiny"]
 
 Floats = NDArray[np.float64]
 
@@ -36,14 +36,14 @@ class Sums(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The sums at every event, from which those of rows are taken.
+    """The sums at the events of rows, from which those of rows are taken.
 
     Attributes
     ----------
     slots
-        The event of each row, shape (n_rows,); the number of events for a row without one.
+        The number of each row's event among the events of rows, shape (n_rows,); their number for a row without one.
     values, nearest
-        The sums, shape (n_events, n_widths, n_values), and the gaps before and after, shape (2, n_events).
+        The sums, shape (n_slots, n_widths, n_values), and the gaps before and after, shape (2, n_slots).
     """
 
     slots: NDArray[np.int32]
@@ -107,8 +107,6 @@ def walk(
     past_only: bool = False,
 ) -> Walk:
     """Compute what `decayed_sums` computes, without bringing it to the rows. The parameters are the same."""
-    from tdlg._kernels.scales import walk_scales
-
     if match == "any":
         raise ParameterError(
             "The 'match' parameter of decayed_sums must say which ends are compared, such as 'src'. Got 'any' instead.",
@@ -118,15 +116,37 @@ def walk(
         )
     row_copies, col_copies = Copies(rows), Copies(cols)
     layout = build_layout(row_copies.distinct, col_copies.distinct, match)
-    x = np.ascontiguousarray(col_copies.add(values))
-    rates = 1.0 / np.asarray(widths, np.float64)
-    per_event, nearest = np.empty((layout.n_events, rates.size, x.shape[1])), np.empty((2, layout.n_events))
+    walked = walk_events(layout, col_copies.add(values), widths, past_only=past_only)
+    return walked._replace(slots=row_copies.repeat(walked.slots))
+
+
+def walk_events(layout: Layout, values: Floats, widths: Sequence[float] | Floats, *, past_only: bool) -> Walk:
+    """Compute the sums over sorted events, each row and each column of which has at most one.
+
+    Parameters
+    ----------
+    layout
+        The events.
+    values
+        The values to sum, shape (n_cols, n_values).
+    widths, past_only
+        The same as for `decayed_sums`.
+    """
+    from tdlg._kernels.scales import walk_scales
+
+    n_rows, slots, n_slots = len(layout.row_slots), layout.row_slots[:, 0], layout.n_events
+    if not layout.is_square:
+        is_row = layout.target < n_rows
+        n_slots = int(np.count_nonzero(is_row))
+        slots = np.append(np.cumsum(is_row, dtype=np.int32) - np.int32(1), np.int32(n_slots))[slots]
+    x, rates = np.ascontiguousarray(values), 1.0 / np.asarray(widths, np.float64)
+    sums, nearest = np.empty((n_slots, rates.size, x.shape[1])), np.empty((2, n_slots))
     nearest[1] = np.inf
-    events = layout.gap, layout.source, layout.target, len(row_copies.distinct), x, rates, past_only
-    walk_scales(*events, 1, True, per_event, nearest[0])
+    events = layout.gap, layout.source, layout.target, n_rows, x, rates, past_only
+    walk_scales(*events, 1, True, sums, nearest[0])
     if not past_only:
-        walk_scales(*events, -1, False, per_event, nearest[1])
-    return Walk(row_copies.repeat(layout.row_slots[:, 0]), per_event, nearest)
+        walk_scales(*events, -1, False, sums, nearest[1])
+    return Walk(slots, sums, nearest)
 
 
 def zero_tiny(sums: Floats) -> Floats:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import narwhals as nw
     import polars as pl
 
-__all__ = ["eager_frame", "frame_source", "parquet_source"]
+__all__ = ["damaged_parquet", "eager_frame", "frame_source", "parquet_source"]
 
 
 def eager_frame(frame: Any, name: str) -> nw.DataFrame[Any]:
@@ -48,14 +48,14 @@ def frame_source(frame: Any) -> Source:
     return Source("The frame", [str(key) for key in keys], True, [], read)
 
 
-def parquet_source(path: Path) -> Source:
+def parquet_source(path: Path | str) -> Source:
     """A parquet file as a table; see `tdlg.io.read_edges`."""
     import polars as pl
 
     try:
         names = list(pl.read_parquet_schema(path))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise _damaged(path, error) from None
+        raise damaged_parquet(path, error) from None
 
     columns: dict[int, pl.Series] = {}  # those that are read already
 
@@ -69,16 +69,17 @@ def parquet_source(path: Path) -> Source:
     return Source(str(path), names, True, [], read)
 
 
-def _read_parquet(path: Path, names: list[str]) -> pl.DataFrame:
+def _read_parquet(path: Path | str, names: list[str]) -> pl.DataFrame:
     import polars as pl
 
     try:
         return pl.read_parquet(path, columns=names)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise _damaged(path, error) from None
+        raise damaged_parquet(path, error) from None
 
 
-def _damaged(path: Path, error: BaseException) -> ReadError:
+def damaged_parquet(path: Path | str, error: BaseException) -> ReadError:
+    """The error for a parquet file that cannot be read."""
     why = f" ({error})" if isinstance(error, Exception) else ""  # what a panic says does not help
     return ReadError(
         f"{path}: this is not a parquet file, or it is damaged{why}. "

@@ -12,7 +12,7 @@ from tdlg.tables.csv import Source, csv_source
 from tdlg.tables.frames import parquet_source
 from tdlg.tables.jsonlines import jsonl_source
 
-__all__ = ["file_source", "is_csv"]
+__all__ = ["JSON_LINES", "PARQUET", "check_path", "file_source", "is_csv"]
 
 PARQUET = (".parquet", ".pq")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
@@ -26,7 +26,7 @@ def file_source(
     least: int = 3,
 ) -> Source:
     """Open a file by the type that its name shows, csv by default; see `csv_source` for the other parameters."""
-    _check_path(path)
+    check_path(path)
     if is_csv(path):
         return csv_source(path, separator, header, time_format, least)
     is_parquet = _suffix(path) in PARQUET
@@ -57,7 +57,8 @@ def _check_no_csv_options(path: Path, file_type: str, **options: Any) -> None:
             )
 
 
-def _check_path(path: Path) -> None:
+def check_path(path: Path) -> None:
+    """Refuse a folder and a file that does not exist."""
     if path.is_dir():
         some_file = min((entry.name for entry in path.iterdir() if entry.is_file()), default="edges.csv")
         raise ReadError(f"{path}: this is a folder. Pass one file of it, such as {some_file!r}.")

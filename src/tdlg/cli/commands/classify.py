@@ -12,6 +12,7 @@ import typer
 
 from tdlg.cli.answers import answers, meaning, positive_label, spread
 from tdlg.cli.cost import classify_cost, in_time
+from tdlg.cli.files import classify_large, file_for_blocks, is_too_large, note_setting
 from tdlg.cli.labels import label_in_words, labels_to_learn, note_known_at_once, plain_classes
 from tdlg.cli.options import (
     Columns,
@@ -92,12 +93,13 @@ def classify(
         ),
     ] = False,
     two_ends: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--two-ends/--no-two-ends",
-            help="Use what similar sources and destinations have to do with each other. Without it, classify is faster.",
+            help="Use what similar sources and destinations have to do with each other. Without it, classify is faster. By "
+            "default used for up to 20 million rows, and not with --memory.",
         ),
-    ] = True,
+    ] = None,
     evaluate: Annotated[
         Evaluate | None,
         typer.Option(
@@ -111,6 +113,14 @@ def classify(
     save: Annotated[
         Path | None,
         typer.Option(metavar="MODEL", help="File to save the model to, for score, nodes and explain."),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Work within this memory, for example 2GB, by way of temporary files beside the output: for parquet files "
+            "with more rows than fit. By default this is done where a table does not fit into the free memory.",
+        ),
     ] = None,
     output: Output = None,
     seed: Seed = 0,
@@ -126,7 +136,8 @@ def classify(
         "--setting": setting != "auto",
         "--scales": scales is not None,
         "--calendar": calendar,
-        "--no-two-ends": not two_ends,
+        "--two-ends" if two_ends else "--no-two-ends": two_ends is not None,
+        "--memory": memory is not None,
     }
     _check_method(method, [name for name, is_given in of_propagation.items() if is_given])
     late = late_labels(label, label_time, label_delay)
@@ -139,6 +150,13 @@ def classify(
     check_output(output)
     check_folder(report)
     check_model_file(save)
+    parameters = {"setting": setting, "calendar": calendar} | given_options(two_ends=two_ends, scales=_scales(scales))
+    if method != "rows" and (memory is not None or is_too_large(edges)):
+        others = {"--evaluate": evaluate, "--report": report, "--save": save}
+        file = file_for_blocks(edges, output, memory, others)
+        model = _unfitted(method, seed, **parameters)
+        classify_large(edges, file, model, label, positive, missing, late, memory, columns)
+        return
     table = read_table(edges, columns, label, late=late)
     known, positive_class = labels_to_learn(table.edges, label, positive, missing)
     to_fill = ~known.labelled
@@ -148,9 +166,7 @@ def classify(
     _warn_of_time(known, fits + bool(evaluate or report))
     if evaluate == "time" or setting == "stream":
         note_known_at_once(known)
-    model = _unfitted(
-        method, seed, setting=setting, calendar=calendar, two_ends=two_ends, **given_options(scales=_scales(scales))
-    )
+    model = _unfitted(method, seed, **parameters)
     held: Any = evaluate or "auto"
     if evaluate is not None:
         held = evaluated(model, known, evaluate, seed, positive_class, goes_on=fits or output is not None) or evaluate
@@ -233,10 +249,7 @@ def _fit(model: Any, edges: TemporalEdges, positive_class: Any, **delay: Any) ->
     if positive_class is not None:
         model.positive_ = positive_class
     if hasattr(model, "setting_"):
-        why = model.setting_reason_
-        note(f"setting: {model.setting_} ({'given by --setting' if why is None else f'{why}; --setting overrides'})")
-        if scales := model.features_.scales_in_words():
-            note(f"time scales: {scales}")
+        note_setting(model)
 
 
 def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.cost import classify_cost, in_time
+from tdlg.cli.cost import classify_cost, in_bytes, in_time
+from tdlg.cli.files import describe_large, is_too_large
 from tdlg.cli.labels import MOST_CLASSES
 from tdlg.cli.options import Columns, EdgesPath, LabelDelay, LabelTime, Output, example, late_labels, with_columns
 from tdlg.cli.output import check_output, give
@@ -62,10 +63,22 @@ def info(
     ] = None,
     label_time: LabelTime = None,
     label_delay: LabelDelay = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Show what classify --memory SIZE would take, for example 2GB; the table must be parquet.",
+        ),
+    ] = None,
     columns: Columns,
 ) -> None:
     """Show how a table is read: columns, ids, times and degrees, and how long classify would take."""
     late = late_labels(label, label_time, label_delay)
+    if memory is not None or is_too_large(edges):
+        typer.echo(
+            aligned([(name, one_line(text)) for name, text in describe_large(edges, label, late, memory, columns)])
+        )
+        return
     with working("reading"):
         table = read_table(edges, columns, label, late=late)
     note_words(table.edges, columns)
@@ -226,11 +239,11 @@ def _describe_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
     return [
         (
             "line graph",
-            f"as a matrix up to {entries:,.0f} entries, {_bytes(ENTRY_BYTES * entries)}; tdlg never builds it",
+            f"as a matrix up to {entries:,.0f} entries, {in_bytes(ENTRY_BYTES * entries)}; tdlg never builds it",
         ),
         (
             "tdlg classify",
-            f"roughly {in_time(seconds)}{of}, {in_time(evaluated)} with --evaluate; {_bytes(memory)} of memory",
+            f"roughly {in_time(seconds)}{of}, {in_time(evaluated)} with --evaluate; {in_bytes(memory)} of memory",
         ),
     ]
 
@@ -244,14 +257,6 @@ def _degrees(edges: TemporalEdges) -> NDArray[Any]:
 
 def _kind(ids: NDArray[Any]) -> str:
     return KINDS.get(ids.dtype.kind, "text")
-
-
-def _bytes(number: float) -> str:
-    for unit in ("kB", "MB", "GB"):
-        number /= 1000
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-    return f"{number / 1000:.3g} TB"
 
 
 # ---- data sets

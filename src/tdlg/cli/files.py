@@ -1,0 +1,209 @@
+"""Tables that do not fit into memory: when classify works by way of temporary files, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tdlg.cli.answers import meaning
+from tdlg.cli.cost import classify_cost, in_bytes, in_time, large_cost
+from tdlg.cli.labels import labels_to_learn
+from tdlg.cli.options import Columns, Late
+from tdlg.cli.process import check_interrupt
+from tdlg.cli.terminal import count, note, progress, working
+from tdlg.exceptions import ReadError
+
+if TYPE_CHECKING:
+    from tdlg.models.propagation_classifier import PropagationClassifier
+
+__all__ = ["classify_large", "file_for_blocks", "is_too_large", "listed_names", "note_setting", "parquet_rows"]
+
+PARQUET = (".parquet", ".pq")
+ROWS_AT_ONCE = 500_000
+TEXT_BYTES = 12  # memory per byte of a text file, roughly
+
+
+def parquet_rows(path: Path) -> int | None:
+    """The number of rows of a parquet file; None for anything else."""
+    if path.suffix.lower() not in PARQUET or not path.is_file():
+        return None
+    import polars as pl
+
+    try:
+        return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError):
+        return None  # reported when it is read
+
+
+def is_too_large(path: Path) -> bool:
+    """Whether a table is worked on by way of temporary files: very many rows, or more than fit into the free memory.
+
+    A text file that does not fit is an error, which says what to do.
+    """
+    from tdlg.memory import free_bytes
+    from tdlg.models.propagation import MOST_TWO_ENDS
+
+    n_rows = parquet_rows(path)
+    if n_rows is not None:
+        return n_rows > MOST_TWO_ENDS or classify_cost(n_rows)[1] > free_bytes()
+    if path.is_file() and TEXT_BYTES * path.stat().st_size > free_bytes():
+        raise ReadError(
+            f"{path}: the table needs about {in_bytes(TEXT_BYTES * path.stat().st_size)} of memory, and "
+            f"{in_bytes(free_bytes())} are free. Write it as parquet, which can be read in blocks: "
+            f"""python -c 'import polars; polars.scan_csv("{path.name}").sink_parquet("{path.stem}.parquet")'"""
+        )
+    return False
+
+
+def file_for_blocks(path: Path, output: Path | None, memory: str | None, others: dict[str, Any]) -> Path:
+    """The file to write; options that need all rows in memory are refused, and output that is not a file.
+
+    Parameters
+    ----------
+    path, output, memory
+        The table, the file to write, and the value of --memory.
+    others
+        The values of the other options, by their names.
+    """
+    why = "with --memory" if memory is not None else f"for a table as large as {path.name}"
+    for name, value in others.items():
+        if value:
+            raise typer.BadParameter(
+                f"it needs all rows in memory at once, which is not possible {why}. Leave out {name}, or take a part of the "
+                "rows.",
+                param_hint=name,
+            )
+    if output is None or str(output) == "-":
+        raise typer.BadParameter(
+            f"a file is needed {why}: the result is written in blocks. Give -o FILE, .parquet or .csv.",
+            param_hint="--output",
+        )
+    return output
+
+
+def classify_large(
+    path: Path,
+    output: Path,
+    model: PropagationClassifier,
+    label: str,
+    positive: str | None,
+    missing: str | None,
+    late: Late,
+    memory: str | None,
+    columns: Columns,
+) -> None:
+    """Fill in the missing labels of a table by way of temporary files; for the parameters see `classify`."""
+    from tdlg.models.classify_file import classify_file
+
+    def classes(values: list[Any]) -> tuple[list[Any], Any]:
+        edges, looked_for = labels_to_learn(_one_of_each(values), label, positive, missing)
+        named = [] if edges.label is None else edges.label.tolist()
+        return [value if known else None for value, known in zip(named, edges.labelled, strict=True)], looked_for
+
+    with progress() as show:
+
+        def said(done: int, total: int, text: str) -> None:
+            check_interrupt()
+            show(done, total, text)
+
+        answer = classify_file(
+            path,
+            output,
+            label=_which(label),
+            src=_which(columns.src),
+            dst=_which(columns.dst),
+            time=_which(columns.time),
+            label_time=_which(late.label_time),
+            label_delay=late.delay,
+            features=listed_names(columns.features),
+            categories=listed_names(columns.categories),
+            bipartite=columns.bipartite,
+            time_format=columns.time_format,
+            time_unit=columns.time_unit,
+            model=model,
+            classes=classes,
+            memory=memory,
+            callback=said,
+        )
+    known, scored = count(answer.n_known, "known label"), f"{answer.n_scored:,} missing"
+    note(f"read {count(answer.n_rows, 'edge')} in blocks; {known}, {scored}")
+    note("columns about both ends together are left out: they need all rows in memory at once")
+    if answer.model.n_rows_ < answer.model.n_rows_sampled_from_:
+        note(f"fitted to a sample of {count(answer.model.n_rows_, 'row')}; probabilities are corrected for it")
+    note_setting(answer.model)
+    note(meaning(answer.model))
+    note(f"wrote {count(answer.n_rows, 'row')} to {output}")
+
+
+def describe_large(
+    path: Path, label: str | None, late: Late, memory: str | None, columns: Columns
+) -> list[tuple[str, str]]:
+    """What `tdlg info` shows of a table that is read in blocks; for the parameters see `info`."""
+    import numpy as np
+
+    from tdlg.clock import times_of
+    from tdlg.engines.local import Local
+    from tdlg.engines.sizes import as_bytes
+    from tdlg.engines.statistics import look
+    from tdlg.engines.table import InputTable
+    from tdlg.memory import free_bytes
+
+    limit = int(0.6 * free_bytes()) if memory is None else as_bytes(memory)
+    roles = {
+        "src": columns.src,
+        "dst": columns.dst,
+        "time": columns.time,
+        "label": label,
+        "label_time": late.label_time,
+    }
+    features = listed_names(columns.features), listed_names(columns.categories)
+    times: dict[str, Any] = {
+        "time_format": columns.time_format,
+        "time_unit": columns.time_unit,
+        "label_delay": late.delay,
+    }
+    wanted = {role: _which(name) for role, name in roles.items()}
+    table = InputTable.open(path, wanted, features, bipartite=columns.bipartite, **times)
+    with working("reading"):
+        seen = look(Local(), table, table.blocks(ROWS_AT_ONCE))
+    first, last = times_of(np.array([seen.clock.low, seen.clock.high]), seen.clock.unit)
+    n_known = sum(seen.labels.values())
+    lines = [(role, repr(table.roles[role])) for role in ("src", "dst", "time")]
+    lines += [("span", f"{first} to {last}"), ("interactions", f"{table.n_rows:,}, read in blocks")]
+    if label is not None:
+        lines.append(
+            ("label", f"{table.roles['label']!r}: {len(seen.labels):,} values; {table.n_rows - n_known:,} missing")
+        )
+    n_missing = table.n_rows - n_known if label is not None else table.n_rows // 10
+    cost = large_cost(table.n_rows, n_missing, len(table.features), limit, late=seen.late)
+    given = "tdlg classify" if memory is None else f"tdlg classify --memory {memory}"
+    needs = f"{in_bytes(cost.memory)} of memory, {in_bytes(cost.disk)} of temporary files"
+    return [*lines, (given, f"roughly {in_time(cost.seconds)} on two cores; {needs}")]
+
+
+def note_setting(model: Any) -> None:
+    """Report the setting of a fitted model and why it was chosen, and its time scales."""
+    why = model.setting_reason_
+    note(f"setting: {model.setting_} ({'given by --setting' if why is None else f'{why}; --setting overrides'})")
+    if scales := model.features_.scales_in_words():
+        note(f"time scales: {scales}")
+
+
+def listed_names(text: str | None) -> list[Any]:
+    """The columns in a comma-separated list, by name or position."""
+    return [_which(name.strip()) for name in (text or "").split(",") if name.strip()]
+
+
+def _which(text: str | None) -> Any:
+    """A column as the library takes it: a position if it is a number."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def _one_of_each(values: list[Any]) -> Any:
+    """Edges with these labels, one each."""
+    from tdlg.edges import TemporalEdges
+
+    nodes = [0] * len(values)
+    return TemporalEdges(nodes, nodes, range(len(values)), label=values)

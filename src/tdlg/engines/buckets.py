@@ -1,0 +1,205 @@
+"""Buckets: the edges of a table as records in files, sorted by ranges of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.edges import TemporalEdges
+from tdlg.engines.keys import Keys, bucket_of, joint_keys, pair_keys, text_keys
+from tdlg.engines.split_file import SplitFile, write_split
+from tdlg.engines.statistics import Clock, Labels
+from tdlg.engines.store import exists, joined
+from tdlg.engines.table import Block, InputTable
+from tdlg.propagate.own_features import OwnColumn, raw_values
+
+__all__ = ["Buckets", "PartitionTask", "RecordForm", "bucket_sizes", "kinds_of", "partition"]
+
+KIND_OF = {"src": "src", "dst": "dst", "src-dst": "src", "dst-src": "dst", "pair": "pair", "reversed": "pair"}
+FAR = np.iinfo(np.uint32).max  # a label that is never known, where times take 4 bytes
+NO_CATEGORY, OTHER_CATEGORY = -1, -2  # a missing category, and one without an indicator
+
+
+@dataclass(frozen=True)
+class RecordForm:
+    """What a record of an edge has. Plain data, which tasks carry.
+
+    A record is the row (from 0), the key, the time, the class (-1 if the label is missing), when the label became known, and
+    the features: numbers as they are, categories as positions among those that have an indicator.
+
+    Attributes
+    ----------
+    n_rows
+        The number of rows of the table.
+    clock
+        The clock of the times. Whole ticks within 32 bits are kept as steps from the first time.
+    late
+        Whether labels become known later than their edges.
+    n_classes
+        The number of classes.
+    own
+        The features, of which the categories matter here.
+    """
+
+    n_rows: int
+    clock: Clock
+    late: bool
+    n_classes: int
+    own: tuple[OwnColumn, ...] = ()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether times take 4 bytes."""
+        return self.clock.dtype == "i8" and (self.clock.high - self.clock.low) // self.clock.step < FAR - 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the records."""
+        time = "<u4" if self.is_short else f"<{self.clock.dtype}"
+        fields = [("row", "<u4" if self.n_rows <= FAR else "<u8"), ("key", "<u8"), ("tick", time)]
+        fields += [("label", "<i1" if self.n_classes <= 127 else "<i2")]
+        fields += [("known", time)] if self.late else []
+        return np.dtype(fields + [(f"own{k}", "<i1" if c.categories else "<f8") for k, c in enumerate(self.own)])
+
+    def times(self, stored: NDArray[Any]) -> NDArray[Any]:
+        """Stored times as ticks; short ones are counted from the first time."""
+        return stored.astype(np.int64) * self.clock.step if self.is_short else stored
+
+    def stored(self, ticks: NDArray[Any]) -> NDArray[Any]:
+        """Ticks as they are stored; times far ahead are shortened."""
+        if not self.is_short:
+            return ticks
+        return np.clip(-(-(ticks - self.clock.low) // self.clock.step), 0, FAR).astype(np.uint32)
+
+    def fill(self, edges: TemporalEdges, labels: Labels, first_row: int) -> NDArray[np.void]:
+        """The records of edges, without keys."""
+        records = np.zeros(len(edges), self.dtype)
+        records["row"] = np.arange(first_row, first_row + len(edges))
+        records["label"] = labels.codes_of(edges)
+        records["tick"] = self.stored(self.clock.ticks(edges))
+        if self.late:
+            known = self.clock.known(edges.with_label(np.where(records["label"] >= 0, records["label"], np.nan)))
+            records["known"] = self.stored(known if known is not None else self.clock.ticks(edges))
+        for k, column in enumerate(self.own):
+            values = raw_values(edges, column.name)
+            records[f"own{k}"] = _places(edges, column, values) if column.categories else values
+        return records
+
+
+def _places(edges: TemporalEdges, column: OwnColumn, values: NDArray[np.float64]) -> NDArray[np.int8]:
+    """The position of each category among those of a column."""
+    place = {category: k for k, category in enumerate(column.categories)}
+    of_code = [place.get(category, OTHER_CATEGORY) for category in edges.feature_categories.get(column.name, ())]
+    found = np.full(len(values), NO_CATEGORY, np.int8)
+    present = np.isfinite(values)
+    found[present] = np.array(of_code, np.int8)[values[present].astype(np.int64)]
+    return found
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Where the records of all edges are. Plain data, which tasks carry.
+
+    For each block of the table and each kind of key there is one split file, whose destinations are the buckets.
+
+    Attributes
+    ----------
+    folder
+        The folder of the files: a local path, or an address that fsspec supports.
+    form
+        What a record has.
+    kinds
+        The kinds of keys: "src", "dst", "pair", and for features with many categories "category[x]", "src+category[x]" and
+        "dst+category[x]".
+    n_buckets, n_blocks
+        The numbers of buckets and of blocks.
+    """
+
+    folder: str
+    form: RecordForm
+    kinds: tuple[str, ...]
+    n_buckets: int
+    n_blocks: int
+
+    def path(self, kind: str, block: int) -> str:
+        """The file of a kind of keys and a block."""
+        return joined(self.folder, f"bucket-{self.kinds.index(kind)}-{block:06d}")
+
+    def paths(self, kind: str) -> list[str]:
+        """The files of a kind of keys, in the order of the rows."""
+        return [self.path(kind, block) for block in range(self.n_blocks)]
+
+
+@dataclass(frozen=True)
+class PartitionTask:
+    """Sort the rows of a block into buckets. Plain data, which an engine sends to where it is run.
+
+    Attributes
+    ----------
+    table, block, number
+        The table, its rows, and the number of the block.
+    labels
+        The classes.
+    buckets
+        Where the records go.
+    """
+
+    table: InputTable
+    block: Block
+    number: int
+    labels: Labels
+    buckets: Buckets
+
+
+def partition(task: PartitionTask) -> None:
+    """Write the bucket files of a block. Files that are there already stay."""
+    buckets = task.buckets
+    kinds = [kind for kind in buckets.kinds if not exists(buckets.path(kind, task.number))]
+    if not kinds:
+        return
+    edges = task.table.read(task.block)
+    records = buckets.form.fill(edges, task.labels, task.block.start)
+    src, dst = (np.asarray(ids, np.int64).view(np.uint64) for ids in (edges.src, edges.dst))
+    for kind in kinds:
+        records["key"] = _keys(kind, src, dst, edges)
+        write_split(
+            buckets.path(kind, task.number),
+            records,
+            bucket_of(records["key"], buckets.n_buckets),
+            buckets.n_buckets,
+        )
+
+
+def kinds_of(matches: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of keys that these matches need."""
+    return tuple(dict.fromkeys(KIND_OF.get(match, match) for match in matches))
+
+
+def bucket_sizes(buckets: Buckets, kind: str) -> NDArray[np.int64]:
+    """The number of records in each bucket of a kind."""
+    sizes = np.zeros(buckets.n_buckets, np.int64)
+    for path in buckets.paths(kind):
+        sizes += SplitFile.of(path).counts
+    return sizes
+
+
+def _keys(kind: str, src: Keys, dst: Keys, edges: TemporalEdges) -> Keys:
+    plain: dict[str, Callable[[], Keys]] = {"src": lambda: src, "dst": lambda: dst, "pair": lambda: pair_keys(src, dst)}
+    if kind in plain:
+        return plain[kind]()
+    end, name = kind.partition("category[")[::2]
+    category = _category_keys(edges, name.removesuffix("]"))
+    return joint_keys({"src+": src, "dst+": dst}[end], category) if end else category
+
+
+def _category_keys(edges: TemporalEdges, name: str) -> Keys:
+    import polars as pl
+
+    every = [str(category) for category in edges.feature_categories.get(name, ())]
+    of_code = text_keys(pl.Series([*every, None], dtype=pl.String))
+    values = raw_values(edges, name)
+    return of_code[np.where(np.isfinite(values), values, len(every)).astype(np.int64)]

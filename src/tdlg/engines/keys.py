@@ -1,0 +1,84 @@
+"""Keys: 64-bit numbers for ids, pairs and categories, the same on every machine, without a table of all ids.
+
+Integers become keys one to one. Text becomes a key by a hash: of n different ids two share a key with a probability of
+about n^2 / 2^65, 0.03 % for a hundred million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.exceptions import EdgesError
+from tdlg.tables.ids import as_ids, is_integers
+
+__all__ = ["bucket_of", "id_keys", "joint_keys", "mixed", "pair_keys", "reversed_pairs", "text_keys", "uniform"]
+
+Keys = NDArray[np.uint64]
+
+SEED = 20  # of the hash of text
+UPWARDS, DOWNWARDS, LOOP = 0, 1, 2  # last two bits of a pair: source below destination, above it, the same node
+MOST_BUCKETS = 1 << 16
+
+
+def mixed(keys: NDArray[Any]) -> Keys:
+    """Integers to other integers, one to one, so that close ones are far apart (the last step of splitmix64)."""
+    z = np.array(keys).astype(np.uint64, copy=False)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return z ^ (z >> np.uint64(31))
+
+
+def id_keys(values: Any, name: str) -> Keys:
+    """The keys of a column of ids: integers or text.
+
+    Parameters
+    ----------
+    values
+        The column.
+    name
+        Its name, for messages.
+    """
+    column = as_ids(values, name)
+    if is_integers(column):
+        return mixed(np.asarray(column, np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+    if isinstance(column, np.ndarray):
+        raise EdgesError(
+            f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
+            "Convert the ids to text."
+        )
+    return text_keys(column)
+
+
+def text_keys(column: Any) -> Keys:
+    """The keys of a polars column of text; a missing value has a key of its own."""
+    return column.hash(SEED).to_numpy().astype(np.uint64, copy=False)
+
+
+def joint_keys(first: Keys, second: Keys) -> Keys:
+    """A key for two keys, in this order."""
+    return mixed(mixed(first) + second)
+
+
+def pair_keys(src: Keys, dst: Keys) -> Keys:
+    """Keys of ordered pairs; a pair and its reverse fall into the same bucket, and differ in the last bit."""
+    way = np.where(src < dst, UPWARDS, np.where(src > dst, DOWNWARDS, LOOP)).astype(np.uint64)
+    return (joint_keys(np.minimum(src, dst), np.maximum(src, dst)) & ~np.uint64(3)) | way
+
+
+def reversed_pairs(pairs: Keys) -> Keys:
+    """The keys of the same pairs, with source and destination exchanged."""
+    return np.where(pairs & np.uint64(LOOP), pairs, pairs ^ np.uint64(1))
+
+
+def bucket_of(keys: Keys, n_buckets: int) -> NDArray[np.uint16]:
+    """The bucket of each key: buckets are ranges of keys of the same width."""
+    return ((keys >> np.uint64(32)) * np.uint64(n_buckets) >> np.uint64(32)).astype(np.uint16)
+
+
+def uniform(rows: NDArray[np.integer[Any]], seed: int) -> NDArray[np.float64]:
+    """A number from 0 to 1 for each row, the same wherever it is computed, for sampling."""
+    bits = mixed(mixed(rows) + mixed(np.array([seed], np.int64))) >> np.uint64(11)
+    return bits.astype(np.float64) * 2.0**-53

@@ -1,0 +1,124 @@
+"""How large blocks, buckets and samples may be within a limit of memory, and what temporary files take."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tdlg.exceptions import Hint, ParameterError
+
+__all__ = [
+    "LEAST_MEMORY",
+    "MOST_DISK",
+    "MOST_ROWS",
+    "SMALL",
+    "TRAINING_BYTES",
+    "Sizes",
+    "as_bytes",
+    "in_bytes",
+    "record_memory",
+]
+
+BASE = 420_000_000  # bytes of the interpreter with all libraries, and what it keeps
+LEAST_MEMORY = 1_000_000_000
+MOST_DISK = 200  # bytes of temporary files per edge
+SMALL = 1_000_000  # edges: smaller files may take more temporary files per edge
+MOST_ROWS = 1_000_000  # rows to learn from
+ROW_BYTES = 500  # memory per row of a block while it is sorted into buckets
+EVENT_BYTES = 130  # memory per record of a bucket for sorting, in addition to the record and what is summed
+TRAINING_BYTES = 40  # memory per value of a training row
+SCORED_BYTES = 28  # memory per value of a row to score
+MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
+UNEVEN = 0.6  # share of the memory that an average bucket takes: some are larger
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def as_bytes(memory: Any) -> int:
+    """A size such as "2GB", "512 MiB" or a number of bytes.
+
+    Examples
+    --------
+    >>> as_bytes("2GB"), as_bytes("1.5 GiB"), as_bytes(3_000_000_000)
+    (2000000000, 1610612736, 3000000000)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?i?)b?\s*", str(memory).lower())
+    n_bytes = int(float(found[1]) * UNITS[found[2]]) if found and found[2] in UNITS else -1
+    if n_bytes < LEAST_MEMORY:
+        raise ParameterError(
+            f"The 'memory' must be a size of at least {in_bytes(LEAST_MEMORY)}, such as '2GB'. Got {memory!r} instead.",
+            Hint("Pass {memory}.", memory="2GB"),
+            parameter="memory",
+            value=memory,
+        )
+    return n_bytes
+
+
+def in_bytes(number: float) -> str:
+    """A number of bytes as text, for example "3.5 GB"."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What fits into a limit of memory.
+
+    Attributes
+    ----------
+    memory
+        The limit, in bytes.
+    n_threads
+        The number of tasks that run at once.
+    """
+
+    memory: int
+    n_threads: int
+
+    @property
+    def per_task(self) -> float:
+        """Bytes for one of the tasks that run at once."""
+        return (self.memory - BASE) / self.n_threads
+
+    @property
+    def block(self) -> int:
+        """Rows of a block of the input."""
+        return int(min(max(self.per_task / ROW_BYTES, LEAST_BLOCK), MOST_BLOCK))
+
+    def bucket(self, n_bytes: float) -> int:
+        """Records of a bucket, if each takes this number of bytes of memory."""
+        return int(self.per_task / n_bytes)
+
+    def n_buckets(self, n_rows: int, n_bytes: float) -> int:
+        """The number of buckets, at least one per task at once."""
+        return min(max(math.ceil(n_rows / (UNEVEN * self.bucket(n_bytes))), 1), 1 << 16)
+
+    def training_rows(self, n_columns: int, most: int) -> int:
+        """Rows to learn from, at most."""
+        return int(min(most, (self.memory - BASE) / (TRAINING_BYTES * n_columns)))
+
+    def scored_rows(self, n_columns: int) -> int:
+        """Rows that are scored at once."""
+        return max(int(self.per_task / (SCORED_BYTES * n_columns)), 1000)
+
+
+def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:
+    """Memory per record of a bucket while its columns are made.
+
+    Parameters
+    ----------
+    n_bytes
+        Bytes of the record.
+    n_values
+        How many values are summed.
+    n_widths, n_columns
+        The numbers of scales and of columns of a match.
+    share
+        The share of the records that get columns.
+    """
+    per_row = 8 * n_widths * n_values + 3 * 8 * n_columns
+    return 2 * n_bytes + EVENT_BYTES + 2 * 8 * n_values + share * per_row

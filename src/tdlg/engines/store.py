@@ -1,0 +1,107 @@
+"""Files of an engine, on a local path or on a store that fsspec supports. A file appears when it is complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, cast
+
+__all__ = ["exists", "free_on_disk", "is_remote", "joined", "make_folder", "reading", "remove_file", "remove_folder"]
+__all__ += ["write_whole"]
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is an address such as "s3://bucket/folder"."""
+    return "://" in path
+
+
+def joined(folder: str, name: str) -> str:
+    """The path of a file in a folder."""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file."""
+    return bool(_remote(path)[0].exists(path)) if is_remote(path) else os.path.exists(path)
+
+
+def make_folder(path: str) -> None:
+    """Create a folder, if there is none yet."""
+    if is_remote(path):
+        _remote(path)[0].makedirs(path, exist_ok=True)
+    else:
+        os.makedirs(path, exist_ok=True)
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, if there is one."""
+    with suppress(FileNotFoundError):
+        if is_remote(path):
+            _remote(path)[0].rm(path)
+        else:
+            os.unlink(path)
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder with all its files, if there is one."""
+    if is_remote(path):
+        with suppress(FileNotFoundError):
+            _remote(path)[0].rm(path, recursive=True)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def free_on_disk(folder: str) -> int | None:
+    """Free bytes of the disk of a local folder; None for a store."""
+    return None if is_remote(folder) else shutil.disk_usage(folder).free
+
+
+@contextmanager
+def reading(path: str) -> Iterator[BinaryIO]:
+    """A file open for reading, with `seek`."""
+    if is_remote(path):
+        with _remote(path)[0].open(path, "rb") as file:
+            yield file
+        return
+    with open(path, "rb", buffering=0) as file:
+        yield cast(BinaryIO, file)
+
+
+def write_whole(path: str, pieces: Iterable[Any]) -> None:
+    """Write pieces of bytes, one after the other. On any error there is no file, and the error names the path.
+
+    Two tasks may write the same file at the same time: one of the two, both complete, remains.
+    """
+    if is_remote(path):  # an object appears when it is closed
+        with _remote(path)[0].open(path, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+        return
+    draft = f"{path}.{uuid.uuid4().hex}.draft"
+    try:
+        with open(draft, "xb", buffering=0) as file:
+            for piece in pieces:
+                _write_all(file, memoryview(piece).cast("B"))
+        os.replace(draft, path)
+    except OSError as error:
+        if error.filename in (None, draft):
+            error.filename = path
+        raise
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)
+
+
+def _write_all(file: Any, view: memoryview) -> None:
+    """Write all bytes: the system may take fewer at a time."""
+    while len(view):
+        view = view[file.write(view) :]
+
+
+def _remote(path: str) -> tuple[Any, str]:
+    import fsspec
+
+    return cast("tuple[Any, str]", fsspec.core.url_to_fs(path))

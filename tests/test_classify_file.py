@@ -1,0 +1,342 @@
+"""Files that are classified in blocks and buckets get the answers of the classifier in memory."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
+from tdlg.cli.app import app
+from tdlg.cli.cost import large_cost
+from tdlg.engines import sizes, store
+from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
+from tdlg.models import classify_file as module
+from tdlg.models import propagation
+
+N = 2000
+
+
+@pytest.fixture(scope="module")
+def payments(tmp_path_factory):
+    """Payments with a category of many values, and one of few."""
+    path = tmp_path_factory.mktemp("payments") / "payments.parquet"
+    write_payments(path, N, random_state=2, n_customers=40, n_terminals=20, hubs=1)
+    rng = np.random.default_rng(0)
+    table = pl.read_parquet(path).with_columns(
+        pl.Series("mcc", [f"code {k}" for k in rng.integers(0, 30, N)]),
+        pl.Series("channel", rng.choice(["web", "shop"], N)),
+        pl.col("time") + pl.Series(rng.permutation(N)).cast(pl.Duration("ms")),  # no two at the same time
+    )
+    table.sort("time").write_parquet(path)
+    return path
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks and buckets of a few hundred rows."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 700)
+    monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 4)
+    monkeypatch.setattr(sizes.Sizes, "scored_rows", lambda *_: 100)
+
+
+def classified(path, folder, **options):
+    answer = classify_file(path, folder / "out.parquet", label="fraud", memory="2GB", **options)
+    return answer, pl.read_parquet(folder / "out.parquet")
+
+
+@pytest.mark.parametrize(
+    ("setting", "options"),
+    [
+        ("forecast", {}),
+        ("forecast", {"features": ["amount", "mcc"], "bipartite": True}),
+        ("stream", {"label_time": "known", "features": ["amount", "channel"]}),
+        ("interpolate", {"features": ["amount"]}),
+    ],
+)
+def test_answers_are_those_in_memory(payments, tmp_path, small, setting, options):
+    table = pl.read_parquet(payments)
+    if setting == "interpolate":
+        table = table.with_columns(pl.when(pl.int_range(N) % 10 > 0).then(pl.col("fraud").fill_null(0)))
+        payments = tmp_path / "gaps.parquet"
+        table.write_parquet(payments)
+    parameters = {"random_state": 0, "scales": ["60d", "10d", "1d"]}
+    answer, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
+    edges = read_edges(payments, label="fraud", **{"bipartite": True} | options)  # no id is at both ends
+    model = PropagationClassifier(**parameters, two_ends=False).fit(edges)
+    assert answer.model.setting_ == model.setting_ == setting
+    assert answer.model.setting_reason_ == model.setting_reason_
+    assert answer.model.features_.get_feature_names_out().tolist() == model.features_.get_feature_names_out().tolist()
+    assert filled.drop("predicted", "probability").equals(table)
+    to_fill = table["fraud"].is_null().to_numpy()
+    assert np.array_equal(filled["probability"].is_null(), ~to_fill)
+    expected = model.predict_proba(edges[to_fill])[:, 1]
+    found = filled["probability"].to_numpy()[to_fill]
+    assert np.abs(found - expected).max() < 1e-3
+    assert np.mean(np.abs(found - expected) > 1e-5) < 0.05
+    assert filled["predicted"].dtype == pl.Int64
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_time_scales_and_words_as_labels(payments, tmp_path, small):
+    table = pl.read_parquet(payments).with_columns(
+        pl.col("fraud").replace_strict({0: "fine", 1: "fraud"}, return_dtype=pl.String).fill_null("?")
+    )
+    table.write_parquet(tmp_path / "words.parquet")
+    answer, filled = classified(
+        tmp_path / "words.parquet",
+        tmp_path,
+        classes=lambda values: ([None if word == "?" else word for word in values], None),
+    )
+    edges = read_edges(payments, label="fraud")
+    model = PropagationClassifier(two_ends=False).fit(edges)
+    assert answer.model.features_.scale_names_ == model.features_.scale_names_
+    assert (answer.n_rows, answer.n_known, answer.n_scored) == (N, 1800, 200)
+    assert set(filled["predicted"].drop_nulls()) <= {"fine", "fraud"}
+    assert answer.model.positive_ == "fraud"
+
+
+def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
+    path = tmp_path / "payments.parquet"
+    write_payments(path, 30_000, random_state=4, unlabelled=0.0)
+    truth = pl.read_parquet(path)
+    rng = np.random.default_rng(1)
+    truth.with_columns(pl.when(pl.Series(rng.random(30_000) < 0.6)).then("fraud")).write_parquet(path)
+    monkeypatch.setattr(module, "MOST_ROWS", 3000)
+    answer, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
+    assert answer.model.n_rows_ < 3300 < answer.model.n_rows_sampled_from_
+    unknown = filled.filter(pl.col("probability").is_not_null())
+    actual = truth.filter(filled["probability"].is_not_null())["fraud"]
+    assert 0.7 < unknown["probability"].mean() / actual.mean() < 1.4
+    likely = unknown["probability"].to_numpy() > 0.2
+    assert 0.6 < unknown["probability"].to_numpy()[likely].mean() / actual.to_numpy()[likely].mean() < 1.6
+
+
+def test_columns_are_made_in_rounds_if_the_disk_allows_no_more(payments, tmp_path, small, monkeypatch):
+    table = pl.read_parquet(payments).with_columns(pl.when(pl.int_range(N) % 3 > 0).then("fraud"))
+    payments = tmp_path / "gaps.parquet"
+    table.write_parquet(payments)
+    model = PropagationClassifier(random_state=0)
+    _, whole = classified(payments, tmp_path, model=model)
+    monkeypatch.setattr(module, "MOST_DISK", 1)
+    monkeypatch.setattr(module, "SMALL", 1)
+    monkeypatch.setattr(module, "LEAST_ROWS", N)
+    said = []
+    options = {"callback": lambda done, total, text: said.append(text)}
+    _, again = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), **options)
+    assert whole.equals(again)
+    assert "scoring" in said[: len(said) - said[::-1].index("making columns")]  # more than once
+
+
+def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch):
+    """The first run is killed after the columns were made; the second one writes no bucket and no column again."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(done, total, text):
+        if text.startswith("fitting"):
+            raise Killed
+
+    model = PropagationClassifier(random_state=0)
+    monkeypatch.setattr(module, "remove_folder", lambda folder: None)  # a killed process removes nothing
+    with pytest.raises(Killed):
+        classified(payments, tmp_path, model=model, callback=kill)
+    monkeypatch.undo()
+    work = tmp_path / ".out.parquet.tdlg-work"
+    left = {file.name: file.stat().st_mtime_ns for file in work.iterdir()}
+    assert {name.split("-")[0] for name in left} == {"bucket", "columns", "run"}
+    seen = {}
+
+    def look(done, total, text):
+        if text.startswith("fitting"):
+            seen.update({file.name: file.stat().st_mtime_ns for file in work.iterdir()})
+
+    _, filled = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), callback=look)
+    assert {name: seen[name] for name in left if name != "run"} == {name: left[name] for name in left if name != "run"}
+    assert not work.exists()
+    assert filled["probability"].count() == N // 10
+
+
+def test_two_runs_do_not_share_a_folder(payments, tmp_path):
+    def again(done, total, text):
+        if text == "sorting into buckets":
+            classified(payments, tmp_path)
+
+    with pytest.raises(ParameterError, match="another process works in this folder"):
+        classified(payments, tmp_path, callback=again)
+
+
+@pytest.mark.needs("time")
+def test_the_limit_of_memory_holds(tmp_path):
+    """The process has at most the memory that it was given, whatever the number of edges."""
+    table, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
+    write_payments(table, 2_000_000, random_state=0, hubs=2)
+    command = [
+        sys.executable,
+        "-m",
+        "tdlg",
+        "classify",
+        str(table),
+        "--label",
+        "fraud",
+        "--memory",
+        "1GB",
+        "-o",
+        str(output),
+    ]
+    work = subprocess.Popen(command)
+    _, status, usage = os.wait4(work.pid, 0)
+    work.returncode = os.waitstatus_to_exitcode(status)
+    assert work.returncode == 0
+    assert usage.ru_maxrss * 1024 < 2**30
+    assert pl.scan_parquet(output).select(pl.col("probability").count()).collect().item() == 200_000
+
+
+def test_files_of_another_run_are_not_used(payments, tmp_path):
+    work = tmp_path / ".out.parquet.tdlg-work"
+    work.mkdir()
+    (work / "run").write_text("another")
+    (work / "bucket-0-000000").write_bytes(b"of another run")
+    classified(payments, tmp_path)
+    assert not work.exists()
+
+
+def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
+    def stop(done, total, text):
+        if text == "making columns":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        classified(payments, tmp_path, callback=stop)
+    assert not list(tmp_path.iterdir())
+
+    def full(file, view):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "_write_all", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/bucket-0"):
+        classified(payments, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "free_on_disk", lambda folder: 1000)
+    with pytest.raises(TooLargeError, match=r"tdlg-work: the temporary files need .* kB, and the disk has 1 kB free"):
+        classified(payments, tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(sizes, "BASE", 1_999_800_000)
+    monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 2)
+    with pytest.raises(TooLargeError, match=r"A bucket by \w+ has [\d,]+ edges.*Pass a larger memory"):
+        classified(payments, tmp_path)
+
+
+def test_what_cannot_be_done_is_an_error(payments, tmp_path):
+    with pytest.raises(ParameterError, match=r"all edges in memory at once.*Leave out two_ends"):
+        classified(payments, tmp_path, model=PropagationClassifier(two_ends=True))
+    with pytest.raises(ParameterError, match="'estimator' cannot be chosen"):
+        classified(payments, tmp_path, model=PropagationClassifier("something"))
+    with pytest.raises(ParameterError, match=r"'memory' must be a size of at least 1 GB.*Got '3MB'"):
+        classify_file(payments, tmp_path / "out.parquet", label="fraud", memory="3MB")
+    with pytest.raises(ParameterError, match=r"written as .parquet or .csv"):
+        classify_file(payments, tmp_path / "out.jsonl", label="fraud")
+    with pytest.raises(EdgesError, match="only 1 class"):
+        classified(payments, tmp_path, classes=lambda values: ([1 for _ in values], None))
+    with pytest.raises(EdgesError, match="nothing to learn from"):
+        classified(payments, tmp_path, classes=lambda values: ([None for _ in values], None))
+
+
+def test_csv_as_output(payments, tmp_path):
+    classify_file(payments, tmp_path / "out.csv", label="fraud", memory="2GB")
+    filled = pl.read_csv(tmp_path / "out.csv")
+    assert filled["probability"].count() == N // 10
+
+
+# ---- on the command line
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["classify", *map(str, arguments)])
+
+
+def test_memory_on_the_command_line(payments, tmp_path):
+    output = tmp_path / "out.parquet"
+    result = run(
+        payments, "--label", "fraud", "--memory", "2GB", "-o", output, "--features", "amount", "--positive", "0"
+    )
+    assert result.exit_code == 0, result.output
+    assert f"read {N:,} edges in blocks; {9 * N // 10:,} known labels, {N // 10} missing" in result.stderr
+    assert "both ends together are left out" in result.stderr
+    assert "setting: forecast" in result.stderr
+    assert "probability: of class 0" in result.stderr
+    filled = pl.read_parquet(output)
+    assert filled["probability"].count() == N // 10
+    assert filled["probability"].mean() > 0.5
+
+
+def test_a_large_table_goes_by_way_of_files(payments, tmp_path, monkeypatch):
+    monkeypatch.setattr(propagation, "MOST_TWO_ENDS", N - 1)
+    result = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet")
+    assert result.exit_code == 0, result.output
+    assert "in blocks" in result.stderr
+    result = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet", "--two-ends")
+    assert result.exit_code == 1
+    assert "Leave out --two-ends" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--memory", "2GB"], "a file is needed with --memory"),
+        (["--memory", "2GB", "-o", "out.parquet", "--save", "m.tdlg"], "--save: it needs all rows in memory at once"),
+        (["--memory", "2GB", "-o", "out.parquet", "--two-ends"], "Leave out --two-ends"),
+        (["--memory", "much", "-o", "out.parquet"], "must be a size of at least 1 GB, such as '2GB'"),
+        (["--memory", "2GB", "--method", "rows"], "works only with --method propagation"),
+        (["--memory", "2GB", "-o", "out.parquet", "--positive", "> 3"], "holds for no known label"),
+    ],
+)
+def test_what_cannot_be_done_with_memory(payments, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    result = run(payments, "--label", "fraud", *options)
+    assert result.exit_code in (1, 2)
+    assert message in " ".join(result.stderr.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_text_file_that_does_not_fit_is_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "edges.csv"
+    path.write_text("src,dst,time,label\na,b,1,0\n")
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 100)
+    result = run(path, "--label", "label", "-o", tmp_path / "out.csv")
+    assert result.exit_code == 1
+    assert "Write it as parquet" in result.stderr
+
+
+def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):
+    edges = read_edges(payments, label="fraud")[:600]
+    monkeypatch.setattr(propagation, "MOST_TWO_ENDS", 599)
+    assert not PropagationClassifier().fit(edges).two_ends_
+    with pytest.raises(ParameterError, match=r"too long for 600 edges.*at most 599.*Leave out two_ends"):
+        PropagationClassifier(two_ends=True).fit(edges)
+    with pytest.raises(ParameterError, match=r"must be True, False or 'auto'. Got 'some'"):
+        PropagationClassifier(two_ends="some").fit(edges)
+
+
+def test_temporary_files_are_predicted_within_a_factor_of_two(payments, tmp_path):
+    answer, _ = classified(payments, tmp_path, features=["amount"])
+    predicted = large_cost(N, N // 10, 1, 2e9)
+    assert 0.5 < predicted.disk / answer.disk_bytes < 2
+    assert large_cost(10**8, 10**7, 0, 2e9).disk <= 200 * 10**8
+    assert large_cost(10**8, 10**7, 0, 2e9).memory <= 2e9
+
+
+def test_info_of_a_table_in_blocks(payments):
+    result = CliRunner().invoke(app, ["info", str(payments), "--label", "fraud", "--memory", "2GB"])
+    assert result.exit_code == 0, result.output
+    assert f"{N:,}, read in blocks" in result.stdout
+    assert f"'fraud': 2 values; {N // 10} missing" in result.stdout
+    assert "tdlg classify --memory 2GB  roughly " in result.stdout
+    assert "of temporary files" in result.stdout

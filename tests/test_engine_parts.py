@@ -1,0 +1,287 @@
+"""The parts of the engines: split files, keys, statistics of a table in blocks, the local engine."""
+
+import errno
+import math
+import os
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from buckets import some_table
+from tdlg import TemporalEdges, read_edges
+from tdlg.engines import statistics, store
+from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
+from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pairs, uniform
+from tdlg.engines.local import Local
+from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
+from tdlg.engines.split_file import SplitFile, read_split, write_split
+from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
+from tdlg.engines.table import InputTable
+from tdlg.exceptions import ReadError
+from tdlg.propagate.scales import choose_scales, scales_between
+
+ENGINE = Local(2)
+
+
+# ---- split files
+
+
+def some_records(n, seed=0):
+    rng = np.random.default_rng(seed)
+    records = np.zeros(n, [("row", "<u4"), ("columns", "<f4", (3,))])
+    records["row"], records["columns"] = np.arange(n), rng.random((n, 3))
+    return records, rng.integers(0, 4, n)
+
+
+def test_records_of_a_destination_come_back_in_order(tmp_path):
+    parts = [some_records(n, n) for n in (50, 0, 20)]
+    paths = [str(tmp_path / str(k)) for k in range(3)]
+    for path, (records, destination) in zip(paths, parts, strict=True):
+        write_split(path, records, destination, 4)
+    for some in (range(1), range(1, 3), range(4)):
+        expected = [records[destination == k] for records, destination in parts for k in some]
+        assert np.array_equal(read_split(paths, some), np.concatenate(expected))
+    assert SplitFile.of(paths[0]).counts.sum() == 50
+
+
+def test_a_damaged_split_file_is_an_error(tmp_path):
+    path = tmp_path / "a"
+    write_split(str(path), *some_records(30), 4)
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(ReadError, match="ends too early"):
+        read_split([str(path)], range(4))
+    path.write_bytes(b"something else")
+    with pytest.raises(ReadError, match="not a bucket file"):
+        read_split([str(path)], range(4))
+
+
+def test_a_full_disk_leaves_no_file_and_names_the_path(tmp_path, monkeypatch):
+    def full(file, view):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store, "_write_all", full)
+    with pytest.raises(OSError, match=r"No space left.*wanted"):
+        write_split(str(tmp_path / "wanted"), *some_records(3), 4)
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_a_store(tmp_path):
+    pytest.importorskip("fsspec")
+    path = "memory://some/folder/a"
+    write_split(path, *some_records(30), 4)
+    records, destination = some_records(30)
+    assert np.array_equal(read_split([path], range(2, 3)), records[destination == 2])
+    assert store.exists(path)
+    store.remove_folder("memory://some/folder")
+    assert not store.exists(path)
+
+
+# ---- keys
+
+
+def test_integers_have_different_keys():
+    ids = np.concatenate([np.arange(-1000, 1000), [2**63 - 1, -(2**63), 2**40]])
+    assert len(set(id_keys(ids, "src").tolist())) == len(ids)
+    assert len(set(mixed(np.arange(5000)).tolist())) == 5000
+
+
+def test_text_has_the_same_keys_in_every_block():
+    ids = pl.Series([f"customer {k}" for k in range(3000)])
+    keys = id_keys(ids, "src")
+    assert len(set(keys.tolist())) == 3000
+    assert np.array_equal(id_keys(ids[100:200], "dst"), keys[100:200])
+
+
+def test_a_pair_and_its_reverse():
+    src, dst = id_keys([1, 2, 3, 2], "src"), id_keys([2, 1, 3, 5], "dst")
+    pairs = pair_keys(src, dst)
+    assert len(set(pairs.tolist())) == 4
+    assert reversed_pairs(pairs)[:3].tolist() == [pairs[1], pairs[0], pairs[2]]
+    assert np.array_equal(bucket_of(pairs, 1000), bucket_of(reversed_pairs(pairs), 1000))
+
+
+def test_buckets_have_about_the_same_size():
+    sizes = np.bincount(bucket_of(id_keys(np.arange(20_000), "src"), 7), minlength=7)
+    assert sizes.max() < 1.1 * sizes.min()
+
+
+def test_uniform_numbers_depend_on_row_and_seed():
+    rows = np.arange(20_000)
+    numbers = uniform(rows, 1)
+    assert np.abs(np.quantile(numbers, [0.1, 0.5, 0.9]) - [0.1, 0.5, 0.9]).max() < 0.02
+    assert abs(np.corrcoef(numbers, uniform(rows, 2))[0, 1]) < 0.03
+    assert np.array_equal(uniform(rows.astype(np.uint32), 1), numbers)
+
+
+# ---- statistics
+
+
+def tasks_for(path, labels=None, block=37, **wanted):
+    roles = {"src": None, "dst": None, "time": None, "label": "label", "label_time": None} | wanted
+    table = InputTable.open(path, roles, (["amount"], []))
+    blocks = table.blocks(block)
+    seen = look(ENGINE, table, blocks)
+    values = sorted(seen.labels)
+    labels = Labels(tuple(values), tuple(range(len(values))))
+    return seen, [BlockTask(table, block, labels, seen.clock) for block in blocks]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "edges.parquet"
+    some_table(11, n=500).write_parquet(path)
+    return path, read_edges(path, label="label", features=["amount"])
+
+
+def test_a_first_look(table):
+    path, edges = table
+    seen, tasks = tasks_for(path)
+    values, counts = np.unique(edges.label[edges.labelled], return_counts=True)
+    assert seen.clock == Clock(None, "i8", edges.ticks.min(), edges.ticks.max())
+    assert dict(seen.labels) == dict(zip(values.tolist(), counts.tolist(), strict=True))
+    assert sum(seen.missing) == (~edges.labelled).sum()
+    assert (len(seen.missing), seen.numbers, seen.categories, seen.late) == (len(tasks), ("amount",), (), False)
+
+
+def test_ranges_and_quantiles_are_those_of_numpy(table, monkeypatch):
+    path, edges = table
+    monkeypatch.setattr(statistics, "COLLECTED", 5)  # so that the search is narrowed again and again
+    monkeypatch.setattr(statistics, "BINS", 8)
+    _, tasks = tasks_for(path)
+    known, amount = edges.labelled, edges.features[:, 0]
+    values = {
+        "known": edges.ticks[known],
+        "missing": edges.ticks[~known],
+        "known amount": amount[known],
+        "all amount": amount,
+    }
+    values = {name: some[np.isfinite(some)] for name, some in values.items()}
+    found = ranges(ENGINE, tasks, list(values))
+    for name, some in values.items():
+        assert (found[name].n, found[name].low, found[name].high) == (len(some), some.min(), some.max())
+        assert math.isclose(found[name].deviation, some.std(), rel_tol=1e-12)
+    shares = [0.0, 0.25, 0.5, 0.9, 1.0]
+    exact = quantiles(ENGINE, tasks, found, dict.fromkeys(values, shares))
+    for name, some in values.items():
+        assert np.allclose(exact[name], np.quantile(some, shares), rtol=1e-14)
+    ranks = [0, 17, 100]
+    at = order_statistics(ENGINE, tasks, found, {"missing": ranks})
+    assert at["missing"].tolist() == np.sort(values["missing"])[ranks].tolist()
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2))
+def test_ordered_bits(values):
+    array = np.array(values)
+    bits = statistics._ordered(array)
+    assert np.array_equal(np.argsort(array, kind="stable"), np.argsort(bits, kind="stable"))
+    assert np.array_equal(statistics._unordered(bits, "f8"), array)
+    whole = np.array([-(2**63), -1, 0, 5, 2**63 - 1])
+    assert np.array_equal(statistics._unordered(statistics._ordered(whole), "i8"), whole)
+
+
+def test_counts_in_windows(table):
+    path, edges = table
+    _, tasks = tasks_for(path)
+    windows = [(10, 20), (20, 59)]
+    expected = [
+        [np.count_nonzero((edges.label == label) & (edges.ticks >= low) & (edges.ticks <= high)) for label in (0, 1)]
+        for low, high in windows
+    ]
+    assert window_counts(ENGINE, tasks, windows, 2).tolist() == expected
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_gaps_and_shared_nodes(tmp_path, shared):
+    path = tmp_path / "edges.parquet"
+    some_table(2, n=300, n_nodes=40, shared=shared, floats=True).write_parquet(path)
+    edges = read_edges(path, label="label")
+    seen, tasks = tasks_for(path)
+    form = RecordForm(300, seen.clock, False, 2)
+    buckets = Buckets(str(tmp_path), form, ("src", "dst"), 7, len(tasks))
+    ENGINE.map(partition, [PartitionTask(t.table, t.block, k, t.labels, buckets) for k, t in enumerate(tasks)])
+    assert nodes_are_shared(ENGINE, buckets) is shared
+    assert bucket_sizes(buckets, "src").sum() == 300
+    some = edges[edges.labelled]
+    spread = float((some.ticks - some.ticks.min()).std())
+    gap = usual_gap_of_nodes(ENGINE, buckets, only_known=True)
+    assert scales_between(spread, gap) == choose_scales(some)
+    assert len(choose_scales(some)) >= 4
+
+
+# ---- reading
+
+
+def test_times_of_several_units_are_on_one_clock(tmp_path):
+    path = tmp_path / "edges.parquet"
+    times = ["2025-01-01", "2025-01-02", "2025-01-03T00:00:00.250"]
+    pl.DataFrame({"src": [1, 2, 3], "dst": [2, 3, 1], "time": times, "label": [0, 1, 0]}).write_parquet(path)
+    table = InputTable.open(path, {"src": None, "dst": None, "time": None, "label": "label"})
+    seen = look(ENGINE, table, table.blocks(1))
+    edges = TemporalEdges([1, 2, 3], [2, 3, 1], times)
+    assert seen.clock.unit == edges.time_unit == "ms"
+    ticks = [seen.clock.ticks(table.read(block)).item() for block in table.blocks(1)]
+    assert ticks == edges.ticks.tolist()
+    assert seen.clock.step == 1
+
+
+@pytest.mark.parametrize(("late", "step"), [([None, 250, 60_000], 250), ([None, None, 60_000], 30_000), (None, 30_000)])
+def test_times_are_kept_in_steps(tmp_path, late, step):
+    path = tmp_path / "edges.parquet"
+    times = np.array([1_700_000_030_000, 1_700_000_000_000, 1_700_000_060_000])
+    columns = {"src": [1, 2, 3], "dst": [2, 3, 1], "time": times, "label": [None, 1, 0]}
+    if late is not None:
+        columns |= {"known": [None if more is None else 1_700_000_060_000 + more for more in late]}
+        columns["label"] = [None if more is None else 1 for more in late]
+    pl.DataFrame(columns).write_parquet(path)
+    roles = {"src": None, "dst": None, "time": None, "label": "label", "label_time": None if late is None else "known"}
+    table = InputTable.open(path, roles)
+    seen = look(ENGINE, table, table.blocks(2))
+    assert seen.clock.step == step
+    form = RecordForm(3, seen.clock, late is not None, 2)
+    assert form.dtype["tick"] == np.dtype("<u4")
+    records = form.fill(table.read(table.blocks(3)[0]), Labels(), 0)
+    assert (form.times(records["tick"]) + seen.clock.low).tolist() == times.tolist()
+
+
+def test_problems_of_the_table_are_errors(tmp_path):
+    path = tmp_path / "edges.parquet"
+    frame = pl.DataFrame({"src": ["a", None], "dst": ["b", "c"], "time": [1, 2]})
+    frame.write_parquet(path)
+    wanted = {"src": None, "dst": None, "time": None}
+    table = InputTable.open(path, wanted)
+    with pytest.raises(ReadError, match=r"counted from row 2: The 'src' has a missing id in row 0"):
+        table.read(table.blocks(1)[1])
+    with pytest.raises(ReadError, match="only a parquet file can be read in blocks"):
+        InputTable.open(tmp_path / "edges.csv", wanted)
+    with pytest.raises(ReadError, match=r"no such file. Did you mean 'edges.parquet'"):
+        InputTable.open(tmp_path / "edge.parquet", wanted)
+    frame.clear().write_parquet(path)
+    with pytest.raises(ReadError, match="no rows"):
+        InputTable.open(path, wanted)
+    path.write_bytes(b"not parquet")
+    with pytest.raises(ReadError, match="not a parquet file"):
+        InputTable.open(path, wanted)
+
+
+# ---- the local engine
+
+
+def test_results_are_in_the_order_of_the_tasks():
+    done = []
+    assert Local(3).map(lambda k: k * k, range(20), lambda *of: done.append(of)) == [k * k for k in range(20)]
+    assert done[-1] == (20, 20)
+
+
+def test_an_error_stops_the_work():
+    started = []
+
+    def work(k):
+        started.append(k)
+        raise ReadError(f"task {k}")
+
+    with pytest.raises(ReadError, match="task"):
+        Local(1).map(work, range(1000))
+    assert len(started) < 1000
