@@ -21,6 +21,7 @@ for index in (KERNELS / "__pycache__").glob("*.nbi"):
     if index.stat().st_mtime < max(source.stat().st_mtime for source in KERNELS.glob("*.py")):
         index.unlink(missing_ok=True)  # numba looks only at the file that defines a kernel, not at those that it calls
 
+SLOW_PAGES = ("quickstart.md", "index.md", "explanations.md")  # fits of some thousand payments, as readers would run them
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -123,8 +124,11 @@ def pytest_configure(config):
     config.addinivalue_line("markers", f"needs(*names): skip where one of {', '.join(NEEDS)} is missing")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     for item in items:
+        if item.path.name in SLOW_PAGES and item.path.parent.name == "docs":
+            item.add_marker(pytest.mark.needs("time"))
         for name in needs_of(item):
             if name not in NEEDS:
                 raise pytest.UsageError(f"{item.nodeid} needs {name!r}. Known: {', '.join(NEEDS)}")

@@ -153,6 +153,7 @@ class TestClassifier:
             model = PropagationClassifier(setting=setting, random_state=0).fit(hide(edges, hidden))
             assert abs(auc(model, edges, hidden) - 0.5) < 0.06, setting
 
+    @pytest.mark.needs("time")
     def test_a_rare_class(self):
         edges, hidden = network(40_000, 2000), random_part(40_000)
         rng = np.random.default_rng(0)
