@@ -21,7 +21,11 @@ for index in (KERNELS / "__pycache__").glob("*.nbi"):
     if index.stat().st_mtime < max(source.stat().st_mtime for source in KERNELS.glob("*.py")):
         index.unlink(missing_ok=True)  # numba looks only at the file that defines a kernel, not at those that it calls
 
-SLOW_PAGES = ("quickstart.md", "index.md", "explanations.md")  # fits of some thousand payments, as readers would run them
+SLOW_PAGES = (
+    "quickstart.md",
+    "index.md",
+    "explanations.md",
+)  # fits of some thousand payments, as readers would run them
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -50,6 +54,7 @@ NEEDS = {
     "torch": ("PyTorch", "make test-heavy installs it", lambda: importlib.util.find_spec("torch")),
     "gensim": ("gensim", "make test-heavy installs it", lambda: importlib.util.find_spec("gensim")),
     "pyg": ("PyTorch Geometric", "make test-heavy installs it", lambda: importlib.util.find_spec("torch_geometric")),
+    "dask": ("Dask", "make test installs it", lambda: importlib.util.find_spec("distributed")),
     "mkdocs": ("mkdocs", "make test-heavy installs it", lambda: importlib.util.find_spec("mkdocs")),
     "chromium": ("Chromium", "make test-heavy installs it", find_chromium),
     "time": ("a minute of time", "make test-heavy gives it", lambda: os.environ.get("TDLG_NO_SKIPS") == "1"),
