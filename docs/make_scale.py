@@ -16,8 +16,8 @@ STEPS = {
     "scoring": "scores of a tenth of the rows",
     "writing": "writing the table",
     "all classify": "**classify, all**",
-    "layout and first product": "line graph: layout and a product",
-    "product": "line graph: another product",
+    "layout": "line graph: layout",
+    "product": "line graph: product",
     "explicit matrix": "line graph: the explicit matrix",
 }
 

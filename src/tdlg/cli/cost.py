@@ -9,8 +9,9 @@ from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, TRAINING_BYTES, Size
 __all__ = ["METHOD_SECONDS", "FileCost", "classify_cost", "in_bytes", "in_time", "large_cost", "trial_seconds"]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
-COLUMN_SECONDS, TREE_SECONDS = 2e-5, 4e-5  # per edge, for two classes
-EDGE_BYTES, CLASS_BYTES = 1300, 200  # per edge, and per edge and class
+COLUMN_SECONDS, TREE_SECONDS = 8.5e-6, 5.5e-5  # per edge and per row that the trees learn from, for two classes
+EDGE_BYTES, ROW_BYTES, CLASS_BYTES = 430, 1750, 200  # per edge, per row learnt from, and per such row and class
+LEARNT = 300_000  # rows that the trees learn from, at most
 PER_EDGES = 10_000
 METHOD_SECONDS = {  # of one trial of edge classification, per 10,000 edges; on one core, with 24,000 to 107,000 edges
     "propagation": 1.0,
@@ -31,7 +32,7 @@ METHOD_SECONDS = {  # of one trial of edge classification, per 10,000 edges; on 
 
 
 def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[float, float]:
-    """Estimate seconds and bytes of memory, from measurements on two cores with 20,000 to 107,000 edges.
+    """Estimate seconds and bytes of memory, from measurements on two cores with 100,000, 1 and 3 million edges.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
     --------
     >>> seconds, memory = classify_cost(100_000)
     >>> round(seconds), round(memory / 1e6)
-    (9, 530)
+    (9, 618)
     """
     n_outputs, n_columns = 1, 1.0
     if n_classes > 2:
@@ -55,8 +56,10 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
         n_outputs = n_classes
         if n_classes <= FEW_CLASSES:  # the trees of each class use the columns of all classes
             n_columns = (18 * n_outputs + 24) / 42
-    seconds = n_fits * n_edges * n_outputs * (COLUMN_SECONDS + TREE_SECONDS * n_columns)
-    return START_SECONDS + seconds, START_BYTES + n_edges * (EDGE_BYTES + CLASS_BYTES * n_outputs)
+    n_rows = min(n_edges, LEARNT)
+    seconds = n_fits * n_outputs * (n_edges * COLUMN_SECONDS + n_rows * TREE_SECONDS * n_columns)
+    memory = n_edges * EDGE_BYTES + n_rows * (ROW_BYTES + CLASS_BYTES * n_outputs)
+    return START_SECONDS + seconds, START_BYTES + memory
 
 
 def trial_seconds(method: str, n_edges: int) -> float:
@@ -75,6 +78,7 @@ def trial_seconds(method: str, n_edges: int) -> float:
 # Of classify by way of files, on two cores: seconds per edge, and per value of an edge, a training row and a scored row.
 FILE_EDGE_SECONDS, FILE_VALUE_SECONDS = 1e-6, 3e-8
 FILE_TRAINING_SECONDS, FILE_SCORED_SECONDS = 4e-7, 1e-7
+TASK_BYTES = 1.5e8  # of the tasks that run at once
 SCALES, MATCHES, THREADS = 5, 3, 2  # usual numbers
 
 
@@ -109,7 +113,7 @@ def large_cost(n_edges: int, n_missing: int, n_features: int, memory: float, *, 
     seconds += n_columns * (sample * FILE_TRAINING_SECONDS + n_missing * FILE_SCORED_SECONDS)
     disk = min(kept + (sample + n_missing) * row, most_disk)
     return FileCost(
-        START_SECONDS + seconds, min(START_BYTES + TRAINING_BYTES * sample * n_columns + 200 * n_edges, memory), disk
+        START_SECONDS + seconds, min(START_BYTES + TRAINING_BYTES * sample * n_columns + TASK_BYTES, memory), disk
     )
 
 

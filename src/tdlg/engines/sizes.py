@@ -31,6 +31,8 @@ EVENT_BYTES = 130  # memory per record of a bucket for sorting, in addition to t
 TRAINING_BYTES = 40  # memory per value of a training row
 SCORED_BYTES = 28  # memory per value of a row to score
 MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
+MOST_SCORED = 250_000  # rows that are scored at once
+MOST_BUCKET = 500_000  # records of a bucket: more would leave the caches
 UNEVEN = 0.6  # share of the memory that an average bucket takes: some are larger
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -90,12 +92,12 @@ class Sizes:
         return int(min(max(self.per_task / ROW_BYTES, LEAST_BLOCK), MOST_BLOCK))
 
     def bucket(self, n_bytes: float) -> int:
-        """Records of a bucket, if each takes this number of bytes of memory."""
-        return int(self.per_task / n_bytes)
+        """Records of an average bucket, if each takes this number of bytes of memory."""
+        return int(min(UNEVEN * self.per_task / n_bytes, MOST_BUCKET))
 
     def n_buckets(self, n_rows: int, n_bytes: float) -> int:
-        """The number of buckets, at least one per task at once."""
-        return min(max(math.ceil(n_rows / (UNEVEN * self.bucket(n_bytes))), 1), 1 << 16)
+        """The number of buckets."""
+        return min(max(math.ceil(n_rows / self.bucket(n_bytes)), 1), 1 << 16)
 
     def training_rows(self, n_columns: int, most: int) -> int:
         """Rows to learn from, at most."""
@@ -103,7 +105,7 @@ class Sizes:
 
     def scored_rows(self, n_columns: int) -> int:
         """Rows that are scored at once."""
-        return max(int(self.per_task / (SCORED_BYTES * n_columns)), 1000)
+        return max(min(int(self.per_task / (SCORED_BYTES * n_columns)), MOST_SCORED), 1000)
 
 
 def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:
