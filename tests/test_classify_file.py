@@ -14,8 +14,8 @@ from tdlg.cli.app import app
 from tdlg.cli.cost import large_cost
 from tdlg.engines import file_run, sizes, store, work_folder
 from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
+from tdlg.models import boosting, propagation
 from tdlg.models import classify_file as module
-from tdlg.models import propagation
 
 N = 2000
 
@@ -33,6 +33,15 @@ def payments(tmp_path_factory):
     )
     table.sort("time").write_parquet(path)
     return path
+
+
+SETTINGS = boosting.boosting_settings
+
+
+@pytest.fixture(autouse=True)
+def few_trees(monkeypatch):
+    """Fewer trees than usual, which take less time."""
+    monkeypatch.setattr(boosting, "boosting_settings", lambda *of: SETTINGS(*of) | {"max_iter": 20})
 
 
 @pytest.fixture
@@ -106,6 +115,7 @@ def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     truth.with_columns(pl.when(pl.Series(rng.random(30_000) < 0.6)).then("fraud")).write_parquet(path)
     monkeypatch.setattr(module, "MOST_ROWS", 3000)
+    monkeypatch.setattr(boosting, "boosting_settings", SETTINGS)
     answer, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
     assert answer.model.n_rows_ < 3300 < answer.model.n_rows_sampled_from_
     unknown = filled.filter(pl.col("probability").is_not_null())

@@ -34,9 +34,7 @@ SCORED_BYTES = 28  # memory per value of a row to score
 MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
 MOST_SCORED = 250_000  # rows that are scored at once
 MOST_BUCKET = 500_000  # records of a bucket: more would leave the caches
-MOST_SHARED = (
-    4_000_000  # rows of a block and records of a bucket on a cluster, whose scheduler needs a millisecond per task
-)
+MOST_SHARED = 4_000_000  # rows of a block and records of a bucket on a cluster: its scheduler needs 1 ms per task
 FREE_SHARE = 0.6  # of the free memory that is used by default
 SHARES = 4  # tasks per thread of a cluster: a lost one costs little, and slow ones are made up for
 UNEVEN = 0.6  # share of the memory that an average bucket takes: some are larger
