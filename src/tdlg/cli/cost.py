@@ -13,21 +13,21 @@ COLUMN_SECONDS, TREE_SECONDS = 8.5e-6, 5.5e-5  # per edge and per row that the t
 EDGE_BYTES, ROW_BYTES, CLASS_BYTES = 430, 1750, 200  # per edge, per row that is learnt from, per such row and class
 LEARNT = 300_000  # rows that the trees learn from, at most
 PER_EDGES = 10_000
-METHOD_SECONDS = {  # of one trial of edge classification, per 10,000 edges; on one core, with 24,000 to 107,000 edges
-    "propagation": 1.0,
+METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, measured on 24,000 to 107,000 beside other work
+    "propagation": 2.0,
     "tdlg": 0.2,
-    "tdlg-dense": 1.2,
+    "tdlg-dense": 3.0,
     "label-rates": 0.1,
     "edgebank": 0.1,
-    "ctdne": 1.5,
-    "timers": 4.0,
-    "dylink2vec": 25.0,
-    "dyngem": 14.0,
-    "evolvegcn": 5.0,
-    "evolvegcn-o": 5.0,
-    "gcrn": 8.0,
-    "vgrnn": 9.0,
-    "dyrep": 19.0,
+    "ctdne": 1.2,
+    "timers": 7.0,
+    "evolvegcn": 14.0,
+    "evolvegcn-o": 13.0,
+    "dyngem": 54.0,
+    "gcrn": 17.0,
+    "vgrnn": 19.0,
+    "dylink2vec": 24.0,
+    "dyrep": 48.0,
 }
 
 
