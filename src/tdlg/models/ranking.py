@@ -202,10 +202,8 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
 
     def _destinations(self, src: int, upto: int) -> Codes:
         """All destinations of the first edges, without the source unless it was its own destination."""
-        history = self._history
-        known = np.unique(history.dst[:upto])
-        own = (history.src[:upto] == src) & (history.dst[:upto] == src)
-        known = known if own.any() else known[known != src]
+        codes, first, is_own = self._history.destinations
+        known = codes[(first < upto) & ((codes != src) | (is_own < upto))]
         if len(known) == 0:
             raise ParameterError(
                 "There are no candidates yet: no edge happened before this time.",

@@ -26,6 +26,7 @@ RANDOM = 50
 CUTS, CUTS_FROM = 16, 0.3  # times at which all pairs are candidates, from this share of the history on
 HORIZONS = (0.01, 0.05)  # how many of the next edges count, as shares of the history
 ROWS_PER_CUT = 20_000
+LATEST = 500_000  # edges before each of these times that make candidates
 TREES = 150
 SETTINGS: dict[str, Any] = {
     "num_leaves": 15,
@@ -64,7 +65,7 @@ def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_typ
     chosen = late if len(late) <= QUERIES else np.sort(rng.choice(late, QUERIES, replace=False))
     upto = np.searchsorted(history.ticks, history.ticks[chosen])
     limits = np.array(LIMITS if one_type else [0 if k == 1 else limit for k, limit in enumerate(LIMITS)])
-    picks = rng.integers(0, len(np.unique(history.dst)), (len(chosen), RANDOM))
+    picks = rng.integers(0, len(history.destinations[0]), (len(chosen), RANDOM))
     rows, starts = history.sample(chosen, upto, limits, picks)
     is_true = np.zeros(len(rows), np.int8)
     is_true[starts[:-1]] = 1
@@ -99,7 +100,7 @@ def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.ra
     parts, targets = [], []
     key = history.src * n_nodes + history.dst
     for cut in cuts[cuts < n].tolist():
-        src, dst = candidate_pairs(in_order[:cut])
+        src, dst = candidate_pairs(in_order[max(0, cut - LATEST) : cut])
         some = np.sort(rng.choice(len(src), min(len(src), ROWS_PER_CUT), replace=False))
         src, dst = src[some], dst[some]
         came = [np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead]

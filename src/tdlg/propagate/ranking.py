@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -262,6 +263,15 @@ class History:
         self._widths, self._one_type = widths, not edges.bipartite
         self._state, self._lock = self._new(), RLock()
 
+    @cached_property
+    def destinations(self) -> tuple[Codes, Codes, Codes]:
+        """All destinations, the position of the first edge of each, and that of its first edge from itself."""
+        codes, first = np.unique(self.dst, return_index=True)
+        loops = np.flatnonzero(self.src == self.dst)[::-1]
+        is_own = np.full(len(codes), len(self.dst))
+        is_own[np.searchsorted(codes, self.dst[loops])] = loops  # the earliest is written last
+        return codes, first, is_own
+
     def _new(self) -> RankingState:
         return RankingState(self._widths, self._one_type)
 
@@ -306,7 +316,7 @@ class History:
 
     def sample(self, chosen: Codes, upto: Codes, limits: Codes, picks: Codes) -> Sampled:
         """Candidates for the destinations of chosen edges; see `RankingState.sample`."""
-        everyone = np.unique(self.dst)
+        everyone = self.destinations[0]
         state, parts, sizes = self._new(), [], [np.zeros(1, np.int64)]
         per_edge = 1 + int(limits.sum()) + picks.shape[1]
         for first in range(0, len(chosen), max(1, ROWS_AT_ONCE // per_edge)):
