@@ -74,7 +74,7 @@ class TestAgreement:
     def test_similarities_are_those_of_the_column(self, past_only, n_classes):
         edges = small(n_classes)
         words = words_for(edges, past_only)
-        evidence, widths = words._evidence, words._features._widths(None)[1]
+        evidence, widths = words._evidence, words._features.widths(None)[1]
         at = np.arange(len(edges))
         columns = two_end_columns(edges, at, evidence.targets, evidence.labelled, widths, past_only=past_only)
         classes = words._features.classes_ if n_classes > 2 else ()
