@@ -33,10 +33,23 @@ def some_table(seed, n=400, n_nodes=12, *, shared=True, floats=False, categories
 
 
 def column_files(
-    folder, path, features, samples=(), *, n_buckets=5, block=70, bounds=None, dtype="f8", late=False, **options
+    folder,
+    path,
+    features,
+    samples=(),
+    *,
+    n_buckets=5,
+    block=70,
+    bounds=None,
+    dtype="f8",
+    late=False,
+    engine=None,
+    make=make_columns,
+    callback=None,
+    **options,
 ):
     """Make the columns of the unlabelled rows of a file; gives what `read_columns` takes, and the labels."""
-    engine = Local(1)
+    engine = engine or Local(1)
     wanted = {"src": None, "dst": None, "time": None, "label": "label", "label_time": "known" if late else None}
     table = InputTable.open(path, wanted, (list(features.edges_.feature_names), []), **options)
     blocks = table.blocks(block)
@@ -49,7 +62,7 @@ def column_files(
     engine.map(partition, [PartitionTask(table, b, k, labels, buckets) for k, b in enumerate(blocks)])
     files = ColumnFiles(str(folder), bounds or (0, table.n_rows), bool(samples))
     tasks = [ColumnsTask(plan, buckets, files, match, k) for match in plan.matches for k in range(n_buckets)]
-    engine.map(make_columns, tasks)
+    engine.map(make, tasks, callback)
     return plan, buckets, files
 
 

@@ -50,6 +50,7 @@ NEEDS = {
     "torch": ("PyTorch", "make test-heavy installs it", lambda: importlib.util.find_spec("torch")),
     "gensim": ("gensim", "make test-heavy installs it", lambda: importlib.util.find_spec("gensim")),
     "pyg": ("PyTorch Geometric", "make test-heavy installs it", lambda: importlib.util.find_spec("torch_geometric")),
+    "dask": ("Dask", "make test installs it", lambda: importlib.util.find_spec("distributed")),
     "mkdocs": ("mkdocs", "make test-heavy installs it", lambda: importlib.util.find_spec("mkdocs")),
     "chromium": ("Chromium", "make test-heavy installs it", find_chromium),
     "time": ("a minute of time", "make test-heavy gives it", lambda: os.environ.get("TDLG_NO_SKIPS") == "1"),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
 from tdlg.cli.app import app
 from tdlg.cli.cost import large_cost
-from tdlg.engines import sizes, store
+from tdlg.engines import file_run, sizes, store, work_folder
 from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
 from tdlg.models import boosting, propagation
 from tdlg.models import classify_file as module
@@ -152,7 +152,7 @@ def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch):
             raise Killed
 
     model = PropagationClassifier(random_state=0)
-    monkeypatch.setattr(module, "remove_folder", lambda folder: None)  # a killed process removes nothing
+    monkeypatch.setattr(work_folder, "remove_folder", lambda folder: None)  # a killed process removes nothing
     with pytest.raises(Killed):
         classified(payments, tmp_path, model=model, callback=kill)
     monkeypatch.undo()
@@ -234,7 +234,7 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
 
 
 def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "free_on_disk", lambda folder: 1000)
+    monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 1000)
     with pytest.raises(TooLargeError, match=r"tdlg-work: the temporary files need .* kB, and the disk has 1 kB free"):
         classified(payments, tmp_path)
     monkeypatch.undo()

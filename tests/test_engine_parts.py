@@ -17,6 +17,7 @@ from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_size
 from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pairs, uniform
 from tdlg.engines.local import Local
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
+from tdlg.engines.sizes import Sizes
 from tdlg.engines.split_file import SplitFile, read_split, write_split
 from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
 from tdlg.engines.table import InputTable
@@ -285,3 +286,42 @@ def test_an_error_stops_the_work():
     with pytest.raises(ReadError, match="task"):
         Local(1).map(work, range(1000))
     assert len(started) < 1000
+
+
+@pytest.mark.parametrize("n", [3, 3000])
+@pytest.mark.parametrize("folder", ["memory://split", "file://{}/store", "{}"])
+def test_split_files_on_a_store_and_on_disk(tmp_path, folder, n):
+    """With many destinations, the positions take more than what is read first."""
+    folder = folder.format(tmp_path)
+    store.make_folder(folder)
+    rng = np.random.default_rng(0)
+    paths, expected = [], []
+    for k in range(3):
+        records = np.zeros(50, [("row", "<u4"), ("value", "<f8", (2,))])
+        records["row"], records["value"] = np.arange(50), rng.random((50, 2))
+        destination = rng.integers(0, n, 50)
+        paths.append(f"{folder}/file-{k}")
+        write_split(paths[-1], records, destination, n)
+        expected.append(records[np.argsort(destination, kind="stable")][np.sort(destination) >= n // 2])
+    found = read_split(paths, range(n // 2, n))
+    assert np.array_equal(found, np.concatenate(expected))
+    assert len(read_split(paths, range(0, 0))) == 0
+    store.remove_folder(folder)
+
+
+def test_an_object_that_fails_does_not_appear(tmp_path):
+    def pieces():
+        yield b"first"
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError):
+        store.write_whole(f"file://{tmp_path}/object", pieces())
+    assert not list(tmp_path.iterdir())
+
+
+def test_with_more_workers_tasks_are_smaller():
+    one, many = (Sizes(10**9, 1, n_shares, 4_000_000) for n_shares in (4, 64))
+    assert (one.block, many.block) == (1_000_000, 62_500)
+    assert (one.n_buckets(4_000_000, 100.0), many.n_buckets(4_000_000, 100.0)) == (4, 64)
+    assert (one.scored_rows(10, 400_000), many.scored_rows(10, 400_000)) == (100_000, 6250)
+    assert Sizes(10**9, 1).scored_rows(10, 400_000) == 250_000  # not shared

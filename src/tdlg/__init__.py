@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from tdlg.embed.lowrank import LowRankFeatures
     from tdlg.embed.nodes import node_embeddings
     from tdlg.embed.resistances import effective_resistances
-    from tdlg.exceptions import EdgesError, ParameterError, ReadError, TdlgError, TdlgWarning, TooLargeError
+    from tdlg.exceptions import (
+        ClusterError,
+        EdgesError,
+        ParameterError,
+        ReadError,
+        TdlgError,
+        TdlgWarning,
+        TooLargeError,
+    )
     from tdlg.explain.nodes import node_scores
     from tdlg.io.networkx import from_networkx, to_networkx
     from tdlg.io.pyg import from_pyg, to_pyg
@@ -29,7 +37,9 @@ if TYPE_CHECKING:
     from tdlg.models.classify_file import classify_file
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
+    from tdlg.models.multiply_file import multiply_file
     from tdlg.models.outliers import EdgeOutlierDetector
+    from tdlg.models.outliers_file import outliers_file
     from tdlg.models.propagation_classifier import PropagationClassifier
     from tdlg.models.propagation_regressor import PropagationRegressor
     from tdlg.models.ranking import LinkRanker
@@ -41,6 +51,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ClusterError",
     "EdgeEmbedding",
     "EdgeOutlierDetector",
     "EdgesError",
@@ -76,8 +87,10 @@ __all__ = [
     "load_model",
     "make_payments",
     "make_tsbm",
+    "multiply_file",
     "node_embeddings",
     "node_scores",
+    "outliers_file",
     "read_edges",
     "read_tgb",
     "shuffled_edges",
@@ -88,6 +101,7 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "ClusterError": "exceptions",
     "EdgeEmbedding": "embed.eigenvectors",
     "EdgeOutlierDetector": "models.outliers",
     "EdgesError": "exceptions",
@@ -123,8 +137,10 @@ _MODULE_OF = {
     "load_model": "persist.model",
     "make_payments": "datasets.payments",
     "make_tsbm": "datasets.blocks",
+    "multiply_file": "models.multiply_file",
     "node_embeddings": "embed.nodes",
     "node_scores": "explain.nodes",
+    "outliers_file": "models.outliers_file",
     "read_edges": "io.tables",
     "read_tgb": "io.tgb",
     "shuffled_edges": "sampling.negatives",

@@ -12,7 +12,17 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["EdgesError", "Hint", "ParameterError", "ReadError", "TdlgError", "TdlgWarning", "TooLargeError", "warn"]
+__all__ = [
+    "ClusterError",
+    "EdgesError",
+    "Hint",
+    "ParameterError",
+    "ReadError",
+    "TdlgError",
+    "TdlgWarning",
+    "TooLargeError",
+    "warn",
+]
 
 Wording: TypeAlias = Callable[[str, Any], str | None]  # name and value of a parameter -> text; None: no such parameter
 Kind = TypeVar("Kind", bound="TdlgError")
@@ -159,6 +169,10 @@ class ParameterError(TdlgError):
 
 class TooLargeError(TdlgError):
     """The result would not fit in memory."""
+
+
+class ClusterError(TdlgError):
+    """A cluster was lost, or cannot be used: its scheduler is gone, it has no workers, or they have other versions."""
 
 
 class TdlgWarning(_Message, UserWarning):

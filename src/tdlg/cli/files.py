@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import typer
 
 from tdlg.cli.answers import meaning
 from tdlg.cli.cost import classify_cost, in_bytes, in_time, large_cost
 from tdlg.cli.labels import labels_to_learn
-from tdlg.cli.options import Columns, Late
+from tdlg.cli.options import Columns, Late, number_or_text
 from tdlg.cli.process import check_interrupt
 from tdlg.cli.terminal import count, note, progress, working
 from tdlg.exceptions import ReadError
@@ -18,7 +21,8 @@ from tdlg.exceptions import ReadError
 if TYPE_CHECKING:
     from tdlg.models.propagation_classifier import PropagationClassifier
 
-__all__ = ["classify_large", "file_for_blocks", "is_too_large", "listed_names", "note_setting", "parquet_rows"]
+__all__ = ["Where", "classify_large", "is_too_large", "listed_names", "note_setting", "outliers_large"]
+__all__ += ["parquet_rows"]
 
 PARQUET = (".parquet", ".pq")
 ROWS_AT_ONCE = 500_000
@@ -57,41 +61,76 @@ def is_too_large(path: Path) -> bool:
     return False
 
 
-def file_for_blocks(path: Path, output: Path | None, memory: str | None, others: dict[str, Any]) -> Path:
-    """The file to write; options that need all rows in memory are refused, and output that is not a file.
+class Where(NamedTuple):
+    """A table that is worked on in blocks: where it is, where the result goes, and what does the work.
 
-    Parameters
+    Attributes
     ----------
-    path, output, memory
-        The table, the file to write, and the value of --memory.
-    others
-        The values of the other options, by their names.
+    path, output
+        The table and the file or folder to write, as paths or addresses.
+    memory, engine
+        The values of --memory and --engine.
     """
-    why = "with --memory" if memory is not None else f"for a table as large as {path.name}"
-    for name, value in others.items():
-        if value:
+
+    path: str
+    output: str
+    memory: str | None
+    engine: str | None
+
+    @classmethod
+    def of(
+        cls, path: Path, output: Path | None, memory: str | None, engine: str | None, others: dict[str, Any]
+    ) -> Self:
+        """Refuse options that need all rows in memory, and output that is not a file.
+
+        Parameters
+        ----------
+        path, output, memory, engine
+            The table, and the values of the options.
+        others
+            The values of the other options, by their names.
+        """
+        given = "with --engine" if engine is not None else "with --memory" if memory is not None else None
+        why = given or f"for a table as large as {path.name}"
+        for name, value in others.items():
+            if value:
+                raise typer.BadParameter(
+                    f"it needs all rows in memory at once, which is not possible {why}. Leave out {name}, or take a part "
+                    "of the rows.",
+                    param_hint=name,
+                )
+        if output is None or str(output) == "-":
             raise typer.BadParameter(
-                f"it needs all rows in memory at once, which is not possible {why}. Leave out {name}, or take a part of the "
-                "rows.",
-                param_hint=name,
+                f"a file is needed {why}: the result is written in blocks. Give -o FILE, .parquet or .csv.",
+                param_hint="--output",
             )
-    if output is None or str(output) == "-":
-        raise typer.BadParameter(
-            f"a file is needed {why}: the result is written in blocks. Give -o FILE, .parquet or .csv.",
-            param_hint="--output",
-        )
-    return output
+        return cls(_address(path), _address(output), memory, engine)
+
+
+def _address(path: Path) -> str:
+    """A path as text; an address such as s3://bucket/folder gets back the slash that paths lose."""
+    return re.sub(r"^([a-z][a-z0-9+]+):/(?=[^/])", r"\1://", str(path))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar, whose updates stop the work if the user interrupts it."""
+    with progress() as show:
+
+        def said(done: int, total: int, text: str) -> None:
+            check_interrupt()
+            show(done, total, text)
+
+        yield said
 
 
 def classify_large(
-    path: Path,
-    output: Path,
+    where: Where,
     model: PropagationClassifier,
     label: str,
     positive: str | None,
     missing: str | None,
     late: Late,
-    memory: str | None,
     columns: Columns,
 ) -> None:
     """Fill in the missing labels of a table by way of temporary files; for the parameters see `classify`."""
@@ -102,15 +141,10 @@ def classify_large(
         named = [] if edges.label is None else edges.label.tolist()
         return [value if known else None for value, known in zip(named, edges.labelled, strict=True)], looked_for
 
-    with progress() as show:
-
-        def said(done: int, total: int, text: str) -> None:
-            check_interrupt()
-            show(done, total, text)
-
+    with _progress() as said:
         answer = classify_file(
-            path,
-            output,
+            where.path,
+            where.output,
             label=_which(label),
             src=_which(columns.src),
             dst=_which(columns.dst),
@@ -124,7 +158,8 @@ def classify_large(
             time_unit=columns.time_unit,
             model=model,
             classes=classes,
-            memory=memory,
+            memory=where.memory,
+            engine=where.engine,
             callback=said,
         )
     known, scored = count(answer.n_known, "known label"), f"{answer.n_scored:,} missing"
@@ -134,7 +169,35 @@ def classify_large(
         note(f"fitted to a sample of {count(answer.model.n_rows_, 'row')}; probabilities are corrected for it")
     note_setting(answer.model)
     note(meaning(answer.model))
-    note(f"wrote {count(answer.n_rows, 'row')} to {output}")
+    note(f"wrote {count(answer.n_rows, 'row')} to {where.output}")
+
+
+def outliers_large(where: Where, fast: str | None, slow: str | None, columns: Columns) -> None:
+    """Find bursts in a table by way of temporary files; for the parameters see `outliers`."""
+    from tdlg.clock import duration_in_words
+    from tdlg.models.outliers_file import outliers_file
+
+    with _progress() as said:
+        found = outliers_file(
+            where.path,
+            where.output,
+            src=_which(columns.src),
+            dst=_which(columns.dst),
+            time=_which(columns.time),
+            bipartite=columns.bipartite,
+            time_format=columns.time_format,
+            time_unit=columns.time_unit,
+            fast=None if fast is None else number_or_text(fast),
+            slow=None if slow is None else number_or_text(slow),
+            memory=where.memory,
+            engine=where.engine,
+            callback=said,
+        )
+    unit = found.time_unit
+    widths = [duration_in_words(decay.parts(unit)[0].bandwidth, unit) for decay in (found.fast, found.slow)]
+    note(f"read {count(found.n_rows, 'edge')} in blocks")
+    note(f"method: burst, bursts of {widths[0]} beside what is usual in {widths[1]}; --fast and --slow change it")
+    note(f"wrote {count(found.n_rows, 'row')} to {where.output}")
 
 
 def describe_large(

@@ -13,11 +13,13 @@ import typer
 __all__ = [
     "Columns",
     "EdgesPath",
+    "EngineAddress",
     "Evaluate",
     "KnownLabel",
     "LabelDelay",
     "LabelTime",
     "Late",
+    "Memory",
     "Missing",
     "ModelPath",
     "Output",
@@ -56,6 +58,23 @@ Seed = Annotated[
     typer.Option(min=0, max=2**32 - 1, help="Random seed; the same seed gives the same result."),
 ]
 Top = Annotated[int, typer.Option(min=1, help="Number of rows in the result.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Work within this memory, for example 2GB, by way of temporary files beside the output: for parquet files "
+        "with more rows than fit. By default this is done where a table does not fit into the free memory.",
+    ),
+]
+EngineAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ADDRESS",
+        help="Work on a Dask cluster whose scheduler has this address, for example tcp://host:8786. Table, output and "
+        "temporary files must be on a path or a store that all machines see. By default this machine does the work.",
+    ),
+]
 Positive = Annotated[
     str | None,
     typer.Option(

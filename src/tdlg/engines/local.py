@@ -22,6 +22,10 @@ class Engine(Protocol):
     that sees the files, and more than once: what it writes is the same each time, and appears when it is complete.
     """
 
+    @property
+    def n_threads(self) -> int:
+        """How many tasks run at once."""
+
     def map(
         self, function: Callable[[Task], Result], tasks: Sequence[Task], callback: Callback | None = None
     ) -> list[Result]:
@@ -34,6 +38,9 @@ class Engine(Protocol):
         callback
             Called with the numbers of finished and of all tasks. What it raises stops the work.
         """
+
+    def check_sees(self, path: str) -> None:
+        """Refuse a file or a folder that cannot be seen from where tasks are run."""
 
 
 class Local:
@@ -66,3 +73,6 @@ class Local:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return [future.result() for future in running]
+
+    def check_sees(self, path: str) -> None:
+        """Tasks see all that this process sees."""

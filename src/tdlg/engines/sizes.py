@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from tdlg.exceptions import Hint, ParameterError
+from tdlg.memory import free_bytes
 
 __all__ = [
     "LEAST_MEMORY",
@@ -33,6 +34,11 @@ SCORED_BYTES = 28  # memory per value of a row to score
 MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
 MOST_SCORED = 250_000  # rows that are scored at once
 MOST_BUCKET = 500_000  # records of a bucket: more would leave the caches
+MOST_SHARED = (
+    4_000_000  # rows of a block and records of a bucket on a cluster, whose scheduler needs a millisecond per task
+)
+FREE_SHARE = 0.6  # of the free memory that is used by default
+SHARES = 4  # tasks per thread of a cluster: a lost one costs little, and slow ones are made up for
 UNEVEN = 0.6  # share of the memory that an average bucket takes: some are larger
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -75,11 +81,35 @@ class Sizes:
     memory
         The limit, in bytes.
     n_threads
-        The number of tasks that run at once.
+        The number of tasks that run at once within this memory.
+    n_shares, n_rows
+        Into how many tasks the rows of the table are divided at least, so that all workers of a cluster have some; and the
+        number of rows. By default the memory alone decides.
     """
 
     memory: int
     n_threads: int
+    n_shares: int = 1
+    n_rows: int = 0
+
+    @classmethod
+    def of(cls, engine: Any, memory: Any, n_rows: int) -> Self:
+        """What fits into the memory of an engine: of this process, or of each worker of a cluster.
+
+        Parameters
+        ----------
+        engine
+            What runs the tasks.
+        memory
+            The limit of a process, such as "2GB". By default 60 % of the free memory, or of the limit of a worker.
+        n_rows
+            The number of rows of the table.
+        """
+        given = None if memory is None else as_bytes(memory)
+        if not hasattr(engine, "worker_threads"):
+            return cls(given or int(FREE_SHARE * free_bytes()), engine.n_threads)
+        limit = given or int(FREE_SHARE * (engine.worker_memory or free_bytes()))
+        return cls(limit, engine.worker_threads, SHARES * engine.n_threads, n_rows)
 
     @property
     def per_task(self) -> float:
@@ -89,23 +119,28 @@ class Sizes:
     @property
     def block(self) -> int:
         """Rows of a block of the input."""
-        return int(min(max(self.per_task / ROW_BYTES, LEAST_BLOCK), MOST_BLOCK))
+        most = MOST_BLOCK if self.n_shares == 1 else MOST_SHARED
+        return int(min(max(min(self.per_task / ROW_BYTES, self._share(self.n_rows)), LEAST_BLOCK), most))
 
     def bucket(self, n_bytes: float) -> int:
         """Records of an average bucket, if each takes this number of bytes of memory."""
-        return int(min(UNEVEN * self.per_task / n_bytes, MOST_BUCKET))
+        return int(min(UNEVEN * self.per_task / n_bytes, MOST_BUCKET if self.n_shares == 1 else MOST_SHARED))
 
     def n_buckets(self, n_rows: int, n_bytes: float) -> int:
-        """The number of buckets."""
-        return min(max(math.ceil(n_rows / self.bucket(n_bytes)), 1), 1 << 16)
+        """The number of buckets, on a cluster several per thread."""
+        return min(max(math.ceil(n_rows / self.bucket(n_bytes)), self.n_shares), 1 << 16)
 
     def training_rows(self, n_columns: int, most: int) -> int:
         """Rows to learn from, at most."""
         return int(min(most, (self.memory - BASE) / (TRAINING_BYTES * n_columns)))
 
-    def scored_rows(self, n_columns: int) -> int:
-        """Rows that are scored at once."""
-        return max(min(int(self.per_task / (SCORED_BYTES * n_columns)), MOST_SCORED), 1000)
+    def scored_rows(self, n_columns: int, n_rows: int) -> int:
+        """Rows that are scored at once, of this number of rows to score."""
+        return max(int(min(self.per_task / (SCORED_BYTES * n_columns), self._share(n_rows), MOST_SCORED)), 1000)
+
+    def _share(self, n_rows: int) -> float:
+        """The rows of one share."""
+        return math.inf if self.n_shares == 1 else math.ceil(n_rows / self.n_shares)
 
 
 def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:

@@ -10,6 +10,7 @@ Numbers are little-endian, 8 bytes each.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.engines.store import reading, write_whole
+from tdlg.engines.store import is_remote, read_ranges, reading, write_whole
 from tdlg.exceptions import ReadError
 
 __all__ = ["SplitFile", "read_split", "write_split"]
@@ -26,6 +27,8 @@ Records = NDArray[np.void]
 
 MAGIC = b"tdlgspl1"
 NUMBER = np.dtype("<u8")
+TEXT = 4096  # bytes, more than the description of a record takes
+HEAD = 16_384  # bytes that are read first from a store
 
 
 class SplitFile(NamedTuple):
@@ -104,19 +107,40 @@ def read_split(paths: Sequence[str], destinations: range) -> Records:
     destinations
         The destinations, a range with step 1.
     """
-    files = [SplitFile.of(path) for path in paths]
+    remote = is_remote(paths[0])
+    files = _opened(paths) if remote else [SplitFile.of(path) for path in paths]
     bounds = [file.first[[destinations.start, destinations.stop]] for file in files]
     found = np.empty(sum(int(stop - first) for first, stop in bounds), files[0].dtype)
     view = memoryview(found.view(np.uint8).data) if len(found) else memoryview(b"")
-    at, size = 0, files[0].dtype.itemsize
-    for file, (first, stop) in zip(files, bounds, strict=True):
-        n_bytes = int(stop - first) * size
-        if n_bytes:
-            with reading(file.path) as opened:
-                opened.seek(file.start + int(first) * size)
-                _read_into(opened, view[at : at + n_bytes], file.path)
+    size = files[0].dtype.itemsize
+    starts = [file.start + int(first) * size for file, (first, _) in zip(files, bounds, strict=True)]
+    stops = [file.start + int(stop) * size for file, (_, stop) in zip(files, bounds, strict=True)]
+    parts = read_ranges(paths, starts, stops) if remote else None
+    at = 0
+    for k, path in enumerate(paths):
+        n_bytes = stops[k] - starts[k]
+        with io.BytesIO(parts[k]) if parts is not None else reading(path) as opened:
+            opened.seek(0 if parts is not None else starts[k])
+            _read_into(opened, view[at : at + n_bytes], path)
         at += n_bytes
     return found
+
+
+def _opened(paths: Sequence[str]) -> list[SplitFile]:
+    """The descriptions of several files on a store, with as few requests as possible."""
+    heads = read_ranges(paths, [0] * len(paths), [HEAD] * len(paths))
+    sizes = [_head_size(head) for head in heads]
+    longer = [k for k, size in enumerate(sizes) if size > HEAD]
+    more = read_ranges([paths[k] for k in longer], [0] * len(longer), [sizes[k] for k in longer])
+    for k, head in zip(longer, more, strict=True):
+        heads[k] = head
+    return [SplitFile._read(path, io.BytesIO(head)) for path, head in zip(paths, heads, strict=True)]
+
+
+def _head_size(head: bytes) -> int:
+    """Enough bytes for the description of a file, of which the first ones are given."""
+    n = int(np.frombuffer(head[len(MAGIC) :][:8].ljust(8, b"\0"), NUMBER)[0]) if head.startswith(MAGIC) else 0
+    return len(MAGIC) + 8 * (n + 3) + TEXT
 
 
 def _read_into(file: BinaryIO, view: memoryview, path: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, cast
 
-__all__ = ["exists", "free_on_disk", "is_remote", "joined", "make_folder", "reading", "remove_file", "remove_folder"]
-__all__ += ["write_whole"]
+__all__ = ["exists", "free_on_disk", "is_remote", "joined", "make_folder", "read_ranges", "reading"]
+__all__ += ["remove_file", "remove_folder", "write_whole"]
 
 
 def is_remote(path: str) -> bool:
@@ -70,15 +70,34 @@ def reading(path: str) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, file)
 
 
+def read_ranges(paths: Sequence[str], starts: Sequence[int], stops: Sequence[int]) -> list[bytes]:
+    """Some bytes of each of several objects of a store, at once where the store allows it; fewer at the end of an object."""
+    wanted = [k for k, (start, stop) in enumerate(zip(starts, stops, strict=True)) if start < stop]
+    found = [b""] * len(paths)
+    if wanted:
+        store = _remote(paths[0])[0]
+        names = [str(store._strip_protocol(paths[k])) for k in wanted]
+        parts = store.cat_ranges(names, [starts[k] for k in wanted], [stops[k] for k in wanted], on_error="raise")
+        for k, part in zip(wanted, parts, strict=True):
+            found[k] = part
+    return found
+
+
 def write_whole(path: str, pieces: Iterable[Any]) -> None:
     """Write pieces of bytes, one after the other. On any error there is no file, and the error names the path.
 
     Two tasks may write the same file at the same time: one of the two, both complete, remains.
     """
-    if is_remote(path):  # an object appears when it is closed
-        with _remote(path)[0].open(path, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
+    if is_remote(path):
+        object_ = _remote(path)[0].open(path, "wb", autocommit=False)  # it appears when it is committed
+        try:
+            with object_:
+                for piece in pieces:
+                    object_.write(piece)
+        except BaseException:
+            object_.discard()
+            raise
+        object_.commit()
         return
     draft = f"{path}.{uuid.uuid4().hex}.draft"
     try:

@@ -23,7 +23,7 @@ from tdlg.exceptions import Hint, ParameterError
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay"]
+__all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay", "time_spread"]
 
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
 
@@ -51,6 +51,10 @@ class Decay:
 
     def freeze(self, edges: TemporalEdges) -> Decay:
         """Fix every relative bandwidth on the times of these edges, so that later edges get the same bandwidth."""
+        return self
+
+    def at_spread(self, deviation: float, time_unit: str | None) -> Decay:
+        """`freeze` for edges whose times have this standard deviation, in ticks of this unit."""
         return self
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
@@ -106,21 +110,17 @@ class _Bell(Decay):
 
     def freeze(self, edges: TemporalEdges) -> Decay:
         """Turn `relative` into a bandwidth: a number in the unit of the times, or seconds if they are datetimes."""
-        spread = _spread(edges)
+        spread = time_spread(edges)
         if spread == 0.0 and self.relative is not None:
-            raise ParameterError(
-                f"The bandwidth of the decay is 0, because all {edges.n_edges} edges have the same time.",
-                Hint("Use {decay}.", decay=NoDecay()),
-                Hint("Or give an absolute bandwidth, {code}.", code=f"{type(self).__name__}(bandwidth=...)"),
-                parameter="relative",
-                value=self.relative,
-            )
+            raise self._no_width(f"all {edges.n_edges} edges")
         return self.at_spread(spread, edges.time_unit)
 
     def at_spread(self, deviation: float, time_unit: str | None) -> Decay:
-        """`freeze` for edges whose times have this standard deviation, in ticks of this unit; it is above 0."""
+        """`freeze` for edges whose times have this standard deviation, in ticks of this unit."""
         if self.relative is None:
             return self
+        if deviation == 0.0:
+            raise self._no_width("all edges")
         spread = deviation * self.relative
         if not math.isfinite(spread):
             raise ParameterError(
@@ -132,6 +132,15 @@ class _Bell(Decay):
         if time_unit is None:
             return type(self)(bandwidth=spread)  # a Python float: its repr can be pasted back
         return type(self)(bandwidth=f"{spread * seconds_per_tick(time_unit)!r}s")
+
+    def _no_width(self, which: str) -> ParameterError:
+        return ParameterError(
+            f"The bandwidth of the decay is 0, because {which} have the same time.",
+            Hint("Use {decay}.", decay=NoDecay()),
+            Hint("Or give an absolute bandwidth, {code}.", code=f"{type(self).__name__}(bandwidth=...)"),
+            parameter="relative",
+            value=self.relative,
+        )
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
         """One summand, with its bandwidth in ticks."""
@@ -261,6 +270,10 @@ class Mixture(Decay):
         """Freeze each summand."""
         return Mixture([decay.freeze(edges) for decay in self.decays], self.weights)
 
+    def at_spread(self, deviation: float, time_unit: str | None) -> Decay:
+        """`at_spread` of each summand."""
+        return Mixture([decay.at_spread(deviation, time_unit) for decay in self.decays], self.weights)
+
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
         """The summands' own parts, weighted."""
         return tuple(
@@ -336,7 +349,7 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
     return float(bandwidth)  # type: ignore[arg-type]
 
 
-def _spread(edges: TemporalEdges) -> float:
+def time_spread(edges: TemporalEdges) -> float:
     """The standard deviation of the times in ticks; 1 for zero edges, since the bandwidth then has no effect."""
     if edges.n_edges == 0:
         return 1.0

@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg import __version__
 from tdlg.checks import as_seed
-from tdlg.engines.buckets import Buckets, PartitionTask, bucket_sizes, kinds_of, partition
+from tdlg.engines.buckets import Buckets, kinds_of
 from tdlg.engines.columns import ColumnFiles, ColumnPlan, ColumnsTask, make_columns, read_columns
-from tdlg.engines.local import Engine, Local
+from tdlg.engines.file_run import Callback, FileRun
+from tdlg.engines.local import Engine
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
-from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, Sizes, as_bytes, in_bytes, record_memory
+from tdlg.engines.output import Output
+from tdlg.engines.product import many_products
+from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, record_memory
 from tdlg.engines.statistics import look
-from tdlg.engines.store import free_on_disk, is_remote, joined, make_folder, remove_file, remove_folder
+from tdlg.engines.store import joined, remove_file
 from tdlg.engines.table import Block, InputTable
-from tdlg.exceptions import Hint, ParameterError, TooLargeError
+from tdlg.exceptions import Hint, ParameterError
 from tdlg.explain.positive import positive_by_counts
-from tdlg.memory import free_bytes
 from tdlg.models.boosting import TrainingRows
-from tdlg.models.file_scores import ScoreTask, check_output, score_range, write_scores
+from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range
 from tdlg.models.file_setup import FileSetup, set_up
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.propagate.scales import scales_between
 
 __all__ = ["FileAnswer", "classify_file"]
 
-Callback = Callable[[int, int, str], object]
-
 LEAST_ROWS = 1_000  # rows to learn from, whatever the disk
-FREE_SHARE = 0.6  # of the free memory that is used by default
 MOST_SCALES = 6  # for estimates, before the time scales are known
-SPARE_DISK = 1.1
 
 
 @dataclass
@@ -83,7 +77,7 @@ def classify_file(
     classes: Callable[[list[Any]], tuple[list[Any], Any]] | None = None,
     positive: Any = None,
     memory: Any = None,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
     folder: Any = None,
     callback: Callback | None = None,
 ) -> FileAnswer:
@@ -99,7 +93,8 @@ def classify_file(
     path
         The parquet file.
     output
-        The file to write, .parquet or .csv.
+        The file to write, .parquet or .csv. A path without such an ending, or an address, is a folder to which the workers
+        write one parquet file per block, so that nothing goes through this process.
     label
         The column of labels, by name or position; missing ones are predicted.
     src, dst, time, label_time, label_delay, features, categories, bipartite, time_format, time_unit
@@ -112,9 +107,11 @@ def classify_file(
     positive
         The positive class; by default chosen as everywhere.
     memory
-        The limit, such as "2GB". By default 60 % of the free memory.
+        The limit, such as "2GB". By default 60 % of the free memory. On a cluster this is the limit of each worker, by
+        default 60 % of what it was started with.
     engine
-        What runs the tasks. By default threads of this process.
+        What runs the tasks: the address of a Dask scheduler, such as "tcp://host:8786", or an engine. By default threads of
+        this process. On a cluster the trees are fitted in this process, and all else is done by the workers.
     folder
         A folder for temporary files, at most 200 bytes per edge, which all workers of the engine see. By default a hidden
         folder beside the output. If a run was killed, the next one with the same parameters goes on from its files.
@@ -136,23 +133,21 @@ def classify_file(
     >>> answer.n_scored, answer.model.setting_
     (200, 'forecast')
     """
-    target = check_output(output)
+    target = Output.of(output)
     model = PropagationClassifier() if model is None else model
     _check_model(model)
-    limit = int(FREE_SHARE * free_bytes()) if memory is None else as_bytes(memory)
-    engine = Local(model.n_threads) if engine is None else engine
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time}
     listed = list(features), list(categories)
     reading = {"bipartite": bipartite, "time_format": time_format, "time_unit": time_unit, "label_delay": label_delay}
     table = InputTable.open(path, wanted, listed, **reading)
-    place = str(target.with_name(f".{target.name}.tdlg-work")) if folder is None else str(folder)
-    sizes = Sizes(limit, getattr(engine, "n_threads", 1))
-    run = _Run(table, model, engine, sizes, place, callback or (lambda done, total, text: None))
-    with run.in_folder():
-        return run.all(classes, positive, target)
+    of_run = {"engine": engine, "memory": memory, "folder": folder, "callback": callback, "n_threads": model.n_threads}
+    with FileRun.opened(table, target, model, **of_run) as run:
+        return _Run(run, model).all(classes, positive)
 
 
-def _check_model(model: PropagationClassifier) -> None:
+def _check_model(model: Any) -> None:
+    if not isinstance(model, PropagationClassifier):
+        raise many_products(type(model).__name__, "model", Hint("Use {code}.", code="PropagationClassifier()"))
     if model.two_ends is True:
         raise ParameterError(
             "The columns about both ends of an edge together need all edges in memory at once, and a file is worked on in "
@@ -174,29 +169,18 @@ def _check_model(model: PropagationClassifier) -> None:
 class _Run:
     """One run of `classify_file`, step by step."""
 
-    table: InputTable
+    run: FileRun
     model: PropagationClassifier
-    engine: Engine
-    sizes: Sizes
-    folder: str
-    callback: Callback
-    disk: int = field(default=0)
+    disk: int = 0
 
-    def in_folder(self) -> Any:
-        return _Folder(self.folder, self._fingerprint())
+    def __post_init__(self) -> None:
+        run = self.run
+        self.table, self.engine, self.sizes, self.folder = run.table, run.engine, run.sizes, run.folder
 
-    def _fingerprint(self) -> str:
-        """What temporary files depend on: files of another run are not used."""
-        facts: list[Any] = [__version__, repr(self.table), repr(self.model), repr(self.sizes)]
-        if not is_remote(self.table.path):
-            stat = Path(self.table.path).stat()
-            facts += [stat.st_size, stat.st_mtime_ns]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-    def all(self, classes: Any, positive: Any, target: Path) -> FileAnswer:
+    def all(self, classes: Any, positive: Any) -> FileAnswer:
         """All steps."""
-        blocks = self.table.blocks(self.sizes.block)
-        self._say("reading")
+        blocks = self.run.blocks
+        self.run.say("reading")
         seen = look(self.engine, self.table, blocks)
         values = list(seen.labels)
         named, chosen = (values, None) if classes is None else classes(values)
@@ -212,8 +196,7 @@ class _Run:
             if k == 0:
                 self._fit(setup, plan, buckets, files, positive)
             scores |= self._score(plan, buckets, files)
-        self._say("writing")
-        write_scores(self.table, blocks, scores, self.model, target, self._progress("writing"))
+        self.run.write(ClassAnswers.of(self.model, scores))
         return FileAnswer(self.model, self.table.n_rows, int(setup.counts.sum()), setup.n_missing, self.disk)
 
     # ---- steps
@@ -225,36 +208,17 @@ class _Run:
         plan = ColumnPlan.of(first, ())
         share = min((setup.n_missing + MOST_ROWS) / self.table.n_rows, 1.0)
         per_record = max(self._record_memory(plan, form.dtype.itemsize, share, match) for match in plan.matches)
-        kinds = kinds_of(plan.matches)
-        n_buckets = self.sizes.n_buckets(self.table.n_rows, per_record)
-        self._check_disk(len(kinds) * form.dtype.itemsize * self.table.n_rows)
-        buckets = Buckets(self.folder, form, kinds, n_buckets, len(setup.blocks))
-        tasks = [PartitionTask(self.table, block, k, setup.labels, buckets) for k, block in enumerate(setup.blocks)]
-        self.engine.map(partition, tasks, self._progress("sorting into buckets"))
-        for kind in kinds:
-            largest = int(bucket_sizes(buckets, kind).max())
-            if largest * per_record > self.sizes.per_task * self.sizes.n_threads:
-                raise self._too_large(kind, largest, largest * per_record)
-        return buckets
+        return self.run.partition(form, setup.labels, kinds_of(plan.matches), per_record)
 
     def _record_memory(self, plan: ColumnPlan, n_bytes: int, share: float, match: str) -> float:
         n_values = 1 + sum(column.n_sums for column in plan.own) + (1 + plan.n_targets)
         two = 2 if match in ("src-dst", "dst-src") else 1  # these read the records of both ends
         return two * record_memory(n_bytes, n_values, MOST_SCALES, plan.n_columns(match), share)
 
-    def _too_large(self, kind: str, n: int, n_bytes: float) -> TooLargeError:
-        return TooLargeError(
-            f"A bucket by {kind} has {n:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} has "
-            f"most of them. The limit is {in_bytes(self.sizes.memory)}.",
-            Hint("Pass a larger {memory}.", memory=...),
-            parameter="memory",
-            value=self.sizes.memory,
-        )
-
     def _plan(self, setup: FileSetup, buckets: Buckets) -> ColumnPlan:
         """The columns: time scales and matches depend on the nodes."""
         model = self.model
-        self._say("looking at nodes")
+        self.run.say("looking at nodes")
         shared = not self.table.bipartite and nodes_are_shared(self.engine, buckets)
         scales: Any = model.scales
         if isinstance(model.scales, str):
@@ -272,7 +236,7 @@ class _Run:
 
     def _bounds(self, setup: FileSetup, plan: ColumnPlan) -> list[int]:
         """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
-        most = self.sizes.scored_rows(sum(map(plan.n_columns, plan.matches)))
+        most = self.sizes.scored_rows(sum(map(plan.n_columns, plan.matches)), setup.n_missing)
         bounds, n = [0], 0
         for block, more in zip(setup.blocks, self._missing_by_block(setup).tolist(), strict=True):
             if n and n + more > most:
@@ -318,7 +282,7 @@ class _Run:
             n += more
             largest = max(largest, n)
         self.disk = int(kept + (n_sampled + largest) * per_row)
-        self._check_disk(self.disk - kept)
+        self.run.check_disk(self.disk - kept)
         return rounds
 
     def _make_columns(self, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles) -> None:
@@ -327,7 +291,7 @@ class _Run:
             for match in plan.matches
             for bucket in range(buckets.n_buckets)
         ]
-        self.engine.map(make_columns, tasks, self._progress("making columns"))
+        self.engine.map(make_columns, tasks, self.run.progress("making columns"))
 
     def _fit(self, setup: FileSetup, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles, positive: Any) -> None:
         """Fit the trees on the sample."""
@@ -339,7 +303,7 @@ class _Run:
         columns = np.vstack([part[1] for part in parts]) if len(parts) > 1 else parts[0][1]
         del parts
         model = self.model
-        self._say(f"fitting to {len(rows):,} rows")
+        self.run.say(f"fitting to {len(rows):,} rows")
         n_all, n_sampled = setup.window_counts.sum(axis=0), np.bincount(rows["label"], minlength=len(setup.classes))
         model.n_rows_, model.n_rows_sampled_from_ = len(rows), int(n_all.sum())
         model.log_shares_ = np.log(n_all / n_sampled)
@@ -353,75 +317,8 @@ class _Run:
         spans = [Block(*ends) for ends in pairwise(files.bounds)]
         paths = [joined(self.folder, f"scores-{span.start}") for span in spans]
         tasks = [ScoreTask(self.model, plan, buckets, files, k, path) for k, path in enumerate(paths)]
-        self.engine.map(score_range, tasks, self._progress("scoring"))
+        self.engine.map(score_range, tasks, self.run.progress("scoring"))
         for match in plan.matches:
             for bucket in range(buckets.n_buckets):
                 remove_file(files.path(plan, match, bucket))
         return dict(zip(spans, paths, strict=True))
-
-    # ---- around it
-
-    def _check_disk(self, n_bytes: float) -> None:
-        """Refuse work whose temporary files do not fit on the disk."""
-        free = free_on_disk(self.folder)
-        if free is not None and free < SPARE_DISK * n_bytes:
-            raise TooLargeError(
-                f"{self.folder}: the temporary files need {in_bytes(SPARE_DISK * n_bytes)}, and the disk has "
-                f"{in_bytes(free)} free.",
-                Hint("Make room, or pass another {folder}.", folder=...),
-                parameter="folder",
-                value=self.folder,
-            )
-
-    def _say(self, text: str) -> None:
-        self.callback(0, 1, text)
-
-    def _progress(self, text: str) -> Callable[[int, int], object]:
-        return lambda done, total: self.callback(done, total, text)
-
-
-class _Folder:
-    """The folder of temporary files: those of the same run that was killed are used again, and none are left at the end."""
-
-    def __init__(self, path: str, fingerprint: str) -> None:
-        self._path, self._fingerprint = path, fingerprint
-        self._lock: Any = None
-
-    def __enter__(self) -> None:
-        make_folder(self._path)
-        if is_remote(self._path):
-            return
-        note = Path(self._path) / "run"
-        self._lock = note.open("a+")
-        _lock(self._lock, self._path)
-        self._lock.seek(0)
-        if self._lock.read() != self._fingerprint:
-            for file in note.parent.iterdir():
-                if file != note:
-                    remove_file(str(file))
-            self._lock.truncate(0)
-            self._lock.write(self._fingerprint)
-            self._lock.flush()
-
-    def __exit__(self, *error: object) -> None:
-        remove_folder(self._path)
-        if self._lock is not None:
-            self._lock.close()
-
-
-def _lock(file: Any, folder: str) -> None:
-    """Refuse a folder that another process works in; systems without such locks are trusted."""
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise ParameterError(
-            f"{folder}: another process works in this folder. Wait until it is done.",
-            Hint("Or pass another {folder}.", folder=...),
-            parameter="folder",
-            value=folder,
-        ) from None

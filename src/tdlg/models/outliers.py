@@ -17,7 +17,7 @@ from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.explain.bursts import explain_bursts
 from tdlg.explain.explainable import Scored
-from tdlg.linegraph.decay import Decay, Gaussian, Laplace
+from tdlg.linegraph.decay import Decay, Gaussian, Laplace, time_spread
 from tdlg.linegraph.events import own_columns
 from tdlg.models.links import LinkPredictor, check_enough
 from tdlg.propagate.bursts import KEYS, Arrivals, burst_surprises
@@ -160,7 +160,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         edges = self._edges(X, reset=True)
         self._check(edges)
         if self.method == "burst":
-            self.fast_, self.slow_ = self._widths(edges)
+            self.fast_, self.slow_ = burst_widths(self.fast, self.slow, time_spread(edges), edges.time_unit)
             self.scores_ = self._burst_scores(Arrivals.of(edges))
         else:
             rng = as_generator(self.random_state)
@@ -266,33 +266,6 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         again[np.unique(at, return_index=True)[1]] = False
         return np.where(again, -1, at)
 
-    def _widths(self, edges: TemporalEdges) -> tuple[Decay, Decay]:
-        """The fast and the slow decay; if all edges have the same time, nothing fades and any width will do."""
-        is_spread = edges.ticks.min() != edges.ticks.max()
-        decays = []
-        for name, given, relative in (("fast", self.fast, FAST), ("slow", self.slow, SLOW)):
-            anything = relative if edges.time_unit is None else f"{relative}s"
-            try:
-                default = Laplace(relative=relative) if is_spread else Laplace(anything)
-                decays.append(default.freeze(edges) if given is None else Laplace(given))
-                decays[-1].parts(edges.time_unit)
-            except ParameterError as error:
-                raise ParameterError(
-                    f"The {name!r} parameter of EdgeOutlierDetector is {given!r}: {error.problem}",
-                    *error.args[1:],
-                    parameter=name,
-                    value=given,
-                ) from None
-        fast, slow = (decay.parts(edges.time_unit)[0].bandwidth for decay in decays)
-        if not fast < slow:
-            raise ParameterError(
-                f"The 'fast' parameter of EdgeOutlierDetector must be shorter than 'slow'. Got {decays[0]!r} and "
-                f"{decays[1]!r} instead. By default they are {FAST} and {SLOW:g} standard deviations of the times.",
-                parameter="fast",
-                value=self.fast,
-            )
-        return decays[0], decays[1]
-
     def _burst_scores(self, arrivals: Arrivals) -> Scores:
         fast, slow = (decay.parts(arrivals.time_unit)[0].bandwidth for decay in (self.fast_, self.slow_))
         return -burst_surprises(arrivals, fast, slow, self.n_threads)
@@ -300,7 +273,7 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
     def _offset(self) -> float:
         if self.contamination != "auto":
             return float(np.percentile(self.scores_, 100.0 * self.contamination))
-        return -float(np.log10(len(KEYS) * len(self.scores_))) if self.method == "burst" else 0.0
+        return -rare_surprise(len(self.scores_)) if self.method == "burst" else 0.0
 
     def _check(self, edges: TemporalEdges) -> None:
         owner = type(self).__name__
@@ -324,3 +297,43 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
                 f"All {len(edges)} edges have the same source, destination and time: none can be scored by a model of the "
                 "others. Pass at least two edges that differ."
             )
+
+
+def rare_surprise(n_edges: int) -> float:
+    """The surprise that is expected once among all edges by chance."""
+    return float(np.log10(len(KEYS) * n_edges))
+
+
+def burst_widths(fast: Any, slow: Any, spread: float, time_unit: str | None) -> tuple[Decay, Decay]:
+    """The fast and the slow decay of bursts; if all edges have the same time, nothing fades and any width will do.
+
+    Parameters
+    ----------
+    fast, slow
+        The parameters of `EdgeOutlierDetector`.
+    spread, time_unit
+        The standard deviation of the times in ticks, and their unit.
+    """
+    decays = []
+    for name, given, relative in (("fast", fast, FAST), ("slow", slow, SLOW)):
+        anything = relative if time_unit is None else f"{relative}s"
+        try:
+            default = Laplace(relative=relative) if spread > 0 else Laplace(anything)
+            decays.append(default.at_spread(spread, time_unit) if given is None else Laplace(given))
+            decays[-1].parts(time_unit)
+        except ParameterError as error:
+            raise ParameterError(
+                f"The {name!r} parameter of EdgeOutlierDetector is {given!r}: {error.problem}",
+                *error.args[1:],
+                parameter=name,
+                value=given,
+            ) from None
+    widths = [decay.parts(time_unit)[0].bandwidth for decay in decays]
+    if not widths[0] < widths[1]:
+        raise ParameterError(
+            f"The 'fast' parameter of EdgeOutlierDetector must be shorter than 'slow'. Got {decays[0]!r} and "
+            f"{decays[1]!r} instead. By default they are {FAST} and {SLOW:g} standard deviations of the times.",
+            parameter="fast",
+            value=fast,
+        )
+    return decays[0], decays[1]

@@ -14,7 +14,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import check_span
 from tdlg.linegraph.product import default_threads
 
-__all__ = ["KEYS", "Arrivals", "BurstCounts", "burst_counts", "burst_surprises"]
+__all__ = ["KEYS", "Arrivals", "BurstCounts", "burst_counts", "burst_surprises", "surprises_of_key"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -140,12 +140,34 @@ def burst_counts(arrivals: Arrivals, rows: Sequence[int] | NDArray[Any], fast: f
 
 def _walk(arrivals: Arrivals, keys: Codes, fast: float, slow: float, n_counts: int) -> tuple[Floats, Floats]:
     """The fast and slow counts, (n_counts, 2), and the surprises of one key."""
+    counts = np.empty((n_counts, LAST))
+    surprises = surprises_of_key(keys, arrivals.ticks, arrivals.order, _start(arrivals), fast, slow, counts)
+    return counts, surprises
+
+
+def surprises_of_key(
+    keys: Codes, ticks: NDArray[Any], order: Codes, start: Any, fast: float, slow: float, counts: Floats | None = None
+) -> Floats:
+    """The surprises of edges that are counted by one key, shape (n_edges,); see `burst_surprises`.
+
+    Parameters
+    ----------
+    keys, ticks, order
+        Keys numbered from 0, and the times of the edges in ticks; the positions of the edges as they come.
+    start
+        The time of the first edge of all, in ticks.
+    fast, slow
+        The widths of the decays, in ticks.
+    counts
+        If given, an array (n_edges, 2) that gets the fast and the slow counts.
+    """
     from tdlg._kernels.bursts import walk_bursts
 
-    counts, surprises = np.empty((n_counts, LAST)), np.zeros(len(keys))
-    state = new_state(int(keys.max(initial=-1)) + 1)
-    walk_bursts(keys, arrivals.ticks, arrivals.order, _start(arrivals), fast, slow, state, counts, surprises)
-    return counts, surprises
+    surprises, state = np.zeros(len(keys)), new_state(int(keys.max(initial=-1)) + 1)
+    walk_bursts(
+        keys, ticks, order, start, fast, slow, state, np.empty((0, LAST)) if counts is None else counts, surprises
+    )
+    return surprises
 
 
 def _start(arrivals: Arrivals) -> Any:

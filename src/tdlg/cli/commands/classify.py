@@ -12,14 +12,16 @@ import typer
 
 from tdlg.cli.answers import answers, meaning, positive_label, spread
 from tdlg.cli.cost import classify_cost, in_time
-from tdlg.cli.files import classify_large, file_for_blocks, is_too_large, note_setting
+from tdlg.cli.files import Where, classify_large, is_too_large, note_setting
 from tdlg.cli.labels import label_in_words, labels_to_learn, note_known_at_once, plain_classes
 from tdlg.cli.options import (
     Columns,
     EdgesPath,
+    EngineAddress,
     Evaluate,
     LabelDelay,
     LabelTime,
+    Memory,
     Missing,
     Output,
     Positive,
@@ -34,7 +36,7 @@ from tdlg.cli.output import check_folder, check_model_file, check_output, give, 
 from tdlg.cli.quality import evaluated
 from tdlg.cli.table import Table, note_table, read_table
 from tdlg.cli.terminal import count, note, warn, working
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -97,7 +99,7 @@ def classify(
         typer.Option(
             "--two-ends/--no-two-ends",
             help="Use what similar sources and destinations have to do with each other. Without it, classify is faster. By "
-            "default used for up to 20 million rows, and not with --memory.",
+            "default used for up to 20 million rows, and not with --memory or --engine.",
         ),
     ] = None,
     evaluate: Annotated[
@@ -114,14 +116,8 @@ def classify(
         Path | None,
         typer.Option(metavar="MODEL", help="File to save the model to, for score, nodes and explain."),
     ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Work within this memory, for example 2GB, by way of temporary files beside the output: for parquet files "
-            "with more rows than fit. By default this is done where a table does not fit into the free memory.",
-        ),
-    ] = None,
+    memory: Memory = None,
+    engine: EngineAddress = None,
     output: Output = None,
     seed: Seed = 0,
     columns: Columns,
@@ -139,6 +135,10 @@ def classify(
         "--two-ends" if two_ends else "--no-two-ends": two_ends is not None,
         "--memory": memory is not None,
     }
+    if method == "rows" and engine is not None:
+        from tdlg.engines.product import many_products
+
+        raise many_products("The method 'rows'", "method", Hint("Leave out {method}.", method="rows"))
     _check_method(method, [name for name, is_given in of_propagation.items() if is_given])
     late = late_labels(label, label_time, label_delay)
     if setting == "interpolate" and (label_time or label_delay):
@@ -147,15 +147,15 @@ def classify(
             "--label-time and --label-delay.",
             param_hint="--setting",
         )
-    check_output(output)
+    if memory is None and engine is None:
+        check_output(output)
     check_folder(report)
     check_model_file(save)
     parameters = {"setting": setting, "calendar": calendar} | given_options(two_ends=two_ends, scales=_scales(scales))
-    if method != "rows" and (memory is not None or is_too_large(edges)):
+    if method != "rows" and (memory is not None or engine is not None or is_too_large(edges)):
         others = {"--evaluate": evaluate, "--report": report, "--save": save}
-        file = file_for_blocks(edges, output, memory, others)
-        model = _unfitted(method, seed, **parameters)
-        classify_large(edges, file, model, label, positive, missing, late, memory, columns)
+        where = Where.of(edges, output, memory, engine, others)
+        classify_large(where, _unfitted(method, seed, **parameters), label, positive, missing, late, columns)
         return
     table = read_table(edges, columns, label, late=late)
     known, positive_class = labels_to_learn(table.edges, label, positive, missing)

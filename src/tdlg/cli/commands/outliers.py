@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tdlg.cli.answers import answers
+from tdlg.cli.files import Where, is_too_large, outliers_large
 from tdlg.cli.options import (
     Columns,
     EdgesPath,
+    EngineAddress,
+    Memory,
     Output,
     Save,
     Seed,
@@ -21,6 +24,7 @@ from tdlg.cli.options import (
 from tdlg.cli.output import check_model_file, check_output, give, keep_model
 from tdlg.cli.table import note_table, read_table
 from tdlg.cli.terminal import count, note, warn, working
+from tdlg.exceptions import Hint, ParameterError
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
@@ -76,6 +80,8 @@ def outliers(
         ),
     ] = None,
     save: Save = None,
+    memory: Memory = None,
+    engine: EngineAddress = None,
     output: Output = None,
     seed: Seed = 0,
     columns: Columns,
@@ -90,8 +96,13 @@ def outliers(
 
     if contamination == 0:
         raise typer.BadParameter("it must be above 0 and at most 0.5. Got 0 instead.", param_hint="--contamination")
-    check_output(output)
     check_model_file(save)
+    if memory is not None or engine is not None or (method == "burst" and is_too_large(edges)):
+        _check_method(method)
+        where = Where.of(edges, output, memory, engine, {"--save": save, "--contamination": contamination})
+        outliers_large(where, fast, slow, columns)
+        return
+    check_output(output)
     table = read_table(edges, columns)
     note_table(table, columns)
     if method != "burst" and (fast or slow):
@@ -113,6 +124,19 @@ def outliers(
         note(f"AUC for real against shuffled rows: {model.auc_:.3f} (0.5 would mean that the scores are meaningless)")
     keep_model(model, save)
     give(table.with_columns(**answers(model, table.edges)), output, first=table.free_name("outlier_score"))
+
+
+def _check_method(method: str) -> None:
+    """Refuse methods that cannot work in blocks."""
+    from tdlg.engines.product import many_products
+
+    instead = Hint("Use {method}, which finds bursts.", method="burst")
+    if method == "rows":
+        raise many_products("The method 'rows'", "method", instead)
+    if method != "burst":
+        raise ParameterError(
+            f"The method {method!r} needs all rows in memory at once.", instead, parameter="method", value=method
+        )
 
 
 def _width(given: str | None, edges: TemporalEdges) -> float | str | None:

@@ -1,0 +1,108 @@
+"""Claim: a Dask cluster does the work of the local engine at little additional cost, and two workers share it evenly.
+
+Payments of which the labels of the last tenth are missing are classified from end to end: by the local engine with one
+thread and with two, and on clusters over TCP on this machine with one worker and with two, one thread each. All take turns.
+The answers must be the same. Processor time is that of all processes together; seconds are good for something only if both
+cores are free.
+
+    python benchmarks/a_cluster_shares_the_work.py [edges] [turns]
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from _bench import Claim
+
+from tdlg import PropagationClassifier, classify_file, write_payments
+from tdlg.engines.dask import Dask
+from tdlg.engines.local import Local
+from tdlg.models import classify_file as classify_module
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from cluster import Cluster, forget_peak_memory, risen_memory
+
+MEMORY = "4GB"
+FEW_ROWS = 20_000  # to learn from: the fit is the same for all engines, and not what is measured
+STEPS = ("reading", "sorting into buckets", "looking at nodes", "making columns", "fitting", "scoring", "writing")
+
+
+def run(path: Path, output: Path, engine) -> dict[str, float]:
+    """Seconds of each step, and processor seconds of this process and of all workers."""
+    seconds, last = dict.fromkeys(STEPS, 0.0), ["reading", time.perf_counter()]
+
+    def said(done: int, total: int, text: str) -> None:
+        now = time.perf_counter()
+        seconds[next(step for step in STEPS if last[0].startswith(step))] += now - last[1]
+        last[:] = text, now
+
+    before = processor_time(engine)
+    model = PropagationClassifier(random_state=0)
+    classify_file(path, output, label="fraud", model=model, memory=MEMORY, engine=engine, callback=said)
+    said(0, 1, "")
+    after = processor_time(engine)
+    spent = {"processor": sum(after) - sum(before), "of the workers": after[1] - before[1]}
+    return seconds | {"all": sum(seconds.values())} | spent
+
+
+def processor_time(engine) -> tuple[float, float]:
+    """Processor seconds of this process, and of all workers."""
+    workers = engine._client.run(time.process_time).values() if isinstance(engine, Dask) else ()
+    return time.process_time(), sum(workers)
+
+
+def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
+    classify_module.MOST_ROWS = FEW_ROWS
+    claim = Claim(f"A cluster shares the work: {n_edges:,} payments, {turns} turns")
+    with tempfile.TemporaryDirectory(prefix="tdlg-cluster-") as name, ExitStack() as stack:
+        home = Path(name)
+        write_payments(home / "payments.parquet", n_edges, random_state=0, hubs=1)
+        engines = {"local, 1 thread": Local(1), "local, 2 threads": Local(2)}
+        for n_workers in (1, 2):
+            (home / f"cluster-{n_workers}").mkdir()
+            cluster = stack.enter_context(Cluster(home / f"cluster-{n_workers}", n_workers))
+            engine = stack.enter_context(Dask(cluster.address))
+            engine._client.wait_for_workers(n_workers)
+            engines[f"cluster, {n_workers} worker{'s' * (n_workers - 1)}"] = engine
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in engines}
+        write_payments(home / "few.parquet", 20_000, random_state=0)
+        for turn in range(turns + 1):  # the first one loads the kernels, on few payments
+            for which, engine in engines.items():
+                path = home / ("payments.parquet" if turn else "few.parquet")
+                measured = run(path, home / f"{which}.parquet", engine)
+                if turn:
+                    found[which].append(measured)
+                elif isinstance(engine, Dask):
+                    engine._client.run(forget_peak_memory)
+        answers = [
+            pl.read_parquet(home / f"{which}.parquet")["probability"].drop_nulls().to_numpy() for which in engines
+        ]
+        peaks = {w: max(e._client.run(risen_memory).values()) for w, e in engines.items() if isinstance(e, Dask)}
+    median = {w: {k: statistics.median(m[k] for m in some) for k in some[0]} for w, some in found.items()}
+    print(f"  {'microseconds per edge':24}" + "".join(f"{w:>20}" for w in median))
+    for step in (*STEPS, "all", "processor", "of the workers"):
+        print(f"  {step:24}" + "".join(f"{1e6 * m[step] / n_edges:20.2f}" for m in median.values()))
+    print("  bytes that a worker grew by, per edge: " + ", ".join(f"{w}: {p / n_edges:.0f}" for w, p in peaks.items()))
+    one, two = median["cluster, 1 worker"], median["cluster, 2 workers"]
+    claim.check("largest difference of the answers", max(np.abs(a - answers[0]).max() for a in answers), 1e-10)
+    over = one["processor"] / median["local, 1 thread"]["processor"]
+    claim.check("processor time of one worker and the client over the local engine's", over, 1.4)
+    claim.check(
+        "processor time of two workers and the client over the local engine's", two["processor"] / one["processor"], 1.3
+    )
+    claim.check(
+        "peak memory of a worker of two over that of one", peaks["cluster, 2 workers"] / peaks["cluster, 1 worker"], 0.9
+    )
+    shared = sum(one[step] for step in STEPS if step not in ("fitting", "writing"))
+    faster = shared / sum(two[step] for step in STEPS if step not in ("fitting", "writing"))
+    claim.check("two workers faster than one, in the steps that workers do", faster, 1.4, at_least=True)
+    claim.exit()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

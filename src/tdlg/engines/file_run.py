@@ -1,0 +1,148 @@
+"""FileRun: what every run over a file in buckets does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
+from tdlg.engines.dask import opened_engine
+from tdlg.engines.local import Engine
+from tdlg.engines.output import Answers, Output, write_answers
+from tdlg.engines.sizes import Sizes, in_bytes
+from tdlg.engines.statistics import Labels
+from tdlg.engines.store import free_on_disk
+from tdlg.engines.table import Block, InputTable
+from tdlg.engines.work_folder import WorkFolder, fingerprint
+from tdlg.exceptions import Hint, TooLargeError
+
+__all__ = ["Callback", "FileRun"]
+
+Callback = Callable[[int, int, str], object]
+
+SPARE_DISK = 1.1
+
+
+@dataclass
+class FileRun:
+    """One run over a file: its table and blocks, the engine, and the folder of its temporary files.
+
+    Attributes
+    ----------
+    table, blocks
+        The file, and its blocks in order.
+    engine, sizes
+        What runs the tasks, and what fits into its memory.
+    folder
+        The folder of the temporary files.
+    output
+        Where the result goes.
+    callback
+        Called with the number of finished tasks, the number of all, and what is done.
+    """
+
+    table: InputTable
+    engine: Engine
+    sizes: Sizes
+    folder: str
+    output: Output
+    callback: Callback
+    blocks: list[Block] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blocks = self.table.blocks(self.sizes.block)
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        table: InputTable,
+        output: Output,
+        parameters: Any,
+        *,
+        engine: Engine | str | None,
+        memory: Any,
+        folder: Any,
+        callback: Callback | None,
+        n_threads: int | None = None,
+    ) -> Iterator[Self]:
+        """Open the engine and the folder, which are left at the end.
+
+        Parameters
+        ----------
+        table, output
+            The file, and where the result goes.
+        parameters
+            All else that temporary files depend on.
+        engine, memory, folder, callback
+            The same as for `classify_file`.
+        n_threads
+            Number of threads of this process.
+        """
+        place = output.work_folder if folder is None else str(folder)
+        with opened_engine(engine, n_threads) as opened:
+            sizes = Sizes.of(opened, memory, table.n_rows)
+            run = cls(table, opened, sizes, place, output, callback or (lambda done, total, text: None))
+            with WorkFolder(place, fingerprint(table, parameters, sizes), opened):
+                opened.check_sees(table.path)
+                yield run
+
+    def partition(self, form: RecordForm, labels: Labels, kinds: Sequence[str], record_memory: float) -> Buckets:
+        """Sort all edges into buckets.
+
+        Parameters
+        ----------
+        form, labels
+            What a record of an edge has, and what labels mean.
+        kinds
+            The kinds of keys.
+        record_memory
+            The bytes of memory per record while a bucket is worked on.
+        """
+        n_rows = self.table.n_rows
+        self.check_disk(len(kinds) * form.dtype.itemsize * n_rows)
+        n_buckets = self.sizes.n_buckets(n_rows, record_memory)
+        buckets = Buckets(self.folder, form, tuple(kinds), n_buckets, len(self.blocks))
+        tasks = [PartitionTask(self.table, block, k, labels, buckets) for k, block in enumerate(self.blocks)]
+        self.engine.map(partition, tasks, self.progress("sorting into buckets"))
+        for kind in kinds:
+            largest = int(bucket_sizes(buckets, kind).max())
+            if largest * record_memory > self.sizes.per_task * self.sizes.n_threads:
+                raise self._too_large(kind, largest, largest * record_memory)
+        return buckets
+
+    def write(self, answers: Answers) -> None:
+        """Write the table with more columns."""
+        self.say("writing")
+        write_answers(self.engine, self.table, self.blocks, answers, self.output, self.folder, self.progress("writing"))
+
+    def check_disk(self, n_bytes: float) -> None:
+        """Refuse work whose temporary files do not fit on the disk."""
+        free = free_on_disk(self.folder)
+        if free is not None and free < SPARE_DISK * n_bytes:
+            raise TooLargeError(
+                f"{self.folder}: the temporary files need {in_bytes(SPARE_DISK * n_bytes)}, and the disk has "
+                f"{in_bytes(free)} free.",
+                Hint("Make room, or pass another {folder}.", folder=...),
+                parameter="folder",
+                value=self.folder,
+            )
+
+    def say(self, text: str) -> None:
+        """Report what is done next."""
+        self.callback(0, 1, text)
+
+    def progress(self, text: str) -> Callable[[int, int], object]:
+        """A callback for the tasks of one step."""
+        return lambda done, total: self.callback(done, total, text)
+
+    def _too_large(self, kind: str, n: int, n_bytes: float) -> TooLargeError:
+        return TooLargeError(
+            f"A bucket by {kind} has {n:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} has "
+            f"most of them. The limit is {in_bytes(self.sizes.memory)}.",
+            Hint("Pass a larger {memory}.", memory=...),
+            parameter="memory",
+            value=self.sizes.memory,
+        )

@@ -1,0 +1,174 @@
+"""The result of a run: the table with more columns, written in blocks to one file or to a folder of files."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+from tdlg.atomic import as_path, replacing, target_of
+from tdlg.engines.local import Engine
+from tdlg.engines.store import exists, is_remote, joined, make_folder, write_whole
+from tdlg.engines.table import Block, InputTable
+from tdlg.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Answers", "Output", "write_answers"]
+
+ROW_GROUP = 250_000
+FILES = (".parquet", ".pq", ".csv")
+
+
+class Answers(Protocol):
+    """The columns that are added to a table. Plain data, which tasks carry."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns; a number is added if the table has such a column already."""
+
+    def columns(self, block: Block) -> list[pl.Series]:
+        """The columns of a block, which may be empty."""
+
+    def of_block(self, block: Block) -> Self:
+        """What is needed for the columns of one block."""
+
+
+class Output(NamedTuple):
+    """Where the result goes.
+
+    Attributes
+    ----------
+    path
+        The file or the folder.
+    is_folder
+        Whether each block becomes a file of its own, which the workers write.
+    """
+
+    path: str
+    is_folder: bool
+
+    @classmethod
+    def of(cls, path: Any) -> Self:
+        """Refuse a file that is neither parquet nor csv, and a folder with files.
+
+        An address, and a path without an ending such as ".parquet", is a folder.
+        """
+        text = str(path)
+        if is_remote(text):
+            return cls(text.rstrip("/"), True)
+        target = as_path(text)
+        if target.suffix.lower() in FILES:
+            return cls(str(target_of(target)), False)
+        if target.suffix:
+            raise ParameterError(
+                f"{path}: a table that is made in blocks is written as .parquet or .csv, or to a folder.",
+                parameter="path",
+                value=path,
+            )
+        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+            raise ParameterError(
+                f"{path}: the folder to write to must be new or empty. Remove it, or give another one.",
+                parameter="path",
+                value=path,
+            )
+        return cls(str(target_of(target.with_name(target.name + FILES[0])).with_name(target.name)), True)
+
+    @property
+    def work_folder(self) -> str:
+        """A hidden folder beside it, for temporary files."""
+        folder, _, name = self.path.rpartition("/")
+        return f"{folder}/.{name}.tdlg-work"
+
+
+def write_answers(
+    engine: Engine,
+    table: InputTable,
+    blocks: Sequence[Block],
+    answers: Answers,
+    output: Output,
+    folder: str,
+    callback: Callable[[int, int], object] | None = None,
+) -> None:
+    """Write the table with more columns.
+
+    Parameters
+    ----------
+    engine
+        What writes the files of a folder; a single file is written by this process, block after block.
+    table, blocks
+        The table, and its blocks in order.
+    answers
+        The columns to add.
+    output
+        Where the result goes. It appears when it is complete, except on a store.
+    folder
+        A folder for temporary files.
+    callback
+        Called with the numbers of blocks written and of all blocks.
+    """
+    names = tuple(_free_name(name, table) for name in answers.names)
+    if output.is_folder:
+        parts = output.path if is_remote(output.path) else joined(folder, "parts")
+        make_folder(parts)
+        engine.map(write_part, [_PartTask(table, b, names, answers.of_block(b), parts) for b in blocks], callback)
+        if parts != output.path:
+            os.replace(parts, output.path)
+        return
+    _write_file(table, blocks, names, answers, Path(output.path), callback)
+
+
+@dataclass(frozen=True)
+class _PartTask:
+    """Write a block to a file of its own. Plain data, which an engine sends to where it is run."""
+
+    table: InputTable
+    block: Block
+    names: tuple[str, ...]
+    answers: Any
+    folder: str
+
+
+def write_part(task: _PartTask) -> None:
+    """Write the file of a block. A file that is there already stays."""
+    path = joined(task.folder, f"part-{task.block.start:012d}.parquet")
+    if exists(path):
+        return
+    buffer = io.BytesIO()
+    _with_answers(task.table, task.block, task.names, task.answers).write_parquet(buffer, row_group_size=ROW_GROUP)
+    write_whole(path, [buffer.getbuffer()])
+
+
+def _write_file(
+    table: InputTable, blocks: Sequence[Block], names: tuple[str, ...], answers: Answers, path: Path, callback: Any
+) -> None:
+    from polars.io.plugins import register_io_source
+
+    def frames(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
+        for done, block in enumerate(blocks, start=1):
+            frame = _with_answers(table, block, names, answers)
+            yield frame if wanted is None else frame.select(wanted)
+            if callback is not None:
+                callback(done, len(blocks))
+
+    lazy = register_io_source(frames, schema=_with_answers(table, Block(0, 0), names, answers).schema)
+    with replacing(path) as draft:
+        if path.suffix.lower() == ".csv":
+            lazy.sink_csv(draft)
+        else:
+            lazy.sink_parquet(draft, row_group_size=ROW_GROUP)
+
+
+def _with_answers(table: InputTable, block: Block, names: tuple[str, ...], answers: Answers) -> pl.DataFrame:
+    columns = answers.columns(block)
+    return table.frame(block).with_columns(column.alias(name) for name, column in zip(names, columns, strict=True))
+
+
+def _free_name(name: str, table: InputTable) -> str:
+    """The name, with a number if the table has it already."""
+    taken = table.frame(Block(0, 0)).columns
+    return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in taken)

@@ -1,0 +1,92 @@
+"""The folder of the temporary files of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from tdlg import __version__
+from tdlg.engines.local import Engine
+from tdlg.engines.store import is_remote, make_folder, remove_file, remove_folder
+from tdlg.engines.table import InputTable
+from tdlg.exceptions import ClusterError, Hint, ParameterError
+
+__all__ = ["WorkFolder", "fingerprint"]
+
+
+class WorkFolder:
+    """A folder of temporary files: those of the same run that was stopped are used again, and none are left at the end.
+
+    If a run was killed, or lost its cluster, the files stay for the next one.
+
+    Parameters
+    ----------
+    path
+        The folder: a local path, or an address that fsspec supports.
+    identity
+        What the files depend on: files of another run are removed.
+    engine
+        What runs the tasks; all of its workers have to see the folder.
+    """
+
+    def __init__(self, path: str, identity: str, engine: Engine) -> None:
+        self._path, self._identity, self._engine = path, identity, engine
+        self._lock: Any = None
+
+    def __enter__(self) -> None:
+        make_folder(self._path)
+        if is_remote(self._path):
+            return
+        note = Path(self._path) / "run"
+        self._lock = note.open("a+")
+        _lock(self._lock, self._path)
+        self._lock.seek(0)
+        if self._lock.read() != self._identity:
+            for file in note.parent.iterdir():
+                if file != note:
+                    (remove_folder if file.is_dir() else remove_file)(str(file))
+            self._lock.truncate(0)
+            self._lock.write(self._identity)
+            self._lock.flush()
+        try:
+            self._engine.check_sees(str(note))
+        except BaseException as error:
+            self.__exit__(None, error, None)
+            raise
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if not isinstance(error, ClusterError):
+            remove_folder(self._path)
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _lock(file: Any, folder: str) -> None:
+    """Refuse a folder that another process works in; systems without such locks are trusted."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise ParameterError(
+            f"{folder}: another process works in this folder. Wait until it is done.",
+            Hint("Or pass another {folder}.", folder=...),
+            parameter="folder",
+            value=folder,
+        ) from None
+    except OSError:
+        return  # a file system without locks
+
+
+def fingerprint(table: InputTable, *parameters: Any) -> str:
+    """What the temporary files of a run depend on, as text."""
+    facts: list[Any] = [__version__, repr(table), *map(repr, parameters)]
+    if not is_remote(table.path):
+        stat = Path(table.path).stat()
+        facts += [stat.st_size, stat.st_mtime_ns]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -1,0 +1,340 @@
+"""The engine Dask, on clusters over TCP whose scheduler and workers are processes of their own."""
+
+import os
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from buckets import column_files, read_columns, some_table
+from cluster import Cluster, fail, forget_peak_memory, nap, risen_memory, slow_columns
+from tdlg import (
+    EdgeOutlierDetector,
+    LineGraph,
+    ParameterError,
+    PropagationClassifier,
+    PropagationFeatures,
+    ReadError,
+    classify_file,
+    multiply_file,
+    outliers_file,
+    read_edges,
+    write_payments,
+)
+from tdlg.cli.app import app
+from tdlg.engines.dask import Dask, opened_engine
+from tdlg.engines.local import Local
+from tdlg.exceptions import ClusterError
+
+pytestmark = pytest.mark.needs("dask")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("cluster"), 2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def engine(cluster):
+    with Dask(cluster.address) as engine:
+        engine._client.wait_for_workers(2, timeout=60)
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def payments(tmp_path_factory):
+    path = tmp_path_factory.mktemp("payments") / "payments.parquet"
+    write_payments(path, 2000, random_state=2, n_customers=40, n_terminals=20, hubs=1)
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "edges.parquet"
+    some_table(3, categories=True).write_parquet(path)
+    return path
+
+
+def columns_of(folder, path, **options):
+    edges = read_edges(path, label="label", features=["amount", "kind"])
+    features = PropagationFeatures(past_only=True, two_ends="none").fit(edges)
+    rows, columns = read_columns(*column_files(folder, path, features, **options), range(1))
+    expected = features.transform(edges)[rows["row"]]
+    assert np.array_equal(rows["row"], np.flatnonzero(~edges.labelled))
+    return columns, expected
+
+
+class TestACluster:
+    def test_results_come_in_order_and_from_both_workers(self, engine):
+        assert engine.map(abs, [-3, 2, -1]) == [3, 2, 1]
+        assert engine.map(abs, []) == []
+        assert engine.n_threads == 2
+        assert engine.worker_threads == 1
+        assert engine.worker_memory > 0
+        assert len(set(engine.map(nap, [0.2] * 4))) == 2
+
+    def test_the_columns_are_those_of_this_machine(self, engine, tmp_path, table):
+        columns, expected = columns_of(tmp_path, table, engine=engine)
+        assert np.abs(columns - expected).max() < 1e-10
+
+    def test_files_may_be_on_a_store(self, engine, tmp_path, table):
+        (tmp_path / "store").mkdir()
+        columns, expected = columns_of(f"file://{tmp_path}/store", table, engine=engine)
+        assert np.abs(columns - expected).max() < 1e-10
+        assert len(list((tmp_path / "store").iterdir())) > 10
+
+    def test_progress_and_stopping(self, engine):
+        seen = []
+        engine.map(abs, [1, 2, 3], lambda *numbers: seen.append(numbers))
+        assert seen[-1] == (3, 3)
+
+        def stop(done, total):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            engine.map(nap, [0.01] * 50, stop)
+        assert engine.map(abs, [-1]) == [1]
+
+    def test_an_error_of_a_task_is_raised_here(self, engine):
+        with pytest.raises(ReadError, match=r"^part 7 is damaged\.$"):
+            engine.map(fail, ["part 7"])
+
+    def test_an_error_about_a_file_names_it(self, engine, tmp_path):
+        with pytest.raises(FileNotFoundError) as error:
+            engine.map(os.stat, [str(tmp_path / "gone")])
+        assert error.value.filename == str(tmp_path / "gone")
+
+    def test_what_a_worker_does_not_see(self, engine, tmp_path):
+        engine.check_sees(str(tmp_path))
+        with pytest.raises(ParameterError, match=r"2 of 2 workers .* do not see it") as error:
+            engine.check_sees(str(tmp_path / "gone"))
+        assert error.value.parameter == "engine"
+
+    def test_an_address_opens_an_engine_and_leaves_it(self, cluster):
+        with opened_engine(cluster.address) as engine:
+            assert engine.map(abs, [-1]) == [1]
+        assert engine._client.status == "closed"
+
+
+class TestFiles:
+    """Whole runs on a cluster give what they give on this machine."""
+
+    def test_classify(self, engine, payments, tmp_path):
+        found = []
+        for name, where in (("here", None), ("there", engine)):
+            model = PropagationClassifier(random_state=0)
+            options = {"features": ["amount"], "model": model, "engine": where, "memory": "1GB"}
+            answer = classify_file(payments, tmp_path / f"{name}.parquet", label="fraud", **options)
+            found.append(pl.read_parquet(tmp_path / f"{name}.parquet"))
+            assert answer.n_scored == 200
+        here, there = (table["probability"].fill_null(-1.0).to_numpy() for table in found)
+        assert np.abs(here - there).max() < 1e-10
+        assert found[0].drop("probability").equals(found[1].drop("probability"))
+        assert not list(tmp_path.glob(".*"))
+
+    def test_bursts_and_products(self, engine, payments, tmp_path):
+        outliers_file(payments, tmp_path / "scored", engine=engine, memory="1GB")
+        multiply_file(payments, tmp_path / "product", x="amount", engine=engine, memory="1GB")
+        edges, table = read_edges(payments, features=["amount"]), pl.read_parquet(payments)
+        scores, product = (pl.read_parquet(tmp_path / name) for name in ("scored", "product"))
+        expected = EdgeOutlierDetector("burst").fit(edges)
+        assert np.abs(scores["outlier_score"].to_numpy() + expected.scores_).max() < 1e-5
+        expected = LineGraph(edges) @ table["amount"].to_numpy()
+        assert np.abs(product["product"].to_numpy() - expected).max() < 1e-10 * np.abs(expected).max()
+        assert product.drop("product").equals(table)
+
+    def test_on_the_shell(self, cluster, payments, tmp_path):
+        path = tmp_path / "out.parquet"
+        options = ["--memory", "1GB", "--engine", cluster.address]
+        done = CliRunner().invoke(app, ["classify", str(payments), "--label", "fraud", *options, "-o", str(path)])
+        assert done.exit_code == 0, done.output
+        assert "wrote 2,000 rows" in done.output
+        assert pl.read_parquet(path)["probability"].count() == 200
+        burst = ["outliers", str(payments), "--method", "burst", *options, "-o", str(tmp_path / "many")]
+        done = CliRunner().invoke(app, burst)
+        assert done.exit_code == 0, done.output
+        assert "method: burst, bursts of" in done.output
+        assert pl.read_parquet(tmp_path / "many").columns[-2:] == ["outlier_score", "outlier"]
+
+    def test_methods_that_need_all_rows_are_refused_on_the_shell(self, payments, tmp_path):
+        more = [str(payments), "--engine", "tcp://127.0.0.1:9", "-o", str(tmp_path / "out.parquet")]
+        for command, text in (
+            (["classify", "--label", "fraud", "--method", "rows"], "'rows' needs hundreds of products"),
+            (["outliers", "--method", "rows"], "'rows' needs hundreds of products"),
+            (["outliers"], "'shuffled' needs all rows in memory at once. Use --method 'burst'"),
+            (["outliers", "--method", "burst", "--contamination", "0.1"], "it needs all rows in memory at once"),
+        ):
+            done = CliRunner().invoke(app, [*command, *more])
+            assert done.exit_code != 0
+            assert text in " ".join(f"{done.output} {done.exception}".replace("│", " ").split()), done.output
+
+
+def test_engines_that_a_user_asks_for():
+    with opened_engine(None, 3) as engine:
+        assert isinstance(engine, Local)
+        assert engine.n_threads == 3
+        with opened_engine(engine) as same:
+            assert same is engine
+    for wrong in ("somewhere", "nonsense://host", 7):
+        with (
+            pytest.raises(ParameterError, match="must be the address of a Dask scheduler") as error,
+            opened_engine(wrong),
+        ):
+            pass
+        assert error.value.value == wrong
+
+
+def test_no_scheduler_at_the_address():
+    with pytest.raises(
+        ParameterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9 within 0\.3 s"
+    ):
+        Dask("tcp://127.0.0.1:9", timeout=0.3)
+
+
+class TestFaults:
+    pytestmark = pytest.mark.needs("time")
+
+    def test_a_killed_worker_costs_its_tasks_and_no_answer(self, tmp_path, table):
+        with Cluster(tmp_path, 2) as cluster, Dask(cluster.address) as engine:
+            engine._client.wait_for_workers(2, timeout=60)
+            victim = cluster.workers[0]
+
+            def kill_in_the_middle(done, total):
+                begun, ended = ({f.stem for f in tmp_path.glob(f"{victim.pid}-*.{way}")} for way in ("begun", "ended"))
+                if done > total / 4 and victim.poll() is None and begun - ended:
+                    cluster.kill(victim)
+
+            columns, expected = columns_of(
+                tmp_path, table, engine=engine, make=slow_columns, callback=kill_in_the_middle
+            )
+            assert np.abs(columns - expected).max() < 1e-10
+            assert victim.poll() is not None
+            begun, ended = ({f.stem for f in tmp_path.glob(f"{victim.pid}-*.{way}")} for way in ("begun", "ended"))
+            (lost,) = begun - ended
+            assert (tmp_path / f"{cluster.workers[1].pid}{lost.removeprefix(str(victim.pid))}.ended").exists()
+
+    def test_a_worker_killed_in_a_whole_run(self, tmp_path):
+        path = tmp_path / "payments.parquet"
+        write_payments(path, 20_000, random_state=2)
+        classify = {"label": "fraud", "memory": "1GB"}
+        classify_file(path, tmp_path / "here.parquet", model=PropagationClassifier(random_state=0), **classify)
+        with Cluster(tmp_path, 2) as cluster, Dask(cluster.address) as engine:
+            engine._client.wait_for_workers(2, timeout=60)
+
+            def kill(done, total, text):
+                if text == "making columns" and done and cluster.workers[0].poll() is None:
+                    cluster.kill(cluster.workers[0])
+
+            model = PropagationClassifier(random_state=0)
+            classify_file(path, tmp_path / "there.parquet", model=model, engine=engine, callback=kill, **classify)
+            assert cluster.workers[0].poll() is not None
+        here, there = (pl.read_parquet(tmp_path / f"{name}.parquet")["probability"] for name in ("here", "there"))
+        assert np.abs((here - there).to_numpy()[-2000:]).max() < 1e-10
+
+    def test_after_a_lost_cluster_the_next_run_goes_on(self, tmp_path):
+        path, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
+        write_payments(path, 20_000, random_state=2)
+        work = tmp_path / ".out.parquet.tdlg-work"
+        (tmp_path / "again").mkdir()
+        with Cluster(tmp_path, 1) as cluster:
+
+            def lose(done, total, text):
+                if text == "looking for bursts" and done and cluster.scheduler.poll() is None:
+                    cluster.kill(cluster.scheduler)
+
+            with pytest.raises(ClusterError, match="was lost"):
+                outliers_file(path, output, engine=cluster.address, memory="1GB", callback=lose)
+        left = {file.name: file.stat().st_mtime_ns for file in work.glob("bucket-*")}
+        assert left
+        assert not output.exists()
+        seen = {}
+        with Cluster(tmp_path / "again", 1) as cluster:
+
+            def look(done, total, text):
+                if text == "writing":
+                    seen.update({file.name: file.stat().st_mtime_ns for file in work.glob("bucket-*")})
+
+            outliers_file(path, output, engine=cluster.address, memory="1GB", callback=look)
+        assert seen == left
+        assert pl.read_parquet(output)["outlier_score"].count() == 20_000
+        assert not work.exists()
+
+    def test_peak_memory_of_a_worker_falls_as_workers_are_added(self, payments, tmp_path):
+        """Each task has less to do if more workers share the rows. What a process has before the work is left out."""
+        path = tmp_path / "payments.parquet"
+        write_payments(path, 1_000_000, random_state=2)
+        pl.read_parquet(path).write_parquet(path, row_group_size=10_000)  # a whole one is read at once
+        rises = []
+        with Cluster(tmp_path) as cluster:
+            for n_workers in (1, 4):
+                for old in cluster.workers:
+                    cluster.kill(old)
+                for _ in range(n_workers):
+                    cluster.start_worker()
+                with Dask(cluster.address) as engine:
+                    engine._client.wait_for_workers(n_workers, timeout=60)
+                    assert engine.n_threads == n_workers
+                    outliers_file(payments, tmp_path / f"small-{n_workers}", engine=engine, memory="1GB")
+                    engine._client.run(forget_peak_memory)
+                    outliers_file(path, tmp_path / f"large-{n_workers}", engine=engine, memory="1GB")
+                    rises.append(max(engine._client.run(risen_memory).values()))
+        assert rises[0] > 30e6
+        assert rises[1] < 0.75 * rises[0]
+
+    def test_a_lost_scheduler(self, tmp_path):
+        with Cluster(tmp_path, 1) as cluster, Dask(cluster.address) as engine:
+
+            def lose(done, total):
+                if done and cluster.scheduler.poll() is None:
+                    cluster.kill(cluster.scheduler)
+
+            with pytest.raises(ClusterError, match=r"The connection to the scheduler at tcp.* was lost") as error:
+                engine.map(nap, [0.05] * 40, lose)
+            assert "run again to go on" in error.value.hint
+
+    def test_no_worker_at_the_start_and_none_left(self, tmp_path, monkeypatch):
+        with Cluster(tmp_path) as cluster:
+            with pytest.raises(ClusterError, match=r"has no workers\. Start some with: dask worker tcp://127"):
+                Dask(cluster.address, timeout=0.5)
+            cluster.start_worker()
+            monkeypatch.setattr("tdlg.engines.dask.PATIENCE", 2)
+            with Dask(cluster.address) as engine:
+
+                def lose(done, total):
+                    if cluster.workers[0].poll() is None:
+                        cluster.kill(cluster.workers[0])
+
+                with pytest.raises(ClusterError, match="has no workers"):
+                    engine.map(nap, [0.1] * 40, lose)
+
+    def test_a_task_that_kills_its_workers(self, tmp_path):
+        with Cluster(tmp_path) as cluster:
+            for _ in range(4):
+                cluster.start_worker()
+            with Dask(cluster.address) as engine:
+                engine._client.wait_for_workers(4, timeout=60)
+                with pytest.raises(
+                    ClusterError, match=r"A task \(_exit\) failed because 4 workers died while they ran it"
+                ):
+                    engine.map(os._exit, [1])
+
+    def test_other_versions_are_refused(self, tmp_path):
+        """A worker that finds another version of the package first, at the start and as a late guest."""
+        for name, version in (("tdlg", "0.0.9"), ("polars", "0.1.0")):
+            about = tmp_path / name / f"{name}-{version}.dist-info"
+            about.mkdir(parents=True)
+            (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        with Cluster(tmp_path) as cluster:
+            cluster.start_worker(path=[tmp_path / "tdlg"])
+            with pytest.raises(ClusterError, match=r"tdlg is 0\.1\.0 here and 0\.0\.9 on worker tcp://127") as error:
+                Dask(cluster.address)
+            assert "Install the same versions" in error.value.hint
+            cluster.kill(cluster.workers[0])
+            cluster.start_worker()
+            with Dask(cluster.address) as engine:
+                cluster.start_worker(path=[tmp_path / "polars"])
+                engine._client.wait_for_workers(2, timeout=60)
+                with pytest.raises(ClusterError, match=r"worker that joined .* polars is .* here and 0\.1\.0 on"):
+                    engine.map(nap, [0.2] * 8)

@@ -1,0 +1,154 @@
+"""Outlier scores and products of files in buckets are those of all edges in memory."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from buckets import some_table
+from tdlg import (
+    EdgeOutlierDetector,
+    EdgesError,
+    Gaussian,
+    Laplace,
+    LineGraph,
+    LineGraphClassifier,
+    Mixture,
+    NoDecay,
+    ParameterError,
+    classify_file,
+    multiply_file,
+    outliers_file,
+    read_edges,
+)
+from tdlg.engines import sizes
+
+MIXTURE = Mixture([Gaussian(relative=0.1), Laplace(5.0)], [0.7, 0.3])
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Blocks and buckets of a few dozen rows."""
+    monkeypatch.setattr(sizes, "MOST_BLOCK", 70)
+    monkeypatch.setattr(sizes, "LEAST_BLOCK", 70)
+    monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 4)
+
+
+def written(folder, seed=3, *, drop=(), **options):
+    path = folder / "edges.parquet"
+    some_table(seed, **options).with_columns(pl.col("amount").fill_null(0.5)).drop(drop).write_parquet(path)
+    return path
+
+
+class TestProducts:
+    @pytest.mark.parametrize("match", ["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"])
+    @pytest.mark.parametrize(("past_only", "include_self"), [(False, True), (False, False), (True, True)])
+    def test_it_is_that_of_the_line_graph(self, tmp_path, match, past_only, include_self):
+        path = written(tmp_path)
+        options = {"match": match, "past_only": past_only, "include_self": include_self}
+        multiply_file(path, tmp_path / "out.parquet", x="amount", memory="1GB", **options)
+        table, found = pl.read_parquet(path), pl.read_parquet(tmp_path / "out.parquet")
+        assert found.drop("product").equals(table)
+        expected = LineGraph(read_edges(path), **options) @ table["amount"].to_numpy()
+        assert np.abs(found["product"].to_numpy() - expected).max() < 1e-10
+        assert np.abs(expected).max() > 1
+
+    @pytest.mark.parametrize("decay", [None, NoDecay(), Laplace(3.0), MIXTURE])
+    def test_decays_and_row_sums(self, tmp_path, decay):
+        path = written(tmp_path, floats=True)
+        multiply_file(path, tmp_path / "out.parquet", decay=decay, memory="1GB")
+        expected = LineGraph(read_edges(path), decay=decay).row_sums()
+        found = pl.read_parquet(tmp_path / "out.parquet")["product"].to_numpy()
+        assert np.abs(found - expected).max() < 1e-10
+
+    @pytest.mark.parametrize("match", ["any", "src-dst"])
+    def test_sources_and_destinations_may_be_separate(self, tmp_path, match):
+        path = written(tmp_path)
+        multiply_file(path, tmp_path / "out.parquet", match=match, bipartite=True, memory="1GB")
+        expected = LineGraph(read_edges(path, bipartite=True), match=match).row_sums()
+        found = pl.read_parquet(tmp_path / "out.parquet")["product"].to_numpy()
+        assert np.abs(found - expected).max() < 1e-10
+        assert (expected == 0).all() == (match == "src-dst")
+
+    def test_dates_and_a_bandwidth_in_days(self, tmp_path):
+        path = written(tmp_path)
+        table = pl.read_parquet(path).with_columns((pl.col("time") * 3_600_000).cast(pl.Datetime("ms")))
+        table.write_parquet(path)
+        for decay in (Gaussian("7h"), Gaussian()):
+            multiply_file(path, tmp_path / "out.parquet", decay=decay, memory="1GB")
+            found = pl.read_parquet(tmp_path / "out.parquet")["product"].to_numpy()
+            assert np.abs(found - LineGraph(read_edges(path), decay=decay).row_sums()).max() < 1e-10
+
+    def test_what_cannot_be_multiplied_is_an_error(self, tmp_path):
+        path = tmp_path / "edges.parquet"
+        some_table(3, categories=True).write_parquet(path)
+        options = {"memory": "1GB"}
+        with pytest.raises(EdgesError, match=r"'amount' has no number in row [\d,]+, and a vector needs one"):
+            multiply_file(path, tmp_path / "out.parquet", x="amount", **options)
+        with pytest.raises(ParameterError, match=r"'kind' has words, and a vector needs numbers"):
+            multiply_file(path, tmp_path / "out.parquet", x="kind", **options)
+        with pytest.raises(ParameterError, match=r"'match' parameter of LineGraph must be one of"):
+            multiply_file(path, tmp_path / "out.parquet", match="both", **options)
+        with pytest.raises(ParameterError, match=r"'decay' parameter of LineGraph must be"):
+            multiply_file(path, tmp_path / "out.parquet", decay=3, **options)
+        with pytest.raises(ParameterError, match=r"'tol' parameter of LineGraph must be at least"):
+            multiply_file(path, tmp_path / "out.parquet", tol=1e-15, **options)
+        assert [file.name for file in tmp_path.iterdir()] == ["edges.parquet"]
+
+
+class TestBursts:
+    @pytest.mark.parametrize("options", [{}, {"floats": True}, {"shared": False}])
+    @pytest.mark.parametrize("widths", [{}, {"fast": 2.0, "slow": 30.0}])
+    def test_scores_are_those_of_the_detector(self, tmp_path, options, widths):
+        path = written(tmp_path, **options)
+        found = outliers_file(path, tmp_path / "out.parquet", memory="1GB", **widths)
+        table = pl.read_parquet(tmp_path / "out.parquet")
+        model = EdgeOutlierDetector("burst", **widths).fit(read_edges(path))
+        assert np.abs(table["outlier_score"].to_numpy() + model.scores_).max() < 1e-5 * np.abs(model.scores_).max()
+        assert np.array_equal(table["outlier"], (model.scores_ < model.offset_).astype(int))
+        assert found.threshold == pytest.approx(-model.offset_)
+        assert repr(found.slow)[:20] == repr(model.slow_)[:20]
+        assert np.abs(model.scores_).max() > 1
+
+    def test_no_digit_is_lost_before_the_scores_are_written(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("tdlg.models.outliers_file.DIGITS", 15)
+        path = written(tmp_path)
+        outliers_file(path, tmp_path / "out.parquet", memory="1GB")
+        scores = pl.read_parquet(tmp_path / "out.parquet")["outlier_score"].to_numpy()
+        assert np.abs(scores + EdgeOutlierDetector("burst").fit(read_edges(path)).scores_).max() < 1e-10
+
+    def test_wrong_widths(self, tmp_path):
+        with pytest.raises(ParameterError, match="'fast' parameter of EdgeOutlierDetector must be shorter"):
+            outliers_file(written(tmp_path), tmp_path / "out.parquet", fast=5.0, slow=1.0, memory="1GB")
+        assert [file.name for file in tmp_path.iterdir()] == ["edges.parquet"]
+
+
+class TestAFolderAsOutput:
+    def test_each_block_is_a_file(self, tmp_path):
+        path = written(tmp_path)
+        outliers_file(path, tmp_path / "one.parquet", memory="1GB")
+        outliers_file(path, tmp_path / "many", memory="1GB")
+        assert len(list((tmp_path / "many").glob("part-*.parquet"))) == 6
+        assert pl.read_parquet(tmp_path / "many").equals(pl.read_parquet(tmp_path / "one.parquet"))
+        assert not list(tmp_path.glob(".*"))
+
+    def test_a_store(self, tmp_path):
+        path = written(tmp_path)
+        address = f"file://{tmp_path}/store/out"
+        outliers_file(path, address, memory="1GB", folder=f"file://{tmp_path}/store/work")
+        outliers_file(path, tmp_path / "one.parquet", memory="1GB")
+        assert pl.read_parquet(tmp_path / "store" / "out").equals(pl.read_parquet(tmp_path / "one.parquet"))
+        assert [file.name for file in (tmp_path / "store").iterdir()] == ["out"]
+
+    def test_a_folder_with_files_is_refused(self, tmp_path):
+        path = written(tmp_path)
+        with pytest.raises(ParameterError, match="must be new or empty"):
+            outliers_file(path, tmp_path, memory="1GB")
+        with pytest.raises(ParameterError, match=r"written as \.parquet or \.csv, or to a folder"):
+            outliers_file(path, tmp_path / "out.json", memory="1GB")
+
+
+def test_solvers_of_hundreds_of_products_are_refused(tmp_path):
+    with pytest.raises(ParameterError, match="LineGraphClassifier needs hundreds of products") as error:
+        classify_file(written(tmp_path), tmp_path / "out.parquet", label="label", model=LineGraphClassifier())
+    assert "Use PropagationClassifier()" in error.value.hint
+    assert "a part of the edges" in error.value.hint
