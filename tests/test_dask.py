@@ -187,9 +187,7 @@ def test_engines_that_a_user_asks_for():
 
 
 def test_no_scheduler_at_the_address():
-    with pytest.raises(
-        ParameterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9 within 0\.3 s"
-    ):
+    with pytest.raises(ParameterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9 within 0\.3 s"):
         Dask("tcp://127.0.0.1:9", timeout=0.3)
 
 
