@@ -1,8 +1,8 @@
 """The next partner, ranked by the protocol of the Temporal Graph Benchmark: rows for results/ranking.csv.
 
-`python -m paper.ranking` measures what is not in results/ranking.csv yet, and writes the tables into docs/ranking.md. All
-settings were chosen on the validation part only; the rows are of the test part. A ranker is fitted to the training part, and
-then knows what happened as it happens. Seconds are processor time on one core.
+`python -m paper.ranking` measures what is not yet in ranking.csv and ranking-links.csv of the folder results, and writes the
+tables into docs/ranking.md. All settings were chosen on the validation part only; the rows are of the test part. A ranker is
+fitted to the training part, and then knows what happened as it happens. Seconds are processor time on one core.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import csv
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import mean, stdev
 from time import process_time
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,12 +29,14 @@ from tdlg.judge.ranking import BATCH, RankingMetrics, RankingTask, tgb_negatives
 from tdlg.models.ranking import LinkRanker
 from tdlg.sampling.index import edge_index
 
-__all__ = ["Row", "read_rows", "run_ranking", "tables"]
+__all__ = ["LinksRow", "Row", "read_rows", "run_ranking", "tables"]
+
+Kind = TypeVar("Kind", bound="Row | LinksRow")
 
 SEEDS = (0, 1, 2)
 LINKS = 100  # pairs of which the share that comes true is measured
 HORIZON = 0.01  # the next edges that count, as a share of all; or all of the test part
-ROWS, PAGE = Path("results/ranking.csv"), Path("docs/ranking.md")
+FOLDER, PAGE = Path("results"), Path("docs/ranking.md")
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,6 @@ class Row:
         are those of TGB's generator.
     mrr, hits_1, hits_3, hits_10, batch_mrr
         On the test part, each edge known to all strictly later ones; and where edges become known in batches of 200.
-    links_soon, links_later
-        Of the 100 pairs that `top` ranks first at the end of the validation part, the share that occurs among the next 1 %
-        of the edges, and in the test part.
     fit_seconds, query_milliseconds, peak_bytes
         Processor time of `fit` and of one query; the most memory that the process had until then.
     n_queries, n_candidates
@@ -64,8 +64,6 @@ class Row:
     hits_3: float
     hits_10: float
     batch_mrr: float
-    links_soon: float
-    links_later: float
     fit_seconds: float
     query_milliseconds: float
     peak_bytes: float
@@ -74,7 +72,26 @@ class Row:
     version: str
 
 
-TYPES = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(Row)}
+@dataclass(frozen=True)
+class LinksRow:
+    """The 100 pairs that `top` ranks first, fitted to the training and the validation part as `tdlg links` would be.
+
+    Attributes
+    ----------
+    dataset, method, seed
+        What was done.
+    soon, later
+        The share of the pairs that occurs among the next 1 % of the edges, and in the test part.
+    """
+
+    dataset: str
+    method: str
+    seed: int
+    soon: float
+    later: float
+    version: str
+
+
 DATASETS: dict[str, Callable[[], RankingTask]] = {
     "wikipedia": lambda: RankingTask(load_dataset("wikipedia")),
     "fb-forum": lambda: RankingTask(load_dataset("fb-forum")),
@@ -88,34 +105,39 @@ def _as_tgbl_uci(edges: TemporalEdges) -> RankingTask:
     return RankingTask(edges, tgb_negatives(RankingTask(edges)))
 
 
-def read_rows(path: Path = ROWS) -> list[Row]:
-    """The rows that were measured."""
+def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
+    """The rows that were measured, of one of the two kinds."""
+    types = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(kind)}
     if not path.exists():
         return []
     with path.open(encoding="utf-8") as file:
-        return [Row(**{name: TYPES[name](value) for name, value in line.items()}) for line in csv.DictReader(file)]
+        return [kind(**{name: types[name](value) for name, value in line.items()}) for line in csv.DictReader(file)]
 
 
-def run_ranking(path: Path = ROWS, tell: Callable[[str], None] = lambda step: None) -> list[Row]:
-    """Measure what is not in the file yet.
+def run_ranking(folder: Path, tell: Callable[[str], None] = lambda step: None) -> tuple[list[Row], list[LinksRow]]:
+    """Measure what is not in the files yet.
 
     Parameters
     ----------
-    path
-        The csv file of rows.
+    folder
+        The folder of ranking.csv and ranking-links.csv.
     tell
         Called with a description of what is about to run.
     """
-    done = {(row.dataset, row.method, row.seed) for row in read_rows(path)}
-    for dataset, make in DATASETS.items():
-        wanted = [(name, seed) for name, seed in _methods() if (dataset, name, seed) not in done]
-        if not wanted or not is_available(SOURCE.get(dataset, dataset)):
-            continue
-        task = make()
-        for method, seed in wanted:
-            tell(f"{dataset}, {method}, seed {seed}")
-            _append(path, _measure(dataset, task, method, seed))
-    return read_rows(path)
+    for name, kind, datasets, measure in (
+        ("ranking-links.csv", LinksRow, [name for name in DATASETS if name not in SOURCE], _measure_links),
+        ("ranking.csv", Row, list(DATASETS), _measure),
+    ):
+        done = {(row.dataset, row.method, row.seed) for row in read_rows(folder / name, kind)}
+        for dataset in datasets:
+            wanted = [(method, seed) for method, seed in _methods() if (dataset, method, seed) not in done]
+            if not wanted or not is_available(SOURCE.get(dataset, dataset)):
+                continue
+            task = DATASETS[dataset]()
+            for method, seed in wanted:
+                tell(f"{name}: {dataset}, {method}, seed {seed}")
+                _append(folder / name, measure(dataset, task, method, seed))
+    return read_rows(folder / "ranking.csv", Row), read_rows(folder / "ranking-links.csv", LinksRow)
 
 
 def _methods() -> Iterator[tuple[str, int]]:
@@ -126,10 +148,8 @@ def _measure(dataset: str, task: RankingTask, method: str, seed: int) -> Row:
     start = process_time()
     model = LinkRanker(method, random_state=seed).fit(task.part("train"))  # type: ignore[arg-type]
     fit_seconds = process_time() - start
-    model.update(task.part("val"))
-    test = task.part("test")
-    soon, later = _links(model, test, round(HORIZON * len(task.edges)))
-    model.update(test)
+    for later in ("val", "test"):
+        model.update(task.part(later))
     start = process_time()
     metrics = RankingMetrics.of(true_ranks(model, task))
     milliseconds = 1000 * (process_time() - start) / metrics.n_queries
@@ -144,8 +164,6 @@ def _measure(dataset: str, task: RankingTask, method: str, seed: int) -> Row:
         hits_3=metrics.hits[3],
         hits_10=metrics.hits[10],
         batch_mrr=batch,
-        links_soon=soon,
-        links_later=later,
         fit_seconds=fit_seconds,
         query_milliseconds=milliseconds,
         peak_bytes=1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
@@ -155,39 +173,39 @@ def _measure(dataset: str, task: RankingTask, method: str, seed: int) -> Row:
     )
 
 
-def _links(model: LinkRanker, test: TemporalEdges, horizon: int) -> tuple[float, float]:
-    """Of the pairs that are ranked first, the share that comes soon, and the share that comes at all."""
-    found = model.top(LINKS)
-    pairs = TemporalEdges(
-        found["src"].to_numpy(), found["dst"].to_numpy(), found["time"].to_numpy(), bipartite=test.bipartite
-    )
-    soon, later = (float(edge_index(part).has_pair(pairs).mean()) for part in (test[:horizon], test))
-    return soon, later
+def _measure_links(dataset: str, task: RankingTask, method: str, seed: int) -> LinksRow:
+    test = task.part("test")
+    known = task.edges[task.edges.time < test.time.min()]
+    found = LinkRanker(method, random_state=seed).fit(known).top(LINKS)  # type: ignore[arg-type]
+    pairs = TemporalEdges(*(found[name].to_numpy() for name in ("src", "dst", "time")), bipartite=test.bipartite)
+    next_ones = test[: round(HORIZON * len(task.edges))]
+    soon, later = (float(edge_index(part).has_pair(pairs).mean()) for part in (next_ones, test))
+    return LinksRow(dataset, method, seed, soon, later, __version__)
 
 
-def _append(path: Path, row: Row) -> None:
+def _append(path: Path, row: Row | LinksRow) -> None:
     is_new = not path.exists()
+    values = asdict(row)
     with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, TYPES, lineterminator="\n")
+        writer = csv.DictWriter(file, values, lineterminator="\n")
         if is_new:
             writer.writeheader()
-        values = asdict(row)
         writer.writerow({k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in values.items()})
 
 
 # ---- the page
 
 
-def tables(rows: list[Row]) -> str:
+def tables(rows: list[Row], links: list[LinksRow]) -> str:
     """The tables of docs/ranking.md, in markdown."""
-    return "\n".join([*_ranking_lines(rows), "", *_link_lines(rows), "", *_cost_lines(rows)])
+    return "\n".join([*_ranking_lines(rows), "", *_link_lines(links), "", *_cost_lines(rows)])
 
 
-def _of(rows: list[Row], dataset: str, method: str) -> list[Row]:
+def _of(rows: list[Kind], dataset: str, method: str) -> list[Kind]:
     return [row for row in rows if (row.dataset, row.method) == (dataset, method)]
 
 
-def _value(rows: list[Row], name: str, digits: int = 4) -> str:
+def _value(rows: Sequence[Row | LinksRow], name: str, digits: int = 4) -> str:
     values = [getattr(row, name) for row in rows]
     if not values:
         return "not run"
@@ -205,13 +223,13 @@ def _ranking_lines(rows: list[Row]) -> Iterator[str]:
             yield f"| {dataset} | {method} | " + " | ".join(cells) + " |"
 
 
-def _link_lines(rows: list[Row]) -> Iterator[str]:
+def _link_lines(rows: list[LinksRow]) -> Iterator[str]:
     yield "| data set | method | among the next 1 % of the edges | in the test part |"
     yield "|---|---|---|---|"
     for dataset in ("wikipedia", "fb-forum", "collegemsg"):
         for method in ("recency", "trees"):
             some = _of(rows, dataset, method)
-            yield f"| {dataset} | {method} | {_value(some, 'links_soon', 2)} | {_value(some, 'links_later', 2)} |"
+            yield f"| {dataset} | {method} | {_value(some, 'soon', 2)} | {_value(some, 'later', 2)} |"
 
 
 def _cost_lines(rows: list[Row]) -> Iterator[str]:
@@ -226,9 +244,8 @@ def _cost_lines(rows: list[Row]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    watch, before = Watch("ranking"), len(read_rows())
-    measured = run_ranking(ROWS, lambda step: print(step, file=sys.stderr, flush=True))
-    if len(measured) > before:
-        write_session(Path("results/machines.csv"), watch.session(len(measured) - before))
-    if PAGE.exists():
-        write_table(PAGE, tables(measured))
+    watch, before = Watch("ranking"), len(read_rows(FOLDER / "ranking.csv", Row))
+    measured = run_ranking(FOLDER, lambda step: print(step, file=sys.stderr, flush=True))
+    if len(measured[0]) > before:
+        write_session(FOLDER / "machines.csv", watch.session(len(measured[0]) - before))
+    write_table(PAGE, tables(*measured))

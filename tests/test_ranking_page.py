@@ -26,18 +26,19 @@ def small(monkeypatch):
 
 def test_rows_are_measured_once(small, tmp_path):
     told = []
-    rows = ranking.run_ranking(tmp_path / "rows.csv", told.append)
-    assert told == [f"wikipedia, {name}" for name in ("edgebank, seed 0", "recency, seed 0", *trees_in_words())]
+    rows, links = ranking.run_ranking(tmp_path, told.append)
+    steps = [f"wikipedia, {name}" for name in ("edgebank, seed 0", "recency, seed 0", *trees_in_words())]
+    assert told == [f"{file}: {step}" for file in ("ranking-links.csv", "ranking.csv") for step in steps]
     assert [row.method for row in rows] == ["edgebank", "recency", "trees", "trees", "trees"]
+    assert all(0 < row.soon <= row.later <= 1 for row in links)
     for row in rows:
         assert 0.3 < row.batch_mrr <= row.mrr + 0.1 <= 1.1
         assert row.hits_1 <= row.hits_3 <= row.hits_10
-        assert row.links_soon <= row.links_later
         assert (row.n_queries, row.n_candidates) == (135, 8)
         assert row.fit_seconds > 0
         assert row.peak_bytes > 1e7
-    assert ranking.run_ranking(tmp_path / "rows.csv", told.append) == rows
-    assert len(told) == 5
+    assert ranking.run_ranking(tmp_path, told.append) == (rows, links)
+    assert len(told) == 10
 
 
 def trees_in_words():
@@ -45,8 +46,8 @@ def trees_in_words():
 
 
 def test_the_tables_show_means_and_spread(small, tmp_path):
-    rows = ranking.run_ranking(tmp_path / "rows.csv")
-    lines = ranking.tables(rows).splitlines()
+    rows, links = ranking.run_ranking(tmp_path)
+    lines = ranking.tables(rows, links).splitlines()
     (line,) = [line for line in lines if line.startswith("| wikipedia | trees | ") and line.count("|") == 8]
     mrr = [row.mrr for row in rows if row.method == "trees"]
     assert f"{np.mean(mrr):.4f} ± {np.std(mrr, ddof=1):.4f}" in line

@@ -108,6 +108,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         check_choice("LinkRanker", "method", self.method, METHODS)
         check_count("LinkRanker", "n_trees", self.n_trees, 1)
         rng = as_generator(self.random_state)
+        of_pairs = rng.spawn(1)[0]
         self.edges_, self.method_ = edges, self._choose(edges)
         spread = float((edges.ticks - edges.ticks.min()).astype(np.float64).std()) or 1.0
         self.widths_ = spread * np.array(SCALES)
@@ -115,7 +116,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         if self.method_ == "trees":
             history = self._history
             self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite)
-            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, rng)
+            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs)
         return self
 
     def _choose(self, edges: TemporalEdges) -> str:

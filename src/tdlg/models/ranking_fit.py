@@ -23,9 +23,9 @@ FEWEST_QUERIES = 500  # with fewer edges to learn from, the recency rule is used
 SKIPPED = 0.15  # share of the history before the first of them: too little is known there
 LIMITS = (10, 10, 6, 8, 20)  # candidates: own latest, latest to answer, two and three steps away, latest of all
 RANDOM = 50
-CUTS, CUTS_FROM = 16, 0.3  # times at which all pairs are candidates, from this share of the history on
+CUTS, CUTS_FROM = 40, 0.3  # times at which all pairs are candidates, from this share of the history on
 HORIZONS = (0.01, 0.05)  # how many of the next edges count, as shares of the history
-ROWS_PER_CUT = 20_000
+ROWS_PER_CUT = 8_000
 LATEST = 500_000  # edges before each of these times that make candidates
 TREES = 150
 SETTINGS: dict[str, Any] = {
@@ -108,7 +108,7 @@ def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.ra
         targets.append(np.mean(came, axis=0))
     if not parts:
         return None
-    settings = {"objective": "cross_entropy", "learning_rate": _learning_rate(n), "min_data_in_leaf": 100}
+    settings = {"objective": "cross_entropy", "learning_rate": 0.04, "num_leaves": 8, "min_data_in_leaf": 200}
     return _trees(np.concatenate(parts).astype(np.float32), np.concatenate(targets), settings, n_trees, rng)
 
 
