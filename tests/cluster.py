@@ -58,6 +58,7 @@ class Cluster:
         log = self.folder / f"{module}-{len(self.workers)}.log"
         search = [*map(str, path), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
         settings = {"PYTHONPATH": os.pathsep.join(filter(None, search)), "POLARS_MAX_THREADS": "1"}
+        settings["DASK_TEMPORARY_DIRECTORY"] = str(self.folder)  # else processes that are killed leave folders behind
         with log.open("w") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.{module}", "--host", "127.0.0.1", *arguments],
