@@ -51,7 +51,7 @@ test-pythons:  ## run the tests on every supported Python that this machine has
 	[ -z "$$failed" ]
 
 test-heavy: $(VENV)/.heavy chromium  ## install PyTorch and Chromium, run the tests that need them or real data
-	@TDLG_NO_SKIPS=1 $(PY) -m pytest -m needs $(PYTEST_ARGS)
+	@TDLG_NO_SKIPS=1 $(PY) -m pytest -n auto --maxprocesses 2 --dist worksteal -m needs $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	@$(PY) -m ruff check .
