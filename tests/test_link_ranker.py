@@ -155,7 +155,7 @@ class TestPairs:
         src, dst = rng.integers(0, 60, (2, 1200))
         often = rng.random(1200) < 0.4
         src[often], dst[often] = src[often] % 10, src[often] % 10 + 20
-        found = LinkRanker(n_trees=30, random_state=0).fit(TemporalEdges(src, dst, np.arange(1200))).top(10)
+        found = LinkRanker(n_trees=120, random_state=0).fit(TemporalEdges(src, dst, np.arange(1200))).top(10)
         assert found.columns == ["src", "dst", "time", "score", "seen"]
         assert ((found["score"] > 0) & (found["score"] < 1)).all()
         assert (found["dst"] == found["src"] + 20).sum() >= 9
