@@ -5,7 +5,9 @@ import pytest
 
 from buckets import column_files, read_columns, some_table
 from tdlg import PropagationFeatures, read_edges
+from tdlg.engines.buckets import FAR, RecordForm
 from tdlg.engines.columns import Sample
+from tdlg.engines.statistics import Clock
 from tdlg.propagate.evidence import Query
 
 TABLES = [{}, {"floats": True}, {"categories": True}, {"shared": False}]
@@ -89,3 +91,11 @@ def test_what_is_written_already_stays(tmp_path):
     column_files(tmp_path, path, features)
     assert [(file.name, file.stat().st_mtime_ns) for file in files] == before
     assert not list(tmp_path.glob("*.draft"))
+
+
+def test_labels_that_are_never_known_stay_so_before_1970():
+    """The last tick minus a negative time has no place in 64 bits."""
+    clock = Clock(None, "i8", -400, 399)
+    form = RecordForm(800, clock, True, 2)
+    never = np.array([np.iinfo(np.int64).max, -400, 0])
+    assert form.stored(never).tolist() == [FAR, 0, 400]

@@ -157,16 +157,16 @@ def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch):
         classified(payments, tmp_path, model=model, callback=kill)
     monkeypatch.undo()
     work = tmp_path / ".out.parquet.tdlg-work"
-    left = {file.name: file.stat().st_mtime_ns for file in work.iterdir()}
-    assert {name.split("-")[0] for name in left} == {"bucket", "columns", "run"}
+    left = {file.name: file.stat().st_mtime_ns for file in work.glob("*/*")}
+    assert {name.split("-")[0] for name in left} == {"bucket", "columns"}
     seen = {}
 
     def look(done, total, text):
         if text.startswith("fitting"):
-            seen.update({file.name: file.stat().st_mtime_ns for file in work.iterdir()})
+            seen.update({file.name: file.stat().st_mtime_ns for file in work.glob("*/*")})
 
     _, filled = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), callback=look)
-    assert {name: seen[name] for name in left if name != "run"} == {name: left[name] for name in left if name != "run"}
+    assert {name: seen[name] for name in left} == left
     assert not work.exists()
     assert filled["probability"].count() == N // 10
 
@@ -228,14 +228,16 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(store, "_write_all", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/bucket-0"):
+    with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/[0-9a-f]+/bucket-0"):
         classified(payments, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch):
     monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 1000)
-    with pytest.raises(TooLargeError, match=r"tdlg-work: the temporary files need .* kB, and the disk has 1 kB free"):
+    with pytest.raises(
+        TooLargeError, match=r"tdlg-work/.*: the temporary files need .* kB, and the disk has 1 kB free"
+    ):
         classified(payments, tmp_path)
     monkeypatch.undo()
     monkeypatch.setattr(sizes, "BASE", 1_999_800_000)
@@ -350,3 +352,32 @@ def test_info_of_a_table_in_blocks(payments):
     assert f"'fraud': 2 values; {N // 10} missing" in result.stdout
     assert "tdlg classify --memory 2GB  roughly " in result.stdout
     assert "of temporary files" in result.stdout
+
+
+def test_the_users_folder_stays(payments, tmp_path):
+    scratch = tmp_path / "scratch"
+    (scratch / "sub").mkdir(parents=True)
+    (scratch / "precious.txt").write_text("kept")
+    classify_file(payments, tmp_path / "out.parquet", label="fraud", memory="2GB", folder=scratch)
+    assert sorted(path.name for path in scratch.iterdir()) == ["precious.txt", "sub"]
+
+
+def test_a_killed_run_with_other_classes_is_not_resumed(payments, tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def kill(done, total, text):
+        if text == "writing":
+            raise Killed
+
+    def swapped(values):
+        return [1 - value for value in values], None
+
+    model = PropagationClassifier(random_state=0)
+    monkeypatch.setattr(work_folder, "remove_folder", lambda folder: None)
+    with pytest.raises(Killed):
+        classified(payments, tmp_path, model=model, classes=swapped, callback=kill)
+    monkeypatch.undo()
+    filled = classified(payments, tmp_path, model=PropagationClassifier(random_state=0))[1]
+    clean = classified(payments, tmp_path, model=PropagationClassifier(random_state=0))[1]
+    assert filled.equals(clean)

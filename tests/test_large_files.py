@@ -137,7 +137,9 @@ class TestAFolderAsOutput:
         outliers_file(path, address, memory="1GB", folder=f"file://{tmp_path}/store/work")
         outliers_file(path, tmp_path / "one.parquet", memory="1GB")
         assert pl.read_parquet(tmp_path / "store" / "out").equals(pl.read_parquet(tmp_path / "one.parquet"))
-        assert [file.name for file in (tmp_path / "store").iterdir()] == ["out"]
+        assert {file.parent.name for file in (tmp_path / "store").rglob("*") if file.is_file()} == {"out"}
+        with pytest.raises(ParameterError, match="must be new or empty"):  # else rows of two runs would be mixed
+            outliers_file(path, address, memory="1GB")
 
     def test_a_folder_with_files_is_refused(self, tmp_path):
         path = written(tmp_path)

@@ -305,3 +305,24 @@ class TestStream:
         for call in (lambda: stream.add(1, 2, 599), lambda: stream.rank(1, 599)):
             with pytest.raises(ParameterError, match="before the last one"):
                 call()
+
+
+class TestFaults:
+    def test_finer_times_of_an_update_are_rounded_up(self):
+        time = np.datetime64("2024-01-01", "s") + np.arange(20)
+        ranker = LinkRanker("recency").fit(TemporalEdges([0] * 20, np.arange(20) % 5 + 1, time))
+        later = np.array(["2024-01-01T00:01:00.400"], "datetime64[us]")
+        ranker.update(TemporalEdges([0], [3], later))
+        assert ranker.edges_.time_unit == "s"
+        assert ranker.rank(0, "2024-01-01T00:01:02")["dst"][0] == 3
+        assert ranker.rank(0, "2024-01-01T00:01:01")["dst"][0] != 3
+
+    def test_an_answer_may_be_the_first_message_to_somebody(self):
+        ranker = LinkRanker("recency").fit(TemporalEdges(["ann", "cat"], ["bob", "dan"], [1, 2]))
+        assert set(ranker.rank("bob", 3)["dst"]) == {"ann", "dan"}
+
+    def test_links_of_a_second_fit_are_its_own(self):
+        model = LinkPredictor(random_state=0).fit(TemporalEdges([0, 1, 2], [1, 2, 0], [1, 2, 3]))
+        model.top(2)
+        model.fit(TemporalEdges([10, 11, 12], [11, 12, 10], [1, 2, 3]))
+        assert set(model.top(3)["src"]) <= {10, 11, 12}

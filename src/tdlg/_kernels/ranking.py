@@ -437,7 +437,7 @@ def _describe_pair(state, u, v, now, rates, scratch, row, c):  # out: row
     row[c] = row[c + 1] = row[c + 5] = row[c + 6] = row[c + 7] = NEVER
     slot = find_slot(_key(u, v), pair_table, pair_keys) if u >= 0 and v >= 0 else NONE
     if u >= 0 and nodes[u].out_head >= 0:
-        row[c + 8] = pairs[nodes[u].out_head].follow == v
+        row[c + 8] = v >= 0 and pairs[nodes[u].out_head].follow == v
     if slot >= 0:
         pair, source = pairs[slot], nodes[u]
         gap = now - pair.last

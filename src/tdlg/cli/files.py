@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -124,6 +125,20 @@ def _progress() -> Iterator[Callable[[int, int, str], None]]:
         yield said
 
 
+@dataclass(frozen=True)
+class _Classes:
+    """The classes of values, as of `labels_to_learn`. Its text tells runs with other options apart."""
+
+    label: str
+    positive: str | None
+    missing: str | None
+
+    def __call__(self, values: list[Any]) -> tuple[list[Any], Any]:
+        edges, looked_for = labels_to_learn(_one_of_each(values), self.label, self.positive, self.missing)
+        named = [] if edges.label is None else edges.label.tolist()
+        return [value if known else None for value, known in zip(named, edges.labelled, strict=True)], looked_for
+
+
 def classify_large(
     where: Where,
     model: PropagationClassifier,
@@ -135,11 +150,6 @@ def classify_large(
 ) -> None:
     """Fill in the missing labels of a table by way of temporary files; for the parameters see `classify`."""
     from tdlg.models.classify_file import classify_file
-
-    def classes(values: list[Any]) -> tuple[list[Any], Any]:
-        edges, looked_for = labels_to_learn(_one_of_each(values), label, positive, missing)
-        named = [] if edges.label is None else edges.label.tolist()
-        return [value if known else None for value, known in zip(named, edges.labelled, strict=True)], looked_for
 
     with _progress() as said:
         answer = classify_file(
@@ -157,7 +167,7 @@ def classify_large(
             time_format=columns.time_format,
             time_unit=columns.time_unit,
             model=model,
-            classes=classes,
+            classes=_Classes(label, positive, missing),
             memory=where.memory,
             engine=where.engine,
             callback=said,

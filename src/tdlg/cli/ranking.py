@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.models.ranking import LinkRanker
 
-__all__ = ["RankingMethod", "header_of", "note_method", "time_of"]
+__all__ = ["RankingMethod", "header_of", "known_at", "note_method", "time_of"]
 
 RankingMethod = Annotated[
     Literal["trees", "recency"] | None,
@@ -66,3 +66,16 @@ def time_of(at: str, edges: TemporalEdges) -> float | int | str:
         raise ParameterError(
             f"The times of these edges are numbers, but --at {at!r} is not a number.", parameter="at", value=at
         ) from None
+
+
+def known_at(edges: TemporalEdges, time: Any, *, with_equal: bool) -> TemporalEdges:
+    """The edges before a time, from which alone may be learnt what is asked about it; all edges for None."""
+    from tdlg.models.link_arguments import as_time
+
+    if time is None:
+        return edges
+    (at,) = as_time(time, edges, "at", "tdlg")
+    known = edges[(edges.time <= at) if with_equal else (edges.time < at)]
+    if len(known) == 0:
+        raise ParameterError(f"No row happened before {time}. Choose a later time.", parameter="at", value=time)
+    return known

@@ -73,7 +73,9 @@ class RecordForm:
         """Ticks as they are stored; times far ahead are shortened."""
         if not self.is_short:
             return ticks
-        return np.clip(-(-(ticks - self.clock.low) // self.clock.step), 0, FAR).astype(np.uint32)
+        low, step = int(self.clock.low), int(self.clock.step)
+        inside = np.clip(ticks, low, min(low + FAR * step, np.iinfo(np.int64).max))  # first: differences may overflow
+        return np.minimum(-(-(inside - low) // step), FAR).astype(np.uint32)
 
     def fill(self, edges: TemporalEdges, labels: Labels, first_row: int) -> NDArray[np.void]:
         """The records of edges, without keys."""

@@ -13,7 +13,7 @@ from tdlg.engines.local import Engine
 from tdlg.engines.output import Answers, Output, write_answers
 from tdlg.engines.sizes import Sizes, in_bytes
 from tdlg.engines.statistics import Labels
-from tdlg.engines.store import free_on_disk
+from tdlg.engines.store import free_on_disk, joined
 from tdlg.engines.table import Block, InputTable
 from tdlg.engines.work_folder import WorkFolder, fingerprint
 from tdlg.exceptions import Hint, TooLargeError
@@ -81,13 +81,12 @@ class FileRun:
         n_threads
             Number of threads of this process.
         """
-        place = output.work_folder if folder is None else str(folder)
+        place = output.work_folder if folder is None else joined(str(folder), output.work_folder.rpartition("/")[2])
         with opened_engine(engine, n_threads) as opened:
             sizes = Sizes.of(opened, memory, table.n_rows)
-            run = cls(table, opened, sizes, place, output, callback or (lambda done, total, text: None))
-            with WorkFolder(place, fingerprint(table, parameters, sizes), opened):
+            with WorkFolder(place, fingerprint(table, parameters, sizes), opened) as files:
                 opened.check_sees(table.path)
-                yield run
+                yield cls(table, opened, sizes, files, output, callback or (lambda done, total, text: None))
 
     def partition(self, form: RecordForm, labels: Labels, kinds: Sequence[str], record_memory: float) -> Buckets:
         """Sort all edges into buckets.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from tdlg.atomic import as_path, replacing, target_of
 from tdlg.engines.local import Engine
-from tdlg.engines.store import exists, is_remote, joined, make_folder, write_whole
+from tdlg.engines.store import exists, has_files, is_remote, joined, make_folder, remove_folder, write_whole
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import ParameterError
 
@@ -60,6 +60,8 @@ class Output(NamedTuple):
         """
         text = str(path)
         if is_remote(text):
+            if has_files(text):
+                raise _not_empty(path)
             return cls(text.rstrip("/"), True)
         target = as_path(text)
         if target.suffix.lower() in FILES:
@@ -71,11 +73,7 @@ class Output(NamedTuple):
                 value=path,
             )
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
-            raise ParameterError(
-                f"{path}: the folder to write to must be new or empty. Remove it, or give another one.",
-                parameter="path",
-                value=path,
-            )
+            raise _not_empty(path)
         return cls(str(target_of(target.with_name(target.name + FILES[0])).with_name(target.name)), True)
 
     @property
@@ -83,6 +81,14 @@ class Output(NamedTuple):
         """A hidden folder beside it, for temporary files."""
         folder, _, name = self.path.rpartition("/")
         return f"{folder}/.{name}.tdlg-work"
+
+
+def _not_empty(path: Any) -> ParameterError:
+    return ParameterError(
+        f"{path}: the folder to write to must be new or empty. Remove it, or give another one.",
+        parameter="path",
+        value=path,
+    )
 
 
 def write_answers(
@@ -113,11 +119,16 @@ def write_answers(
     """
     names = tuple(_free_name(name, table) for name in answers.names)
     if output.is_folder:
-        parts = output.path if is_remote(output.path) else joined(folder, "parts")
+        parts = output.path if is_remote(output.path) else f"{output.work_folder}-parts"  # on the disk of the output
+        remove_folder(parts)
         make_folder(parts)
-        engine.map(write_part, [_PartTask(table, b, names, answers.of_block(b), parts) for b in blocks], callback)
-        if parts != output.path:
-            os.replace(parts, output.path)
+        try:
+            engine.map(write_part, [_PartTask(table, b, names, answers.of_block(b), parts) for b in blocks], callback)
+            if parts != output.path:
+                os.replace(parts, output.path)
+        except BaseException:
+            remove_folder(parts)
+            raise
         return
     _write_file(table, blocks, names, answers, Path(output.path), callback)
 

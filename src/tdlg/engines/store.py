@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, cast
 
-__all__ = ["exists", "free_on_disk", "is_remote", "joined", "make_folder", "read_ranges", "reading"]
+__all__ = ["exists", "free_on_disk", "has_files", "is_remote", "joined", "make_folder", "read_ranges", "reading"]
 __all__ += ["remove_file", "remove_folder", "write_whole"]
 
 
@@ -26,6 +26,12 @@ def joined(folder: str, name: str) -> str:
 def exists(path: str) -> bool:
     """Whether there is such a file."""
     return bool(_remote(path)[0].exists(path)) if is_remote(path) else os.path.exists(path)
+
+
+def has_files(folder: str) -> bool:
+    """Whether there are files in a folder of a store."""
+    store, name = _remote(folder)
+    return bool(store.exists(name)) and bool(store.find(name))
 
 
 def make_folder(path: str) -> None:

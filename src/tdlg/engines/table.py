@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -72,13 +73,14 @@ class InputTable:
         label_delay: Any = None,
     ) -> Self:
         """Look at a file: its columns and the number of its rows. See `tdlg.io.tables.build_edges` for the parameters."""
-        source, n_rows = _opened(str(path))
+        path = str(path) if is_remote(str(path)) else os.path.abspath(path)  # workers may have other current folders
+        source, n_rows = _opened(path)
         at = {role: source.names[position] for role, position in roles(source, wanted).items()}
         listed, codes = ([source.names[position_of(source, "features", which)] for which in some] for some in features)
         listed += [name for name in codes if name not in listed]
         if not n_rows:
             raise ReadError(f"{path}: the table has no rows.")
-        return cls(str(path), n_rows, at, tuple(listed), tuple(codes), bipartite, time_format, time_unit, label_delay)
+        return cls(path, n_rows, at, tuple(listed), tuple(codes), bipartite, time_format, time_unit, label_delay)
 
     def blocks(self, n_rows: int) -> list[Block]:
         """The whole table in blocks of at most this number of rows."""
@@ -88,7 +90,7 @@ class InputTable:
         """Some columns of a block as they are; by default all columns."""
         import polars as pl
 
-        lazy = pl.scan_parquet(self.path)
+        lazy = pl.scan_parquet(self.path, glob=False)
         try:
             some = lazy if names is None else lazy.select(list(dict.fromkeys(names)))
             return some.slice(block.start, block.stop - block.start).collect()
@@ -140,4 +142,4 @@ def _opened(path: str) -> tuple[Source, int]:
     if not is_remote(path):
         check_path(Path(path))
     source = parquet_source(path)
-    return source, int(pl.scan_parquet(path).select(pl.len()).collect().item())
+    return source, int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())

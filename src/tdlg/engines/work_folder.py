@@ -9,7 +9,7 @@ from typing import Any
 
 from tdlg import __version__
 from tdlg.engines.local import Engine
-from tdlg.engines.store import is_remote, make_folder, remove_file, remove_folder
+from tdlg.engines.store import is_remote, joined, make_folder, remove_folder
 from tdlg.engines.table import InputTable
 from tdlg.exceptions import ClusterError, Hint, ParameterError
 
@@ -24,41 +24,39 @@ class WorkFolder:
     Parameters
     ----------
     path
-        The folder: a local path, or an address that fsspec supports.
+        The folder, which has no other files: a local path, or an address that fsspec supports.
     identity
-        What the files depend on: files of another run are removed.
+        What the files depend on. They are in a folder of this name, so that a task of another run that is still working
+        does no harm; local files of other runs are removed.
     engine
         What runs the tasks; all of its workers have to see the folder.
     """
 
     def __init__(self, path: str, identity: str, engine: Engine) -> None:
-        self._path, self._identity, self._engine = path, identity, engine
+        self._path, self._engine = path, engine
+        self._files = joined(path, identity)
         self._lock: Any = None
 
-    def __enter__(self) -> None:
-        make_folder(self._path)
+    def __enter__(self) -> str:
+        make_folder(self._files)
         if is_remote(self._path):
-            return
+            return self._files
         note = Path(self._path) / "run"
         self._lock = note.open("a+")
         _lock(self._lock, self._path)
-        self._lock.seek(0)
-        if self._lock.read() != self._identity:
-            for file in note.parent.iterdir():
-                if file != note:
-                    (remove_folder if file.is_dir() else remove_file)(str(file))
-            self._lock.truncate(0)
-            self._lock.write(self._identity)
-            self._lock.flush()
+        for file in note.parent.iterdir():
+            if file not in (note, Path(self._files)):
+                remove_folder(str(file))
         try:
             self._engine.check_sees(str(note))
         except BaseException as error:
             self.__exit__(None, error, None)
             raise
+        return self._files
 
     def __exit__(self, _: object, error: object, __: object) -> None:
         if not isinstance(error, ClusterError):
-            remove_folder(self._path)
+            remove_folder(self._files if is_remote(self._path) else self._path)
         if self._lock is not None:
             self._lock.close()
 
@@ -89,4 +87,4 @@ def fingerprint(table: InputTable, *parameters: Any) -> str:
     if not is_remote(table.path):
         stat = Path(table.path).stat()
         facts += [stat.st_size, stat.st_mtime_ns]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -33,7 +34,8 @@ from tdlg.propagate.scales import scales_between
 
 __all__ = ["FileAnswer", "classify_file"]
 
-LEAST_ROWS = 1_000  # rows to learn from, whatever the disk
+LEAST_ROWS = 300_000  # to learn from, if there are as many, even if their files take more than 200 bytes per edge
+MOST_ROUNDS = 10  # in which rows are scored; each reads all buckets
 MOST_SCALES = 6  # for estimates, before the time scales are known
 
 
@@ -141,8 +143,15 @@ def classify_file(
     reading = {"bipartite": bipartite, "time_format": time_format, "time_unit": time_unit, "label_delay": label_delay}
     table = InputTable.open(path, wanted, listed, **reading)
     of_run = {"engine": engine, "memory": memory, "folder": folder, "callback": callback, "n_threads": model.n_threads}
-    with FileRun.opened(table, target, model, **of_run) as run:
+    with FileRun.opened(table, target, (_identity(model, classes), positive), **of_run) as run:
         return _Run(run, model).all(classes, positive)
+
+
+def _identity(model: PropagationClassifier, classes: Any) -> str:
+    """What results depend on; where that cannot be told, no other run has the same."""
+    text = f"{sorted(model.get_params().items())} {classes!r}"
+    can_be_told = model.random_state is not None and " at 0x" not in text
+    return text if can_be_told else f"{text} {uuid.uuid4()}"
 
 
 def _check_model(model: Any) -> None:
@@ -228,7 +237,7 @@ class _Run:
         plan = ColumnPlan.of(features, ())
         most = self.sizes.training_rows(sum(map(plan.n_columns, plan.matches)), MOST_ROWS)
         on_disk = (self._most_disk() - self._kept(setup, buckets)) / 2 / self._row_bytes(setup, plan)
-        samples = setup.samples(max(min(most, int(on_disk)), LEAST_ROWS))
+        samples = setup.samples(min(most, max(int(on_disk), LEAST_ROWS)))
         model.features_, model.classes_ = features, setup.classes
         model.setting_, model.setting_reason_ = setup.setting, setup.reason
         seed = as_seed(model.random_state)
@@ -269,7 +278,7 @@ class _Run:
         """Ranges whose columns are on disk at once."""
         kept, per_row = self._kept(setup, buckets), self._row_bytes(setup, plan)
         n_sampled = sum(float(np.dot(s.shares, n)) for s, n in zip(plan.samples, setup.window_counts, strict=True))
-        most = max((self._most_disk() - kept) / per_row - n_sampled, 1.0)
+        most = max((self._most_disk() - kept) / per_row - n_sampled, setup.n_missing / MOST_ROUNDS, 1.0)
         rows = np.array([0, *(block.stop for block in setup.blocks)])
         n_before = np.append(0, np.cumsum(self._missing_by_block(setup)))
         rounds, n, largest = [[bounds[0]]], 0.0, 0.0

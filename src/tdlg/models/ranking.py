@@ -139,13 +139,13 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         Parameters
         ----------
         X
-            The edges, in any order.
+            The edges, in any order. Times that are finer than those of the fitted edges are rounded up to their unit.
         """
         check_is_fitted(self)
         edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset=False)
         edges = edges.with_ids_of(self.edges_)  # new nodes are nothing unusual here
         if len(edges):
-            self.edges_ = concatenate_edges(self.edges_, edges)
+            self.edges_ = concatenate_edges(self.edges_, _in_unit(edges, self.edges_.time_unit))
         return self
 
     # ---- the next destination of a source
@@ -159,10 +159,11 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             The id of the source. For one that never occurred, what is popular now comes first.
         time
             The time of the next edge, a number or a datetime like those of the fitted edges. Only edges strictly before it
-            are known. By default all edges are known, and it is the time of the last one.
+            are known, but the trees have learnt from all fitted edges: fit to earlier ones to judge rankings of the past. By
+            default all edges are known, and it is the time of the last one.
         candidates
-            The ids of the destinations to rank, each once. By default all that are known by then, without the source
-            itself unless it was its own destination before.
+            The ids of the destinations to rank, each once. By default all destinations that are known by then and all that
+            turned to the source, without the source itself unless it was its own destination before.
 
         Returns
         -------
@@ -205,6 +206,9 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         """All destinations of the first edges, without the source unless it was its own destination."""
         codes, first, is_own = self._history.destinations
         known = codes[(first < upto) & ((codes != src) | (is_own < upto))]
+        if not self.edges_.bipartite:  # an answer may be the first edge to somebody
+            history = self._history
+            known = np.union1d(known, history.src[:upto][(history.dst[:upto] == src) & (history.src[:upto] != src)])
         if len(known) == 0:
             raise ParameterError(
                 "There are no candidates yet: no edge happened before this time.",
@@ -367,3 +371,12 @@ def _recency(rows: Floats) -> Floats:
 
 def _edgebank(rows: Floats) -> Floats:
     return (rows[:, _GAP] < NEVER).astype(np.float64)
+
+
+def _in_unit(edges: TemporalEdges, unit: str | None) -> TemporalEdges:
+    """Edges with datetimes of at most this precision, rounded up, so that none is known before it happened."""
+    if unit is None or edges.time_unit is None or edges.time_unit == unit:
+        return edges
+    coarse = edges.time.astype(f"datetime64[{unit}]")
+    rounded = coarse + (coarse < edges.time)
+    return TemporalEdges(edges.src, edges.dst, rounded, bipartite=edges.bipartite)

@@ -9,7 +9,7 @@ import typer
 
 from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, given_options, with_columns
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
-from tdlg.cli.ranking import header_of, note_method, time_of
+from tdlg.cli.ranking import header_of, known_at, note_method, time_of
 from tdlg.cli.table import note_table, read_pairs, read_table
 from tdlg.cli.terminal import count, note, working
 
@@ -67,9 +67,10 @@ def links(
     pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
     note_table(table, columns)
     model = LinkPredictor(**given_options(method=method), random_state=seed)
+    time = None if at is None else time_of(at, table.edges)
     with working("fitting the model"):
-        model.fit(table.edges)
-        found = model.top(top, at=None if at is None else time_of(at, table.edges), candidates=pairs)
+        model.fit(known_at(table.edges, time, with_equal=True))
+        found = model.top(top, at=time, candidates=pairs)
     ranker = getattr(model, "ranker_", None)
     if ranker is not None:
         note_method(ranker)

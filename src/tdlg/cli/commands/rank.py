@@ -9,7 +9,7 @@ import typer
 
 from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, with_columns_called
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
-from tdlg.cli.ranking import RankingMethod, header_of, note_method, time_of
+from tdlg.cli.ranking import RankingMethod, header_of, known_at, note_method, time_of
 from tdlg.cli.table import Table, note_table, read_table
 from tdlg.cli.terminal import count, note, working
 from tdlg.exceptions import ParameterError
@@ -68,9 +68,9 @@ def rank(
     check_model_file(save)
     table = read_table(edges, columns)
     note_table(table, columns)
-    ranker = _ranker(table, method, model, seed)
-    note_method(ranker)
     time = None if at is None else time_of(at, table.edges)
+    ranker = _ranker(table, method, model, seed, time)
+    note_method(ranker)
     for one in source:
         _note_unknown(ranker, one)
     found = rounded(pl.concat([ranker.rank(one, time).head(top) for one in source], how="vertical_relaxed"), "score")
@@ -78,12 +78,13 @@ def rank(
     give(found.rename(header_of(ranker, table)), output, rows=top * len(source))
 
 
-def _ranker(table: Table, method: str | None, path: Path | None, seed: int) -> LinkRanker:
+def _ranker(table: Table, method: str | None, path: Path | None, seed: int, time: Any) -> LinkRanker:
     from tdlg.models.ranking import LinkRanker
 
     if path is None:
+        known = known_at(table.edges, time, with_equal=False)
         with working("fitting the model"):
-            return LinkRanker(method or "auto", random_state=seed).fit(table.edges)  # type: ignore[arg-type]
+            return LinkRanker(method or "auto", random_state=seed).fit(known)  # type: ignore[arg-type]
     from tdlg.persist.model import load_model
 
     if method is not None:
