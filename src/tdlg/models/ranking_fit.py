@@ -25,7 +25,7 @@ LIMITS = (10, 10, 6, 8, 20)  # candidates: own latest, latest to answer, two and
 RANDOM = 50
 CUTS, CUTS_FROM = 40, 0.3  # times at which all pairs are candidates, from this share of the history on
 HORIZONS = (0.01, 0.05)  # how many of the next edges count, as shares of the history
-ROWS_PER_CUT = 8_000
+ROWS_PER_CUT = 8_000  # of pairs that did not come; all that came are learnt from
 LATEST = 500_000  # edges before each of these times that make candidates
 TREES = 150
 SETTINGS: dict[str, Any] = {
@@ -97,19 +97,29 @@ def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.ra
     ahead = [max(1, round(share * n)) for share in HORIZONS]
     last = np.unique(np.linspace(CUTS_FROM * n, n - ahead[-1], CUTS).astype(int))
     cuts = np.unique(np.searchsorted(history.ticks, history.ticks[last - 1], "right"))  # all edges of one time
-    parts, targets = [], []
+    parts, targets, weights = [], [], []
     key = history.src * n_nodes + history.dst
     for cut in cuts[cuts < n].tolist():
         src, dst = candidate_pairs(in_order[max(0, cut - LATEST) : cut])
-        some = np.sort(rng.choice(len(src), min(len(src), ROWS_PER_CUT), replace=False))
+        came = np.mean([np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead], axis=0)
+        some, weight = _all_that_came(came, rng)
         src, dst = src[some], dst[some]
-        came = [np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead]
         parts.append(pair_rows(history, src, dst, np.full(len(src), history.when[cut - 1]), np.full(len(src), cut)))
-        targets.append(np.mean(came, axis=0))
+        targets.append(came[some])
+        weights.append(weight)
     if not parts:
         return None
     settings = {"objective": "cross_entropy", "learning_rate": 0.04, "num_leaves": 8, "min_data_in_leaf": 200}
-    return _trees(np.concatenate(parts).astype(np.float32), np.concatenate(targets), settings, n_trees, rng)
+    rows, target = np.concatenate(parts).astype(np.float32), np.concatenate(targets)
+    return _trees(rows, target, settings, n_trees, rng, weight=np.concatenate(weights))
+
+
+def _all_that_came(came: Floats, rng: np.random.Generator) -> tuple[Codes, Floats]:
+    """Positions of all pairs that came and of some that did not, and weights by which the latter stand for all of these."""
+    others = np.flatnonzero(came == 0)
+    some = rng.choice(others, min(len(others), ROWS_PER_CUT), replace=False)
+    kept = np.sort(np.concatenate([np.flatnonzero(came > 0), some]))
+    return kept, np.where(came[kept] > 0, 1.0, len(others) / max(len(some), 1))
 
 
 def pair_rows(history: History, src: Codes, dst: Codes, when: Floats, upto: Codes) -> Floats:
