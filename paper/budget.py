@@ -22,7 +22,16 @@ from tdlg.methods.node_vectors import EdgeVectorMethod
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["EPOCHS", "TRIAL_SECONDS", "as_measured", "quick", "rows_in", "seconds_per_trial", "within_budget"]
+__all__ = [
+    "EPOCHS",
+    "TRIAL_SECONDS",
+    "as_measured",
+    "in_epochs",
+    "quick",
+    "rows_in",
+    "seconds_per_trial",
+    "within_budget",
+]
 
 TRIAL_SECONDS = 25 * 60.0
 EPOCHS = re.compile(r"\bepochs=(\d+)")  # in the settings of a row
@@ -69,6 +78,11 @@ def as_measured(method: Method, settings: Iterable[str]) -> Method | None:
     most = method.get_params().get("epochs", 1)
     fewer = [_with_epochs(method, number) for number in sorted(numbers, reverse=True) if number < most]
     return next((one for one in fewer if one.settings in kept), None)
+
+
+def in_epochs(number: int) -> str:
+    """A number of epochs as text: "1 epoch", "7 epochs"."""
+    return "1 epoch" if number == 1 else f"{number} epochs"
 
 
 def quick(method: Method) -> Method:

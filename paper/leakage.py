@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, within_budget
+from paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, in_epochs, within_budget
 from paper.lineup import LINEUP, Entry
 from paper.plots import question_bars
 from tdlg.cli.cost import trial_seconds
@@ -110,7 +110,7 @@ def leakage_table(rows: pl.DataFrame) -> str:
 def _shown(cell: dict[str, Any]) -> str:
     """A mean in per cent, and the number of epochs if there were fewer than usual."""
     epochs = EPOCHS.search(cell["settings"])
-    return f"{100 * cell['mean']:.1f}" + (f" ({epochs[1]} epochs)" if epochs else "")
+    return f"{100 * cell['mean']:.1f}" + (f" ({in_epochs(int(epochs[1]))})" if epochs else "")
 
 
 def write_table(page: Path, table: str) -> None:

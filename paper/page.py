@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from paper.budget import TRIAL_SECONDS
+from paper.budget import TRIAL_SECONDS, in_epochs
 from paper.claims import REFERENCE_CLAIMS, Verdict, verdicts
 from paper.figures import draw_figures
 from paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, Entry, entries
@@ -95,7 +95,7 @@ def _points(estimate: Estimate | None, trials: int | None = None) -> str:
         return ""
     interval = "" if math.isnan(estimate.half_width) else f" ± {100 * estimate.half_width:.2f}"
     short = f" ({estimate.trials} of {trials} trials)" if trials is not None and estimate.trials < trials else ""
-    epochs = "" if estimate.epochs is None else f" ({estimate.epochs} epochs)"
+    epochs = "" if estimate.epochs is None else f" ({in_epochs(estimate.epochs)})"
     return f"{100 * estimate.mean:.2f}{interval}{short}{epochs}"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from paper import budget, run
 from paper.__main__ import _described
-from paper.budget import as_measured, quick, seconds_per_trial, within_budget
+from paper.budget import as_measured, in_epochs, quick, seconds_per_trial, within_budget
 from paper.lineup import EDGE, LINEUP
 from paper.recipes import Run
 from paper.results import Results
@@ -88,6 +88,9 @@ class TestEpochs:
         assert as_measured(method, ["", "epochs=3", "class_weight=None, epochs=60"]) is None
         assert as_measured(method, ["class_weight=None, epochs=3"]).epochs == 3
         assert as_measured(method, ["class_weight=None, epochs=3", "class_weight=None"]).epochs == 50
+
+    def test_in_words(self):
+        assert [in_epochs(1), in_epochs(7)] == ["1 epoch", "7 epochs"]
 
     def test_quick(self):
         assert quick(Slow()).epochs == 1
