@@ -248,9 +248,7 @@ def _degrees(results: Results) -> Lines:
     ):
         return []
     return [
-        "Our EvolveGCN falls short of the paper's, here and in the next table, and we do not know why. It could do better: "
-        "without any learning, the product of the degrees that both nodes have in the snapshot scores 74.7, 74.8, 64.7 "
-        "and 86.8 on the four data sets in this setting (one trial), which the vectors do not pass on. So these rows, and "
+        "Our EvolveGCN falls short of the paper's, here and in the next table, and we do not know why. So these rows, and "
         "claims that rest on them, say little about the original. Its input, the log of the degree beside noise, was chosen "
         "of four by the score of this table on bitcoinalpha, with 15 epochs: that score is not from unseen data."
     ]
