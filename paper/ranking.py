@@ -1,7 +1,8 @@
 """The next partner, ranked by the protocol of the Temporal Graph Benchmark: rows for results/ranking.csv.
 
 `python -m paper.ranking` measures what is not yet in ranking.csv and ranking-links.csv of the folder results, and writes the
-tables into docs/ranking.md. All settings were chosen on the validation part only; the rows are of the test part. A ranker is
+tables into docs/ranking.md. The ranking trees were chosen on the validation part; the
+pair trees were revised twice after test results had been seen. The rows are of the test part. A ranker is
 fitted to the training part, and then knows what happened as it happens. Seconds are processor time on one core.
 """
 
