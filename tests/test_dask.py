@@ -244,7 +244,7 @@ class TestFaults:
 
             with pytest.raises(ClusterError, match="was lost"):
                 outliers_file(path, output, engine=cluster.address, memory="1GB", callback=lose)
-        left = {file.name: file.stat().st_mtime_ns for file in work.glob("bucket-*")}
+        left = {file.name: file.stat().st_mtime_ns for file in work.rglob("bucket-*")}
         assert left
         assert not output.exists()
         seen = {}
@@ -252,7 +252,7 @@ class TestFaults:
 
             def look(done, total, text):
                 if text == "writing":
-                    seen.update({file.name: file.stat().st_mtime_ns for file in work.glob("bucket-*")})
+                    seen.update({file.name: file.stat().st_mtime_ns for file in work.rglob("bucket-*")})
 
             outliers_file(path, output, engine=cluster.address, memory="1GB", callback=look)
         assert seen == left

@@ -115,7 +115,7 @@ class FileRun:
     def write(self, answers: Answers) -> None:
         """Write the table with more columns."""
         self.say("writing")
-        write_answers(self.engine, self.table, self.blocks, answers, self.output, self.folder, self.progress("writing"))
+        write_answers(self.engine, self.table, self.blocks, answers, self.output, self.progress("writing"))
 
     def check_disk(self, n_bytes: float) -> None:
         """Refuse work whose temporary files do not fit on the disk."""

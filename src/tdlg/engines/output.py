@@ -97,7 +97,6 @@ def write_answers(
     blocks: Sequence[Block],
     answers: Answers,
     output: Output,
-    folder: str,
     callback: Callable[[int, int], object] | None = None,
 ) -> None:
     """Write the table with more columns.
@@ -112,8 +111,6 @@ def write_answers(
         The columns to add.
     output
         Where the result goes. It appears when it is complete, except on a store.
-    folder
-        A folder for temporary files.
     callback
         Called with the numbers of blocks written and of all blocks.
     """

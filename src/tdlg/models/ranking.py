@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg._kernels.ranking import NEVER
 from tdlg.checks import as_generator, check_choice, check_count
+from tdlg.clock import rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, Hint, ParameterError
@@ -377,6 +378,5 @@ def _in_unit(edges: TemporalEdges, unit: str | None) -> TemporalEdges:
     """Edges with datetimes of at most this precision, rounded up, so that none is known before it happened."""
     if unit is None or edges.time_unit is None or edges.time_unit == unit:
         return edges
-    coarse = edges.time.astype(f"datetime64[{unit}]")
-    rounded = coarse + (coarse < edges.time)
-    return TemporalEdges(edges.src, edges.dst, rounded, bipartite=edges.bipartite)
+    ticks = rounded_up(edges.ticks, edges.time_unit, unit, np.dtype(np.int64))
+    return TemporalEdges(edges.src, edges.dst, times_of(ticks, unit), bipartite=edges.bipartite)

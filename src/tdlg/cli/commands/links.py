@@ -57,7 +57,7 @@ def links(
     """Find the pairs most likely to interact next, or at a given time.
 
     "score" ranks the pairs; it is not the frequency of the link. It is called "recency_score" if the latest pairs come first
-    because LightGBM is not installed. "seen" is true if the pair has interacted before.
+    because LightGBM is not installed or the table is short. "seen" is true if the pair has interacted before.
     """
     from tdlg.models.links import LinkPredictor
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, with_columns_called
+from tdlg.cli.options import Columns, EdgesPath, Output, Seed, Top, example, with_columns_called
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
 from tdlg.cli.ranking import RankingMethod, header_of, known_at, note_method, time_of
 from tdlg.cli.table import Table, note_table, read_table
@@ -41,7 +41,7 @@ def rank(
         typer.Option(
             metavar="TIME",
             help="Time of the next interaction, for example 2024-06-01; only rows strictly before it are used. By default "
-            "all rows are, and the time is the latest one.",
+            "all rows are used, and the time is the latest one.",
         ),
     ] = None,
     method: RankingMethod = None,
@@ -52,7 +52,9 @@ def rank(
             help="Model that rank saved: it ranks without a new fit, and also knows the rows of EDGES after its last one.",
         ),
     ] = None,
-    save: Save = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="File to save the model to, for rank --model.")
+    ] = None,
     output: Output = None,
     seed: Seed = 0,
     columns: Columns,
