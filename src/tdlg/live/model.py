@@ -120,8 +120,8 @@ class LiveModel(Questions):
             future by the clock of this machine, give or take a day, is always accepted; if times are numbers, so is the
             first one.
         threshold
-            The score from which on an event is an alert; stored for later. By default it is the score that so many of the
-            latest events reached as give `alerts_per_day`.
+            The score from which on an event is an alert; stored for later. By default it is chosen from the scores of the
+            latest events, so that there are about `alerts_per_day`.
         alerts_per_day
             How many alerts there are per day, about; stored for later, and undoes a threshold. By default 20, at most a
             twentieth of the events; for bursts, those that the model calls outliers.

@@ -22,7 +22,7 @@ LARGEST_SHARE = 0.05  # of events that are alerts by default
 STRETCH = 30  # days at the end of the fitted edges that are looked at
 LEAST = 0.1  # share of the fitted edges that are looked at, if these days have fewer
 WINDOW = 10_000  # latest events whose scores set the threshold
-STEPS = (10, 100)  # it is found again after so many events, at first and later
+STEPS = (10, 100)  # number of events after which it is computed again, at first and later
 
 
 class Start(NamedTuple):

@@ -95,7 +95,7 @@ class Service:
         return self
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the service has stopped, or so many seconds; whether it has stopped."""
+        """Wait until the service has stopped, at most for a number of seconds; return whether it has stopped."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 

@@ -255,7 +255,7 @@ class _Stop:
             raise _StoppedError
 
     def read(self, n_bytes: int) -> bytes:
-        """What stdin has, at most so many bytes; nothing at its end, or when a signal came."""
+        """Read at most `n_bytes` from stdin; empty at its end, or when a signal came."""
         try:
             self._is_waiting = True
             if self.signal is not None:
