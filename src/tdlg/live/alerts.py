@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tdlg.checks import check_choice
 from tdlg.live.fields import decode, encode
 from tdlg.live.ids import key_of
+from tdlg.propagate.saved import SavedArrays
 
 __all__ = ["Alert", "Alerts", "Status", "status_of"]
 
@@ -147,7 +148,7 @@ class Alerts:
         }
 
     @classmethod
-    def restored(cls, arrays: Arrays) -> Alerts:
+    def restored(cls, arrays: SavedArrays) -> Alerts:
         """The alerts with these arrays."""
         content = decode([arrays["content"].tobytes()])[0]
         alerts = cls()

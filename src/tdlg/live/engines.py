@@ -20,6 +20,7 @@ from tdlg.propagate.event_rows import EventRows
 from tdlg.propagate.own_features import OwnColumn
 from tdlg.propagate.running import Arrived, RunningColumns, stream_clock
 from tdlg.propagate.running_bursts import RunningBursts
+from tdlg.propagate.saved import Part, SavedArrays
 from tdlg.propagate.waiting import Absorptions
 
 __all__ = ["Engine", "engine_of"]
@@ -157,7 +158,7 @@ class Engine(ABC):
         """All that is needed to go on, as arrays."""
 
     @abstractmethod
-    def restore(self, state: State) -> None:
+    def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
 
 
@@ -250,7 +251,7 @@ class PropagationEngine(Engine):
     def state(self) -> State:
         return self._running.state()
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: SavedArrays) -> None:
         self._running.restore(state)
 
 
@@ -315,9 +316,9 @@ class BurstEngine(Engine):
         counts = {f"counts.{name}": array for name, array in self._bursts.counts.state().items()}
         return {**rows, **counts, "clock": np.array([self.clock], self.dtype)}
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: SavedArrays) -> None:
         for name, part in (("rows.", self.rows), ("counts.", self._bursts.counts)):
-            part.restore({key[len(name) :]: array for key, array in state.items() if key.startswith(name)})
+            part.restore(Part(state, name))
         self._bursts.clock = state["clock"][0]
 
 

@@ -39,7 +39,7 @@ from tdlg.persist.model import load_model
 __all__ = ["LiveModel"]
 
 SNAPSHOT_EVERY = 100_000
-SNAPSHOT_BYTES = 8_000  # written per event at most, so that snapshots of a large state do not hold up the events
+SNAPSHOT_BYTES = 16_000  # written per event at most, so that snapshots of a large state do not hold up the events
 N_RECENT = 100_000
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tdlg.live.fields import decode, encode
 from tdlg.live.ids import key_of
+from tdlg.propagate.saved import SavedArrays
 from tdlg.tables.ids import meaning
 
 __all__ = ["RecentEvents", "StoredEvent"]
@@ -54,6 +55,7 @@ class StoredEvent:
     before_src: int = -1  # number of the event before it at its source, and at its destination
     before_dst: int = -1
     columns: NDArray[np.float64] | None = None  # as it was scored; of the latest events only
+    keys: tuple[Any, Node, Node] | None = None  # what its id and its nodes are found by, once it is stored
 
     def content(self) -> dict[str, Any]:
         """The event as it was passed: id, src, dst, time, features, and a label that came with it."""
@@ -127,23 +129,23 @@ class RecentEvents:
         older = self.at(event.number - WITH_COLUMNS)
         if older is not None:
             older.columns = None
-        src, dst = self._nodes_of(event)
+        event.keys = key, src, dst = self._keys_of(event)
         event.before_src, event.before_dst = self._newest_of.get(src, -1), self._newest_of.get(dst, -1)
-        self._newest_of[src] = self._newest_of[dst] = self._number_of[key_of(event.id)] = event.number
+        self._newest_of[src] = self._newest_of[dst] = self._number_of[key] = event.number
 
     def _drop(self, event: StoredEvent | None) -> None:
-        if event is None:
+        if event is None or event.keys is None:
             return
-        key = key_of(event.id)
+        key, *nodes = event.keys
         if self._number_of.get(key) == event.number:
             del self._number_of[key]
-        for node in self._nodes_of(event):
+        for node in nodes:
             if self._newest_of.get(node) == event.number:
                 del self._newest_of[node]
 
-    def _nodes_of(self, event: StoredEvent) -> tuple[Node, Node]:
-        """Both ends; 17 and "17" are one node."""
-        return (self._ends[0], meaning(event.src)), (self._ends[1], meaning(event.dst))
+    def _keys_of(self, event: StoredEvent) -> tuple[Any, Node, Node]:
+        """The id and both ends; 17 and "17" are one id or node."""
+        return key_of(event.id), (self._ends[0], meaning(event.src)), (self._ends[1], meaning(event.dst))
 
     # ---- snapshots
 
@@ -165,7 +167,7 @@ class RecentEvents:
         }
 
     @classmethod
-    def restored(cls, capacity: int, bipartite: bool, arrays: Arrays) -> RecentEvents:
+    def restored(cls, capacity: int, bipartite: bool, arrays: SavedArrays) -> RecentEvents:
         """The store with these arrays; with a smaller capacity, the newest events."""
         recent = cls(capacity, bipartite)
         events = list(_events_of(arrays))
@@ -179,7 +181,7 @@ class RecentEvents:
         return recent
 
 
-def _events_of(arrays: Arrays) -> Iterable[StoredEvent]:
+def _events_of(arrays: SavedArrays) -> Iterable[StoredEvent]:
     text = arrays["lines"].tobytes()
     lines = text.split(b"\n") if text else []
     columns = (arrays[name].tolist() for name in ("ticks", "values", "score", "late"))

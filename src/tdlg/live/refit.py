@@ -19,7 +19,7 @@ from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError, TdlgWar
 from tdlg.judge.metrics import auc_and_precision
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode
-from tdlg.live.generations import MODEL, Origin, fingerprint_of, origin_of, read_arrays, restored_state, write_state
+from tdlg.live.generations import MODEL, ArrayFile, Origin, fingerprint_of, origin_of, restored_state, write_state
 from tdlg.live.history import feature_value
 from tdlg.live.ids import key_of
 from tdlg.live.log import Record, StateError
@@ -304,7 +304,7 @@ class _Past:
         """The scorer of the old model as it was before a record: from a snapshot, or from the start."""
         for snapshot in state.generation.whole_snapshots():
             if snapshot.sequence < record:
-                live = LiveState.restored(self.model, read_arrays(snapshot))
+                live = LiveState.restored(self.model, ArrayFile(snapshot.path))
                 done, scorer = snapshot.sequence, live.scorer
                 break
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from tdlg.live.ids import key_of
 from tdlg.live.nodes import NodeCodes
 from tdlg.live.tables import TableReader
 from tdlg.propagate.running import Arrived
+from tdlg.propagate.saved import SavedArrays
 
 __all__ = ["LiveScores", "StreamScorer", "UnknownEventError"]
 
@@ -428,10 +430,11 @@ class StreamScorer:
 
     def forget(self) -> None:
         """Forget what has faded, and interactions beyond the horizon. It is called now and then by itself."""
-        ticks = self._engine.rows["ticks"]
-        gone = [id for id, row in self._rows.items() if self._is_expired(ticks[row])]
-        rows = np.array([self._rows.pop(id) for id in gone], np.int64)
-        self._engine.rows.release(rows)
+        rows = np.fromiter(self._rows.values(), np.int64, len(self._rows))
+        is_gone = self._engine.rows["ticks"][rows] < self.oldest
+        for id in list(compress(self._rows, is_gone.tolist())):
+            del self._rows[id]
+        self._engine.rows.release(rows[is_gone])
         self._nodes.forget(self._engine.forget(self._nodes.n_codes, self._forget_after))
         self._reader.forget_categories()
         self._n_at_last_look = self._size()
@@ -463,7 +466,7 @@ class StreamScorer:
         return {**self._engine.state(), "listed": text, "rows_of_ids": np.array(rows, np.int64)}
 
     @classmethod
-    def restore(cls, model: Any, state: dict[str, NDArray[Any]]) -> Self:
+    def restore(cls, model: Any, state: SavedArrays) -> Self:
         """The scorer whose `state` this is, with the same model.
 
         Parameters
@@ -476,7 +479,7 @@ class StreamScorer:
         scorer = cls.__new__(cls)
         scorer._set_up(model, None, None)
         listed = json.loads(state["listed"].tobytes())
-        scorer._engine.restore({name: array for name, array in state.items() if name not in ("listed", "rows_of_ids")})
+        scorer._engine.restore(state)
         scorer._nodes.restore(*listed["nodes"])
         scorer._reader.restore_categories(listed["categories"])
         scorer._rows = dict(zip(listed["ids"], state["rows_of_ids"].tolist(), strict=True))

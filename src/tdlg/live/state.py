@@ -26,6 +26,7 @@ from tdlg.live.meaning import DAY, Meaning
 from tdlg.live.recent import RecentEvents, StoredEvent
 from tdlg.live.scorer import StreamScorer, UnknownEventError
 from tdlg.live.threshold import Start, Threshold, start_of
+from tdlg.propagate.saved import Part, SavedArrays
 
 __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
 
@@ -402,7 +403,7 @@ class LiveState:
         return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}
 
     @classmethod
-    def restored(cls, model: Any, arrays: Arrays, n_recent: int | None = None) -> Self:
+    def restored(cls, model: Any, arrays: SavedArrays, n_recent: int | None = None) -> Self:
         """The state with these arrays, and with as many recent events as before by default."""
         content = decode([arrays["content"].tobytes()])[0]
         if content["format"] != FORMAT:
@@ -413,20 +414,16 @@ class LiveState:
                 else "Open it with the version of tdlg that wrote it, or start a new state directory.",
             )
         n_recent = n_recent or content["n_recent"]
-        scorer = StreamScorer.restore(model, _part(arrays, "scorer"))
-        threshold = _part(arrays, "threshold")
+        scorer = StreamScorer.restore(model, Part(arrays, "scorer/"))
+        threshold = Part(arrays, "threshold/")
         state = cls(model, scorer, Settings(**content["settings"]), n_recent, Start(*threshold["counts"][2:].tolist()))
         state._threshold.restore(threshold)
-        state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, _part(arrays, "recent"))
-        state.alerts = Alerts.restored(_part(arrays, "alerts"))
+        state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, Part(arrays, "recent/"))
+        state.alerts = Alerts.restored(Part(arrays, "alerts/"))
         state.position = content["position"]
         state.n_events, state.n_labels = content["n_events"], content["n_labels"]
         state.days = {day: counts for day, counts in content["days"]}
         return state
-
-
-def _part(arrays: Arrays, name: str) -> Arrays:
-    return {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
 
 
 def _features(model: Any) -> list[str]:

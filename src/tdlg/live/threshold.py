@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tdlg.exceptions import TdlgWarning
 from tdlg.live.meaning import Meaning
+from tdlg.propagate.saved import SavedArrays
 
 __all__ = ["Start", "Threshold", "score_reached", "start_of"]
 
@@ -92,7 +93,7 @@ class Threshold:
         counts = np.array([self.value, self._n_added, *self.start])
         return {"counts": counts, "ticks": self._ticks[: self._n_added], "scores": self._scores[: self._n_added]}
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, arrays: SavedArrays) -> None:
         """Take over what `arrays` returned."""
         self.value, n_added, *start = arrays["counts"].tolist()
         self._n_added, self.start = int(n_added), Start(*start)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.propagate.saved import SavedArrays
 from tdlg.propagate.state import grown
 
 __all__ = ["EventRows"]
@@ -97,7 +98,7 @@ class EventRows:
         mine = {"uses": self._uses.copy(), "free": self._free[: self._n_free].copy()}
         return {**{name: array.copy() for name, array in self.arrays.items()}, **mine}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
         self.arrays = {name: state[name].copy() for name in self.arrays}
         self._uses, self._n_free = state["uses"].copy(), len(state["free"])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.propagate.saved import SavedArrays
 from tdlg.propagate.state import grown
 
 __all__ = ["Rings"]
@@ -106,7 +107,7 @@ class Rings:
         """All that is needed to go on, as arrays."""
         return {"of_node": self.of_node.copy(), **{name: getattr(self, name)[: self.n].copy() for name in PER_RING}}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
         self.of_node = state["of_node"].copy()
         self._take(len(state["n_edges"]), {name: state[name] for name in PER_RING})

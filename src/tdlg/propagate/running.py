@@ -22,6 +22,7 @@ from tdlg.propagate.event_rows import EventRows
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import is_scaled, to_sum
 from tdlg.propagate.rings import Rings
+from tdlg.propagate.saved import Part, SavedArrays
 from tdlg.propagate.state import RunningSums, parts_of
 from tdlg.propagate.waiting import Absorptions, Waiting
 from tdlg.propagate.writer import ColumnWriter
@@ -416,10 +417,8 @@ class RunningColumns:
             "clock": np.array([self.clock], self.dtype)
         }
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned for the same features."""
         for name in self.PARTS:
-            start = f"{name.lstrip('_')}."
-            mine = {key[len(start) :]: array for key, array in state.items() if key.startswith(start)}
-            getattr(self, name).restore(mine)
+            getattr(self, name).restore(Part(state, f"{name.lstrip('_')}."))
         self.clock = state["clock"][0]

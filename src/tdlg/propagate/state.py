@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CODE_BITS, LEAST_SUM
+from tdlg.propagate.saved import SavedArrays
 
 __all__ = ["MOST_CODES", "RunningSums", "grown", "never", "parts_of"]
 
@@ -183,6 +184,6 @@ class RunningSums:
         """All that is needed to go on, as arrays."""
         return {name: getattr(self, name)[: self.n].copy() for name in ("keys", "time", "last", "sums")}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
         self._take(*(state[name] for name in ("keys", "time", "last", "sums")))

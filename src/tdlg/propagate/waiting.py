@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.propagate.saved import SavedArrays
+
 __all__ = ["Absorptions", "Waiting"]
 
 Positions = NDArray[np.int64]
@@ -140,7 +142,7 @@ class Waiting:
         """All that is needed to go on, as arrays."""
         return {**self.all()._asdict(), "next": np.array(self._number)}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
         self._heap, self._number = [], int(state["next"])
         self.push(Absorptions(*(state[name] for name in Absorptions._fields)))
