@@ -32,7 +32,7 @@ __all__ = ["leakage_table", "run_leakage", "write_table"]
 
 DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect")
 METHODS = ("tdlg", "label-rates", "propagation")
-PRIOR = [entry for entry in LINEUP if entry.kind == "prior method"]  # judged once, in the order of time
+COMPARED = [entry for entry in LINEUP if entry.kind in ("prior method", "further method")]  # once, in the order of time
 TASKS: dict[str, tuple[Callable[[TemporalEdges], Task], int]] = {  # with the number of trials
     "random": (EdgeClassification, 3),
     "frozen": (ChronologicalClassification, 1),
@@ -73,17 +73,17 @@ def run_leakage(
             for method in METHODS:
                 tell(f"{dataset}, {name}, {method}")
                 evaluate(method, make_task(edges[dataset]), trials, dataset=dataset, path=path, any_version=True)
-    for entry in sorted(PRIOR, key=lambda entry: trial_seconds(entry.key, 1)):
+    for entry in sorted(COMPARED, key=lambda entry: trial_seconds(entry.key, 1)):
         for dataset in edges:
             tell(f"{dataset}, frozen, {entry.key}")
             try:
-                _run_prior(entry, dataset, ChronologicalClassification(edges[dataset]), path, seconds)
+                _run_compared(entry, dataset, ChronologicalClassification(edges[dataset]), path, seconds)
             except ImportError as error:
                 tell(f"{entry.key}: not run ({error})")
     return read_results(path)
 
 
-def _run_prior(entry: Entry, dataset: str, task: Task, path: Path, seconds: float) -> None:
+def _run_compared(entry: Entry, dataset: str, task: Task, path: Path, seconds: float) -> None:
     """One trial in the order of time, with fewer epochs where it would take too long."""
     method = make_method(entry.key)
     rows = read_results(path).filter(dataset=dataset, method=method.name, task=task.name)
@@ -93,18 +93,24 @@ def _run_prior(entry: Entry, dataset: str, task: Task, path: Path, seconds: floa
 
 def leakage_table(rows: pl.DataFrame) -> str:
     """The table of the page, in markdown: AUC in per cent, with the epochs if there were fewer; "not run" without a row."""
-    found = {(row["dataset"], NAMES[row["task"]], row["method"]): row for row in summarise(rows).to_dicts()}
+    found = {(row["dataset"], NAMES[row["task"]], _method_of(row)): row for row in summarise(rows).to_dicts()}
     lines = [
         "| | " + " | ".join(f"{dataset}" for dataset in DATASETS) + " |",
         "|---|" + "---|" * len(DATASETS),
     ]
     for task in TASKS:
-        prior = {entry.name: entry.name for entry in PRIOR} if task == "frozen" else {}
-        for method, shown in (SHOWN | prior).items():
+        compared = {entry.name: entry.name for entry in COMPARED} if task == "frozen" else {}
+        for method, shown in (SHOWN | compared).items():
             cells = [found.get((dataset, task, method)) for dataset in DATASETS]
             values = ["not run" if cell is None else _shown(cell) for cell in cells]
             lines.append(f"| {task}, {shown} | " + " | ".join(values) + " |")
     return "\n".join(lines)
+
+
+def _method_of(row: dict[str, Any]) -> str:
+    """The name of a row's method in the table: of variants of one method, the one whose settings the row has."""
+    same = [e for e in COMPARED if e.row_key[0] == row["method"] and e.row_key[1] in row["settings"]]
+    return max(same, key=lambda entry: len(entry.row_key[1])).name if same else row["method"]
 
 
 def _shown(cell: dict[str, Any]) -> str:

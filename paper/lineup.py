@@ -26,7 +26,7 @@ class Entry:
     key
         Its name in `tdlg.methods.registry.METHODS`, whether this version has it or not.
     name
-        Its name in the paper's tables and in result rows.
+        Its name in the paper's tables.
     kind
         "TDLG" for the paper's own methods, "prior method" for those it compares with; what we add is a "further method" if
         it is published, else a "reference".
@@ -36,6 +36,8 @@ class Entry:
         Whether the paper also runs it on link prediction and shows it in its figures of single data sets.
     trials
         The largest number of trials, for a method that takes long; by default as many as in the paper.
+    rows
+        Its name in result rows and its settings there, if not the name above without settings.
     """
 
     key: str
@@ -44,6 +46,12 @@ class Entry:
     deep: bool = False
     selected: bool = False
     trials: int = 10
+    rows: tuple[str, str] | None = None
+
+    @property
+    def row_key(self) -> tuple[str, str]:
+        """The method and its settings in result rows."""
+        return self.rows or (self.name, "")
 
 
 LINEUP = (
@@ -55,7 +63,7 @@ LINEUP = (
     Entry("dyngem", "DynGEM", "prior method", deep=True, selected=True, trials=1),
     Entry("gcrn", "GCRN", "prior method", deep=True, trials=1),
     Entry("vgrnn", "VGRNN", "prior method", deep=True, trials=1),
-    Entry("evolvegcn-o", "EvolveGCN-O", "further method", deep=True, trials=1),
+    Entry("evolvegcn-o", "EvolveGCN-O", "further method", deep=True, trials=1, rows=("EvolveGCN", "variant='O'")),
     Entry("dylink2vec", "DyLink2Vec", "further method", deep=True, trials=3),
     Entry("dyrep", "DyRep", "further method", deep=True, trials=1),
     Entry("label-rates", "label rates", "reference"),

@@ -38,8 +38,8 @@ needs_torch = pytest.mark.needs("torch")
 SMALL = {"n_components": 16, "n_snapshots": 4, "epochs": 20, "random_state": 0}
 SMALL_METHODS = {
     "DynGEM": DynGEM(hidden=(64, 32), **SMALL),
-    "EvolveGCN-H": EvolveGCN(window=3, **SMALL),
-    "EvolveGCN-O": EvolveGCN(variant="O", window=3, **SMALL),
+    "EvolveGCN-H": EvolveGCN(noise=100, window=3, **SMALL),
+    "EvolveGCN-O": EvolveGCN(variant="O", noise=100, window=3, **SMALL),
     "GCRN": GCRN(hidden=32, window=3, **SMALL),
     "VGRNN": VGRNN(hidden=32, window=3, **SMALL),
     "DyRep": DyRep(batch_size=50, **SMALL),
@@ -339,11 +339,12 @@ def test_evolving_weights_get_the_rows_with_the_highest_scores(rng):
 
 @needs_torch
 def test_run_of_evolvegcn(graph, rng):
-    network = _EvolvingNetwork(12, 3, "H", Weights(rng), rng)
+    noise = rng.normal(size=(12, 5))
+    network = _EvolvingNetwork(noise, 3, "H", Weights(rng), rng)
     active, state = network._run(graph, network.start())
     first, second = (tensor.detach().numpy() for tensor in state)
     A, x = graph.convolution.to_dense().numpy(), network._input(graph).numpy()
-    assert np.allclose(x[:, 0], np.log(1 + graph.degree) / 2)
+    assert np.allclose(x, graph.degree[:, np.newaxis] + noise)
     hidden = A @ x @ first
     assert np.allclose(active.detach().numpy(), A @ np.where(hidden > 0, hidden, SLOPE * hidden) @ second, atol=1e-5)
 

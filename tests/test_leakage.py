@@ -16,7 +16,7 @@ def small(monkeypatch):
     monkeypatch.setattr(leakage, "is_available", lambda name: name in ("bitcoinalpha", "escorts"))
     asked = []
     monkeypatch.setattr(leakage, "load_dataset", lambda name, **options: asked.append((name, options)) or edges)
-    monkeypatch.setattr(leakage, "PRIOR", [entry for entry in LINEUP if entry.key in ("timers", "vgrnn")])
+    monkeypatch.setattr(leakage, "COMPARED", [entry for entry in LINEUP if entry.key in ("timers", "vgrnn")])
     monkeypatch.setattr(leakage, "make_method", lambda name: prior(name))
     return asked
 
@@ -47,6 +47,15 @@ def test_table(small, tmp_path):
         settings=pl.when(rows["method"] == "TIMERS").then(pl.lit("epochs=7")).otherwise("settings")
     )
     assert leakage.leakage_table(fewer).count(" (7 epochs) |") == 2
+
+
+def test_variants_of_a_method_have_lines_of_their_own():
+    row = {"dataset": "escorts", "task": "chronological, frozen", "method": "EvolveGCN", "embed_seconds": 0.0}
+    row |= {"fit_seconds": 0.0, "predict_seconds": 0.0}
+    rows = pl.DataFrame([row | {"settings": "", "auc": 0.51}, row | {"settings": "variant='O', epochs=7", "auc": 0.62}])
+    table = leakage.leakage_table(rows)
+    assert "| frozen, EvolveGCN | not run | not run | 51.0 | not run |" in table
+    assert "| frozen, EvolveGCN-O | not run | not run | 62.0 (7 epochs) | not run |" in table
 
 
 def test_the_page(tmp_path):

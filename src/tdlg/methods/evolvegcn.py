@@ -6,8 +6,9 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tdlg.checks import check_choice
+from tdlg.checks import check_choice, check_number
 from tdlg.methods.node_vectors import Operator
 from tdlg.methods.recurrent import Network, RecurrentMethod, State
 from tdlg.methods.torch_parts import ActiveGraph, GatedUnit, Tensor, Weights, load_torch, walk_loss
@@ -16,7 +17,7 @@ __all__ = ["EvolveGCN"]
 
 Variant = Literal["H", "O"]
 
-NOISE_COLUMNS = 64
+INPUT_COLUMNS = 64
 SLOPE = 11 / 48  # for negative values: the mean of the original's random slope, between 1/8 and 1/3
 
 
@@ -29,13 +30,11 @@ class EvolveGCN(RecurrentMethod):
     W itself.
 
     What the original leaves open, or is changed: training is unsupervised, with a loss over random walks. The input of a
-    node is half of log(1 + its degree in the snapshot) beside 64 columns of fixed noise, about as large together, which
-    tell nodes of the same degree apart. Of four inputs that were tried (degrees or their logs beside noise, degrees alone,
-    one-hot degrees beside noise), logs were the best in link prediction on bitcoinalpha: a vector that grows with the
-    degree shows who is active in a snapshot. The first layer has leaky rectified units with a fixed slope, the second is
-    linear. Variant O has a gated unit as in the authors' code, not an LSTM as in their paper. A node without an edge in a
-    snapshot has a zero vector in it. In the end, all vectors are scaled by one number, so that the mean square of their
-    entries is 1.
+    node is its degree in the snapshot, in each of 64 columns, plus a little fixed noise: so it was in the paper's
+    comparison, with more columns. The vectors therefore grow with the degree, and show who is active in a snapshot. The
+    first layer has leaky rectified units with a fixed slope, the second is linear. Variant O has a gated unit as in the
+    authors' code, not an LSTM as in their paper. A node without an edge in a snapshot has a zero vector in it. In the end,
+    all vectors are scaled by one number, so that the mean square of their entries is 1.
 
     Parameters
     ----------
@@ -43,9 +42,12 @@ class EvolveGCN(RecurrentMethod):
         The length of the vectors, and of the hidden ones.
     variant
         "H" (default) or "O".
+    noise
+        The standard deviation of the noise in the input. With the default, that of the paper's comparison, nodes of the same
+        degree with neighbours of the same degrees have the same vectors; with larger noise than degrees, vectors show
+        communities.
     epochs, learning_rate, window
-        The same as for `RecurrentMethod`. The learning rate is larger than in the published settings, since there are few
-        steps: one per window of 5 snapshots.
+        The same as for `RecurrentMethod`. The learning rate is that of the paper's comparison.
     n_snapshots, operator, class_weight
         The same as for `NodeVectorMethod`.
     random_state
@@ -59,8 +61,9 @@ class EvolveGCN(RecurrentMethod):
         n_components: int = 128,
         *,
         variant: Variant = "H",
+        noise: float = 1e-4,
         epochs: int = 50,
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.001,
         window: int = 5,
         n_snapshots: int = 20,
         operator: Operator = "hadamard",
@@ -69,6 +72,7 @@ class EvolveGCN(RecurrentMethod):
     ) -> None:
         self.n_components = n_components
         self.variant = variant
+        self.noise = noise
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.window = window
@@ -80,22 +84,28 @@ class EvolveGCN(RecurrentMethod):
     def _check(self) -> None:
         super()._check()
         check_choice("EvolveGCN", "variant", self.variant, ("H", "O"))
+        check_number("EvolveGCN", "noise", self.noise)
 
     def _network(self, n_nodes: int, weights: Weights, rng: np.random.Generator) -> Network:
-        return _EvolvingNetwork(n_nodes, self.n_components, self.variant, weights, rng)
+        noise = rng.normal(scale=self.noise, size=(n_nodes, INPUT_COLUMNS))
+        return _EvolvingNetwork(noise, self.n_components, self.variant, weights, rng)
 
 
 class _EvolvingNetwork(Network):
     """Two evolving layers; the state is the weights of each."""
 
     def __init__(
-        self, n_nodes: int, n_components: int, variant: Variant, weights: Weights, rng: np.random.Generator
+        self,
+        noise: NDArray[np.float64],
+        n_components: int,
+        variant: Variant,
+        weights: Weights,
+        rng: np.random.Generator,
     ) -> None:
         torch = load_torch()
-        sizes = 1 + NOISE_COLUMNS, n_components, n_components
+        sizes = noise.shape[1], n_components, n_components
         self._rng = rng
-        self._shape = n_nodes, n_components
-        noise = rng.normal(scale=NOISE_COLUMNS**-0.5, size=(n_nodes, NOISE_COLUMNS))
+        self._shape = len(noise), n_components
         self._noise = torch.from_numpy(noise.astype(np.float32))
         self._layers = [_EvolvingLayer(*pair, variant, weights) for pair in pairwise(sizes)]
 
@@ -120,9 +130,8 @@ class _EvolvingNetwork(Network):
         return graph.convolution @ (hidden @ of_hidden), (of_input, of_hidden)
 
     def _input(self, graph: ActiveGraph) -> Tensor:
-        torch = load_torch()
-        size = torch.from_numpy(np.log1p(graph.degree).astype(np.float32)) / 2
-        return torch.hstack([size[:, None], self._noise[graph.index]])
+        degree = load_torch().from_numpy(graph.degree.astype(np.float32))
+        return degree[:, None] + self._noise[graph.index]
 
 
 class _EvolvingLayer:
