@@ -155,7 +155,7 @@ class Engine(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """All that is needed to go on, as arrays."""
+        """All that is needed to go on, as arrays, which are not copied."""
 
     @abstractmethod
     def restore(self, state: SavedArrays) -> None:

@@ -457,13 +457,23 @@ class StreamScorer:
     def _horizon_in_words(self) -> str:
         return duration_in_words(float(self._horizon or np.inf), self._engine.unit)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to go on, as arrays; see `restore`."""
+    def state(self, *, copy: bool = True) -> dict[str, NDArray[Any]]:
+        """All that is needed to go on, as arrays; see `restore`.
+
+        Parameters
+        ----------
+        copy
+            Whether to copy the arrays. True by default: otherwise they change with the next event, and are only good for
+            writing them to a file at once.
+        """
         ids, rows = list(self._rows), list(self._rows.values())
         settings = {"horizon": self._horizon, "forget_after": self._forget_after, "looked_at": self._n_at_last_look}
         listed = {"nodes": self._nodes.listed(), "ids": ids, "categories": self._reader.categories(), **settings}
         text = np.frombuffer(json.dumps(listed).encode(), np.uint8)
-        return {**self._engine.state(), "listed": text, "rows_of_ids": np.array(rows, np.int64)}
+        arrays = self._engine.state()
+        if copy:
+            arrays = {name: array.copy() for name, array in arrays.items()}
+        return {**arrays, "listed": text, "rows_of_ids": np.array(rows, np.int64)}
 
     @classmethod
     def restore(cls, model: Any, state: SavedArrays) -> Self:

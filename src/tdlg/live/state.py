@@ -383,7 +383,7 @@ class LiveState:
     # ---- snapshots
 
     def arrays(self) -> Arrays:
-        """The state as arrays without objects."""
+        """The state as arrays without objects, to be written at once: the next event changes them."""
         content = {
             "format": FORMAT,
             "settings": asdict(self.settings),
@@ -394,7 +394,7 @@ class LiveState:
             "n_recent": self.recent.capacity,
         }
         parts = {
-            "scorer": self.scorer.state(),
+            "scorer": self.scorer.state(copy=False),
             "recent": self.recent.arrays(),
             "alerts": self.alerts.arrays(),
             "threshold": self._threshold.arrays(),

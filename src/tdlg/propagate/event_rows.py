@@ -94,9 +94,8 @@ class EventRows:
         self._n_free = int(release_rows(rows, self._n_free, self._uses, self._free))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to go on, as arrays."""
-        mine = {"uses": self._uses.copy(), "free": self._free[: self._n_free].copy()}
-        return {**{name: array.copy() for name, array in self.arrays.items()}, **mine}
+        """All that is needed to go on, as arrays, which are not copied."""
+        return {**self.arrays, "uses": self._uses, "free": self._free[: self._n_free]}
 
     def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""

@@ -104,8 +104,8 @@ class Rings:
         self.n_edges[rings], self.other[rings], self.known[rings], self.residual[rings] = saved
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to go on, as arrays."""
-        return {"of_node": self.of_node.copy(), **{name: getattr(self, name)[: self.n].copy() for name in PER_RING}}
+        """All that is needed to go on, as arrays, which are not copied."""
+        return {"of_node": self.of_node, **{name: getattr(self, name)[: self.n] for name in PER_RING}}
 
     def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""

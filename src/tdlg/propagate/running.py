@@ -411,7 +411,7 @@ class RunningColumns:
     PARTS = ("rows", "_around", "_ends", "_pairs", "_rings", "_waiting")
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to go on, as arrays."""
+        """All that is needed to go on, as arrays, which are not copied."""
         parts = {f"{name}.{key}": array for name in self.PARTS for key, array in getattr(self, name).state().items()}
         return {name.lstrip("_"): array for name, array in parts.items()} | {
             "clock": np.array([self.clock], self.dtype)

@@ -181,8 +181,8 @@ class RunningSums:
         self.time[slots], self.last[slots], self.sums[slots] = saved
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to go on, as arrays."""
-        return {name: getattr(self, name)[: self.n].copy() for name in ("keys", "time", "last", "sums")}
+        """All that is needed to go on, as arrays, which are not copied."""
+        return {name: getattr(self, name)[: self.n] for name in ("keys", "time", "last", "sums")}
 
     def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
