@@ -1,6 +1,7 @@
 """Files that are classified in blocks and buckets get the answers of the classifier in memory."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from tdlg import PropagationClassifier, classify_file, read_edges, write_payment
 from tdlg.cli.app import app
 from tdlg.cli.cost import large_cost
 from tdlg.engines import file_run, sizes, store, work_folder
+from tdlg.engines.local import Local
 from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
 from tdlg.models import boosting, propagation
 from tdlg.models import classify_file as module
@@ -244,6 +246,38 @@ def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch
     monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 2)
     with pytest.raises(TooLargeError, match=r"A bucket by \w+ has [\d,]+ edges.*Pass a larger memory"):
         classified(payments, tmp_path)
+
+
+def test_a_large_bucket_is_worked_on_alone(payments, tmp_path, small, monkeypatch):
+    monkeypatch.setattr(sizes, "BASE", 1_998_200_000)
+    seen = []
+    map_buckets = module.map_buckets
+    monkeypatch.setattr(module, "map_buckets", lambda *of: (seen.append(of[2][0].buckets.alone), map_buckets(*of)))
+    filled = classified(payments, tmp_path, model=PropagationClassifier(n_threads=2))[1]
+    assert 0 < len(seen[0]) < 4
+    assert filled["probability"].count() == N // 10
+
+
+def test_the_model_is_sent_once(payments, tmp_path, small, monkeypatch):
+    sent = []
+    of_engine = Local.map
+    monkeypatch.setattr(Local, "map", lambda *of: (sent.extend(map(pickle.dumps, of[2])), of_engine(*of))[1])
+    answer, _ = classified(payments, tmp_path)
+    assert len(pickle.dumps(answer.model)) > 10_000
+    assert max(map(len, sent)) < 5000
+
+
+def test_words_for_a_missing_label_are_counted(payments, tmp_path, small):
+    table = pl.read_parquet(payments).with_columns(fraud=pl.col("fraud").fill_null(2))
+    table.write_parquet(tmp_path / "words.parquet")
+    seen = []
+    setup = module.set_up
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "set_up", lambda *of: seen.append(setup(*of)) or seen[0])
+        classified(
+            tmp_path / "words.parquet", tmp_path, classes=lambda values: ([v if v < 2 else None for v in values], None)
+        )
+    assert seen[0].missing.tolist() == [0, 0, 200]
 
 
 def test_what_cannot_be_done_is_an_error(payments, tmp_path):

@@ -3,6 +3,9 @@
 import errno
 import math
 import os
+import threading
+import time
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from buckets import some_table
 from tdlg import TemporalEdges, read_edges
 from tdlg.engines import statistics, store
-from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
+from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, map_buckets, partition
 from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pairs, uniform
 from tdlg.engines.local import Local
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
@@ -21,7 +24,7 @@ from tdlg.engines.sizes import Sizes
 from tdlg.engines.split_file import SplitFile, read_split, write_split
 from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
 from tdlg.engines.table import InputTable
-from tdlg.exceptions import ReadError
+from tdlg.exceptions import ReadError, TooLargeError
 from tdlg.propagate.scales import choose_scales, scales_between
 
 ENGINE = Local(2)
@@ -183,6 +186,54 @@ def test_ordered_bits(values):
     assert np.array_equal(statistics._unordered(statistics._ordered(whole), "i8"), whole)
 
 
+def test_results_of_few_blocks_are_held_at_once(table, monkeypatch):
+    path, _ = table
+    monkeypatch.setattr(statistics, "AT_ONCE", 3)
+    held = []
+
+    class Counting(Local):
+        def map(self, function, tasks, callback=None):
+            held.append(len(tasks))
+            return super().map(function, tasks, callback)
+
+    _, tasks = tasks_for(path)
+    found = ranges(Counting(2), tasks, ["known", "all amount"])
+    assert found == ranges(ENGINE, tasks, ["known", "all amount"])
+    assert max(held) == 3
+    assert sum(held) == len(tasks) > 3
+
+
+def test_histograms_of_many_names_are_small_together(table):
+    path, _ = table
+    _, tasks = tasks_for(path)
+    names = [f"{which}{name}" for which in ("known", "all") for name in ("", " amount")]
+    search = statistics._Search.of(statistics._Interval(name, 0, 2**64 - 1, 0, 10**9) for name in names)
+    found = statistics.count_in_block(statistics._asking(tasks[0], search))
+    assert sum(part.nbytes for part in found) <= 4 * statistics.BINS
+
+
+def test_too_many_different_labels_are_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "edges.parquet"
+    some_table(1, n=300).with_columns(label=pl.int_range(300) // 3).write_parquet(path)
+    monkeypatch.setattr(statistics, "MOST_VALUES", 99)
+    for block in (300, 30):  # within a block, and in all blocks together
+        with pytest.raises(ReadError, match=r"column 'label' has more than 99 different values, too many for classes"):
+            tasks_for(path, block=block)
+    monkeypatch.setattr(statistics, "MOST_VALUES", 100)
+    assert len(tasks_for(path)[0].labels) == 100
+
+
+def test_counts_of_rare_categories_are_dropped(tmp_path, monkeypatch):
+    path = tmp_path / "edges.parquet"
+    words = [f"rare {k}" if k % 3 else f"common {k % 2}" for k in range(300)]
+    some_table(1, n=300).with_columns(pl.Series("amount", words)).write_parquet(path)
+    monkeypatch.setattr(statistics, "MOST_WORDS", 4)
+    _, tasks = tasks_for(path)
+    found = statistics.category_counts(ENGINE, tasks, ["amount"], only_known=False)["amount"]
+    assert len(found) <= 8
+    assert found["common 0"] == found["common 1"] == 50
+
+
 def test_counts_in_windows(table):
     path, edges = table
     _, tasks = tasks_for(path)
@@ -317,6 +368,47 @@ def test_an_object_that_fails_does_not_appear(tmp_path):
     with pytest.raises(RuntimeError):
         store.write_whole(f"file://{tmp_path}/object", pieces())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("worker_memory", [700_000_000, None])
+def test_too_little_memory_is_an_error(worker_memory, monkeypatch):
+    monkeypatch.setattr("tdlg.engines.sizes.free_bytes", lambda: 600_000_000)
+    engine = Local(2)
+    if worker_memory is not None:
+        engine.worker_threads, engine.worker_memory = 1, worker_memory
+    text = "smallest worker of the cluster has 700 MB" if worker_memory else "Only 600 MB of memory are free"
+    with pytest.raises(TooLargeError, match=rf"{text}.* at least 1 GB"):
+        Sizes.of(engine, None, 1000)
+
+
+def test_blocks_of_many_features_have_fewer_rows():
+    assert Sizes(10**9, 2, n_features=100).block < Sizes(10**9, 2).block / 5
+
+
+def test_large_buckets_are_worked_on_alone(tmp_path):
+    running, most, lock = [], {}, threading.Lock()
+
+    class Task(NamedTuple):
+        buckets: Buckets
+        bucket: int
+
+    def work(task):
+        with lock:
+            running.append(task.bucket)
+        time.sleep(0.02)
+        with lock:
+            most[task.bucket] = len(running)
+            running.remove(task.bucket)
+        return task.bucket
+
+    buckets = Buckets("", RecordForm(1, Clock(None, "i8", 0, 1), False, 2), ("src",), 6, 1, frozenset([1, 4]))
+    said = []
+    tasks = [Task(buckets, k) for k in range(6)]
+    assert map_buckets(Local(4), work, tasks, lambda *of: said.append(of)) == list(range(6))
+    assert most[1] == most[4] == 1
+    assert max(most.values()) > 1
+    assert said[-1] == (6, 6)
+    assert said == sorted(said)
 
 
 def test_with_more_workers_tasks_are_smaller():

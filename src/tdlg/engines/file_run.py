@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
+
+import numpy as np
 
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
 from tdlg.engines.dask import opened_engine
@@ -83,7 +85,7 @@ class FileRun:
         """
         place = output.work_folder if folder is None else joined(str(folder), output.work_folder.rpartition("/")[2])
         with opened_engine(engine, n_threads) as opened:
-            sizes = Sizes.of(opened, memory, table.n_rows)
+            sizes = Sizes.of(opened, memory, table.n_rows, len(table.features))
             with WorkFolder(place, fingerprint(table, parameters, sizes), opened) as files:
                 opened.check_sees(table.path)
                 yield cls(table, opened, sizes, files, output, callback or (lambda done, total, text: None))
@@ -106,11 +108,13 @@ class FileRun:
         buckets = Buckets(self.folder, form, tuple(kinds), n_buckets, len(self.blocks))
         tasks = [PartitionTask(self.table, block, k, labels, buckets) for k, block in enumerate(self.blocks)]
         self.engine.map(partition, tasks, self.progress("sorting into buckets"))
+        alone: set[int] = set()
         for kind in kinds:
-            largest = int(bucket_sizes(buckets, kind).max())
-            if largest * record_memory > self.sizes.per_task * self.sizes.n_threads:
-                raise self._too_large(kind, largest, largest * record_memory)
-        return buckets
+            n_bytes = bucket_sizes(buckets, kind) * record_memory
+            if n_bytes.max() > self.sizes.per_task * self.sizes.n_threads:
+                raise self._too_large(kind, n_bytes.max() / record_memory, n_bytes.max())
+            alone.update(np.flatnonzero(n_bytes > self.sizes.per_task).tolist())
+        return replace(buckets, alone=frozenset(alone))
 
     def write(self, answers: Answers) -> None:
         """Write the table with more columns."""
@@ -137,10 +141,10 @@ class FileRun:
         """A callback for the tasks of one step."""
         return lambda done, total: self.callback(done, total, text)
 
-    def _too_large(self, kind: str, n: int, n_bytes: float) -> TooLargeError:
+    def _too_large(self, kind: str, n: float, n_bytes: float) -> TooLargeError:
         return TooLargeError(
-            f"A bucket by {kind} has {n:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} has "
-            f"most of them. The limit is {in_bytes(self.sizes.memory)}.",
+            f"A bucket by {kind} has {n:,.0f} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} "
+            f"has most of them. The limit is {in_bytes(self.sizes.memory)}.",
             Hint("Pass a larger {memory}.", memory=...),
             parameter="memory",
             value=self.sizes.memory,

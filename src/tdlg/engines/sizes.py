@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import Hint, ParameterError, TooLargeError
 from tdlg.memory import free_bytes
 
 __all__ = [
@@ -27,7 +27,10 @@ LEAST_MEMORY = 1_000_000_000
 MOST_DISK = 200  # bytes of temporary files per edge
 SMALL = 1_000_000  # edges: smaller files may take more temporary files per edge
 MOST_ROWS = 1_000_000  # rows to learn from
-ROW_BYTES = 500  # memory per row of a block while it is sorted into buckets
+ROW_BYTES, FEATURE_BYTES = (
+    500,
+    60,
+)  # memory per row of a block while it is sorted into buckets, and per feature of a row
 EVENT_BYTES = 130  # memory per record of a bucket for sorting, in addition to the record and what is summed
 TRAINING_BYTES = 40  # memory per value of a training row
 SCORED_BYTES = 28  # memory per value of a row to score
@@ -83,15 +86,18 @@ class Sizes:
     n_shares, n_rows
         Into how many tasks the rows of the table are divided at least, so that all workers of a cluster have some; and the
         number of rows. By default the memory alone decides.
+    n_features
+        The number of features of a row.
     """
 
     memory: int
     n_threads: int
     n_shares: int = 1
     n_rows: int = 0
+    n_features: int = 0
 
     @classmethod
-    def of(cls, engine: Any, memory: Any, n_rows: int) -> Self:
+    def of(cls, engine: Any, memory: Any, n_rows: int, n_features: int = 0) -> Self:
         """What fits into the memory of an engine: of this process, or of each worker of a cluster.
 
         Parameters
@@ -100,14 +106,14 @@ class Sizes:
             What runs the tasks.
         memory
             The limit of a process, such as "2GB". By default 60 % of the free memory, or of the limit of a worker.
-        n_rows
-            The number of rows of the table.
+        n_rows, n_features
+            The numbers of rows and of features of the table.
         """
         given = None if memory is None else as_bytes(memory)
         if not hasattr(engine, "worker_threads"):
-            return cls(given or int(FREE_SHARE * free_bytes()), engine.n_threads)
-        limit = given or int(FREE_SHARE * (engine.worker_memory or free_bytes()))
-        return cls(limit, engine.worker_threads, SHARES * engine.n_threads, n_rows)
+            return cls(given or _default_limit(free_bytes()), engine.n_threads, n_features=n_features)
+        limit = given or _default_limit(engine.worker_memory or free_bytes(), is_worker=bool(engine.worker_memory))
+        return cls(limit, engine.worker_threads, SHARES * engine.n_threads, n_rows, n_features)
 
     @property
     def per_task(self) -> float:
@@ -118,7 +124,8 @@ class Sizes:
     def block(self) -> int:
         """Rows of a block of the input."""
         most = MOST_BLOCK if self.n_shares == 1 else MOST_SHARED
-        return int(min(max(min(self.per_task / ROW_BYTES, self._share(self.n_rows)), LEAST_BLOCK), most))
+        fitting = self.per_task / (ROW_BYTES + FEATURE_BYTES * self.n_features)
+        return int(min(max(min(fitting, self._share(self.n_rows)), LEAST_BLOCK), most))
 
     def bucket(self, n_bytes: float) -> int:
         """Records of an average bucket, if each takes this number of bytes of memory."""
@@ -139,6 +146,19 @@ class Sizes:
     def _share(self, n_rows: int) -> float:
         """The rows of one share."""
         return math.inf if self.n_shares == 1 else math.ceil(n_rows / self.n_shares)
+
+
+def _default_limit(available: int, *, is_worker: bool = False) -> int:
+    """A share of the free memory, or of the memory of a worker; less than a minimum is refused."""
+    if available < LEAST_MEMORY:
+        what = "The smallest worker of the cluster has" if is_worker else "Only"
+        hint = "Start the workers with `--memory-limit 2GB`." if is_worker else "End other programs."
+        raise TooLargeError(
+            f"{what} {in_bytes(available)} of memory{'' if is_worker else ' are free'}, and at least "
+            f"{in_bytes(LEAST_MEMORY)} are needed.",
+            hint,
+        )
+    return int(FREE_SHARE * available)
 
 
 def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:

@@ -10,10 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tdlg.checks import as_seed
-from tdlg.engines.buckets import Buckets, kinds_of
+from tdlg.engines.buckets import Buckets, kinds_of, map_buckets
 from tdlg.engines.columns import ColumnFiles, ColumnPlan, ColumnsTask, make_columns, read_columns
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
@@ -27,7 +26,7 @@ from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.explain.positive import positive_by_counts
 from tdlg.models.boosting import TrainingRows
-from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range
+from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range, write_model
 from tdlg.models.file_setup import FileSetup, set_up
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.propagate.scales import scales_between
@@ -181,6 +180,7 @@ class _Run:
     run: FileRun
     model: PropagationClassifier
     disk: int = 0
+    model_path: str = ""
 
     def __post_init__(self) -> None:
         run = self.run
@@ -247,7 +247,7 @@ class _Run:
         """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
         most = self.sizes.scored_rows(sum(map(plan.n_columns, plan.matches)), setup.n_missing)
         bounds, n = [0], 0
-        for block, more in zip(setup.blocks, self._missing_by_block(setup).tolist(), strict=True):
+        for block, more in zip(setup.blocks, setup.missing.tolist(), strict=True):
             if n and n + more > most:
                 bounds.append(block.start)
                 n = 0
@@ -255,12 +255,6 @@ class _Run:
             bounds += [block.start + k * (block.stop - block.start) // parts for k in range(1, parts)]
             n = more / parts if parts > 1 else n + more
         return [*bounds, self.table.n_rows]
-
-    def _missing_by_block(self, setup: FileSetup) -> NDArray[np.int64]:
-        """The number of rows to score in each block; where some labels mean a missing one, an upper bound."""
-        if sum(setup.look.missing) == setup.n_missing:
-            return np.array(setup.look.missing)
-        return np.array([block.stop - block.start for block in setup.blocks])
 
     def _kept(self, setup: FileSetup, buckets: Buckets) -> int:
         """Bytes of the bucket files."""
@@ -280,7 +274,7 @@ class _Run:
         n_sampled = sum(float(np.dot(s.shares, n)) for s, n in zip(plan.samples, setup.window_counts, strict=True))
         most = max((self._most_disk() - kept) / per_row - n_sampled, setup.n_missing / MOST_ROUNDS, 1.0)
         rows = np.array([0, *(block.stop for block in setup.blocks)])
-        n_before = np.append(0, np.cumsum(self._missing_by_block(setup)))
+        n_before = np.append(0, np.cumsum(setup.missing))
         rounds, n, largest = [[bounds[0]]], 0.0, 0.0
         for start, stop in pairwise(bounds):
             more = float(np.diff(np.interp([start, stop], rows, n_before))[0])
@@ -300,7 +294,7 @@ class _Run:
             for match in plan.matches
             for bucket in range(buckets.n_buckets)
         ]
-        self.engine.map(make_columns, tasks, self.run.progress("making columns"))
+        map_buckets(self.engine, make_columns, tasks, self.run.progress("making columns"))
 
     def _fit(self, setup: FileSetup, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles, positive: Any) -> None:
         """Fit the trees on the sample."""
@@ -320,12 +314,13 @@ class _Run:
         model.labels_ = setup.classes[:0]
         ticks = setup.form.times(rows["tick"])
         model.estimators_ = model.fitted_members(TrainingRows(columns, setup.classes[rows["label"]], None, ticks))
+        self.model_path = write_model(model, self.folder)
 
     def _score(self, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles) -> dict[Block, str]:
         """Score the rows of all ranges, and remove their columns."""
         spans = [Block(*ends) for ends in pairwise(files.bounds)]
         paths = [joined(self.folder, f"scores-{span.start}") for span in spans]
-        tasks = [ScoreTask(self.model, plan, buckets, files, k, path) for k, path in enumerate(paths)]
+        tasks = [ScoreTask(self.model_path, plan, buckets, files, k, path) for k, path in enumerate(paths)]
         self.engine.map(score_range, tasks, self.run.progress("scoring"))
         for match in plan.matches:
             for bucket in range(buckets.n_buckets):

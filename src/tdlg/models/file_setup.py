@@ -21,6 +21,7 @@ from tdlg.engines.statistics import (
     Look,
     Range,
     category_counts,
+    missing_counts,
     order_statistics,
     quantiles,
     ranges,
@@ -51,6 +52,8 @@ class FileSetup:
         The file, its blocks, and the first look at it.
     labels, classes, counts
         Which class each label means, the classes, and how often each occurs.
+    missing
+        The number of rows of each block that are scored.
     setting, reason
         The setting and why it was chosen; see `PropagationClassifier`.
     windows, window_counts
@@ -68,6 +71,7 @@ class FileSetup:
     labels: Labels
     classes: NDArray[Any]
     counts: NDArray[np.int64]
+    missing: NDArray[np.int64]
     setting: str
     reason: str | None
     windows: tuple[tuple[Any, Any, Any], ...]
@@ -169,6 +173,9 @@ def set_up(
             counts[codes[value]] += n
     tasks = [BlockTask(table, block, labels, look.clock) for block in blocks]
     n_known = int(counts.sum())
+    missing = np.array(look.missing)
+    if missing.sum() != table.n_rows - n_known:  # some values mean a missing label
+        missing = missing_counts(engine, tasks)
     has_missing = n_known < table.n_rows
     found = ranges(engine, tasks, ["known", "missing"] if has_missing else ["known"])
     setting, reason, ticks = _setting(engine, tasks, found, model.setting, look)
@@ -187,7 +194,7 @@ def set_up(
     if times is None:
         times = found["known"].and_more(found["missing"]) if has_missing else found["known"]
     own = _own(engine, tasks, table, look, which, model.calendar)
-    fixed = table, tuple(blocks), look, labels, classes, counts, setting, reason, windows, n_of
+    fixed = table, tuple(blocks), look, labels, classes, counts, missing, setting, reason, windows, n_of
     return FileSetup(*fixed, own, times.deviation if times.high > times.low else 0.0)
 
 

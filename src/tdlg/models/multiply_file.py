@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tdlg.engines.buckets import RecordForm
+from tdlg.engines.buckets import RecordForm, map_buckets
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
 from tdlg.engines.output import Output
@@ -111,7 +111,7 @@ def multiply_file(
         plans = [ProductPlan(one, parts, past_only, include_self, tol) for one in matches]
         every = [(plan, bucket) for plan in plans for bucket in range(buckets.n_buckets)]
         tasks = [ProductTask(plan, buckets, bucket, values, k) for k, (plan, bucket) in enumerate(every)]
-        run.engine.map(add_products, tasks, run.progress("multiplying"))
+        map_buckets(run.engine, add_products, tasks, run.progress("multiplying"))
         run.write(_Product(values))
 
 

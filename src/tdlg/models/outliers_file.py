@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tdlg.clock import Duration
-from tdlg.engines.buckets import RecordForm
+from tdlg.engines.buckets import RecordForm, map_buckets
 from tdlg.engines.bursts import BurstsTask, find_bursts
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
@@ -111,7 +111,7 @@ def outliers_file(
         widths = [decay.parts(clock.unit)[0].bandwidth for decay in decays]
         every = [(kind, bucket) for kind in KEYS for bucket in range(buckets.n_buckets)]
         tasks = [BurstsTask(buckets, *one, values, k, *widths) for k, one in enumerate(every)]
-        run.engine.map(find_bursts, tasks, run.progress("looking for bursts"))
+        map_buckets(run.engine, find_bursts, tasks, run.progress("looking for bursts"))
         threshold = rare_surprise(table.n_rows)
         run.write(_BurstAnswers(values, threshold))
     return FileOutliers(table.n_rows, threshold, *decays, clock.unit)
