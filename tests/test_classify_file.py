@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import resource
 import subprocess
 import sys
 
@@ -116,7 +117,7 @@ def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
     truth = pl.read_parquet(path)
     rng = np.random.default_rng(1)
     truth.with_columns(pl.when(pl.Series(rng.random(30_000) < 0.6)).then("fraud")).write_parquet(path)
-    monkeypatch.setattr(module, "MOST_ROWS", 3000)
+    monkeypatch.setattr(sizes, "MOST_ROWS", 3000)
     monkeypatch.setattr(boosting, "boosting_settings", SETTINGS)
     answer, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
     assert answer.model.n_rows_ < 3300 < answer.model.n_rows_sampled_from_
@@ -133,9 +134,9 @@ def test_columns_are_made_in_rounds_if_the_disk_allows_no_more(payments, tmp_pat
     table.write_parquet(payments)
     model = PropagationClassifier(random_state=0)
     _, whole = classified(payments, tmp_path, model=model)
-    monkeypatch.setattr(module, "MOST_DISK", 1)
-    monkeypatch.setattr(module, "SMALL", 1)
-    monkeypatch.setattr(module, "LEAST_ROWS", N)
+    monkeypatch.setattr(sizes, "MOST_DISK", 1)
+    monkeypatch.setattr(sizes, "SMALL", 1)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", N)
     said = []
     options = {"callback": lambda done, total, text: said.append(text)}
     _, again = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), **options)
@@ -171,6 +172,30 @@ def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch):
     assert {name: seen[name] for name in left} == left
     assert not work.exists()
     assert filled["probability"].count() == N // 10
+
+
+@pytest.mark.parametrize(("factor", "resumes"), [(0.8, True), (1.3, True), (0.2, False)])
+def test_a_killed_run_goes_on_though_other_memory_is_free(payments, tmp_path, monkeypatch, factor, resumes):
+    class Killed(BaseException):
+        pass
+
+    def kill(done, total, text):
+        if text.startswith("fitting"):
+            raise Killed
+
+    def written(names):
+        return {name: os.stat(name).st_mtime_ns for name in names}
+
+    monkeypatch.setattr(work_folder, "remove_folder", lambda folder: None)
+    options = {"label": "fraud", "model": PropagationClassifier(random_state=0), "callback": kill}
+    seen = []
+    for now in (10**10, int(factor * 10**10)):
+        monkeypatch.setattr(sizes, "free_bytes", lambda now=now: now)
+        with pytest.raises(Killed):
+            classify_file(payments, tmp_path / "out.parquet", **options)
+        seen.append(written((tmp_path / ".out.parquet.tdlg-work").glob("*/bucket-*")))
+    assert seen[0]
+    assert (seen[0] == seen[1]) is resumes
 
 
 def test_two_runs_do_not_share_a_folder(payments, tmp_path):
@@ -235,11 +260,49 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out"])
+def test_a_disk_that_is_full_when_the_result_is_written(payments, tmp_path, monkeypatch, name):
+    """The system refuses larger files, as it refuses files on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def shrink(done, total, text):
+        if text == "writing":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+
+    (tmp_path / "result").mkdir()
+    try:
+        with pytest.raises(OSError, match=rf"File too large: '.*/result/\.?{name}"):
+            classify_file(payments, tmp_path / "result" / name, label="fraud", memory="2GB", callback=shrink)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "result").iterdir())
+
+
+def test_what_is_raised_while_the_result_is_written(payments, tmp_path):
+    def stop(done, total, text):
+        if text == "writing" and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        classified(payments, tmp_path, callback=stop)
+    assert not list(tmp_path.iterdir())
+
+
 def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch):
+    said = []
     monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 1000)
     with pytest.raises(
-        TooLargeError, match=r"tdlg-work/.*: the temporary files need .* kB, and the disk has 1 kB free"
+        TooLargeError, match=r"the temporary files and the result need .* kB, and the disk has 1 kB free"
     ):
+        classified(payments, tmp_path, callback=lambda *of: said.append(of[2]))
+    assert set(said) == {"reading"}
+    monkeypatch.setattr(file_run, "same_disk", lambda *_: False)
+    with pytest.raises(
+        TooLargeError, match=r"tdlg-work/\w+: the temporary files need .* kB, and the disk has 1 kB free"
+    ):
+        classified(payments, tmp_path)
+    monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 10**9 if "tdlg-work" in folder else 1000)
+    with pytest.raises(TooLargeError, match=rf"{tmp_path}: the result needs .* kB, and the disk has 1 kB free"):
         classified(payments, tmp_path)
     monkeypatch.undo()
     monkeypatch.setattr(sizes, "BASE", 1_999_800_000)
@@ -249,7 +312,7 @@ def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch
 
 
 def test_a_large_bucket_is_worked_on_alone(payments, tmp_path, small, monkeypatch):
-    monkeypatch.setattr(sizes, "BASE", 1_998_200_000)
+    monkeypatch.setattr(sizes, "BASE", 1_999_000_000)
     seen = []
     map_buckets = module.map_buckets
     monkeypatch.setattr(module, "map_buckets", lambda *of: (seen.append(of[2][0].buckets.alone), map_buckets(*of)))
@@ -291,6 +354,15 @@ def test_what_cannot_be_done_is_an_error(payments, tmp_path):
         classify_file(payments, tmp_path / "out.jsonl", label="fraud")
     with pytest.raises(EdgesError, match="only 1 class"):
         classified(payments, tmp_path, classes=lambda values: ([1 for _ in values], None))
+    with pytest.raises(EdgesError, match=r"numbers with a fraction, such as 0.5.*Make groups of them with classes="):
+        classified(payments, tmp_path, classes=lambda values: ([value / 2 for value in values], None))
+    full = tmp_path / "full.parquet"
+    pl.read_parquet(payments).with_columns(pl.col("fraud").fill_null(0)).write_parquet(full)
+    with pytest.raises(ParameterError, match="No label is missing in the column 'fraud': there is nothing to fill in"):
+        classified(full, tmp_path)
+    result = run(full, "--label", "fraud", "--memory", "2GB", "-o", tmp_path / "out.parquet")
+    assert result.exit_code == 1
+    assert "there is nothing to fill in" in " ".join(result.stderr.split())
     with pytest.raises(EdgesError, match="nothing to learn from"):
         classified(payments, tmp_path, classes=lambda values: ([None for _ in values], None))
 

@@ -153,7 +153,7 @@ def test_a_first_look(table):
 def test_ranges_and_quantiles_are_those_of_numpy(table, monkeypatch):
     path, edges = table
     monkeypatch.setattr(statistics, "COLLECTED", 5)  # so that the search is narrowed again and again
-    monkeypatch.setattr(statistics, "BINS", 8)
+    monkeypatch.setattr(statistics, "BINS", 64)
     _, tasks = tasks_for(path)
     known, amount = edges.labelled, edges.features[:, 0]
     values = {
@@ -296,6 +296,43 @@ def test_times_are_kept_in_steps(tmp_path, late, step):
     assert form.dtype["tick"] == np.dtype("<u4")
     records = form.fill(table.read(table.blocks(3)[0]), Labels(), 0)
     assert (form.times(records["tick"]) + seen.clock.low).tolist() == times.tolist()
+
+
+def table_of_times(path, times):
+    rows = range(len(times))
+    pl.DataFrame({"src": rows, "dst": rows, "time": times}).write_parquet(path)
+    return InputTable.open(path, {"src": None, "dst": None, "time": None})
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["03/04/2020", "4/3/2020 12:30", "13/04/2020"],
+        ["03.04.2020", " 04.13.2020 ", "04.03.2020"],
+        ["03/03/2020", "04/04/2020"],
+        ["2020-04-03", "2020-03-04 10:00"],
+        ["3 Apr 2020", "4 March 2020"],
+    ],
+)
+def test_day_and_month_are_the_same_in_every_block(tmp_path, times):
+    """A block alone may not tell which number is the day."""
+    table = table_of_times(tmp_path / "edges.parquet", times)
+    found = [table.read(block).time[0] for block in table.blocks(1)]
+    assert found == TemporalEdges(range(len(times)), range(len(times)), times).time.tolist()
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (["13/04/2020", "04/13/2020"], "'time' the day comes first in some dates and the month in others"),
+        (["03/04/2020 10:00", "04/05/2020"], "ambiguous.*Pass time_format='%d/%m/%Y %H:%M' if the day comes first"),
+        (["2020-01-31", "3 Apr 2020"], "written in several ways"),
+        (["2020-01-31 10:00Z", "2020-01-31 10:00"], "have a time zone, and others have none"),
+    ],
+)
+def test_dates_that_contradict_each_other_in_different_blocks(tmp_path, times, message):
+    with pytest.raises(ReadError, match=message):
+        table_of_times(tmp_path / "edges.parquet", times)
 
 
 def test_problems_of_the_table_are_errors(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tdlg.exceptions import Hint, ParameterError, TooLargeError
 from tdlg.memory import free_bytes
@@ -16,6 +16,7 @@ __all__ = [
     "MOST_ROWS",
     "SMALL",
     "TRAINING_BYTES",
+    "OnDisk",
     "Sizes",
     "as_bytes",
     "in_bytes",
@@ -27,6 +28,8 @@ LEAST_MEMORY = 1_000_000_000
 MOST_DISK = 200  # bytes of temporary files per edge
 SMALL = 1_000_000  # edges: smaller files may take more temporary files per edge
 MOST_ROWS = 1_000_000  # rows to learn from
+LEAST_ROWS = 300_000  # to learn from, if there are as many, even if their files take more than 200 bytes per edge
+MOST_ROUNDS = 10  # in which rows are scored; each reads all buckets
 ROW_BYTES, FEATURE_BYTES = (
     500,
     60,
@@ -135,9 +138,9 @@ class Sizes:
         """The number of buckets, on a cluster several per thread."""
         return min(max(math.ceil(n_rows / self.bucket(n_bytes)), self.n_shares), 1 << 16)
 
-    def training_rows(self, n_columns: int, most: int) -> int:
+    def training_rows(self, n_columns: int) -> int:
         """Rows to learn from, at most."""
-        return int(min(most, (self.memory - BASE) / (TRAINING_BYTES * n_columns)))
+        return int(min(MOST_ROWS, (self.memory - BASE) / (TRAINING_BYTES * n_columns)))
 
     def scored_rows(self, n_columns: int, n_rows: int) -> int:
         """Rows that are scored at once, of this number of rows to score."""
@@ -146,6 +149,44 @@ class Sizes:
     def _share(self, n_rows: int) -> float:
         """The rows of one share."""
         return math.inf if self.n_shares == 1 else math.ceil(n_rows / self.n_shares)
+
+
+class OnDisk(NamedTuple):
+    """Rows whose columns are in temporary files.
+
+    Attributes
+    ----------
+    sampled, scored
+        The numbers of rows to learn from, and of rows to score that have columns at once.
+    n_bytes
+        The size of all temporary files, at most.
+    """
+
+    sampled: int
+    scored: int
+    n_bytes: int
+
+    @classmethod
+    def of(
+        cls, n_rows: int, n_missing: int, n_learnt: int, kept: int, row: int, scores: int, training_rows: int
+    ) -> Self:
+        """At most 200 bytes per edge; small files may have more, and so may those with many columns.
+
+        Parameters
+        ----------
+        n_rows, n_missing, n_learnt
+            The numbers of rows of the table, of rows to score and of rows that can be learnt from.
+        kept
+            The bytes of the bucket files.
+        row, scores
+            The bytes of the columns of a row, and of its scores.
+        training_rows
+            The rows to learn from, at most.
+        """
+        left = MOST_DISK * max(n_rows, SMALL) - kept - n_missing * scores
+        sampled = int(min(n_learnt, training_rows, max(left / 2 / row, LEAST_ROWS)))
+        scored = math.ceil(min(n_missing, max(left / row - sampled, n_missing / MOST_ROUNDS)))
+        return cls(sampled, scored, kept + n_missing * scores + (sampled + scored) * row)
 
 
 def _default_limit(available: int, *, is_worker: bool = False) -> int:

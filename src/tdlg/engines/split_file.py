@@ -27,8 +27,6 @@ Records = NDArray[np.void]
 
 MAGIC = b"tdlgspl1"
 NUMBER = np.dtype("<u8")
-TEXT = 4096  # bytes, more than the description of a record takes
-HEAD = 16_384  # bytes that are read first from a store
 
 
 class SplitFile(NamedTuple):
@@ -107,40 +105,30 @@ def read_split(paths: Sequence[str], destinations: range) -> Records:
     destinations
         The destinations, a range with step 1.
     """
-    remote = is_remote(paths[0])
-    files = _opened(paths) if remote else [SplitFile.of(path) for path in paths]
-    bounds = [file.first[[destinations.start, destinations.stop]] for file in files]
-    found = np.empty(sum(int(stop - first) for first, stop in bounds), files[0].dtype)
-    view = memoryview(found.view(np.uint8).data) if len(found) else memoryview(b"")
-    size = files[0].dtype.itemsize
-    starts = [file.start + int(first) * size for file, (first, _) in zip(files, bounds, strict=True)]
-    stops = [file.start + int(stop) * size for file, (_, stop) in zip(files, bounds, strict=True)]
-    parts = read_ranges(paths, starts, stops) if remote else None
-    at = 0
-    for k, path in enumerate(paths):
-        n_bytes = stops[k] - starts[k]
-        with io.BytesIO(parts[k]) if parts is not None else reading(path) as opened:
-            opened.seek(0 if parts is not None else starts[k])
-            _read_into(opened, view[at : at + n_bytes], path)
-        at += n_bytes
+    one = SplitFile.of(paths[0])  # the others have as many destinations and the same type, so their heads are not read
+    size, n = one.dtype.itemsize, len(paths)
+    first, last = (len(MAGIC) + 8 * (1 + place) for place in (destinations.start, destinations.stop))
+    numbers = np.empty((n, (last - first) // 8 + 1), NUMBER)
+    _read_parts(paths, [first] * n, numbers.view(np.uint8).reshape(-1), [8 * numbers.shape[1]] * n)
+    bounds = numbers[:, [0, -1]].astype(np.int64)
+    counts = bounds[:, 1] - bounds[:, 0]
+    found = np.empty(int(counts.sum()), one.dtype)
+    starts = (one.start + bounds[:, 0] * size).tolist()
+    _read_parts(paths, starts, found.view(np.uint8) if len(found) else np.empty(0, np.uint8), (counts * size).tolist())
     return found
 
 
-def _opened(paths: Sequence[str]) -> list[SplitFile]:
-    """The descriptions of several files on a store, with as few requests as possible."""
-    heads = read_ranges(paths, [0] * len(paths), [HEAD] * len(paths))
-    sizes = [_head_size(head) for head in heads]
-    longer = [k for k, size in enumerate(sizes) if size > HEAD]
-    more = read_ranges([paths[k] for k in longer], [0] * len(longer), [sizes[k] for k in longer])
-    for k, head in zip(longer, more, strict=True):
-        heads[k] = head
-    return [SplitFile._read(path, io.BytesIO(head)) for path, head in zip(paths, heads, strict=True)]
-
-
-def _head_size(head: bytes) -> int:
-    """Enough bytes for the description of a file, of which the first ones are given."""
-    n = int(np.frombuffer(head[len(MAGIC) :][:8].ljust(8, b"\0"), NUMBER)[0]) if head.startswith(MAGIC) else 0
-    return len(MAGIC) + 8 * (n + 3) + TEXT
+def _read_parts(paths: Sequence[str], starts: list[int], out: NDArray[np.uint8], n_bytes: list[int]) -> None:
+    """Fill an array with some bytes of each file, one after the other."""
+    view, at = memoryview(out), 0
+    remote = is_remote(paths[0])
+    parts = read_ranges(paths, starts, [start + n for start, n in zip(starts, n_bytes, strict=True)]) if remote else []
+    for k, path in enumerate(paths):
+        if n_bytes[k]:
+            with io.BytesIO(parts[k]) if remote else reading(path) as file:
+                file.seek(0 if remote else starts[k])
+                _read_into(file, view[at : at + n_bytes[k]], path)
+            at += n_bytes[k]
 
 
 def _read_into(file: BinaryIO, view: memoryview, path: str) -> None:

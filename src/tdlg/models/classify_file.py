@@ -19,22 +19,20 @@ from tdlg.engines.local import Engine
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
 from tdlg.engines.product import many_products
-from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, record_memory
+from tdlg.engines.sizes import OnDisk, record_memory
 from tdlg.engines.statistics import look
 from tdlg.engines.store import joined, remove_file
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.explain.positive import positive_by_counts
 from tdlg.models.boosting import TrainingRows
-from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range, write_model
+from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range, score_record, write_model
 from tdlg.models.file_setup import FileSetup, set_up
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.propagate.scales import scales_between
 
 __all__ = ["FileAnswer", "classify_file"]
 
-LEAST_ROWS = 300_000  # to learn from, if there are as many, even if their files take more than 200 bytes per edge
-MOST_ROUNDS = 10  # in which rows are scored; each reads all buckets
 MOST_SCALES = 6  # for estimates, before the time scales are known
 
 
@@ -49,7 +47,7 @@ class FileAnswer:
     n_rows, n_known, n_scored
         The numbers of rows, of known labels, and of rows that were scored.
     disk_bytes
-        The largest size of the temporary files.
+        The largest size of the temporary files, as computed before the columns were made.
     """
 
     model: PropagationClassifier
@@ -215,9 +213,12 @@ class _Run:
         model, form = self.model, setup.form
         first = setup.features(model, [1.0] * MOST_SCALES, shared=not self.table.bipartite)
         plan = ColumnPlan.of(first, ())
-        share = min((setup.n_missing + MOST_ROWS) / self.table.n_rows, 1.0)
+        kinds = kinds_of(plan.matches)
+        on_disk = self._on_disk(setup, plan, len(kinds))
+        self.run.check_disk(on_disk.n_bytes)
+        share = min((setup.n_missing + on_disk.sampled) / self.table.n_rows, 1.0)
         per_record = max(self._record_memory(plan, form.dtype.itemsize, share, match) for match in plan.matches)
-        return self.run.partition(form, setup.labels, kinds_of(plan.matches), per_record)
+        return self.run.partition(form, setup.labels, kinds, per_record)
 
     def _record_memory(self, plan: ColumnPlan, n_bytes: int, share: float, match: str) -> float:
         n_values = 1 + sum(column.n_sums for column in plan.own) + (1 + plan.n_targets)
@@ -235,9 +236,7 @@ class _Run:
             scales = scales_between(setup.deviation, gap)
         features = setup.features(model, scales, shared=shared)
         plan = ColumnPlan.of(features, ())
-        most = self.sizes.training_rows(sum(map(plan.n_columns, plan.matches)), MOST_ROWS)
-        on_disk = (self._most_disk() - self._kept(setup, buckets)) / 2 / self._row_bytes(setup, plan)
-        samples = setup.samples(min(most, max(int(on_disk), LEAST_ROWS)))
+        samples = setup.samples(self._on_disk(setup, plan, len(buckets.kinds)).sampled)
         model.features_, model.classes_ = features, setup.classes
         model.setting_, model.setting_reason_ = setup.setting, setup.reason
         seed = as_seed(model.random_state)
@@ -256,36 +255,33 @@ class _Run:
             n = more / parts if parts > 1 else n + more
         return [*bounds, self.table.n_rows]
 
-    def _kept(self, setup: FileSetup, buckets: Buckets) -> int:
-        """Bytes of the bucket files."""
-        return len(buckets.kinds) * setup.form.dtype.itemsize * self.table.n_rows
-
-    def _row_bytes(self, setup: FileSetup, plan: ColumnPlan) -> int:
-        """Bytes of the columns of a row in files."""
-        return sum(plan.record(match, setup.form).itemsize for match in plan.matches)
-
-    def _most_disk(self) -> int:
-        """Bytes of temporary files, at most; small files may have more per edge."""
-        return MOST_DISK * max(self.table.n_rows, SMALL)
+    def _on_disk(self, setup: FileSetup, plan: ColumnPlan, n_kinds: int) -> OnDisk:
+        """How many rows have columns in files at once."""
+        form, n_rows, n_columns = setup.form, self.table.n_rows, sum(map(plan.n_columns, plan.matches))
+        return OnDisk.of(
+            n_rows,
+            setup.n_missing,
+            int(setup.window_counts.sum()),
+            n_kinds * form.dtype.itemsize * n_rows,
+            sum(plan.record(match, form).itemsize for match in plan.matches),
+            score_record(len(setup.classes)).itemsize,
+            self.sizes.training_rows(n_columns),
+        )
 
     def _rounds(self, setup: FileSetup, buckets: Buckets, plan: ColumnPlan, bounds: list[int]) -> list[list[int]]:
         """Ranges whose columns are on disk at once."""
-        kept, per_row = self._kept(setup, buckets), self._row_bytes(setup, plan)
-        n_sampled = sum(float(np.dot(s.shares, n)) for s, n in zip(plan.samples, setup.window_counts, strict=True))
-        most = max((self._most_disk() - kept) / per_row - n_sampled, setup.n_missing / MOST_ROUNDS, 1.0)
+        on_disk = self._on_disk(setup, plan, len(buckets.kinds))
+        self.disk = on_disk.n_bytes
         rows = np.array([0, *(block.stop for block in setup.blocks)])
         n_before = np.append(0, np.cumsum(setup.missing))
-        rounds, n, largest = [[bounds[0]]], 0.0, 0.0
+        rounds, n = [[bounds[0]]], 0.0
         for start, stop in pairwise(bounds):
             more = float(np.diff(np.interp([start, stop], rows, n_before))[0])
-            if n and n + more > most:
+            if n and n + more > on_disk.scored + 1:  # ranges have rounded numbers of rows
                 rounds.append([start])
                 n = 0.0
             rounds[-1].append(stop)
             n += more
-            largest = max(largest, n)
-        self.disk = int(kept + (n_sampled + largest) * per_row)
-        self.run.check_disk(self.disk - kept)
         return rounds
 
     def _make_columns(self, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles) -> None:

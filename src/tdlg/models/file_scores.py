@@ -22,7 +22,7 @@ from tdlg.models.propagation_classifier import PropagationClassifier
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["ClassAnswers", "ScoreTask", "score_range", "write_model"]
+__all__ = ["ClassAnswers", "ScoreTask", "score_range", "score_record", "write_model"]
 
 DIGITS = 6  # of probabilities
 
@@ -57,7 +57,7 @@ def score_range(task: ScoreTask) -> None:
         return
     model = _model_of(task.model)
     rows, columns = read_columns(task.plan, task.buckets, task.files, range(task.number, task.number + 1))
-    scores = np.zeros(len(rows), _score_record(len(model.classes_)))
+    scores = np.zeros(len(rows), score_record(len(model.classes_)))
     scores["row"] = rows["row"]
     scores["values"] = model.values_of(columns)
     write_split(task.path, scores, np.zeros(len(rows), np.int64), 1)
@@ -109,7 +109,7 @@ class ClassAnswers:
         import polars as pl
 
         n = block.stop - block.start
-        scores = self.scores.of(block) if n else np.zeros(0, _score_record(len(self.classes)))
+        scores = self.scores.of(block) if n else np.zeros(0, score_record(len(self.classes)))
         values = scores["values"]
         best = values.argmax(axis=1)
         shown = values[np.arange(len(best)), best if self.positive is None else self.positive]
@@ -147,6 +147,6 @@ class _Scores:
         return np.concatenate(found)
 
 
-def _score_record(n_classes: int) -> np.dtype[Any]:
+def score_record(n_classes: int) -> np.dtype[Any]:
     """Type of the scores of rows."""
     return np.dtype([("row", "<i8"), ("values", "<f8", (n_classes,))])

@@ -163,7 +163,6 @@ def set_up(
         The parameters.
     """
     classes = np.unique(np.array([value for value in classes_of.values() if value is not None]))
-    _check_classes(table, classes)
     place = {value: code for code, value in enumerate(classes.tolist())}
     codes = {value: -1 if named is None else place[named] for value, named in classes_of.items()}
     labels = Labels(tuple(codes), tuple(codes.values()))
@@ -173,6 +172,7 @@ def set_up(
             counts[codes[value]] += n
     tasks = [BlockTask(table, block, labels, look.clock) for block in blocks]
     n_known = int(counts.sum())
+    _check_classes(table, classes, table.n_rows - n_known)
     missing = np.array(look.missing)
     if missing.sum() != table.n_rows - n_known:  # some values mean a missing label
         missing = missing_counts(engine, tasks)
@@ -198,15 +198,28 @@ def set_up(
     return FileSetup(*fixed, own, times.deviation if times.high > times.low else 0.0)
 
 
-def _check_classes(table: InputTable, classes: NDArray[Any]) -> None:
+def _check_classes(table: InputTable, classes: NDArray[Any], n_missing: int) -> None:
+    name = table.roles["label"]
+    if n_missing == 0:
+        raise ParameterError(
+            f"No label is missing in the column {name!r}: there is nothing to fill in. Leave the label empty in the rows to "
+            "fill in.",
+            parameter="label",
+            value=name,
+        )
     if len(classes) == 0:
         raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
     if len(classes) == 1:
         raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: at least two are needed.")
     if len(classes) > MOST_CLASSES:
         raise EdgesError(
-            f"The column {table.roles['label']!r} has {len(classes):,} different labels, more than {MOST_CLASSES:,}. "
-            "Make groups of them."
+            f"The column {name!r} has {len(classes):,} different labels, more than {MOST_CLASSES:,}. Make groups of them."
+        )
+    if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
+        some = classes[classes != np.floor(classes)][0]
+        raise EdgesError(
+            f"The column {name!r} has numbers with a fraction, such as {some:g}, and a class is a whole number or a word.",
+            Hint("Make groups of them with {classes}.", classes=...),
         )
 
 

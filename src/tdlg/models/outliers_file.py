@@ -105,9 +105,9 @@ def outliers_file(
         times = ranges(run.engine, blocks, ["all"])["all"]
         decays = burst_widths(fast, slow, times.deviation if times.high > times.low else 0.0, clock.unit)
         form = RecordForm(table.n_rows, clock, late=False, n_classes=0)
+        run.check_disk(len(KEYS) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
         buckets = run.partition(form, Labels(), KEYS, record_memory(form.dtype.itemsize, 1, 0, 1, 1.0))
         values = RowValues(run.folder, table.n_rows, run.sizes.block, len(KEYS) * buckets.n_buckets)
-        run.check_disk(len(KEYS) * table.n_rows * (8 + form.dtype["row"].itemsize))
         widths = [decay.parts(clock.unit)[0].bandwidth for decay in decays]
         every = [(kind, bucket) for kind in KEYS for bucket in range(buckets.n_buckets)]
         tasks = [BurstsTask(buckets, *one, values, k, *widths) for k, one in enumerate(every)]
