@@ -3,7 +3,6 @@
 import os
 import pickle
 import resource
-import subprocess
 import sys
 
 import numpy as np
@@ -11,14 +10,17 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from limited import run_limited
 from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
 from tdlg.cli.app import app
-from tdlg.cli.cost import large_cost
+from tdlg.cli.cost import FileShape, file_cost
 from tdlg.engines import file_run, sizes, store, work_folder
 from tdlg.engines.local import Local
+from tdlg.engines.statistics import Clock
 from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
 from tdlg.models import boosting, propagation
 from tdlg.models import classify_file as module
+from tdlg.propagate.own_features import fit_own
 
 N = 2000
 
@@ -207,29 +209,22 @@ def test_two_runs_do_not_share_a_folder(payments, tmp_path):
         classified(payments, tmp_path, callback=again)
 
 
+def test_a_process_above_its_limit_is_killed(tmp_path):
+    hungry = [sys.executable, "-c", "import time; some = bytes(200_000_000); time.sleep(60)"]
+    ended = run_limited(hungry, 100_000_000)
+    assert ended.code == -9
+    assert ended.peak_bytes > 100_000_000
+
+
 @pytest.mark.needs("time")
-def test_the_limit_of_memory_holds(tmp_path):
-    """The process has at most the memory that it was given, whatever the number of edges."""
+@pytest.mark.parametrize("n_terminals", [20_000, 1])
+def test_the_limit_of_memory_holds(tmp_path, n_terminals):
+    """The process is killed above the memory that it was given, also if one terminal has all payments."""
     table, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
-    write_payments(table, 2_000_000, random_state=0, hubs=2)
-    command = [
-        sys.executable,
-        "-m",
-        "tdlg",
-        "classify",
-        str(table),
-        "--label",
-        "fraud",
-        "--memory",
-        "1GB",
-        "-o",
-        str(output),
-    ]
-    work = subprocess.Popen(command)
-    _, status, usage = os.wait4(work.pid, 0)
-    work.returncode = os.waitstatus_to_exitcode(status)
-    assert work.returncode == 0
-    assert usage.ru_maxrss * 1024 < 2**30
+    write_payments(table, 2_000_000, random_state=0, n_terminals=n_terminals)
+    options = ["--label", "fraud", "--memory", "1GB", "-o", str(output)]
+    ended = run_limited([sys.executable, "-m", "tdlg", "classify", str(table), *options], 2**30)
+    assert ended.code == 0
     assert pl.scan_parquet(output).select(pl.col("probability").count()).collect().item() == 200_000
 
 
@@ -444,11 +439,18 @@ def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):
 
 
 def test_temporary_files_are_predicted_within_a_factor_of_two(payments, tmp_path):
-    answer, _ = classified(payments, tmp_path, features=["amount"])
-    predicted = large_cost(N, N // 10, 1, 2e9)
-    assert 0.5 < predicted.disk / answer.disk_bytes < 2
-    assert large_cost(10**8, 10**7, 0, 2e9).disk <= 200 * 10**8
-    assert large_cost(10**8, 10**7, 0, 2e9).memory <= 2e9
+    clock = Clock("ms", "i8", 0, 15_638_400_000, 1000)
+    for features in ([], ["amount"], ["amount", "mcc", "channel"]):
+        answer, _ = classified(payments, tmp_path, features=features)
+        edges = read_edges(payments, features=features)
+        predicted = file_cost(FileShape(N, N // 10, clock, own=tuple(fit_own(edges))), 2e9)
+        assert 0.5 < predicted.disk / answer.disk_bytes < 2
+    predicted = file_cost(FileShape(10**8, 10**7, clock), 2e9)
+    assert predicted.disk <= 200 * 10**8
+    assert predicted.memory <= 2e9
+    larger = file_cost(FileShape(10**8, 10**7, clock, True, 5, tuple(fit_own(edges)), True), 2e9)
+    assert larger.cpu_seconds > 3 * predicted.cpu_seconds
+    assert larger.disk > predicted.disk
 
 
 def test_info_of_a_table_in_blocks(payments):

@@ -14,6 +14,7 @@ __all__ = [
     "LEAST_MEMORY",
     "MOST_DISK",
     "MOST_ROWS",
+    "SCORED_BYTES",
     "SMALL",
     "TRAINING_BYTES",
     "OnDisk",
@@ -124,11 +125,15 @@ class Sizes:
         return (self.memory - BASE) / self.n_threads
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of memory per row of a block of the input."""
+        return ROW_BYTES + FEATURE_BYTES * self.n_features
+
+    @property
     def block(self) -> int:
         """Rows of a block of the input."""
         most = MOST_BLOCK if self.n_shares == 1 else MOST_SHARED
-        fitting = self.per_task / (ROW_BYTES + FEATURE_BYTES * self.n_features)
-        return int(min(max(min(fitting, self._share(self.n_rows)), LEAST_BLOCK), most))
+        return int(min(max(min(self.per_task / self.row_bytes, self._share(self.n_rows)), LEAST_BLOCK), most))
 
     def bucket(self, n_bytes: float) -> int:
         """Records of an average bucket, if each takes this number of bytes of memory."""

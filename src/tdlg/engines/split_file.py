@@ -120,7 +120,7 @@ def read_split(paths: Sequence[str], destinations: range) -> Records:
 
 def _read_parts(paths: Sequence[str], starts: list[int], out: NDArray[np.uint8], n_bytes: list[int]) -> None:
     """Fill an array with some bytes of each file, one after the other."""
-    view, at = memoryview(out), 0
+    view, at = out.data, 0
     remote = is_remote(paths[0])
     parts = read_ranges(paths, starts, [start + n for start, n in zip(starts, n_bytes, strict=True)]) if remote else []
     for k, path in enumerate(paths):
