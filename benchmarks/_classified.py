@@ -1,4 +1,4 @@
-"""Classify payments in a process of its own and print what was measured: `_classified.py TABLE OUTPUT MEMORY [FEATURE ...]`."""
+"""Classify payments in a process of its own, and print what was measured: `... TABLE OUTPUT MEMORY [FEATURE ...]`."""
 
 import json
 import sys

@@ -210,7 +210,7 @@ def test_two_runs_do_not_share_a_folder(payments, tmp_path):
 
 
 def test_a_process_above_its_limit_is_killed(tmp_path):
-    hungry = [sys.executable, "-c", "import time; some = bytes(200_000_000); time.sleep(60)"]
+    hungry = [sys.executable, "-c", "import time; some = b'x' * 200_000_000; time.sleep(60)"]
     ended = run_limited(hungry, 100_000_000)
     assert ended.code == -9
     assert ended.peak_bytes > 100_000_000
