@@ -10,7 +10,6 @@ Numbers are little-endian, 8 bytes each.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -106,37 +105,42 @@ def read_split(paths: Sequence[str], destinations: range) -> Records:
         The destinations, a range with step 1.
     """
     one = SplitFile.of(paths[0])  # the others have as many destinations and the same type, so their heads are not read
-    size, n = one.dtype.itemsize, len(paths)
-    first, last = (len(MAGIC) + 8 * (1 + place) for place in (destinations.start, destinations.stop))
-    numbers = np.empty((n, (last - first) // 8 + 1), NUMBER)
-    _read_parts(paths, [first] * n, numbers.view(np.uint8).reshape(-1), [8 * numbers.shape[1]] * n)
-    bounds = numbers[:, [0, -1]].astype(np.int64)
-    counts = bounds[:, 1] - bounds[:, 0]
-    found = np.empty(int(counts.sum()), one.dtype)
-    starts = (one.start + bounds[:, 0] * size).tolist()
-    _read_parts(paths, starts, found.view(np.uint8) if len(found) else np.empty(0, np.uint8), (counts * size).tolist())
-    return found
+    numbers = [len(MAGIC) + 8 * (1 + place) for place in (destinations.start, destinations.stop + 1)]
+
+    def bounds(part: bytes, path: str) -> tuple[int, int]:
+        if len(part) < numbers[1] - numbers[0]:
+            raise _ends_early(path)
+        first, stop = np.frombuffer(part, NUMBER)[[0, -1]].tolist()
+        return one.start + first * one.dtype.itemsize, one.start + stop * one.dtype.itemsize
+
+    if is_remote(paths[0]):
+        found = read_ranges(paths, *([number] * len(paths) for number in numbers))
+        wanted = [bounds(part, path) for part, path in zip(found, paths, strict=True)]
+        parts = read_ranges(paths, [first for first, _ in wanted], [stop for _, stop in wanted])
+    else:
+        parts, wanted = [], []
+        for path in paths:
+            with reading(path) as file:
+                wanted.append(bounds(_read(file, *numbers), path))
+                parts.append(_read(file, *wanted[-1]))
+    for part, (first, stop), path in zip(parts, wanted, paths, strict=True):
+        if len(part) < stop - first:
+            raise _ends_early(path)
+    return np.frombuffer(bytearray().join(parts), one.dtype)
 
 
-def _read_parts(paths: Sequence[str], starts: list[int], out: NDArray[np.uint8], n_bytes: list[int]) -> None:
-    """Fill an array with some bytes of each file, one after the other."""
-    view, at = out.data, 0
-    remote = is_remote(paths[0])
-    parts = read_ranges(paths, starts, [start + n for start, n in zip(starts, n_bytes, strict=True)]) if remote else []
-    for k, path in enumerate(paths):
-        if n_bytes[k]:
-            with io.BytesIO(parts[k]) if remote else reading(path) as file:
-                file.seek(0 if remote else starts[k])
-                _read_into(file, view[at : at + n_bytes[k]], path)
-            at += n_bytes[k]
+def _read(file: BinaryIO, first: int, stop: int) -> bytes:
+    """Some bytes of a file, fewer at its end; the system may give fewer at a time."""
+    file.seek(first)
+    parts = [b""]
+    while first < stop and (len(parts) == 1 or parts[-1]):
+        parts.append(file.read(stop - first))
+        first += len(parts[-1])
+    return parts[1] if len(parts) == 2 else b"".join(parts)
 
 
-def _read_into(file: BinaryIO, view: memoryview, path: str) -> None:
-    while len(view):
-        n_read = file.readinto(view)  # type: ignore[attr-defined]
-        if not n_read:
-            raise ReadError(f"{path}: the bucket file ends too early. Remove it and run again.")
-        view = view[n_read:]
+def _ends_early(path: str) -> ReadError:
+    return ReadError(f"{path}: the bucket file ends too early. Remove it and run again.")
 
 
 def _as_tuple(value: Any) -> Any:
