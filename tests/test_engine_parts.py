@@ -21,7 +21,7 @@ from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pai
 from tdlg.engines.local import Local
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.sizes import Sizes
-from tdlg.engines.split_file import SplitFile, read_split, write_split
+from tdlg.engines.split_file import SplitFile, head_bytes, read_split, write_split
 from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
 from tdlg.engines.table import InputTable
 from tdlg.exceptions import ReadError, TooLargeError
@@ -49,6 +49,8 @@ def test_records_of_a_destination_come_back_in_order(tmp_path):
         expected = [records[destination == k] for records, destination in parts for k in some]
         assert np.array_equal(read_split(paths, some), np.concatenate(expected))
     assert SplitFile.of(paths[0]).counts.sum() == 50
+    head = (tmp_path / "0").stat().st_size - 50 * parts[0][0].dtype.itemsize
+    assert 0.3 < head / head_bytes(1, 4) < 1.5
 
 
 def test_a_damaged_split_file_is_an_error(tmp_path):

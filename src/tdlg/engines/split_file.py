@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from tdlg.engines.store import is_remote, read_ranges, reading, write_whole
 from tdlg.exceptions import ReadError
 
-__all__ = ["SplitFile", "read_split", "write_split"]
+__all__ = ["SplitFile", "head_bytes", "read_split", "write_split"]
 
 Records = NDArray[np.void]
 
 MAGIC = b"tdlgspl1"
 NUMBER = np.dtype("<u8")
+TEXT = 100  # bytes of the description of a record, roughly
 
 
 class SplitFile(NamedTuple):
@@ -68,6 +69,11 @@ class SplitFile(NamedTuple):
     def counts(self) -> NDArray[np.int64]:
         """The number of records of each destination."""
         return np.diff(self.first)
+
+
+def head_bytes(n_files: int, n: int) -> int:
+    """The bytes of the heads of several files with n destinations each, roughly."""
+    return n_files * (len(MAGIC) + 8 * (n + 3) + TEXT)
 
 
 def write_split(path: str, records: Records, destination: NDArray[np.integer[Any]], n: int) -> None:

@@ -20,6 +20,7 @@ from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
 from tdlg.engines.product import many_products
 from tdlg.engines.sizes import OnDisk, record_memory
+from tdlg.engines.split_file import head_bytes
 from tdlg.engines.statistics import look
 from tdlg.engines.store import joined, remove_file
 from tdlg.engines.table import Block, InputTable
@@ -215,9 +216,13 @@ class _Run:
         plan = ColumnPlan.of(first, ())
         kinds = kinds_of(plan.matches)
         on_disk = self._on_disk(setup, plan, len(kinds))
-        self.run.check_disk(on_disk.n_bytes)
         share = min((setup.n_missing + on_disk.sampled) / self.table.n_rows, 1.0)
         per_record = max(self._record_memory(plan, form.dtype.itemsize, share, match) for match in plan.matches)
+        n_buckets, n_ranges = self.sizes.n_buckets(self.table.n_rows, per_record), len(self._bounds(setup, plan))
+        heads = head_bytes(len(kinds) * len(setup.blocks), n_buckets) + head_bytes(
+            len(plan.matches) * n_buckets, n_ranges
+        )
+        self.run.check_disk(on_disk.n_bytes + heads)
         return self.run.partition(form, setup.labels, kinds, per_record)
 
     def _record_memory(self, plan: ColumnPlan, n_bytes: int, share: float, match: str) -> float:
