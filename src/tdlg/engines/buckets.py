@@ -183,7 +183,7 @@ def partition(task: PartitionTask) -> None:
 def map_buckets(
     engine: Engine, function: Callable[[Any], Any], tasks: Sequence[Any], callback: Callback | None = None
 ) -> list[Any]:
-    """Run the function on tasks of buckets, in the order of the tasks: those of large buckets one after the other.
+    """Run the function on tasks of buckets, those of large buckets one after the other, and give the results in order.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def map_buckets(
         Tasks with `buckets` and the number of a `bucket`.
     """
     large = [k for k, task in enumerate(tasks) if task.bucket in task.buckets.alone]
-    groups = [[k for k in range(len(tasks)) if k not in set(large)], *([k] for k in large)]
+    groups = [[k for k, task in enumerate(tasks) if task.bucket not in task.buckets.alone], *([k] for k in large)]
     found: dict[int, Any] = {}
     for group in groups:
         n_done = len(found)
