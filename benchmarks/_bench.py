@@ -212,10 +212,12 @@ class Watch:
         self._now, self._start = name, end
 
     def _sample(self) -> None:
-        while not self._ended.wait(0.05):
-            step = self._step()
+        turn = 0
+        while not self._ended.wait(0.1):
+            step, turn = self._step(), turn + 1
             step["peak_bytes"] = max(step["peak_bytes"], memory(peak=False))
-            step["disk_bytes"] = max(step["disk_bytes"], 0 if self._folder is None else size_of(self._folder))
+            if self._folder is not None and turn % 10 == 0:  # there may be thousands of files
+                step["disk_bytes"] = max(step["disk_bytes"], size_of(self._folder))
 
 
 def work_folder(output: Path) -> Path:
