@@ -50,7 +50,6 @@ def table(rows: Rows) -> str:
     lines += lines_of(rows, "processor microseconds per edge", "cpu_seconds", STEPS, 1e-6, per_edge=True)
     lines += lines_of(rows, "memory, bytes per edge at the peak of the step", "peak_bytes", STEPS, 1, per_edge=True)
     lines += lines_of(rows, "temporary files, bytes per edge at the peak", "disk_bytes", classify, 1, per_edge=True)
-    lines += lines_of(rows, "seconds on the wall", "seconds", every, 1, per_edge=False)
     lines += lines_of(rows, "memory, GB", "peak_bytes", every, 1e9, per_edge=False)
     machines = ", ".join(dict.fromkeys(row["machine"] for row in rows.values()))
     return "\n".join([*lines, "", f"Machine: {machines}."])
