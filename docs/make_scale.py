@@ -30,6 +30,10 @@ def measured() -> Rows:
         return {(row["what"], int(row["n_edges"])): row for row in csv.DictReader(file)}
 
 
+def in_words(value: float) -> str:
+    return "" if not value else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 def lines_of(rows: Rows, title: str, field: str, steps: dict[str, str], unit: float, *, per_edge: bool) -> list[str]:
     """The lines of a table with one figure for each step and size, in a unit, per edge or of all edges."""
     sizes = sorted({n for _, n in rows})
@@ -37,7 +41,7 @@ def lines_of(rows: Rows, title: str, field: str, steps: dict[str, str], unit: fl
     for what, words in steps.items():
         found = [float(rows[what, n][field]) / unit / (n if per_edge else 1) if (what, n) in rows else 0 for n in sizes]
         if any(found):
-            lines.append(f"| {words} | {' | '.join(f'{value:.3g}' if value else '' for value in found)} |")
+            lines.append(f"| {words} | {' | '.join(map(in_words, found))} |")
     return lines
 
 
