@@ -7,11 +7,12 @@ import platform
 import statistics
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from numba import jit
@@ -20,6 +21,10 @@ import tdlg
 from tdlg import TemporalEdges
 from tdlg.linegraph.events import Layout
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from limited import size_of
+
+CLASSIFIED = str(Path(__file__).with_name("_classified.py"))  # to be run in a process of its own
 NOT_RUN = 77  # exit code of a claim whose data are not at hand
 
 for index in (Path(tdlg.__file__).parent / "_kernels" / "__pycache__").glob("*.nbi"):
@@ -170,3 +175,51 @@ def relative_error(H, x: np.ndarray, n_rows: int = 200) -> float:
     rows = np.append(np.random.default_rng(3).choice(H.shape[0], n_rows, replace=False), np.argsort(sums)[-5:])
     error = max(np.abs(y[i] - H.row(i) @ x).max() for i in rows)
     return float(error / (np.abs(x).max() * sums.max()))
+
+
+class Watch:
+    """Seconds, processor seconds, and the largest resident memory and size of a folder, of each step of a run."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.steps: dict[str, dict[str, float]] = {}
+        self._folder, self._ended = folder, threading.Event()
+        self._now, self._start = "reading", (perf_counter(), process_time())
+        self._thread = threading.Thread(target=self._sample)
+        self._thread.start()
+
+    def say(self, done: int, total: int, text: str) -> None:
+        """A callback of `classify_file`."""
+        name = "fitting" if text.startswith("fitting") else text
+        if name != self._now:
+            self._next(name)
+
+    def end(self) -> dict[str, dict[str, float]]:
+        """What was measured."""
+        self._next("")
+        self._ended.set()
+        self._thread.join()
+        return {name: step for name, step in self.steps.items() if name}
+
+    def _step(self) -> dict[str, float]:
+        return self.steps.setdefault(
+            self._now, dict.fromkeys(("seconds", "cpu_seconds", "peak_bytes", "disk_bytes"), 0)
+        )
+
+    def _next(self, name: str) -> None:
+        step, end = self._step(), (perf_counter(), process_time())
+        step["seconds"] += end[0] - self._start[0]
+        step["cpu_seconds"] += end[1] - self._start[1]
+        self._now, self._start = name, end
+
+    def _sample(self) -> None:
+        turn = 0
+        while not self._ended.wait(0.1):
+            step, turn = self._step(), turn + 1
+            step["peak_bytes"] = max(step["peak_bytes"], memory(peak=False))
+            if self._folder is not None and turn % 10 == 0:  # there may be thousands of files
+                step["disk_bytes"] = max(step["disk_bytes"], size_of(self._folder))
+
+
+def work_folder(output: Path) -> Path:
+    """Where `classify_file` has its temporary files, by default."""
+    return output.with_name(f".{output.name}.tdlg-work")

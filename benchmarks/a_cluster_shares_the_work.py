@@ -20,9 +20,9 @@ import polars as pl
 from _bench import Claim
 
 from tdlg import PropagationClassifier, classify_file, write_payments
+from tdlg.engines import sizes
 from tdlg.engines.dask import Dask
 from tdlg.engines.local import Local
-from tdlg.models import classify_file as classify_module
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from cluster import Cluster, forget_peak_memory, risen_memory
@@ -57,7 +57,7 @@ def processor_time(engine) -> tuple[float, float]:
 
 
 def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
-    classify_module.MOST_ROWS = FEW_ROWS
+    sizes.MOST_ROWS = FEW_ROWS
     claim = Claim(f"A cluster shares the work: {n_edges:,} payments, {turns} turns")
     with tempfile.TemporaryDirectory(prefix="tdlg-cluster-") as name, ExitStack() as stack:
         home = Path(name)

@@ -6,6 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "scale.csv"
 PAGE = HERE / "scale.md"
+Rows = dict[tuple[str, int], dict[str, str]]
 START, END = "<!-- measured -->", "<!-- end -->"
 STEPS = {
     "reading": "reading: labels, times, statistics",
@@ -17,39 +18,48 @@ STEPS = {
     "writing": "writing the table",
     "all classify": "**classify, all**",
     "layout": "line graph: layout",
-    "product": "line graph: product",
+    "product": "line graph: one product",
+    "50 products": "line graph: 50 products, as for the paper's classifier with few vectors",
     "explicit matrix": "line graph: the explicit matrix",
 }
 
 
-def measured() -> dict[tuple[str, int], dict[str, str]]:
+def measured() -> Rows:
     """The last row of each step and size."""
     with RESULTS.open() as file:
         return {(row["what"], int(row["n_edges"])): row for row in csv.DictReader(file)}
 
 
-def table(rows: dict[tuple[str, int], dict[str, str]]) -> str:
-    """Processor microseconds per edge, and bytes per edge."""
+def in_words(value: float) -> str:
+    return "" if not value else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def lines_of(rows: Rows, title: str, field: str, steps: dict[str, str], unit: float, *, per_edge: bool) -> list[str]:
+    """The lines of a table with one figure for each step and size, in a unit, per edge or of all edges."""
     sizes = sorted({n for _, n in rows})
-    lines = [f"| processor microseconds per edge | {' | '.join(f'{n / 1e6:g} M' for n in sizes)} |"]
-    lines.append("|---" * (len(sizes) + 1) + "|")
-    for what, words in STEPS.items():
-        cells = [f"{float(rows[what, n]['cpu_seconds']) / n * 1e6:.3g}" if (what, n) in rows else "" for n in sizes]
-        if any(cells):
-            lines.append(f"| {words} | {' | '.join(cells)} |")
-    for what, words, field, unit in (
-        ("all classify", "seconds of classify, on the wall", "seconds", 1),
-        ("all classify", "classify: resident memory, GB", "peak_bytes", 1e9),
-        ("all classify", "classify: temporary files, bytes per edge", "disk_bytes", None),
-        ("all products", "line graph: resident memory, bytes per edge", "peak_bytes", None),
-    ):
-        cells = [f"{float(rows[what, n][field]) / (unit or n):.3g}" if (what, n) in rows else "" for n in sizes]
-        lines.append(f"| {words} | {' | '.join(cells)} |")
+    lines = [f"| **{title}** |{' |' * len(sizes)}"]
+    for what, words in steps.items():
+        found = [float(rows[what, n][field]) / unit / (n if per_edge else 1) if (what, n) in rows else 0 for n in sizes]
+        if any(found):
+            lines.append(f"| {words} | {' | '.join(map(in_words, found))} |")
+    return lines
+
+
+def table(rows: Rows) -> str:
+    """Processor time, memory and temporary files of each step."""
+    classify = {what: words for what, words in STEPS.items() if "line graph" not in words}
+    every = {"all classify": "classify, all", "50 products": "line graph: 50 products"}
+    sizes = sorted({n for _, n in rows})
+    lines = [f"| edges | {' | '.join(f'{n / 1e6:g} M' for n in sizes)} |", "|---" * (len(sizes) + 1) + "|"]
+    lines += lines_of(rows, "processor microseconds per edge", "cpu_seconds", STEPS, 1e-6, per_edge=True)
+    lines += lines_of(rows, "memory, bytes per edge at the peak of the step", "peak_bytes", STEPS, 1, per_edge=True)
+    lines += lines_of(rows, "temporary files, bytes per edge at the peak", "disk_bytes", classify, 1, per_edge=True)
+    lines += lines_of(rows, "memory, GB", "peak_bytes", every, 1e9, per_edge=False)
     machines = ", ".join(dict.fromkeys(row["machine"] for row in rows.values()))
     return "\n".join([*lines, "", f"Machine: {machines}."])
 
 
-def draw(rows: dict[tuple[str, int], dict[str, str]]) -> None:
+def draw(rows: Rows) -> None:
     """Processor microseconds per edge against the number of edges."""
     import matplotlib as mpl
 

@@ -58,6 +58,7 @@ class Cluster:
         log = self.folder / f"{module}-{len(self.workers)}.log"
         search = [*map(str, path), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
         settings = {"PYTHONPATH": os.pathsep.join(filter(None, search)), "POLARS_MAX_THREADS": "1"}
+        settings["OMP_NUM_THREADS"] = "1"  # as Dask's nanny sets it, which is not used here
         settings["DASK_TEMPORARY_DIRECTORY"] = str(self.folder)  # else processes that are killed leave folders behind
         with log.open("w") as out:
             process = subprocess.Popen(

@@ -1,7 +1,8 @@
 """Files that are classified in blocks and buckets get the answers of the classifier in memory."""
 
 import os
-import subprocess
+import pickle
+import resource
 import sys
 
 import numpy as np
@@ -9,13 +10,17 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from limited import run_limited
 from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
 from tdlg.cli.app import app
-from tdlg.cli.cost import large_cost
+from tdlg.cli.cost import FileShape, file_cost
 from tdlg.engines import file_run, sizes, store, work_folder
+from tdlg.engines.local import Local
+from tdlg.engines.statistics import Clock
 from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
 from tdlg.models import boosting, propagation
 from tdlg.models import classify_file as module
+from tdlg.propagate.own_features import fit_own
 
 N = 2000
 
@@ -114,7 +119,7 @@ def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
     truth = pl.read_parquet(path)
     rng = np.random.default_rng(1)
     truth.with_columns(pl.when(pl.Series(rng.random(30_000) < 0.6)).then("fraud")).write_parquet(path)
-    monkeypatch.setattr(module, "MOST_ROWS", 3000)
+    monkeypatch.setattr(sizes, "MOST_ROWS", 3000)
     monkeypatch.setattr(boosting, "boosting_settings", SETTINGS)
     answer, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
     assert answer.model.n_rows_ < 3300 < answer.model.n_rows_sampled_from_
@@ -131,9 +136,9 @@ def test_columns_are_made_in_rounds_if_the_disk_allows_no_more(payments, tmp_pat
     table.write_parquet(payments)
     model = PropagationClassifier(random_state=0)
     _, whole = classified(payments, tmp_path, model=model)
-    monkeypatch.setattr(module, "MOST_DISK", 1)
-    monkeypatch.setattr(module, "SMALL", 1)
-    monkeypatch.setattr(module, "LEAST_ROWS", N)
+    monkeypatch.setattr(sizes, "MOST_DISK", 1)
+    monkeypatch.setattr(sizes, "SMALL", 1)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", N)
     said = []
     options = {"callback": lambda done, total, text: said.append(text)}
     _, again = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), **options)
@@ -171,6 +176,30 @@ def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch):
     assert filled["probability"].count() == N // 10
 
 
+@pytest.mark.parametrize(("factor", "resumes"), [(0.8, True), (1.3, True), (0.2, False)])
+def test_a_killed_run_goes_on_though_other_memory_is_free(payments, tmp_path, monkeypatch, factor, resumes):
+    class Killed(BaseException):
+        pass
+
+    def kill(done, total, text):
+        if text.startswith("fitting"):
+            raise Killed
+
+    def written(names):
+        return {name: os.stat(name).st_mtime_ns for name in names}
+
+    monkeypatch.setattr(work_folder, "remove_folder", lambda folder: None)
+    options = {"label": "fraud", "model": PropagationClassifier(random_state=0), "callback": kill}
+    seen = []
+    for now in (10**10, int(factor * 10**10)):
+        monkeypatch.setattr(sizes, "free_bytes", lambda now=now: now)
+        with pytest.raises(Killed):
+            classify_file(payments, tmp_path / "out.parquet", **options)
+        seen.append(written((tmp_path / ".out.parquet.tdlg-work").glob("*/bucket-*")))
+    assert seen[0]
+    assert (seen[0] == seen[1]) is resumes
+
+
 def test_two_runs_do_not_share_a_folder(payments, tmp_path):
     def again(done, total, text):
         if text == "sorting into buckets":
@@ -180,30 +209,23 @@ def test_two_runs_do_not_share_a_folder(payments, tmp_path):
         classified(payments, tmp_path, callback=again)
 
 
+def test_a_process_above_its_limit_is_killed(tmp_path):
+    hungry = [sys.executable, "-c", "import time; some = b'x' * 200_000_000; time.sleep(60)"]
+    ended = run_limited(hungry, 100_000_000)
+    assert ended.code == -9
+    assert ended.peak_bytes > 100_000_000
+
+
 @pytest.mark.needs("time")
-def test_the_limit_of_memory_holds(tmp_path):
-    """The process has at most the memory that it was given, whatever the number of edges."""
+@pytest.mark.parametrize(("n", "n_terminals"), [(2_000_000, 20_000), (1_200_000, 1)])
+def test_the_limit_of_memory_holds(tmp_path, n, n_terminals):
+    """The process is killed above the memory that it was given, also if one terminal has all payments."""
     table, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
-    write_payments(table, 2_000_000, random_state=0, hubs=2)
-    command = [
-        sys.executable,
-        "-m",
-        "tdlg",
-        "classify",
-        str(table),
-        "--label",
-        "fraud",
-        "--memory",
-        "1GB",
-        "-o",
-        str(output),
-    ]
-    work = subprocess.Popen(command)
-    _, status, usage = os.wait4(work.pid, 0)
-    work.returncode = os.waitstatus_to_exitcode(status)
-    assert work.returncode == 0
-    assert usage.ru_maxrss * 1024 < 2**30
-    assert pl.scan_parquet(output).select(pl.col("probability").count()).collect().item() == 200_000
+    write_payments(table, n, random_state=0, n_terminals=n_terminals)
+    options = ["--label", "fraud", "--memory", "1GB", "-o", str(output)]
+    ended = run_limited([sys.executable, "-m", "tdlg", "classify", str(table), *options], 2**30)
+    assert ended.code == 0
+    assert pl.scan_parquet(output).select(pl.col("probability").count()).collect().item() == n // 10
 
 
 def test_files_of_another_run_are_not_used(payments, tmp_path):
@@ -233,17 +255,87 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out"])
+def test_a_disk_that_is_full_when_the_result_is_written(payments, tmp_path, monkeypatch, name):
+    """The system refuses larger files, as it refuses files on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def shrink(done, total, text):
+        if text == "writing":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+
+    (tmp_path / "result").mkdir()
+    try:
+        with pytest.raises(OSError, match=rf"File too large: '.*/result/\.?{name}"):
+            classify_file(payments, tmp_path / "result" / name, label="fraud", memory="2GB", callback=shrink)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list((tmp_path / "result").iterdir())
+
+
+def test_what_is_raised_while_the_result_is_written(payments, tmp_path):
+    def stop(done, total, text):
+        if text == "writing" and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        classified(payments, tmp_path, callback=stop)
+    assert not list(tmp_path.iterdir())
+
+
 def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch):
+    said = []
     monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 1000)
     with pytest.raises(
-        TooLargeError, match=r"tdlg-work/.*: the temporary files need .* kB, and the disk has 1 kB free"
+        TooLargeError, match=r"the temporary files and the result need .* kB, and the disk has 1 kB free"
     ):
+        classified(payments, tmp_path, callback=lambda *of: said.append(of[2]))
+    assert set(said) == {"reading"}
+    monkeypatch.setattr(file_run, "same_disk", lambda *_: False)
+    with pytest.raises(
+        TooLargeError, match=r"tdlg-work/\w+: the temporary files need .* kB, and the disk has 1 kB free"
+    ):
+        classified(payments, tmp_path)
+    monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 10**9 if "tdlg-work" in folder else 1000)
+    with pytest.raises(TooLargeError, match=rf"{tmp_path}: the result needs .* kB, and the disk has 1 kB free"):
         classified(payments, tmp_path)
     monkeypatch.undo()
     monkeypatch.setattr(sizes, "BASE", 1_999_800_000)
     monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 2)
     with pytest.raises(TooLargeError, match=r"A bucket by \w+ has [\d,]+ edges.*Pass a larger memory"):
         classified(payments, tmp_path)
+
+
+def test_a_large_bucket_is_worked_on_alone(payments, tmp_path, small, monkeypatch):
+    monkeypatch.setattr(sizes, "BASE", 1_999_000_000)
+    seen = []
+    map_buckets = module.map_buckets
+    monkeypatch.setattr(module, "map_buckets", lambda *of: (seen.append(of[2][0].buckets.alone), map_buckets(*of)))
+    filled = classified(payments, tmp_path, model=PropagationClassifier(n_threads=2))[1]
+    assert 0 < len(seen[0]) < 4
+    assert filled["probability"].count() == N // 10
+
+
+def test_the_model_is_sent_once(payments, tmp_path, small, monkeypatch):
+    sent = []
+    of_engine = Local.map
+    monkeypatch.setattr(Local, "map", lambda *of: (sent.extend(map(pickle.dumps, of[2])), of_engine(*of))[1])
+    answer, _ = classified(payments, tmp_path)
+    assert len(pickle.dumps(answer.model)) > 10_000
+    assert max(map(len, sent)) < 5000
+
+
+def test_words_for_a_missing_label_are_counted(payments, tmp_path, small):
+    table = pl.read_parquet(payments).with_columns(fraud=pl.col("fraud").fill_null(2))
+    table.write_parquet(tmp_path / "words.parquet")
+    seen = []
+    setup = module.set_up
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "set_up", lambda *of: seen.append(setup(*of)) or seen[0])
+        classified(
+            tmp_path / "words.parquet", tmp_path, classes=lambda values: ([v if v < 2 else None for v in values], None)
+        )
+    assert seen[0].missing.tolist() == [0, 0, 200]
 
 
 def test_what_cannot_be_done_is_an_error(payments, tmp_path):
@@ -257,6 +349,15 @@ def test_what_cannot_be_done_is_an_error(payments, tmp_path):
         classify_file(payments, tmp_path / "out.jsonl", label="fraud")
     with pytest.raises(EdgesError, match="only 1 class"):
         classified(payments, tmp_path, classes=lambda values: ([1 for _ in values], None))
+    with pytest.raises(EdgesError, match=r"numbers with a fraction, such as 0.5.*Make groups of them with classes="):
+        classified(payments, tmp_path, classes=lambda values: ([value / 2 for value in values], None))
+    full = tmp_path / "full.parquet"
+    pl.read_parquet(payments).with_columns(pl.col("fraud").fill_null(0)).write_parquet(full)
+    with pytest.raises(ParameterError, match="No label is missing in the column 'fraud': there is nothing to fill in"):
+        classified(full, tmp_path)
+    result = run(full, "--label", "fraud", "--memory", "2GB", "-o", tmp_path / "out.parquet")
+    assert result.exit_code == 1
+    assert "there is nothing to fill in" in " ".join(result.stderr.split())
     with pytest.raises(EdgesError, match="nothing to learn from"):
         classified(payments, tmp_path, classes=lambda values: ([None for _ in values], None))
 
@@ -338,11 +439,18 @@ def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):
 
 
 def test_temporary_files_are_predicted_within_a_factor_of_two(payments, tmp_path):
-    answer, _ = classified(payments, tmp_path, features=["amount"])
-    predicted = large_cost(N, N // 10, 1, 2e9)
-    assert 0.5 < predicted.disk / answer.disk_bytes < 2
-    assert large_cost(10**8, 10**7, 0, 2e9).disk <= 200 * 10**8
-    assert large_cost(10**8, 10**7, 0, 2e9).memory <= 2e9
+    clock = Clock("ms", "i8", 0, 15_638_400_000, 1000)
+    for features in ([], ["amount"], ["amount", "mcc", "channel"]):
+        answer, _ = classified(payments, tmp_path, features=features)
+        edges = read_edges(payments, features=features)
+        predicted = file_cost(FileShape(N, N // 10, clock, own=tuple(fit_own(edges))), 2e9)
+        assert 0.5 < predicted.disk / answer.disk_bytes < 2
+    predicted = file_cost(FileShape(10**8, 10**7, clock), 2e9)
+    assert predicted.disk <= 200 * 10**8
+    assert predicted.memory <= 2e9
+    larger = file_cost(FileShape(10**8, 10**7, clock, True, 5, tuple(fit_own(edges)), True), 2e9)
+    assert larger.cpu_seconds > 3 * predicted.cpu_seconds
+    assert larger.disk > predicted.disk
 
 
 def test_info_of_a_table_in_blocks(payments):

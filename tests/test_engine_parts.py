@@ -3,6 +3,9 @@
 import errno
 import math
 import os
+import threading
+import time
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,15 +16,15 @@ from hypothesis import strategies as st
 from buckets import some_table
 from tdlg import TemporalEdges, read_edges
 from tdlg.engines import statistics, store
-from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
+from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, map_buckets, partition
 from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pairs, uniform
 from tdlg.engines.local import Local
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.sizes import Sizes
-from tdlg.engines.split_file import SplitFile, read_split, write_split
+from tdlg.engines.split_file import SplitFile, head_bytes, read_split, write_split
 from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
 from tdlg.engines.table import InputTable
-from tdlg.exceptions import ReadError
+from tdlg.exceptions import ReadError, TooLargeError
 from tdlg.propagate.scales import choose_scales, scales_between
 
 ENGINE = Local(2)
@@ -46,6 +49,8 @@ def test_records_of_a_destination_come_back_in_order(tmp_path):
         expected = [records[destination == k] for records, destination in parts for k in some]
         assert np.array_equal(read_split(paths, some), np.concatenate(expected))
     assert SplitFile.of(paths[0]).counts.sum() == 50
+    head = (tmp_path / "0").stat().st_size - 50 * parts[0][0].dtype.itemsize
+    assert 0.3 < head / head_bytes(1, 4) < 1.5
 
 
 def test_a_damaged_split_file_is_an_error(tmp_path):
@@ -150,7 +155,7 @@ def test_a_first_look(table):
 def test_ranges_and_quantiles_are_those_of_numpy(table, monkeypatch):
     path, edges = table
     monkeypatch.setattr(statistics, "COLLECTED", 5)  # so that the search is narrowed again and again
-    monkeypatch.setattr(statistics, "BINS", 8)
+    monkeypatch.setattr(statistics, "BINS", 64)
     _, tasks = tasks_for(path)
     known, amount = edges.labelled, edges.features[:, 0]
     values = {
@@ -181,6 +186,54 @@ def test_ordered_bits(values):
     assert np.array_equal(statistics._unordered(bits, "f8"), array)
     whole = np.array([-(2**63), -1, 0, 5, 2**63 - 1])
     assert np.array_equal(statistics._unordered(statistics._ordered(whole), "i8"), whole)
+
+
+def test_results_of_few_blocks_are_held_at_once(table, monkeypatch):
+    path, _ = table
+    monkeypatch.setattr(statistics, "AT_ONCE", 3)
+    held = []
+
+    class Counting(Local):
+        def map(self, function, tasks, callback=None):
+            held.append(len(tasks))
+            return super().map(function, tasks, callback)
+
+    _, tasks = tasks_for(path)
+    found = ranges(Counting(2), tasks, ["known", "all amount"])
+    assert found == ranges(ENGINE, tasks, ["known", "all amount"])
+    assert max(held) == 3
+    assert sum(held) == len(tasks) > 3
+
+
+def test_histograms_of_many_names_are_small_together(table):
+    path, _ = table
+    _, tasks = tasks_for(path)
+    names = [f"{which}{name}" for which in ("known", "all") for name in ("", " amount")]
+    search = statistics._Search.of(statistics._Interval(name, 0, 2**64 - 1, 0, 10**9) for name in names)
+    found = statistics.count_in_block(statistics._asking(tasks[0], search))
+    assert sum(part.nbytes for part in found) <= 4 * statistics.BINS
+
+
+def test_too_many_different_labels_are_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "edges.parquet"
+    some_table(1, n=300).with_columns(label=pl.int_range(300) // 3).write_parquet(path)
+    monkeypatch.setattr(statistics, "MOST_VALUES", 99)
+    for block in (300, 30):  # within a block, and in all blocks together
+        with pytest.raises(ReadError, match=r"column 'label' has more than 99 different values, too many for classes"):
+            tasks_for(path, block=block)
+    monkeypatch.setattr(statistics, "MOST_VALUES", 100)
+    assert len(tasks_for(path)[0].labels) == 100
+
+
+def test_counts_of_rare_categories_are_dropped(tmp_path, monkeypatch):
+    path = tmp_path / "edges.parquet"
+    words = [f"rare {k}" if k % 3 else f"common {k % 2}" for k in range(300)]
+    some_table(1, n=300).with_columns(pl.Series("amount", words)).write_parquet(path)
+    monkeypatch.setattr(statistics, "MOST_WORDS", 4)
+    _, tasks = tasks_for(path)
+    found = statistics.category_counts(ENGINE, tasks, ["amount"], only_known=False)["amount"]
+    assert len(found) <= 8
+    assert found["common 0"] == found["common 1"] == 50
 
 
 def test_counts_in_windows(table):
@@ -245,6 +298,43 @@ def test_times_are_kept_in_steps(tmp_path, late, step):
     assert form.dtype["tick"] == np.dtype("<u4")
     records = form.fill(table.read(table.blocks(3)[0]), Labels(), 0)
     assert (form.times(records["tick"]) + seen.clock.low).tolist() == times.tolist()
+
+
+def table_of_times(path, times):
+    rows = range(len(times))
+    pl.DataFrame({"src": rows, "dst": rows, "time": times}).write_parquet(path)
+    return InputTable.open(path, {"src": None, "dst": None, "time": None})
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["03/04/2020", "4/3/2020 12:30", "13/04/2020"],
+        ["03.04.2020", " 04.13.2020 ", "04.03.2020"],
+        ["03/03/2020", "04/04/2020"],
+        ["2020-04-03", "2020-03-04 10:00"],
+        ["3 Apr 2020", "4 March 2020"],
+    ],
+)
+def test_day_and_month_are_the_same_in_every_block(tmp_path, times):
+    """A block alone may not tell which number is the day."""
+    table = table_of_times(tmp_path / "edges.parquet", times)
+    found = [table.read(block).time[0] for block in table.blocks(1)]
+    assert found == TemporalEdges(range(len(times)), range(len(times)), times).time.tolist()
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (["13/04/2020", "04/13/2020"], "'time' the day comes first in some dates and the month in others"),
+        (["03/04/2020 10:00", "04/05/2020"], "ambiguous.*Pass time_format='%d/%m/%Y %H:%M' if the day comes first"),
+        (["2020-01-31", "3 Apr 2020"], "written in several ways"),
+        (["2020-01-31 10:00Z", "2020-01-31 10:00"], "have a time zone, and others have none"),
+    ],
+)
+def test_dates_that_contradict_each_other_in_different_blocks(tmp_path, times, message):
+    with pytest.raises(ReadError, match=message):
+        table_of_times(tmp_path / "edges.parquet", times)
 
 
 def test_problems_of_the_table_are_errors(tmp_path):
@@ -317,6 +407,47 @@ def test_an_object_that_fails_does_not_appear(tmp_path):
     with pytest.raises(RuntimeError):
         store.write_whole(f"file://{tmp_path}/object", pieces())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("worker_memory", [700_000_000, None])
+def test_too_little_memory_is_an_error(worker_memory, monkeypatch):
+    monkeypatch.setattr("tdlg.engines.sizes.free_bytes", lambda: 600_000_000)
+    engine = Local(2)
+    if worker_memory is not None:
+        engine.worker_threads, engine.worker_memory = 1, worker_memory
+    text = "smallest worker of the cluster has 700 MB" if worker_memory else "Only 600 MB of memory are free"
+    with pytest.raises(TooLargeError, match=rf"{text}.* at least 1 GB"):
+        Sizes.of(engine, None, 1000)
+
+
+def test_blocks_of_many_features_have_fewer_rows():
+    assert Sizes(10**9, 2, n_features=100).block < Sizes(10**9, 2).block / 5
+
+
+def test_large_buckets_are_worked_on_alone(tmp_path):
+    running, most, lock = [], {}, threading.Lock()
+
+    class Task(NamedTuple):
+        buckets: Buckets
+        bucket: int
+
+    def work(task):
+        with lock:
+            running.append(task.bucket)
+        time.sleep(0.02)
+        with lock:
+            most[task.bucket] = len(running)
+            running.remove(task.bucket)
+        return task.bucket
+
+    buckets = Buckets("", RecordForm(1, Clock(None, "i8", 0, 1), False, 2), ("src",), 6, 1, frozenset([1, 4]))
+    said = []
+    tasks = [Task(buckets, k) for k in range(6)]
+    assert map_buckets(Local(4), work, tasks, lambda *of: said.append(of)) == list(range(6))
+    assert most[1] == most[4] == 1
+    assert max(most.values()) > 1
+    assert said[-1] == (6, 6)
+    assert said == sorted(said)
 
 
 def test_with_more_workers_tasks_are_smaller():

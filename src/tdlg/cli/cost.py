@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, TRAINING_BYTES, Sizes, in_bytes
+from tdlg.engines.sizes import SCORED_BYTES, TRAINING_BYTES, OnDisk, Sizes, in_bytes, record_memory
 
-__all__ = ["METHOD_SECONDS", "FileCost", "classify_cost", "in_bytes", "in_time", "large_cost", "trial_seconds"]
+if TYPE_CHECKING:
+    from tdlg.engines.buckets import RecordForm
+    from tdlg.engines.columns import ColumnPlan
+    from tdlg.engines.statistics import Clock
+    from tdlg.propagate.own_features import OwnColumn
+
+__all__ = [
+    "METHOD_SECONDS",
+    "FileCost",
+    "FileShape",
+    "classify_cost",
+    "file_cost",
+    "in_bytes",
+    "in_time",
+    "trial_seconds",
+]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
 COLUMN_SECONDS, TREE_SECONDS = 8.5e-6, 5.5e-5  # per edge and per row that the trees learn from, for two classes
@@ -75,46 +90,101 @@ def trial_seconds(method: str, n_edges: int) -> float:
     return METHOD_SECONDS[method] * n_edges / PER_EDGES
 
 
-# Of classify by way of files, on two cores: seconds per edge, and per value of an edge, a training row and a scored row.
-FILE_EDGE_SECONDS, FILE_VALUE_SECONDS = 1e-6, 3e-8
-FILE_TRAINING_SECONDS, FILE_SCORED_SECONDS = 4e-7, 1e-7
-TASK_BYTES = 1.5e8  # of the tasks that run at once
-SCALES, MATCHES, THREADS = 5, 3, 2  # usual numbers
+# Of classify by way of files, in processor seconds: per edge to read, sort and write, per feature of an edge, and per value
+# that is summed around an edge; per value of a training row, of a row to score, and of a row that gets columns.
+EDGE_SECONDS, FEATURE_SECONDS, SUM_SECONDS = 1.3e-6, 2e-7, 4.5e-8
+FIT_SECONDS, SCORE_SECONDS, VALUE_SECONDS = 1.1e-6, 3e-7, 5e-8
+CORES = 1.3  # how many of two cores are busy on average
+FILE_BYTES, WRITE_BYTES = 4.5e8, 6e8  # of the process before the first step, and of what is written at once
+SCALES = 5  # usual number of time scales
 
 
 class FileCost(NamedTuple):
-    """Seconds on two cores, bytes of memory and bytes of temporary files."""
+    """Seconds on two cores, processor seconds, bytes of memory and bytes of temporary files."""
 
     seconds: float
+    cpu_seconds: float
     memory: float
     disk: float
 
 
-def large_cost(n_edges: int, n_missing: int, n_features: int, memory: float, *, late: bool = False) -> FileCost:
-    """Estimate what classify takes by way of temporary files.
+class FileShape(NamedTuple):
+    """What the cost of a table that is classified by way of files depends on.
+
+    Attributes
+    ----------
+    n_edges, n_missing
+        The numbers of interactions and of missing labels.
+    clock, late
+        The clock of the times, and whether it is given when labels became known.
+    n_classes
+        The number of classes.
+    own
+        The features, as `tdlg.propagate.own_features.fit_own` finds them in some rows.
+    shared
+        Whether some ids are both sources and destinations.
+    """
+
+    n_edges: int
+    n_missing: int
+    clock: Clock
+    late: bool = False
+    n_classes: int = 2
+    own: tuple[OwnColumn, ...] = ()
+    shared: bool = False
+
+    def plan(self) -> tuple[ColumnPlan, RecordForm]:
+        """The columns and records, with a usual number of time scales."""
+        from tdlg.engines.buckets import RecordForm
+        from tdlg.engines.columns import ColumnPlan
+        from tdlg.propagate.columns import OWN_MATCHES
+        from tdlg.propagate.features import MATCHES
+
+        ends, many = ("", "src+", "dst+"), [column.name for column in self.own if column.has_more]
+        matches = [match for match in MATCHES if self.shared or match in OWN_MATCHES]
+        matches += [f"{end}category[{name}]" for name in many for end in ends]
+        targets = ((0.0,) * (1 if self.n_classes == 2 else self.n_classes),) * self.n_classes
+        plan = ColumnPlan(tuple(matches), (1.0,) * SCALES, 1.0, True, 1.0, self.own, targets, ())
+        return plan, RecordForm(self.n_edges, self.clock, self.late, self.n_classes, self.own)
+
+
+def file_cost(shape: FileShape, memory: float, n_threads: int = 2) -> FileCost:
+    """Estimate what classify takes by way of temporary files, from measurements on two cores with 1 to 100 million edges.
 
     Parameters
     ----------
-    n_edges, n_missing, n_features
-        The numbers of interactions, of missing labels and of features.
+    shape
+        The table.
     memory
         The limit of memory, in bytes.
-    late
-        Whether it is given when labels became known.
+    n_threads
+        The number of threads. 2 by default.
     """
-    n_columns = MATCHES * (SCALES * (3 + 4 * n_features) + 1) + n_features
-    record = 17 + 8 * n_features + (4 if late else 0)
-    row = 4 * n_columns + 17
-    most_disk = MOST_DISK * max(n_edges, SMALL)
-    kept = MATCHES * record * n_edges
-    fitting = Sizes(int(memory), THREADS).training_rows(n_columns, MOST_ROWS)
-    sample = min(fitting, n_edges - n_missing, max(most_disk - kept, 0) / 2 / row)
-    seconds = n_edges * (FILE_EDGE_SECONDS + FILE_VALUE_SECONDS * n_columns)
-    seconds += n_columns * (sample * FILE_TRAINING_SECONDS + n_missing * FILE_SCORED_SECONDS)
-    disk = min(kept + (sample + n_missing) * row, most_disk)
-    return FileCost(
-        START_SECONDS + seconds, min(START_BYTES + TRAINING_BYTES * sample * n_columns + TASK_BYTES, memory), disk
-    )
+    from tdlg.engines.buckets import kinds_of
+
+    plan, form = shape.plan()
+    n_edges, n_missing, n_columns = shape.n_edges, shape.n_missing, sum(map(plan.n_columns, plan.matches))
+    sizes = Sizes(int(memory), n_threads, n_features=len(shape.own))
+    kept = len(kinds_of(plan.matches)) * form.dtype.itemsize * n_edges
+    row = sum(plan.record(match, form).itemsize for match in plan.matches)
+    of_rows = kept, row, 8 + 8 * shape.n_classes, sizes.training_rows(n_columns)
+    on_disk = OnDisk.of(n_edges, n_missing, n_edges - n_missing, *of_rows)
+    n_outputs = plan.n_targets
+    n_values = 2 + plan.n_targets + sum(column.n_sums for column in plan.own)
+    chosen = n_missing + on_disk.sampled
+    cpu = n_edges * (EDGE_SECONDS + FEATURE_SECONDS * len(shape.own))
+    cpu += n_edges * SUM_SECONDS * SCALES * n_values * len(plan.matches) + chosen * n_columns * VALUE_SECONDS
+    cpu += n_columns * n_outputs * (on_disk.sampled * FIT_SECONDS + n_missing * SCORE_SECONDS)
+    per_record = record_memory(form.dtype.itemsize, n_values, SCALES, n_columns // len(plan.matches), chosen / n_edges)
+    at_once = {
+        "blocks": n_threads * min(sizes.block, n_edges) * sizes.row_bytes,
+        "buckets": n_threads * min(sizes.bucket(per_record), n_edges) * per_record,
+        "fit": TRAINING_BYTES * on_disk.sampled * n_columns,
+        "scores": n_threads * min(sizes.scored_rows(n_columns, n_missing), n_missing) * n_columns * SCORED_BYTES,
+        "writing": WRITE_BYTES,
+    }
+    used = min(FILE_BYTES + max(at_once.values()), memory)
+    return FileCost(START_SECONDS + cpu / CORES, START_SECONDS + cpu, used, on_disk.n_bytes)
 
 
 def in_time(seconds: float) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import typer
 
 from tdlg.cli.answers import meaning
-from tdlg.cli.cost import classify_cost, in_bytes, in_time, large_cost
+from tdlg.cli.cost import FileShape, classify_cost, file_cost, in_bytes, in_time
 from tdlg.cli.labels import labels_to_learn
 from tdlg.cli.options import Columns, Late, number_or_text
 from tdlg.cli.process import check_interrupt
@@ -20,13 +20,16 @@ from tdlg.cli.terminal import count, note, progress, working
 from tdlg.exceptions import ReadError
 
 if TYPE_CHECKING:
+    from tdlg.engines.statistics import Look
+    from tdlg.engines.table import InputTable
     from tdlg.models.propagation_classifier import PropagationClassifier
 
 __all__ = ["Where", "classify_large", "is_too_large", "listed_names", "note_setting", "outliers_large"]
-__all__ += ["parquet_rows"]
+__all__ += ["parquet_rows", "shape_of"]
 
 PARQUET = (".parquet", ".pq")
 ROWS_AT_ONCE = 500_000
+MOST_CLASSES = 20  # more values become two classes with --positive
 TEXT_BYTES = 12  # memory per byte of a text file, roughly
 
 
@@ -221,6 +224,7 @@ def describe_large(
     from tdlg.engines.sizes import as_bytes
     from tdlg.engines.statistics import look
     from tdlg.engines.table import InputTable
+    from tdlg.linegraph.product import default_threads
     from tdlg.memory import free_bytes
 
     limit = int(0.6 * free_bytes()) if memory is None else as_bytes(memory)
@@ -250,10 +254,23 @@ def describe_large(
             ("label", f"{table.roles['label']!r}: {len(seen.labels):,} values; {table.n_rows - n_known:,} missing")
         )
     n_missing = table.n_rows - n_known if label is not None else table.n_rows // 10
-    cost = large_cost(table.n_rows, n_missing, len(table.features), limit, late=seen.late)
+    shape = shape_of(table, seen, n_missing, 2 if label is None else min(len(seen.labels), MOST_CLASSES))
+    cost = file_cost(shape, limit, default_threads())
     given = "tdlg classify" if memory is None else f"tdlg classify --memory {memory}"
     needs = f"{in_bytes(cost.memory)} of memory, {in_bytes(cost.disk)} of temporary files"
     return [*lines, (given, f"roughly {in_time(cost.seconds)} on two cores; {needs}")]
+
+
+def shape_of(table: InputTable, seen: Look, n_missing: int, n_classes: int) -> FileShape:
+    """What the cost depends on; features and ids are looked at in the first rows."""
+    import numpy as np
+
+    from tdlg.engines.table import Block
+    from tdlg.propagate.own_features import fit_own
+
+    edges = table.read(Block(0, min(ROWS_AT_ONCE, table.n_rows)))
+    shared = not table.bipartite and bool(np.isin(edges.src, edges.dst).any())
+    return FileShape(table.n_rows, n_missing, seen.clock, seen.late, max(n_classes, 2), tuple(fit_own(edges)), shared)
 
 
 def note_setting(model: Any) -> None:

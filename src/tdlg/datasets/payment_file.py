@@ -53,8 +53,9 @@ def write_payments(
 ) -> None:
     """Write payments such as those of `make_payments` to a parquet file, sorted by time.
 
-    Memory grows with the customers and terminals, about 120 bytes each, and not with the payments. The same seed gives the
-    same file, but not the payments of `make_payments` with that seed.
+    Memory grows with the customers and terminals, about 120 bytes each, and hardly with the payments: a million of them are
+    in memory at once, and of the day that is written, the times. The same seed gives the same file, but not the payments of
+    `make_payments` with that seed.
 
     Parameters
     ----------
@@ -96,11 +97,12 @@ def write_payments(
     def chunks(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
         done = 0
         for days in _days_of_chunks(per_day):
-            frame = _frame(rng, world, np.repeat(days, per_day[days]), hubs, n_labelled - done)
-            done += len(frame)
-            yield frame if wanted is None else frame.select(wanted)
-            if callback is not None:
-                callback(done, n)
+            for seconds in _seconds(rng, np.repeat(days, per_day[days])):
+                frame = _frame(rng, world, seconds, hubs, n_labelled - done)
+                done += len(frame)
+                yield frame if wanted is None else frame.select(wanted)
+                if callback is not None:
+                    callback(done, n)
 
     schema = _frame(np.random.default_rng(0), world, np.zeros(1, np.int64), hubs, 1).schema
     with replacing(target_of(path)) as draft:
@@ -134,15 +136,20 @@ def _days_of_chunks(per_day: Codes) -> Iterator[Codes]:
         yield np.flatnonzero(chunk == number)
 
 
-def _frame(rng: np.random.Generator, world: _World, day: Codes, hubs: int, n_labelled: int) -> pl.DataFrame:
-    """Payments on these days; the first `n_labelled` have a label."""
+def _seconds(rng: np.random.Generator, day: Codes) -> list[Codes]:
+    """The times of payments on these days in order, in parts of at most `CHUNK`."""
+    seconds = np.sort(day * 86_400 + seconds_of_day(rng, len(day)))
+    return np.array_split(seconds, max(-(-len(seconds) // CHUNK), 1))
+
+
+def _frame(rng: np.random.Generator, world: _World, seconds: Codes, hubs: int, n_labelled: int) -> pl.DataFrame:
+    """Payments at these times; the first `n_labelled` have a label."""
     import polars as pl
 
-    n = len(day)
+    n = len(seconds)
     customer = sampled(rng, world.busy, n)
     near = world.near[customer, (rng.random(n) ** 2 * world.counts[customer]).astype(np.int64)]
     terminal = towards_hubs(rng, near, hubs)
-    seconds = np.sort(day * 86_400 + seconds_of_day(rng, n))
     amount = genuine_amounts(rng, world.mean[customer])
     scenario = scenarios(rng, rng.random(n) < LARGE_SHARE, (terminal, customer), world.spells, seconds / 86_400)
     time = START.astype("datetime64[ms]") + (seconds * 1000).astype("timedelta64[ms]")

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 from tdlg.engines.keys import Keys, bucket_of, joint_keys, pair_keys, text_keys
+from tdlg.engines.local import Callback, Engine
 from tdlg.engines.split_file import SplitFile, write_split
 from tdlg.engines.statistics import Clock, Labels
 from tdlg.engines.store import exists, joined
 from tdlg.engines.table import Block, InputTable
 from tdlg.propagate.own_features import OwnColumn, raw_values
 
-__all__ = ["Buckets", "PartitionTask", "RecordForm", "bucket_sizes", "kinds_of", "partition"]
+__all__ = ["Buckets", "PartitionTask", "RecordForm", "bucket_sizes", "kinds_of", "map_buckets", "partition"]
 
 KIND_OF = {"src": "src", "dst": "dst", "src-dst": "src", "dst-src": "dst", "pair": "pair", "reversed": "pair"}
 FAR = np.iinfo(np.uint32).max  # a label that is never known, where times take 4 bytes
@@ -119,6 +120,8 @@ class Buckets:
         "dst+category[x]".
     n_buckets, n_blocks
         The numbers of buckets and of blocks.
+    alone
+        The numbers of buckets that are so large that nothing else may run beside them.
     """
 
     folder: str
@@ -126,6 +129,7 @@ class Buckets:
     kinds: tuple[str, ...]
     n_buckets: int
     n_blocks: int
+    alone: frozenset[int] = frozenset()
 
     def path(self, kind: str, block: int) -> str:
         """The file of a kind of keys and a block."""
@@ -174,6 +178,28 @@ def partition(task: PartitionTask) -> None:
             bucket_of(records["key"], buckets.n_buckets),
             buckets.n_buckets,
         )
+
+
+def map_buckets(
+    engine: Engine, function: Callable[[Any], Any], tasks: Sequence[Any], callback: Callback | None = None
+) -> list[Any]:
+    """Run the function on tasks of buckets, those of large buckets one after the other, and give the results in order.
+
+    Parameters
+    ----------
+    engine, function, callback
+        The same as for `Engine.map`.
+    tasks
+        Tasks with `buckets` and the number of a `bucket`.
+    """
+    large = [k for k, task in enumerate(tasks) if task.bucket in task.buckets.alone]
+    groups = [[k for k, task in enumerate(tasks) if task.bucket not in task.buckets.alone], *([k] for k in large)]
+    found: dict[int, Any] = {}
+    for group in groups:
+        n_done = len(found)
+        said = None if callback is None else lambda done, _, n=n_done: callback(n + done, len(tasks))
+        found |= zip(group, engine.map(function, [tasks[k] for k in group], said), strict=True)
+    return [found[k] for k in range(len(tasks))]
 
 
 def kinds_of(matches: Sequence[str]) -> tuple[str, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
+
+import numpy as np
 
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
 from tdlg.engines.dask import opened_engine
@@ -13,7 +15,17 @@ from tdlg.engines.local import Engine
 from tdlg.engines.output import Answers, Output, write_answers
 from tdlg.engines.sizes import Sizes, in_bytes
 from tdlg.engines.statistics import Labels
-from tdlg.engines.store import free_on_disk, joined
+from tdlg.engines.store import (
+    exists,
+    free_on_disk,
+    joined,
+    make_folder,
+    reading,
+    remove_folder,
+    same_disk,
+    size_of,
+    write_whole,
+)
 from tdlg.engines.table import Block, InputTable
 from tdlg.engines.work_folder import WorkFolder, fingerprint
 from tdlg.exceptions import Hint, TooLargeError
@@ -23,6 +35,8 @@ __all__ = ["Callback", "FileRun"]
 Callback = Callable[[int, int, str], object]
 
 SPARE_DISK = 1.1
+SMALLER, LARGER = 3.0, 1.5  # a limit of memory that was chosen before is kept if it differs by at most these factors
+CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
 
 
 @dataclass
@@ -83,9 +97,11 @@ class FileRun:
         """
         place = output.work_folder if folder is None else joined(str(folder), output.work_folder.rpartition("/")[2])
         with opened_engine(engine, n_threads) as opened:
-            sizes = Sizes.of(opened, memory, table.n_rows)
-            with WorkFolder(place, fingerprint(table, parameters, sizes), opened) as files:
+            sizes = Sizes.of(opened, memory, table.n_rows, len(table.features))
+            identity = fingerprint(table, parameters, replace(sizes, memory=0) if memory is None else sizes)
+            with WorkFolder(place, identity, opened) as files:
                 opened.check_sees(table.path)
+                sizes = sizes if memory is not None else _as_before(sizes, files)
                 yield cls(table, opened, sizes, files, output, callback or (lambda done, total, text: None))
 
     def partition(self, form: RecordForm, labels: Labels, kinds: Sequence[str], record_memory: float) -> Buckets:
@@ -101,16 +117,17 @@ class FileRun:
             The bytes of memory per record while a bucket is worked on.
         """
         n_rows = self.table.n_rows
-        self.check_disk(len(kinds) * form.dtype.itemsize * n_rows)
         n_buckets = self.sizes.n_buckets(n_rows, record_memory)
         buckets = Buckets(self.folder, form, tuple(kinds), n_buckets, len(self.blocks))
         tasks = [PartitionTask(self.table, block, k, labels, buckets) for k, block in enumerate(self.blocks)]
         self.engine.map(partition, tasks, self.progress("sorting into buckets"))
+        alone: set[int] = set()
         for kind in kinds:
-            largest = int(bucket_sizes(buckets, kind).max())
-            if largest * record_memory > self.sizes.per_task * self.sizes.n_threads:
-                raise self._too_large(kind, largest, largest * record_memory)
-        return buckets
+            n_bytes = bucket_sizes(buckets, kind) * record_memory
+            if n_bytes.max() > self.sizes.per_task * self.sizes.n_threads:
+                raise self._too_large(kind, n_bytes.max() / record_memory, n_bytes.max())
+            alone.update(np.flatnonzero(n_bytes > self.sizes.per_task).tolist())
+        return replace(buckets, alone=frozenset(alone))
 
     def write(self, answers: Answers) -> None:
         """Write the table with more columns."""
@@ -118,16 +135,27 @@ class FileRun:
         write_answers(self.engine, self.table, self.blocks, answers, self.output, self.progress("writing"))
 
     def check_disk(self, n_bytes: float) -> None:
-        """Refuse work whose temporary files do not fit on the disk."""
-        free = free_on_disk(self.folder)
-        if free is not None and free < SPARE_DISK * n_bytes:
-            raise TooLargeError(
-                f"{self.folder}: the temporary files need {in_bytes(SPARE_DISK * n_bytes)}, and the disk has "
-                f"{in_bytes(free)} free.",
-                Hint("Make room, or pass another {folder}.", folder=...),
-                parameter="folder",
-                value=self.folder,
-            )
+        """Refuse work whose temporary files and whose result do not fit on their disks.
+
+        Parameters
+        ----------
+        n_bytes
+            The size of all temporary files, at most.
+        """
+        target, size = self.output.path.rpartition("/")[0], size_of(self.table.path)
+        result = (CSV_SIZE if self.output.path.lower().endswith(".csv") else 1.0) * (size or 0)
+        needs = [(self.folder, "the temporary files need", n_bytes), (target, "the result needs", result)]
+        if same_disk(self.folder, target):
+            needs = [(self.folder, "the temporary files and the result need", n_bytes + result)]
+        for place, words, needed in needs:
+            free = free_on_disk(place)
+            if free is not None and free < SPARE_DISK * needed:
+                raise TooLargeError(
+                    f"{place}: {words} {in_bytes(SPARE_DISK * needed)}, and the disk has {in_bytes(free)} free.",
+                    Hint("Make room, or pass another {folder}.", folder=...),
+                    parameter="folder",
+                    value=place,
+                )
 
     def say(self, text: str) -> None:
         """Report what is done next."""
@@ -137,11 +165,28 @@ class FileRun:
         """A callback for the tasks of one step."""
         return lambda done, total: self.callback(done, total, text)
 
-    def _too_large(self, kind: str, n: int, n_bytes: float) -> TooLargeError:
+    def _too_large(self, kind: str, n: float, n_bytes: float) -> TooLargeError:
         return TooLargeError(
-            f"A bucket by {kind} has {n:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} has "
-            f"most of them. The limit is {in_bytes(self.sizes.memory)}.",
+            f"A bucket by {kind} has {n:,.0f} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} "
+            f"has most of them. The limit is {in_bytes(self.sizes.memory)}.",
             Hint("Pass a larger {memory}.", memory=...),
             parameter="memory",
             value=self.sizes.memory,
         )
+
+
+def _as_before(sizes: Sizes, folder: str) -> Sizes:
+    """The sizes with the limit of the run whose files are in the folder, if there are some and the limit still holds.
+
+    By default the limit depends on the memory that is free at the moment, and the files of a run depend on its limit.
+    """
+    note = joined(folder, "memory")
+    if exists(note):
+        with reading(note) as file:
+            before = int(file.read())
+        if sizes.memory / SMALLER <= before <= sizes.memory * LARGER:
+            return replace(sizes, memory=before)
+        remove_folder(folder)
+        make_folder(folder)
+    write_whole(note, [str(sizes.memory).encode()])
+    return sizes

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from tdlg.linegraph.product import default_threads
 
-__all__ = ["Engine", "Local"]
+__all__ = ["Callback", "Engine", "Local"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.engines.buckets import Buckets, bucket_sizes
+from tdlg.engines.buckets import Buckets, bucket_sizes, map_buckets
 from tdlg.engines.local import Engine
 from tdlg.engines.split_file import read_split
 from tdlg.propagate.scales import gaps_of_nodes, usual_gap
@@ -48,7 +48,7 @@ def usual_gap_of_nodes(engine: Engine, buckets: Buckets, *, only_known: bool) ->
         n_before = np.append(0, np.cumsum(bucket_sizes(buckets, kind)))
         n = int(np.searchsorted(n_before, ENOUGH, side="left"))
         tasks = [NodesTask(buckets, bucket, kind, only_known) for bucket in range(min(max(n, 1), buckets.n_buckets))]
-        gaps.append(usual_gap(np.concatenate(engine.map(gaps_in_bucket, tasks))))
+        gaps.append(usual_gap(np.concatenate(map_buckets(engine, gaps_in_bucket, tasks))))
     return min(gaps, default=math.inf)
 
 
@@ -62,7 +62,7 @@ def gaps_in_bucket(task: NodesTask) -> NDArray[np.float64]:
 
 def nodes_are_shared(engine: Engine, buckets: Buckets) -> bool:
     """Whether some id is the source of an edge and the destination of an edge."""
-    return any(engine.map(has_shared_nodes, [NodesTask(buckets, bucket) for bucket in range(buckets.n_buckets)]))
+    return any(map_buckets(engine, has_shared_nodes, [NodesTask(buckets, k) for k in range(buckets.n_buckets)]))
 
 
 def has_shared_nodes(task: NodesTask) -> bool:

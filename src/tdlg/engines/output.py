@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,19 +157,36 @@ def _write_file(
 ) -> None:
     from polars.io.plugins import register_io_source
 
+    raised: list[BaseException] = []  # by a block; polars raises an error of its own instead
+
     def frames(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
-        for done, block in enumerate(blocks, start=1):
-            frame = _with_answers(table, block, names, answers)
-            yield frame if wanted is None else frame.select(wanted)
-            if callback is not None:
-                callback(done, len(blocks))
+        try:
+            for done, block in enumerate(blocks, start=1):
+                frame = _with_answers(table, block, names, answers)
+                yield frame if wanted is None else frame.select(wanted)
+                if callback is not None:
+                    callback(done, len(blocks))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            raised.append(error)
+            raise
 
     lazy = register_io_source(frames, schema=_with_answers(table, Block(0, 0), names, answers).schema)
     with replacing(path) as draft:
-        if path.suffix.lower() == ".csv":
-            lazy.sink_csv(draft)
-        else:
-            lazy.sink_parquet(draft, row_group_size=ROW_GROUP)
+        try:
+            if path.suffix.lower() == ".csv":
+                lazy.sink_csv(draft)
+            else:
+                lazy.sink_parquet(draft, row_group_size=ROW_GROUP)
+        except Exception as error:
+            raise (raised[0] if raised else _of_the_system(error, path)) from None
+
+
+def _of_the_system(error: Exception, path: Path) -> Exception:
+    """An error of polars as an OSError that names the path, if the system refused to write, for example to a full disk."""
+    found = re.search(r"os error (\d+)", str(error))
+    return error if found is None else OSError(int(found[1]), os.strerror(int(found[1])), str(path))
 
 
 def _with_answers(table: InputTable, block: Block, names: tuple[str, ...], answers: Answers) -> pl.DataFrame:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import Hint, ParameterError, TooLargeError
 from tdlg.memory import free_bytes
 
 __all__ = [
     "LEAST_MEMORY",
     "MOST_DISK",
     "MOST_ROWS",
+    "SCORED_BYTES",
     "SMALL",
     "TRAINING_BYTES",
+    "OnDisk",
     "Sizes",
     "as_bytes",
     "in_bytes",
@@ -27,7 +29,12 @@ LEAST_MEMORY = 1_000_000_000
 MOST_DISK = 200  # bytes of temporary files per edge
 SMALL = 1_000_000  # edges: smaller files may take more temporary files per edge
 MOST_ROWS = 1_000_000  # rows to learn from
-ROW_BYTES = 500  # memory per row of a block while it is sorted into buckets
+LEAST_ROWS = 300_000  # to learn from, if there are as many, even if their files take more than 200 bytes per edge
+MOST_ROUNDS = 10  # in which rows are scored; each reads all buckets
+ROW_BYTES, FEATURE_BYTES = (
+    500,
+    60,
+)  # memory per row of a block while it is sorted into buckets, and per feature of a row
 EVENT_BYTES = 130  # memory per record of a bucket for sorting, in addition to the record and what is summed
 TRAINING_BYTES = 40  # memory per value of a training row
 SCORED_BYTES = 28  # memory per value of a row to score
@@ -83,15 +90,18 @@ class Sizes:
     n_shares, n_rows
         Into how many tasks the rows of the table are divided at least, so that all workers of a cluster have some; and the
         number of rows. By default the memory alone decides.
+    n_features
+        The number of features of a row.
     """
 
     memory: int
     n_threads: int
     n_shares: int = 1
     n_rows: int = 0
+    n_features: int = 0
 
     @classmethod
-    def of(cls, engine: Any, memory: Any, n_rows: int) -> Self:
+    def of(cls, engine: Any, memory: Any, n_rows: int, n_features: int = 0) -> Self:
         """What fits into the memory of an engine: of this process, or of each worker of a cluster.
 
         Parameters
@@ -100,14 +110,14 @@ class Sizes:
             What runs the tasks.
         memory
             The limit of a process, such as "2GB". By default 60 % of the free memory, or of the limit of a worker.
-        n_rows
-            The number of rows of the table.
+        n_rows, n_features
+            The numbers of rows and of features of the table.
         """
         given = None if memory is None else as_bytes(memory)
         if not hasattr(engine, "worker_threads"):
-            return cls(given or int(FREE_SHARE * free_bytes()), engine.n_threads)
-        limit = given or int(FREE_SHARE * (engine.worker_memory or free_bytes()))
-        return cls(limit, engine.worker_threads, SHARES * engine.n_threads, n_rows)
+            return cls(given or _default_limit(free_bytes()), engine.n_threads, n_features=n_features)
+        limit = given or _default_limit(engine.worker_memory or free_bytes(), is_worker=bool(engine.worker_memory))
+        return cls(limit, engine.worker_threads, SHARES * engine.n_threads, n_rows, n_features)
 
     @property
     def per_task(self) -> float:
@@ -115,10 +125,15 @@ class Sizes:
         return (self.memory - BASE) / self.n_threads
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of memory per row of a block of the input."""
+        return ROW_BYTES + FEATURE_BYTES * self.n_features
+
+    @property
     def block(self) -> int:
         """Rows of a block of the input."""
         most = MOST_BLOCK if self.n_shares == 1 else MOST_SHARED
-        return int(min(max(min(self.per_task / ROW_BYTES, self._share(self.n_rows)), LEAST_BLOCK), most))
+        return int(min(max(min(self.per_task / self.row_bytes, self._share(self.n_rows)), LEAST_BLOCK), most))
 
     def bucket(self, n_bytes: float) -> int:
         """Records of an average bucket, if each takes this number of bytes of memory."""
@@ -128,9 +143,9 @@ class Sizes:
         """The number of buckets, on a cluster several per thread."""
         return min(max(math.ceil(n_rows / self.bucket(n_bytes)), self.n_shares), 1 << 16)
 
-    def training_rows(self, n_columns: int, most: int) -> int:
+    def training_rows(self, n_columns: int) -> int:
         """Rows to learn from, at most."""
-        return int(min(most, (self.memory - BASE) / (TRAINING_BYTES * n_columns)))
+        return int(min(MOST_ROWS, (self.memory - BASE) / (TRAINING_BYTES * n_columns)))
 
     def scored_rows(self, n_columns: int, n_rows: int) -> int:
         """Rows that are scored at once, of this number of rows to score."""
@@ -139,6 +154,57 @@ class Sizes:
     def _share(self, n_rows: int) -> float:
         """The rows of one share."""
         return math.inf if self.n_shares == 1 else math.ceil(n_rows / self.n_shares)
+
+
+class OnDisk(NamedTuple):
+    """Rows whose columns are in temporary files.
+
+    Attributes
+    ----------
+    sampled, scored
+        The numbers of rows to learn from, and of rows to score that have columns at once.
+    n_bytes
+        The size of all temporary files, at most.
+    """
+
+    sampled: int
+    scored: int
+    n_bytes: int
+
+    @classmethod
+    def of(
+        cls, n_rows: int, n_missing: int, n_learnt: int, kept: int, row: int, scores: int, training_rows: int
+    ) -> Self:
+        """At most 200 bytes per edge; small files may have more, and so may those with many columns.
+
+        Parameters
+        ----------
+        n_rows, n_missing, n_learnt
+            The numbers of rows of the table, of rows to score and of rows that can be learnt from.
+        kept
+            The bytes of the bucket files.
+        row, scores
+            The bytes of the columns of a row, and of its scores.
+        training_rows
+            The rows to learn from, at most.
+        """
+        left = MOST_DISK * max(n_rows, SMALL) - kept - n_missing * scores
+        sampled = int(min(n_learnt, training_rows, max(left / 2 / row, LEAST_ROWS)))
+        scored = math.ceil(min(n_missing, max(left / row - sampled, n_missing / MOST_ROUNDS)))
+        return cls(sampled, scored, kept + n_missing * scores + (sampled + scored) * row)
+
+
+def _default_limit(available: int, *, is_worker: bool = False) -> int:
+    """A share of the free memory, or of the memory of a worker; less than a minimum is refused."""
+    if available < LEAST_MEMORY:
+        what = "The smallest worker of the cluster has" if is_worker else "Only"
+        hint = "Start the workers with `--memory-limit 2GB`." if is_worker else "End other programs."
+        raise TooLargeError(
+            f"{what} {in_bytes(available)} of memory{'' if is_worker else ' are free'}, and at least "
+            f"{in_bytes(LEAST_MEMORY)} are needed.",
+            hint,
+        )
+    return int(FREE_SHARE * available)
 
 
 def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:

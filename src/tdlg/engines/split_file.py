@@ -10,7 +10,6 @@ Numbers are little-endian, 8 bytes each.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -21,14 +20,13 @@ from numpy.typing import NDArray
 from tdlg.engines.store import is_remote, read_ranges, reading, write_whole
 from tdlg.exceptions import ReadError
 
-__all__ = ["SplitFile", "read_split", "write_split"]
+__all__ = ["SplitFile", "head_bytes", "read_split", "write_split"]
 
 Records = NDArray[np.void]
 
 MAGIC = b"tdlgspl1"
 NUMBER = np.dtype("<u8")
-TEXT = 4096  # bytes, more than the description of a record takes
-HEAD = 16_384  # bytes that are read first from a store
+TEXT = 100  # bytes of the description of a record, roughly
 
 
 class SplitFile(NamedTuple):
@@ -73,6 +71,11 @@ class SplitFile(NamedTuple):
         return np.diff(self.first)
 
 
+def head_bytes(n_files: int, n: int) -> int:
+    """The bytes of the heads of several files with n destinations each, roughly."""
+    return n_files * (len(MAGIC) + 8 * (n + 3) + TEXT)
+
+
 def write_split(path: str, records: Records, destination: NDArray[np.integer[Any]], n: int) -> None:
     """Write records, sorted by destination; those of one destination keep their order.
 
@@ -107,48 +110,43 @@ def read_split(paths: Sequence[str], destinations: range) -> Records:
     destinations
         The destinations, a range with step 1.
     """
-    remote = is_remote(paths[0])
-    files = _opened(paths) if remote else [SplitFile.of(path) for path in paths]
-    bounds = [file.first[[destinations.start, destinations.stop]] for file in files]
-    found = np.empty(sum(int(stop - first) for first, stop in bounds), files[0].dtype)
-    view = memoryview(found.view(np.uint8).data) if len(found) else memoryview(b"")
-    size = files[0].dtype.itemsize
-    starts = [file.start + int(first) * size for file, (first, _) in zip(files, bounds, strict=True)]
-    stops = [file.start + int(stop) * size for file, (_, stop) in zip(files, bounds, strict=True)]
-    parts = read_ranges(paths, starts, stops) if remote else None
-    at = 0
-    for k, path in enumerate(paths):
-        n_bytes = stops[k] - starts[k]
-        with io.BytesIO(parts[k]) if parts is not None else reading(path) as opened:
-            opened.seek(0 if parts is not None else starts[k])
-            _read_into(opened, view[at : at + n_bytes], path)
-        at += n_bytes
-    return found
+    one = SplitFile.of(paths[0])  # the others have as many destinations and the same type, so their heads are not read
+    numbers = [len(MAGIC) + 8 * (1 + place) for place in (destinations.start, destinations.stop + 1)]
+
+    def bounds(part: bytes, path: str) -> tuple[int, int]:
+        if len(part) < numbers[1] - numbers[0]:
+            raise _ends_early(path)
+        first, stop = np.frombuffer(part, NUMBER)[[0, -1]].tolist()
+        return one.start + first * one.dtype.itemsize, one.start + stop * one.dtype.itemsize
+
+    if is_remote(paths[0]):
+        found = read_ranges(paths, *([number] * len(paths) for number in numbers))
+        wanted = [bounds(part, path) for part, path in zip(found, paths, strict=True)]
+        parts = read_ranges(paths, [first for first, _ in wanted], [stop for _, stop in wanted])
+    else:
+        parts, wanted = [], []
+        for path in paths:
+            with reading(path) as file:
+                wanted.append(bounds(_read(file, *numbers), path))
+                parts.append(_read(file, *wanted[-1]))
+    for part, (first, stop), path in zip(parts, wanted, paths, strict=True):
+        if len(part) < stop - first:
+            raise _ends_early(path)
+    return np.frombuffer(bytearray().join(parts), one.dtype)
 
 
-def _opened(paths: Sequence[str]) -> list[SplitFile]:
-    """The descriptions of several files on a store, with as few requests as possible."""
-    heads = read_ranges(paths, [0] * len(paths), [HEAD] * len(paths))
-    sizes = [_head_size(head) for head in heads]
-    longer = [k for k, size in enumerate(sizes) if size > HEAD]
-    more = read_ranges([paths[k] for k in longer], [0] * len(longer), [sizes[k] for k in longer])
-    for k, head in zip(longer, more, strict=True):
-        heads[k] = head
-    return [SplitFile._read(path, io.BytesIO(head)) for path, head in zip(paths, heads, strict=True)]
+def _read(file: BinaryIO, first: int, stop: int) -> bytes:
+    """Some bytes of a file, fewer at its end; the system may give fewer at a time."""
+    file.seek(first)
+    parts = [b""]
+    while first < stop and (len(parts) == 1 or parts[-1]):
+        parts.append(file.read(stop - first))
+        first += len(parts[-1])
+    return parts[1] if len(parts) == 2 else b"".join(parts)
 
 
-def _head_size(head: bytes) -> int:
-    """Enough bytes for the description of a file, of which the first ones are given."""
-    n = int(np.frombuffer(head[len(MAGIC) :][:8].ljust(8, b"\0"), NUMBER)[0]) if head.startswith(MAGIC) else 0
-    return len(MAGIC) + 8 * (n + 3) + TEXT
-
-
-def _read_into(file: BinaryIO, view: memoryview, path: str) -> None:
-    while len(view):
-        n_read = file.readinto(view)  # type: ignore[attr-defined]
-        if not n_read:
-            raise ReadError(f"{path}: the bucket file ends too early. Remove it and run again.")
-        view = view[n_read:]
+def _ends_early(path: str) -> ReadError:
+    return ReadError(f"{path}: the bucket file ends too early. Remove it and run again.")
 
 
 def _as_tuple(value: Any) -> Any:

@@ -1,14 +1,15 @@
 """Statistics of a table that is read in blocks: labels, ranges, exact order statistics, and counts in windows of time.
 
-Each function that takes a `BlockTask` looks at one block, and its result is small. What the other functions return is exact,
-whatever the blocks are.
+Each function that takes a `BlockTask` looks at one block, and its result is small. The results of a limited number of blocks
+are held at once. What the other functions return is exact, whatever the blocks are; only of features with more than 20,000
+categories, rare ones may be lost.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,12 +24,15 @@ from tdlg.exceptions import ReadError
 from tdlg.propagate.own_features import raw_values
 
 __all__ = ["BlockTask", "Clock", "Labels", "Look", "Range", "category_counts", "look", "order_statistics", "quantiles"]
-__all__ += ["ranges", "window_counts"]
+__all__ += ["missing_counts", "ranges", "window_counts"]
 
 Codes = NDArray[np.int16]
 
-BINS = 1 << 16  # of a histogram, by which the search for an order statistic is narrowed
-COLLECTED = 500_000  # values that are sorted at once
+BINS = 1 << 17  # of all histograms of a block together, by which the search for order statistics is narrowed
+COLLECTED = 2_000_000  # values that are sorted at once, of all order statistics together
+AT_ONCE = 256  # blocks whose results are held at once, at most
+MOST_VALUES = 20_000  # different labels before they are grouped into classes
+MOST_WORDS = 20_000  # categories of a feature whose counts are kept
 KNOWN, MISSING, ALL = "known", "missing", "all"
 
 
@@ -124,6 +128,13 @@ def tasks_of(table: InputTable, blocks: Sequence[Block], *of_all: Any) -> list[B
     return [BlockTask(table, block, *of_all) for block in blocks]
 
 
+def results(engine: Engine, function: Callable[[BlockTask], Any], tasks: Sequence[BlockTask]) -> Iterator[Any]:
+    """The results of all tasks in order, of which only some are held at once."""
+    at_once = min(8 * engine.n_threads, AT_ONCE)
+    for start in range(0, len(tasks), at_once):
+        yield from engine.map(function, tasks[start : start + at_once])
+
+
 # ---- a first look
 
 
@@ -154,7 +165,11 @@ class Look(NamedTuple):
 
 def look(engine: Engine, table: InputTable, blocks: Sequence[Block]) -> Look:
     """Look at all blocks."""
-    found = engine.map(look_at_block, tasks_of(table, blocks))
+    found, total = [], Counter[Any]()
+    for part in results(engine, look_at_block, tasks_of(table, blocks)):
+        total.update(part.labels)
+        _check_values(table, total)
+        found.append(part._replace(labels=Counter()))
     unit = finest(*(part.clock.unit for part in found))
     if len({part.clock.unit is None for part in found}) > 1:
         raise ReadError(f"{table.path}: some of the times are dates and others are numbers. Write all in the same way.")
@@ -167,7 +182,6 @@ def look(engine: Engine, table: InputTable, blocks: Sequence[Block]) -> Look:
     clock = Clock(unit, dtype, low, high, _common_step(dtype, low, found))
     words = dict.fromkeys(name for part in found for name in part.categories)
     numbers = tuple(name for name in found[0].numbers if name not in words)
-    total = sum((part.labels for part in found), Counter())
     return Look(clock, total, found[0].late, tuple(part.missing[0] for part in found), numbers, tuple(words))
 
 
@@ -199,9 +213,19 @@ def look_at_block(task: BlockTask) -> Look:
         counts.update(edges.label[known].tolist())
     elif edges.label is not None:
         values, times = np.unique(edges.label[known], return_counts=True)
+        _check_values(task.table, values)
         counts.update(dict(zip(values.tolist(), times.tolist(), strict=True)))
+    _check_values(task.table, counts)
     missing = int(len(edges) - known.sum())
     return Look(clock, counts, has_times, (missing,), numbers, words)
+
+
+def _check_values(table: InputTable, values: Sized) -> None:
+    if len(values) > MOST_VALUES:
+        raise ReadError(
+            f"{table.path}: the column {table.roles['label']!r} has more than {MOST_VALUES:,} different values, too many "
+            "for classes. Write a column with a few classes to the file."
+        )
 
 
 # ---- ranges and order statistics
@@ -260,9 +284,8 @@ def _values(task: BlockTask, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 def ranges(engine: Engine, tasks: Sequence[BlockTask], names: Sequence[str]) -> dict[str, Range]:
     """The range of the values of each name; for names see `_values`."""
-    found = engine.map(ranges_of_block, [_asking(task, tuple(names)) for task in tasks])
-    total = found[0]
-    for part in found[1:]:
+    total = {name: Range.of(np.empty(0)) for name in names}
+    for part in results(engine, ranges_of_block, [_asking(task, tuple(names)) for task in tasks]):
         total = {name: total[name].and_more(part[name]) for name in names}
     return total
 
@@ -283,9 +306,21 @@ class _Interval(NamedTuple):
     below: int
     n: int
 
-    @property
-    def width(self) -> int:
-        return (self.high - self.low) // BINS + 1
+
+class _Search(NamedTuple):
+    """Intervals in which values are looked for; together their results are small, however many there are."""
+
+    intervals: tuple[_Interval, ...]
+    n_bins: int
+    collected: int
+
+    @classmethod
+    def of(cls, intervals: Iterable[_Interval]) -> _Search:
+        every = tuple(intervals)
+        return cls(every, max(BINS // len(every), 2), COLLECTED // len(every))
+
+    def width(self, interval: _Interval) -> int:
+        return (interval.high - interval.low) // self.n_bins + 1
 
 
 def order_statistics(
@@ -312,21 +347,21 @@ def order_statistics(
         open_ranks[_Interval(name, low, high, 0, found[name].n)] = sorted(set(ranks))
     values: dict[str, dict[int, Any]] = {name: {} for name in wanted}
     while open_ranks:
-        asked = tuple(open_ranks)
-        parts = engine.map(count_in_block, [_asking(task, asked) for task in tasks])
+        search = _Search.of(open_ranks)
+        parts = _counted(engine, tasks, search)
         narrower: dict[_Interval, list[int]] = {}
-        for k, (interval, ranks) in enumerate(open_ranks.items()):
-            if interval.n <= COLLECTED:
-                inside = np.sort(np.concatenate([part[k] for part in parts]))
+        for (interval, ranks), counts in zip(open_ranks.items(), parts, strict=True):
+            if interval.n <= search.collected:
+                inside = np.sort(counts)
                 for rank in ranks:
                     values[interval.name][rank] = _unordered(inside[[rank - interval.below]], kinds[interval.name])[0]
                 continue
-            counts = np.sum([part[k] for part in parts], axis=0)
+            width = search.width(interval)
             first = interval.below + np.append(0, np.cumsum(counts))
             for rank in ranks:
                 bin_ = int(np.searchsorted(first, rank, side="right")) - 1
-                low = interval.low + bin_ * interval.width
-                high = min(low + interval.width - 1, interval.high)
+                low = interval.low + bin_ * width
+                high = min(low + width - 1, interval.high)
                 if low == high:
                     values[interval.name][rank] = _unordered(np.array([low], np.uint64), kinds[interval.name])[0]
                 else:
@@ -336,20 +371,30 @@ def order_statistics(
     return {name: np.array([values[name][rank] for rank in ranks]) for name, ranks in wanted.items()}
 
 
+def _counted(engine: Engine, tasks: Sequence[BlockTask], search: _Search) -> list[NDArray[Any]]:
+    """`count_in_block` of all blocks together."""
+    values: list[list[NDArray[Any]]] = [[] for _ in search.intervals]
+    for part in results(engine, count_in_block, [_asking(task, search) for task in tasks]):
+        for interval, found, more in zip(search.intervals, values, part, strict=True):
+            found[:] = [*found, more] if interval.n <= search.collected else [sum(found, more.astype(np.int64))]
+    return [np.concatenate(found) for found in values]
+
+
 def count_in_block(task: BlockTask) -> list[NDArray[Any]]:
     """For each interval the number of values in each of its bins, or the values themselves if they are few in all."""
+    search: _Search = task.ask
     values = {
-        name: _ordered(some) for name, some in _values(task, tuple({interval.name for interval in task.ask})).items()
+        name: _ordered(some) for name, some in _values(task, tuple({one.name for one in search.intervals})).items()
     }
     found: list[NDArray[Any]] = []
-    for interval in task.ask:
+    for interval in search.intervals:
         some = values[interval.name]
         inside = some[(some >= np.uint64(interval.low)) & (some <= np.uint64(interval.high))]
-        if interval.n <= COLLECTED:
+        if interval.n <= search.collected:
             found.append(inside)
             continue
-        bins = (inside - np.uint64(interval.low)) // np.uint64(interval.width)
-        found.append(np.bincount(bins.astype(np.int64), minlength=BINS))
+        bins = (inside - np.uint64(interval.low)) // np.uint64(search.width(interval))
+        found.append(np.bincount(bins.astype(np.int64), minlength=search.n_bins).astype(np.uint32))
     return found
 
 
@@ -395,7 +440,21 @@ def window_counts(
 ) -> NDArray[np.int64]:
     """How many known labels of each class have times within each window, both ends included: (n_windows, n_classes)."""
     asked = [_asking(task, (tuple(windows), n_classes)) for task in tasks]
-    return np.sum(engine.map(window_counts_of_block, asked), axis=0)
+    total = np.zeros((len(windows), n_classes), np.int64)
+    for part in results(engine, window_counts_of_block, asked):
+        total += part
+    return total
+
+
+def missing_counts(engine: Engine, tasks: Sequence[BlockTask]) -> NDArray[np.int64]:
+    """The number of rows of each block whose label is missing, or means that it is missing."""
+    return np.array(list(results(engine, missing_in_block, tasks)))
+
+
+def missing_in_block(task: BlockTask) -> int:
+    """`missing_counts` of one block."""
+    edges = task.table.read(task.block, with_ids=False, with_features=False)
+    return int(np.count_nonzero(task.labels.codes_of(edges) < 0))
 
 
 def window_counts_of_block(task: BlockTask) -> NDArray[np.int64]:
@@ -413,8 +472,13 @@ def category_counts(
 ) -> dict[str, Counter[Any]]:
     """How often each category of some features occurs, in all edges or in those with a known label."""
     asked = [_asking(task, (tuple(names), only_known)) for task in tasks]
-    found = engine.map(category_counts_of_block, asked)
-    return {name: sum((part[name] for part in found), Counter()) for name in names}
+    total: dict[str, Counter[Any]] = {name: Counter() for name in names}
+    for part in results(engine, category_counts_of_block, asked):
+        for name in names:
+            total[name].update(part[name])
+            if len(total[name]) > 2 * MOST_WORDS:
+                total[name] = Counter(dict(total[name].most_common(MOST_WORDS)))
+    return total
 
 
 def category_counts_of_block(task: BlockTask) -> dict[str, Counter[Any]]:
@@ -427,7 +491,8 @@ def category_counts_of_block(task: BlockTask) -> dict[str, Counter[Any]]:
         x = raw_values(edges, name)[rows]
         times = np.bincount(x[np.isfinite(x)].astype(np.int64))
         every = edges.feature_categories.get(name, ())
-        found[name] = Counter({every[code]: int(times[code]) for code in np.flatnonzero(times)})
+        common = np.argsort(-times, kind="stable")[:MOST_WORDS]
+        found[name] = Counter({every[code]: int(times[code]) for code in common if times[code]})
     return found
 
 

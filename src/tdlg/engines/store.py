@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, cast
 
 __all__ = ["exists", "free_on_disk", "has_files", "is_remote", "joined", "make_folder", "read_ranges", "reading"]
-__all__ += ["remove_file", "remove_folder", "write_whole"]
+__all__ += ["remove_file", "remove_folder", "same_disk", "size_of", "write_whole"]
 
 
 def is_remote(path: str) -> bool:
@@ -63,6 +63,16 @@ def remove_folder(path: str) -> None:
 def free_on_disk(folder: str) -> int | None:
     """Free bytes of the disk of a local folder; None for a store."""
     return None if is_remote(folder) else shutil.disk_usage(folder).free
+
+
+def same_disk(one: str, other: str) -> bool:
+    """Whether two local folders are on the same disk."""
+    return not is_remote(one) and not is_remote(other) and os.stat(one).st_dev == os.stat(other).st_dev
+
+
+def size_of(path: str) -> int | None:
+    """Bytes of a local file; None for a store."""
+    return None if is_remote(path) else os.path.getsize(path)
 
 
 @contextmanager

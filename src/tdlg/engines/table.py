@@ -12,6 +12,7 @@ import numpy as np
 from tdlg.edges import TemporalEdges
 from tdlg.engines.keys import id_keys
 from tdlg.engines.store import is_remote
+from tdlg.engines.text_times import order_of_days, year_first
 from tdlg.exceptions import EdgesError, Hint, ReadError
 from tdlg.io.tables import build_edges
 from tdlg.tables.csv import Source
@@ -48,6 +49,8 @@ class InputTable:
         The names of the columns of features, and of those features that are codes and not amounts.
     bipartite, time_format, time_unit, label_delay
         The same as for `tdlg.read_edges`.
+    orders
+        For columns of dates such as 31/01/2020, whether the day or the month comes first; see `text_times`.
     """
 
     path: str
@@ -59,6 +62,7 @@ class InputTable:
     time_format: str | None = None
     time_unit: str | None = None
     label_delay: Any = None
+    orders: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def open(
@@ -80,7 +84,11 @@ class InputTable:
         listed += [name for name in codes if name not in listed]
         if not n_rows:
             raise ReadError(f"{path}: the table has no rows.")
-        return cls(path, n_rows, at, tuple(listed), tuple(codes), bipartite, time_format, time_unit, label_delay)
+        orders = (
+            _orders(path, [at[role] for role in ("time", "label_time") if role in at]) if time_format is None else ()
+        )
+        of_times = time_format, time_unit, label_delay, orders
+        return cls(path, n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times)
 
     def blocks(self, n_rows: int) -> list[Block]:
         """The whole table in blocks of at most this number of rows."""
@@ -122,10 +130,24 @@ class InputTable:
             raise error.as_kind(ReadError, f"{origin}: {error.problem}") from None
         nothing = np.zeros(len(frame), np.int64)
         frame = frame.with_columns(pl.Series(name, keys.get(role, nothing)) for role, name in ends.items())
+        frame = frame.with_columns(year_first(frame[name], order) for name, order in self.orders)
         source = replace(frame_source(frame), origin=origin)
         of_times = self.time_format, self.time_unit, self.label_delay
         listed = list(features), list(categories)
         return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, checked=False)[0]
+
+
+def _orders(path: str, names: list[str]) -> tuple[tuple[str, str], ...]:
+    """The orders of day and month in columns of text."""
+    import polars as pl
+
+    lazy = pl.scan_parquet(path, glob=False)
+    schema = lazy.collect_schema()
+    try:
+        found = {name: order_of_days(lazy, name, path) for name in names if schema[name] == pl.String}
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise damaged_parquet(path, error) from None
+    return tuple((name, order) for name, order in found.items() if order is not None)
 
 
 def _opened(path: str) -> tuple[Source, int]:

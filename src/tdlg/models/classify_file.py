@@ -10,32 +10,30 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tdlg.checks import as_seed
-from tdlg.engines.buckets import Buckets, kinds_of
+from tdlg.engines.buckets import Buckets, kinds_of, map_buckets
 from tdlg.engines.columns import ColumnFiles, ColumnPlan, ColumnsTask, make_columns, read_columns
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
 from tdlg.engines.product import many_products
-from tdlg.engines.sizes import MOST_DISK, MOST_ROWS, SMALL, record_memory
+from tdlg.engines.sizes import OnDisk, record_memory
+from tdlg.engines.split_file import head_bytes
 from tdlg.engines.statistics import look
 from tdlg.engines.store import joined, remove_file
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.explain.positive import positive_by_counts
 from tdlg.models.boosting import TrainingRows
-from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range
+from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range, score_record, write_model
 from tdlg.models.file_setup import FileSetup, set_up
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.propagate.scales import scales_between
 
 __all__ = ["FileAnswer", "classify_file"]
 
-LEAST_ROWS = 300_000  # to learn from, if there are as many, even if their files take more than 200 bytes per edge
-MOST_ROUNDS = 10  # in which rows are scored; each reads all buckets
 MOST_SCALES = 6  # for estimates, before the time scales are known
 
 
@@ -50,7 +48,7 @@ class FileAnswer:
     n_rows, n_known, n_scored
         The numbers of rows, of known labels, and of rows that were scored.
     disk_bytes
-        The largest size of the temporary files.
+        The largest size of the temporary files, as computed before the columns were made.
     """
 
     model: PropagationClassifier
@@ -181,6 +179,7 @@ class _Run:
     run: FileRun
     model: PropagationClassifier
     disk: int = 0
+    model_path: str = ""
 
     def __post_init__(self) -> None:
         run = self.run
@@ -215,9 +214,16 @@ class _Run:
         model, form = self.model, setup.form
         first = setup.features(model, [1.0] * MOST_SCALES, shared=not self.table.bipartite)
         plan = ColumnPlan.of(first, ())
-        share = min((setup.n_missing + MOST_ROWS) / self.table.n_rows, 1.0)
+        kinds = kinds_of(plan.matches)
+        on_disk = self._on_disk(setup, plan, len(kinds))
+        share = min((setup.n_missing + on_disk.sampled) / self.table.n_rows, 1.0)
         per_record = max(self._record_memory(plan, form.dtype.itemsize, share, match) for match in plan.matches)
-        return self.run.partition(form, setup.labels, kinds_of(plan.matches), per_record)
+        n_buckets, n_ranges = self.sizes.n_buckets(self.table.n_rows, per_record), len(self._bounds(setup, plan))
+        heads = head_bytes(len(kinds) * len(setup.blocks), n_buckets) + head_bytes(
+            len(plan.matches) * n_buckets, n_ranges
+        )
+        self.run.check_disk(on_disk.n_bytes + heads)
+        return self.run.partition(form, setup.labels, kinds, per_record)
 
     def _record_memory(self, plan: ColumnPlan, n_bytes: int, share: float, match: str) -> float:
         n_values = 1 + sum(column.n_sums for column in plan.own) + (1 + plan.n_targets)
@@ -235,9 +241,7 @@ class _Run:
             scales = scales_between(setup.deviation, gap)
         features = setup.features(model, scales, shared=shared)
         plan = ColumnPlan.of(features, ())
-        most = self.sizes.training_rows(sum(map(plan.n_columns, plan.matches)), MOST_ROWS)
-        on_disk = (self._most_disk() - self._kept(setup, buckets)) / 2 / self._row_bytes(setup, plan)
-        samples = setup.samples(min(most, max(int(on_disk), LEAST_ROWS)))
+        samples = setup.samples(self._on_disk(setup, plan, len(buckets.kinds)).sampled)
         model.features_, model.classes_ = features, setup.classes
         model.setting_, model.setting_reason_ = setup.setting, setup.reason
         seed = as_seed(model.random_state)
@@ -247,7 +251,7 @@ class _Run:
         """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
         most = self.sizes.scored_rows(sum(map(plan.n_columns, plan.matches)), setup.n_missing)
         bounds, n = [0], 0
-        for block, more in zip(setup.blocks, self._missing_by_block(setup).tolist(), strict=True):
+        for block, more in zip(setup.blocks, setup.missing.tolist(), strict=True):
             if n and n + more > most:
                 bounds.append(block.start)
                 n = 0
@@ -256,42 +260,33 @@ class _Run:
             n = more / parts if parts > 1 else n + more
         return [*bounds, self.table.n_rows]
 
-    def _missing_by_block(self, setup: FileSetup) -> NDArray[np.int64]:
-        """The number of rows to score in each block; where some labels mean a missing one, an upper bound."""
-        if sum(setup.look.missing) == setup.n_missing:
-            return np.array(setup.look.missing)
-        return np.array([block.stop - block.start for block in setup.blocks])
-
-    def _kept(self, setup: FileSetup, buckets: Buckets) -> int:
-        """Bytes of the bucket files."""
-        return len(buckets.kinds) * setup.form.dtype.itemsize * self.table.n_rows
-
-    def _row_bytes(self, setup: FileSetup, plan: ColumnPlan) -> int:
-        """Bytes of the columns of a row in files."""
-        return sum(plan.record(match, setup.form).itemsize for match in plan.matches)
-
-    def _most_disk(self) -> int:
-        """Bytes of temporary files, at most; small files may have more per edge."""
-        return MOST_DISK * max(self.table.n_rows, SMALL)
+    def _on_disk(self, setup: FileSetup, plan: ColumnPlan, n_kinds: int) -> OnDisk:
+        """How many rows have columns in files at once."""
+        form, n_rows, n_columns = setup.form, self.table.n_rows, sum(map(plan.n_columns, plan.matches))
+        return OnDisk.of(
+            n_rows,
+            setup.n_missing,
+            int(setup.window_counts.sum()),
+            n_kinds * form.dtype.itemsize * n_rows,
+            sum(plan.record(match, form).itemsize for match in plan.matches),
+            score_record(len(setup.classes)).itemsize,
+            self.sizes.training_rows(n_columns),
+        )
 
     def _rounds(self, setup: FileSetup, buckets: Buckets, plan: ColumnPlan, bounds: list[int]) -> list[list[int]]:
         """Ranges whose columns are on disk at once."""
-        kept, per_row = self._kept(setup, buckets), self._row_bytes(setup, plan)
-        n_sampled = sum(float(np.dot(s.shares, n)) for s, n in zip(plan.samples, setup.window_counts, strict=True))
-        most = max((self._most_disk() - kept) / per_row - n_sampled, setup.n_missing / MOST_ROUNDS, 1.0)
+        on_disk = self._on_disk(setup, plan, len(buckets.kinds))
+        self.disk = on_disk.n_bytes
         rows = np.array([0, *(block.stop for block in setup.blocks)])
-        n_before = np.append(0, np.cumsum(self._missing_by_block(setup)))
-        rounds, n, largest = [[bounds[0]]], 0.0, 0.0
+        n_before = np.append(0, np.cumsum(setup.missing))
+        rounds, n = [[bounds[0]]], 0.0
         for start, stop in pairwise(bounds):
             more = float(np.diff(np.interp([start, stop], rows, n_before))[0])
-            if n and n + more > most:
+            if n and n + more > on_disk.scored + 1:  # ranges have rounded numbers of rows
                 rounds.append([start])
                 n = 0.0
             rounds[-1].append(stop)
             n += more
-            largest = max(largest, n)
-        self.disk = int(kept + (n_sampled + largest) * per_row)
-        self.run.check_disk(self.disk - kept)
         return rounds
 
     def _make_columns(self, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles) -> None:
@@ -300,7 +295,7 @@ class _Run:
             for match in plan.matches
             for bucket in range(buckets.n_buckets)
         ]
-        self.engine.map(make_columns, tasks, self.run.progress("making columns"))
+        map_buckets(self.engine, make_columns, tasks, self.run.progress("making columns"))
 
     def _fit(self, setup: FileSetup, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles, positive: Any) -> None:
         """Fit the trees on the sample."""
@@ -320,12 +315,13 @@ class _Run:
         model.labels_ = setup.classes[:0]
         ticks = setup.form.times(rows["tick"])
         model.estimators_ = model.fitted_members(TrainingRows(columns, setup.classes[rows["label"]], None, ticks))
+        self.model_path = write_model(model, self.folder)
 
     def _score(self, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles) -> dict[Block, str]:
         """Score the rows of all ranges, and remove their columns."""
         spans = [Block(*ends) for ends in pairwise(files.bounds)]
         paths = [joined(self.folder, f"scores-{span.start}") for span in spans]
-        tasks = [ScoreTask(self.model, plan, buckets, files, k, path) for k, path in enumerate(paths)]
+        tasks = [ScoreTask(self.model_path, plan, buckets, files, k, path) for k, path in enumerate(paths)]
         self.engine.map(score_range, tasks, self.run.progress("scoring"))
         for match in plan.matches:
             for bucket in range(buckets.n_buckets):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 from tdlg.engines.buckets import Buckets
 from tdlg.engines.columns import ColumnFiles, ColumnPlan, read_columns
 from tdlg.engines.split_file import read_split, write_split
-from tdlg.engines.store import exists
+from tdlg.engines.store import exists, joined, reading, write_whole
 from tdlg.engines.table import Block
 from tdlg.explain.positive import plain_classes, positive_of
 from tdlg.models.propagation_classifier import PropagationClassifier
@@ -19,7 +22,7 @@ from tdlg.models.propagation_classifier import PropagationClassifier
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["ClassAnswers", "ScoreTask", "score_range"]
+__all__ = ["ClassAnswers", "ScoreTask", "score_range", "score_record", "write_model"]
 
 DIGITS = 6  # of probabilities
 
@@ -31,7 +34,7 @@ class ScoreTask:
     Attributes
     ----------
     model
-        The fitted model, without edges.
+        The file of the fitted model, without edges; see `write_model`.
     plan, buckets, files
         The columns, and where they are.
     number
@@ -40,7 +43,7 @@ class ScoreTask:
         The file to write: row and probabilities.
     """
 
-    model: PropagationClassifier
+    model: str
     plan: ColumnPlan
     buckets: Buckets
     files: ColumnFiles
@@ -52,11 +55,26 @@ def score_range(task: ScoreTask) -> None:
     """Write the probabilities of the rows of a range. A file that is there already stays."""
     if exists(task.path):
         return
+    model = _model_of(task.model)
     rows, columns = read_columns(task.plan, task.buckets, task.files, range(task.number, task.number + 1))
-    scores = np.zeros(len(rows), _score_record(len(task.model.classes_)))
+    scores = np.zeros(len(rows), score_record(len(model.classes_)))
     scores["row"] = rows["row"]
-    scores["values"] = task.model.values_of(columns)
+    scores["values"] = model.values_of(columns)
     write_split(task.path, scores, np.zeros(len(rows), np.int64), 1)
+
+
+def write_model(model: PropagationClassifier, folder: str) -> str:
+    """Write a fitted model to a new file, which all tasks read, and give its path."""
+    path = joined(folder, f"model-{uuid.uuid4().hex}")
+    write_whole(path, [pickle.dumps(model)])
+    return path
+
+
+@lru_cache(maxsize=1)
+def _model_of(path: str) -> PropagationClassifier:
+    """The model in a file, which this process wrote or the client of the cluster to which it belongs."""
+    with reading(path) as file:
+        return cast(PropagationClassifier, pickle.loads(file.read()))
 
 
 @dataclass(frozen=True)
@@ -91,7 +109,7 @@ class ClassAnswers:
         import polars as pl
 
         n = block.stop - block.start
-        scores = self.scores.of(block) if n else np.zeros(0, _score_record(len(self.classes)))
+        scores = self.scores.of(block) if n else np.zeros(0, score_record(len(self.classes)))
         values = scores["values"]
         best = values.argmax(axis=1)
         shown = values[np.arange(len(best)), best if self.positive is None else self.positive]
@@ -129,6 +147,6 @@ class _Scores:
         return np.concatenate(found)
 
 
-def _score_record(n_classes: int) -> np.dtype[Any]:
+def score_record(n_classes: int) -> np.dtype[Any]:
     """Type of the scores of rows."""
     return np.dtype([("row", "<i8"), ("values", "<f8", (n_classes,))])

@@ -21,6 +21,7 @@ from tdlg.engines.statistics import (
     Look,
     Range,
     category_counts,
+    missing_counts,
     order_statistics,
     quantiles,
     ranges,
@@ -51,6 +52,8 @@ class FileSetup:
         The file, its blocks, and the first look at it.
     labels, classes, counts
         Which class each label means, the classes, and how often each occurs.
+    missing
+        The number of rows of each block that are scored.
     setting, reason
         The setting and why it was chosen; see `PropagationClassifier`.
     windows, window_counts
@@ -68,6 +71,7 @@ class FileSetup:
     labels: Labels
     classes: NDArray[Any]
     counts: NDArray[np.int64]
+    missing: NDArray[np.int64]
     setting: str
     reason: str | None
     windows: tuple[tuple[Any, Any, Any], ...]
@@ -159,7 +163,6 @@ def set_up(
         The parameters.
     """
     classes = np.unique(np.array([value for value in classes_of.values() if value is not None]))
-    _check_classes(table, classes)
     place = {value: code for code, value in enumerate(classes.tolist())}
     codes = {value: -1 if named is None else place[named] for value, named in classes_of.items()}
     labels = Labels(tuple(codes), tuple(codes.values()))
@@ -169,6 +172,10 @@ def set_up(
             counts[codes[value]] += n
     tasks = [BlockTask(table, block, labels, look.clock) for block in blocks]
     n_known = int(counts.sum())
+    _check_classes(table, classes, table.n_rows - n_known)
+    missing = np.array(look.missing)
+    if missing.sum() != table.n_rows - n_known:  # some values mean a missing label
+        missing = missing_counts(engine, tasks)
     has_missing = n_known < table.n_rows
     found = ranges(engine, tasks, ["known", "missing"] if has_missing else ["known"])
     setting, reason, ticks = _setting(engine, tasks, found, model.setting, look)
@@ -187,19 +194,32 @@ def set_up(
     if times is None:
         times = found["known"].and_more(found["missing"]) if has_missing else found["known"]
     own = _own(engine, tasks, table, look, which, model.calendar)
-    fixed = table, tuple(blocks), look, labels, classes, counts, setting, reason, windows, n_of
+    fixed = table, tuple(blocks), look, labels, classes, counts, missing, setting, reason, windows, n_of
     return FileSetup(*fixed, own, times.deviation if times.high > times.low else 0.0)
 
 
-def _check_classes(table: InputTable, classes: NDArray[Any]) -> None:
+def _check_classes(table: InputTable, classes: NDArray[Any], n_missing: int) -> None:
+    name = table.roles["label"]
+    if n_missing == 0:
+        raise ParameterError(
+            f"No label is missing in the column {name!r}: there is nothing to fill in. Leave the label empty in the rows to "
+            "fill in.",
+            parameter="label",
+            value=name,
+        )
     if len(classes) == 0:
         raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
     if len(classes) == 1:
         raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: at least two are needed.")
     if len(classes) > MOST_CLASSES:
         raise EdgesError(
-            f"The column {table.roles['label']!r} has {len(classes):,} different labels, more than {MOST_CLASSES:,}. "
-            "Make groups of them."
+            f"The column {name!r} has {len(classes):,} different labels, more than {MOST_CLASSES:,}. Make groups of them."
+        )
+    if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
+        some = classes[classes != np.floor(classes)][0]
+        raise EdgesError(
+            f"The column {name!r} has numbers with a fraction, such as {some:g}, and a class is a whole number or a word.",
+            Hint("Make groups of them with {classes}.", classes=...),
         )
 
 

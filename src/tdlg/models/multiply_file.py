@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tdlg.engines.buckets import RecordForm
+from tdlg.engines.buckets import RecordForm, map_buckets
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
 from tdlg.engines.output import Output
@@ -105,13 +105,13 @@ def multiply_file(
         matches = _separate(match) if bipartite else [match]
         kinds = tuple(dict.fromkeys(kind for one in matches for kind in kinds_of_match(one)))
         two = 2 if match in ("any", "src-dst", "dst-src") else 1
+        run.check_disk(table.n_rows * (len(kinds) * form.dtype.itemsize + two * (8 + form.dtype["row"].itemsize)))
         buckets = run.partition(form, Labels(), kinds, two * record_memory(form.dtype.itemsize, 2, 0, 1, 1.0))
         values = RowValues(run.folder, table.n_rows, run.sizes.block, len(matches) * buckets.n_buckets)
-        run.check_disk(2 * table.n_rows * (8 + form.dtype["row"].itemsize))
         plans = [ProductPlan(one, parts, past_only, include_self, tol) for one in matches]
         every = [(plan, bucket) for plan in plans for bucket in range(buckets.n_buckets)]
         tasks = [ProductTask(plan, buckets, bucket, values, k) for k, (plan, bucket) in enumerate(every)]
-        run.engine.map(add_products, tasks, run.progress("multiplying"))
+        map_buckets(run.engine, add_products, tasks, run.progress("multiplying"))
         run.write(_Product(values))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tdlg.clock import Duration
-from tdlg.engines.buckets import RecordForm
+from tdlg.engines.buckets import RecordForm, map_buckets
 from tdlg.engines.bursts import BurstsTask, find_bursts
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
@@ -105,13 +105,13 @@ def outliers_file(
         times = ranges(run.engine, blocks, ["all"])["all"]
         decays = burst_widths(fast, slow, times.deviation if times.high > times.low else 0.0, clock.unit)
         form = RecordForm(table.n_rows, clock, late=False, n_classes=0)
+        run.check_disk(len(KEYS) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
         buckets = run.partition(form, Labels(), KEYS, record_memory(form.dtype.itemsize, 1, 0, 1, 1.0))
         values = RowValues(run.folder, table.n_rows, run.sizes.block, len(KEYS) * buckets.n_buckets)
-        run.check_disk(len(KEYS) * table.n_rows * (8 + form.dtype["row"].itemsize))
         widths = [decay.parts(clock.unit)[0].bandwidth for decay in decays]
         every = [(kind, bucket) for kind in KEYS for bucket in range(buckets.n_buckets)]
         tasks = [BurstsTask(buckets, *one, values, k, *widths) for k, one in enumerate(every)]
-        run.engine.map(find_bursts, tasks, run.progress("looking for bursts"))
+        map_buckets(run.engine, find_bursts, tasks, run.progress("looking for bursts"))
         threshold = rare_surprise(table.n_rows)
         run.write(_BurstAnswers(values, threshold))
     return FileOutliers(table.n_rows, threshold, *decays, clock.unit)

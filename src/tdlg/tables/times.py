@@ -18,7 +18,7 @@ from tdlg.tables.text import MISSING_WORDS, numbers
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["as_times", "as_times_or_missing", "from_numbers", "reads_as_time"]
+__all__ = ["PATTERNS", "YEAR_LAST", "as_times", "as_times_or_missing", "format_of", "from_numbers", "reads_as_time"]
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = (
@@ -34,6 +34,7 @@ NAMED_MONTH = (
 MONTH_FIRST = (
     r"^(?:[A-Za-z]{3,9},?\s+)?(?P<month>[A-Za-z]{3})[a-z]*\.?\s+(?P<day>\d{1,2})(?:,\s*|\s+)(?P<year>\d{4})" + CLOCK
 )
+PATTERNS = (YEAR_FIRST, YEAR_LAST, NAMED_MONTH, MONTH_FIRST)
 
 Ticks: TypeAlias = tuple[NDArray[Any], str | None]
 Fields: TypeAlias = dict[str, NDArray[np.int64]]
@@ -357,7 +358,7 @@ def _coarsest(times: Ticks) -> Ticks:
 def _by_pattern(text: pl.Series, name: str) -> Ticks:
     if not len(text):
         return np.empty(0, np.int64), None
-    for pattern in (YEAR_FIRST, YEAR_LAST, NAMED_MONTH, MONTH_FIRST):
+    for pattern in PATTERNS:
         if text.head(1).str.contains(pattern)[0]:
             return _assemble(_extract(text, pattern, name), text, name)
     raise _unreadable(text, name, 0, "a number or a date in a known format")
@@ -392,13 +393,13 @@ def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict
         raise bad_row(
             f"The '{name}' is ambiguous: {text[row]!r} in {{row}} can be day/month or month/day.",
             row,
-            Hint("Pass {time_format} if the day comes first.", time_format=_format_of(text[row], "dm")),
-            Hint("Pass {time_format} if the month comes first.", time_format=_format_of(text[row], "md")),
+            Hint("Pass {time_format} if the day comes first.", time_format=format_of(text[row], "dm")),
+            Hint("Pass {time_format} if the month comes first.", time_format=format_of(text[row], "md")),
         )
     return {"first": "month", "other": "day"} if month_first else {"first": "day", "other": "month"}
 
 
-def _format_of(text: str, order: str) -> str:
+def format_of(text: str, order: str) -> str:
     """The format of a date with the year last, such as %d.%m.%Y %H:%M, given the order of day and month."""
     found = re.match(YEAR_LAST, text)
     start = len(text) if found is None or found["zone"] is None else found.start("zone")
