@@ -73,6 +73,7 @@ class TestNext:
             known = edges[:1400][edges.time[:1400] < t]
             fresh = LinkRanker("recency").fit(TemporalEdges(known.src, known.dst, known.time))
             fresh.method_, fresh.widths_, fresh.next_trees_ = "trees", fitted.widths_, fitted.next_trees_
+            del fresh._running
             assert fresh.rank(7, t).equals(fitted.rank(7, t))
         assert not fitted.rank(7, 5000).equals(fitted.rank(7, 9000))
         assert fitted.rank(7).equals(fitted.rank(7))
@@ -164,6 +165,7 @@ class TestPairs:
         edges = messages()[:700]
         fresh = LinkRanker("recency").fit(TemporalEdges(edges.src, edges.dst, edges.time))
         fresh.method_, fresh.widths_, fresh.pair_trees_ = "trees", fitted.widths_, fitted.pair_trees_
+        del fresh._running
         assert fitted.top(30, at=6990).equals(fresh.top(30))
 
     def test_given_pairs_at_their_times(self, fitted):
@@ -303,7 +305,7 @@ class TestStream:
         stream.add(3, "new", 600)
         assert stream.rank(3, 600.5)[0][0] == "new"
         for call in (lambda: stream.add(1, 2, 599), lambda: stream.rank(1, 599)):
-            with pytest.raises(ParameterError, match="before the last one"):
+            with pytest.raises(ParameterError, match="before that of the last edge"):
                 call()
 
 

@@ -19,7 +19,7 @@ from tdlg.tables.times import as_times
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["as_frame", "as_time", "best_pairs", "candidate_edges"]
+__all__ = ["as_frame", "as_ticks", "as_time", "best_pairs", "candidate_edges"]
 
 
 def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> TemporalEdges:
@@ -67,7 +67,12 @@ def best_pairs(fitted: TemporalEdges, edges: TemporalEdges, scores: NDArray[np.f
 
 
 def as_time(at: Any, fitted: TemporalEdges, name: str, owner: str) -> NDArray[Any]:
-    """A time as an array of one element, of the same type as the times of the fitted edges.
+    """A time as an array of one element, of the same type as the times of the fitted edges; see `as_ticks`."""
+    return times_of(*as_ticks(at, fitted, name, owner))
+
+
+def as_ticks(at: Any, fitted: TemporalEdges, name: str, owner: str) -> tuple[NDArray[Any], str | None]:
+    """A time in ticks, as an array of one element, and its unit, None for a number as for the times of the fitted edges.
 
     Parameters
     ----------
@@ -89,7 +94,7 @@ def as_time(at: Any, fitted: TemporalEdges, name: str, owner: str) -> NDArray[An
             parameter=name,
             value=at,
         )
-    return times_of(ticks, unit)
+    return ticks, unit
 
 
 def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 from tdlg.models.ranking_trees import RankingTrees
-from tdlg.propagate.ranking import COLUMNS, History
+from tdlg.propagate.ranking import COLUMNS
+from tdlg.propagate.ranking_history import History
 from tdlg.sampling.candidates import candidate_pairs
 
 __all__ = ["FEWEST_QUERIES", "has_lightgbm", "learn_next", "learn_pairs", "pair_rows"]
@@ -60,13 +61,14 @@ def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_typ
     one_type
         Whether sources and destinations are nodes of one type.
     """
-    n = len(history.src)
+    n = len(history)
     late = np.arange(int(SKIPPED * n), n)
     chosen = late if len(late) <= QUERIES else np.sort(rng.choice(late, QUERIES, replace=False))
     upto = np.searchsorted(history.ticks, history.ticks[chosen])
     limits = np.array(LIMITS if one_type else [0 if k == 1 else limit for k, limit in enumerate(LIMITS)])
-    picks = rng.integers(0, len(history.destinations[0]), (len(chosen), RANDOM))
-    rows, starts = history.sample(chosen, upto, limits, picks)
+    everyone = np.unique(history.edges()[1])
+    picks = rng.integers(0, len(everyone), (len(chosen), RANDOM))
+    rows, starts = history.sample(chosen, upto, limits, everyone, picks)
     is_true = np.zeros(len(rows), np.int8)
     is_true[starts[:-1]] = 1
     settings = {
@@ -98,13 +100,14 @@ def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.ra
     last = np.unique(np.linspace(CUTS_FROM * n, n - ahead[-1], CUTS).astype(int))
     cuts = np.unique(np.searchsorted(history.ticks, history.ticks[last - 1], "right"))  # all edges of one time
     parts, targets, weights = [], [], []
-    key = history.src * n_nodes + history.dst
+    all_src, all_dst, when = history.edges()
+    key = all_src * n_nodes + all_dst
     for cut in cuts[cuts < n].tolist():
         src, dst = candidate_pairs(in_order[max(0, cut - LATEST) : cut])
         came = np.mean([np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead], axis=0)
         some, weight = _all_that_came(came, rng)
         src, dst = src[some], dst[some]
-        parts.append(pair_rows(history, src, dst, np.full(len(src), history.when[cut - 1]), np.full(len(src), cut)))
+        parts.append(pair_rows(history, src, dst, np.full(len(src), when[cut - 1]), np.full(len(src), cut)))
         targets.append(came[some])
         weights.append(weight)
     if not parts:
