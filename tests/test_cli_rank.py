@@ -74,6 +74,25 @@ def test_a_saved_model_knows_later_rows(letters, tmp_path):
     )
 
 
+def test_rows_at_the_last_time_of_the_model(letters, tmp_path):
+    """The first 640 rows end within a day; the other rows of that day are added."""
+    lines = letters.read_text().splitlines()
+    (early := tmp_path / "early.csv").write_text("\n".join(lines[:641]))
+    ok("rank", early, "--src", "p3", "--save", tmp_path / "m", "--method", "recency")
+    result = ok("rank", letters, "--src", "p3", "--model", tmp_path / "m", "--top", 30, "--save", tmp_path / "all")
+    assert "the model knows 640 rows; 60 later ones are added" in result.stderr
+    found = LinkRanker("recency").fit(read_edges(letters)).rank("p3")
+    assert [row["receiver"] for row in rows_of(result.stdout)] == found["dst"].to_list()
+    assert load_model(tmp_path / "all").edges_.n_edges == 700
+    (numbers := tmp_path / "numbers.csv").write_text("src,dst,time\np1,p2,5\n")
+    assert "with datetimes" in refused("rank", numbers, "--src", "p3", "--model", tmp_path / "m")
+
+
+def test_links_fit_no_more_than_they_need(letters, monkeypatch):
+    monkeypatch.setattr("tdlg.models.link_columns.LinkModel.learnt", None)
+    assert len(rows_of(ok("links", letters, "--top", 7).stdout)) == 7
+
+
 def test_without_lightgbm_the_header_says_so(letters, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     for arguments in (["rank", letters, "--src", "p3"], ["links", letters]):

@@ -220,9 +220,17 @@ class TestFit:
         ranker = LinkRanker().fit(messages())
         assert ranker.method_ == "recency"
         assert (ranker.next_trees_, ranker.n_queries_) == (None, 0)
-        with pytest.raises(ImportError, match=r"pip install \"tdlg\[rank\]\""):
+        with pytest.raises(ImportError, match=r"not installed \(pip install 'tdlg\[rank\]'\)"):
             LinkRanker("trees").fit(messages())
         assert load_model(tmp_path / "ranker").rank(5).equals(before)  # scoring needs no LightGBM
+
+    def test_lightgbm_that_cannot_be_loaded(self, monkeypatch, tmp_path):
+        (tmp_path / "lightgbm.py").write_text("raise OSError('libgomp.so.1: no such file')")
+        monkeypatch.delitem(sys.modules, "lightgbm", raising=False)
+        monkeypatch.syspath_prepend(tmp_path)
+        assert LinkRanker().fit(messages()).method_ == "recency"
+        with pytest.raises(ImportError, match=r"installed but cannot be loaded \(libgomp.so.1: no such file\)"):
+            LinkRanker("trees").fit(messages())
 
     def test_all_at_one_time(self):
         edges = messages()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.models.ranking import LinkRanker
 
-__all__ = ["RankingMethod", "header_of", "known_at", "note_method", "time_of"]
+__all__ = ["RankingMethod", "header_of", "known_at", "note_method", "rows_after", "time_of"]
 
 RankingMethod = Annotated[
     Literal["trees", "recency"] | None,
@@ -27,14 +28,12 @@ RankingMethod = Annotated[
 
 def note_method(ranker: LinkRanker) -> None:
     """Say what ranks, and why it is only the recency rule if that was not asked for."""
-    from tdlg.models.ranking_fit import has_lightgbm
+    from tdlg.models.ranking_fit import missing_lightgbm
 
     if ranker.method_ == "trees":
         note(f"ranked by boosted trees, which learnt from {count(ranker.n_queries_, 'row')}")
-    elif ranker.method == "auto" and not has_lightgbm():
-        note("ranked by the recency rule: LightGBM is not installed (pip install 'tdlg[rank]')")
     elif ranker.method == "auto":
-        note("ranked by the recency rule: the table is too short to learn from")
+        note(f"ranked by the recency rule: {missing_lightgbm() or 'the table is too short to learn from'}")
     else:
         note(f"ranked by the {ranker.method_} rule")
 
@@ -79,3 +78,30 @@ def known_at(edges: TemporalEdges, time: Any, *, with_equal: bool) -> TemporalEd
     if len(known) == 0:
         raise ParameterError(f"No row happened before {time}. Choose a later time.", parameter="at", value=time)
     return known
+
+
+def rows_after(edges: TemporalEdges, known: TemporalEdges) -> TemporalEdges:
+    """The edges that happened after known ones, and those at exactly the last known time that are not among them.
+
+    Parameters
+    ----------
+    edges
+        The edges of a table.
+    known
+        The edges that a model knows.
+    """
+    import numpy as np
+
+    from tdlg.sampling.index import check_alike
+
+    check_alike((known, edges))
+    last = known.time.max()
+    there, at_last = (each[each.time == last] for each in (known, edges.with_ids_of(known)))
+    left = Counter(zip(there.src.tolist(), there.dst.tolist(), strict=True))
+    is_new = edges.time > last
+    for row, pair in zip(
+        np.flatnonzero(edges.time == last), zip(at_last.src.tolist(), at_last.dst.tolist(), strict=True), strict=True
+    ):
+        is_new[row] = left[pair] == 0
+        left[pair] -= not is_new[row]
+    return edges[is_new]

@@ -18,7 +18,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.models.link_arguments import as_frame, as_ticks, best_pairs, candidate_edges
-from tdlg.models.ranking_fit import FEWEST_QUERIES, SKIPPED, TREES, has_lightgbm, learn_next, learn_pairs, pair_rows
+from tdlg.models.ranking_fit import FEWEST_QUERIES, SKIPPED, TREES, learn_next, learn_pairs, missing_lightgbm, pair_rows
 from tdlg.models.ranking_trees import RankingTrees
 from tdlg.propagate.nodes import DST, SRC
 from tdlg.propagate.ranking import COLUMNS, SCALES
@@ -51,7 +51,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         "trees": boosted trees, for which LightGBM is needed, `pip install "tdlg[rank]"`. "recency": the recency rule, which
         learns nothing: destinations that the source met before, the latest first, then all others, the latest active
         first. "edgebank": all destinations that the source met before are equal, and above all others. "auto", the
-        default: "trees" if LightGBM is installed and there are at least 589 edges, else "recency"; `method_` says which.
+        default: "trees" if LightGBM can be loaded and there are at least 589 edges, else "recency"; `method_` says which.
     n_trees
         The number of trees in each of the two rankings. Default 150.
     random_state
@@ -127,9 +127,10 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     def _choose(self, edges: TemporalEdges) -> str:
         is_enough = (1.0 - SKIPPED) * len(edges) >= FEWEST_QUERIES
         if self.method == "auto":
-            return "trees" if has_lightgbm() and is_enough else "recency"
-        if self.method == "trees" and not has_lightgbm():
-            raise ImportError('LinkRanker("trees") needs LightGBM: pip install "tdlg[rank]". Or use method="recency".')
+            return "trees" if is_enough and missing_lightgbm() is None else "recency"
+        missing = missing_lightgbm() if self.method == "trees" else None
+        if missing is not None:
+            raise ImportError(f'LinkRanker("trees") needs LightGBM: {missing}. Or use method="recency".')
         if self.method == "trees" and not is_enough:
             raise EdgesError(
                 f"{len(edges):,} edges are too few to learn a ranking from; {int(FEWEST_QUERIES / (1 - SKIPPED)) + 1:,} are "

@@ -14,7 +14,7 @@ from tdlg.propagate.ranking import COLUMNS
 from tdlg.propagate.ranking_history import History
 from tdlg.sampling.candidates import candidate_pairs
 
-__all__ = ["FEWEST_QUERIES", "has_lightgbm", "learn_next", "learn_pairs", "pair_rows"]
+__all__ = ["FEWEST_QUERIES", "learn_next", "learn_pairs", "missing_lightgbm", "pair_rows"]
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -42,9 +42,15 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def has_lightgbm() -> bool:
-    """Whether LightGBM is installed."""
-    return find_spec("lightgbm") is not None
+def missing_lightgbm() -> str | None:
+    """Why LightGBM cannot be used, as a sentence without its end; None if it can."""
+    try:
+        import lightgbm  # noqa: F401
+    except (ImportError, OSError) as error:  # OSError: it is installed, but a library that it needs is not
+        if find_spec("lightgbm") is None:
+            return "LightGBM is not installed (pip install 'tdlg[rank]')"
+        return f"LightGBM is installed but cannot be loaded ({str(error).strip().splitlines()[0]:.200})"
+    return None
 
 
 def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_type: bool) -> tuple[RankingTrees, int]:
