@@ -136,10 +136,10 @@ def _columns(path: Path, at: tuple[int, int, int], *, numbers: bool) -> tuple[pl
         src, dst = (ids.str.strip_chars().cast(pl.Int64, strict=False) for ids in (src, dst))
     for k, column in zip(at, (src, dst, time), strict=True):
         if column.null_count():
-            kind = "text" if column.dtype == pl.String else "numbers"
+            kind, row = "text" if column.dtype == pl.String else "numbers", 1 + (column.is_null().arg_max() or 0)
             raise ReadError(
-                f"{path}: all cells of the column {k + 1} must be {kind}. Row {(column.is_null().arg_max() or 0) + 1:,} after the "
-                "header is not. Get the right file."
+                f"{path}: all cells of the column {k + 1} must be {kind}. Row {row:,} after the header is not. Get the "
+                "right file."
             )
     return src, dst, (time.cast(pl.Int64) if (time % 1 == 0).all() else time).to_numpy()
 

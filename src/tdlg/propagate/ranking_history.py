@@ -85,6 +85,11 @@ class History:
         """The times, in ticks, ascending."""
         return self._ticks[: self._n]
 
+    @property
+    def nbytes(self) -> tuple[int, int]:
+        """Bytes of the edges, and of the running state."""
+        return sum(column.nbytes for column in (self._src, self._dst, self._ticks)), self._state.nbytes
+
     def edges(self, part: slice = slice(None)) -> tuple[Codes, Codes, Floats]:
         """Sources, destinations and times of some edges; times count from the first edge."""
         part = slice(*part.indices(self._n))
