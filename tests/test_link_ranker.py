@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tdlg import EdgesError, LinkPredictor, LinkRanker, ParameterError, TemporalEdges, load_model
+from tdlg.judge.ranking import rank_of_true
 from tdlg.live.ranking import StreamRanker
 from tdlg.models import ranking_fit
 from tdlg.models.ranking_trees import RankingTrees
@@ -257,6 +258,48 @@ class TestFit:
         for arguments, message in (((5, "soon"), "must be a number.*'soon'"), ((5, 10, []), "no candidates")):
             with pytest.raises(ParameterError, match=message):
                 fitted.rank(*arguments)
+
+
+class TestHeldOut:
+    """The last edges decide how many trees are used, and whether any are."""
+
+    def test_measures(self):
+        rng = np.random.default_rng(0)
+        scores, came = rng.integers(0, 5, 60).astype(float), rng.random(60)
+        starts = np.array([0, 13, 14, 40])
+        parts = np.split(scores, starts[1:])
+        right = np.mean([1 / rank_of_true(part[0], part[1:]) for part in parts])
+        assert ranking_fit._mean_reciprocal(scores, starts) == pytest.approx(right)
+        monkey = [sorted(zip(-part, range(60), strict=False)) for part in np.split(scores, [25])]
+        right = np.mean(
+            [np.mean([c[k] for _, k in p[:100]]) for p, c in zip(monkey, np.split(came, [25]), strict=True)]
+        )
+        assert ranking_fit._mean_that_came(scores, came, np.array([25])) == pytest.approx(right)
+
+    @pytest.mark.parametrize(
+        ("measured", "n_trees"),
+        [([0.6, 0.9, 0.9, 0.7, 0.5], 18), ([0.6, 0.7, 0.8, 0.85, 0.86], 30), ([0.3, 0.4, 0.5, 0.4, 0.3], None)],
+    )
+    def test_the_best_number_of_trees(self, measured, n_trees, monkeypatch):
+        """The last measure is that of the recency rule."""
+        monkeypatch.setattr(ranking_fit, "STEPS", 5)
+        for method in ("auto", "trees"):
+            values = {name: iter([*measured, 0.5]) for name in ("_mean_reciprocal", "_mean_that_came")}
+            for name, each in values.items():
+                monkeypatch.setattr(ranking_fit, name, lambda *_, each=each, **__: next(each))
+            ranker = LinkRanker(method, n_trees=30, random_state=0).fit(messages())
+            chosen = n_trees if n_trees or method == "auto" else 18
+            assert [trees and trees.n_trees for trees in (ranker.next_trees_, ranker.pair_trees_)] == [chosen] * 2
+            assert ranker.method_ == ranker.pair_method_ == ("recency" if chosen is None else "trees")
+            assert ranker.n_queries_ == (0 if chosen is None else 600)
+            ranker.rank(5), ranker.top(3)
+
+    def test_some_of_the_trees(self, fitted):
+        trees, rows = fitted.next_trees_, np.random.default_rng(0).exponential(10.0, (50, len(COLUMNS)))
+        parts = [trees.between(a, b) for a, b in ((0, 1), (1, 4), (4, trees.n_trees))]
+        np.testing.assert_allclose(sum(part.scores(rows) for part in parts), trees.scores(rows))
+        for part in parts:
+            part.check(len(COLUMNS))
 
 
 class TestSaved:

@@ -26,31 +26,44 @@ RankingMethod = Annotated[
 ]
 
 
-def note_method(ranker: LinkRanker) -> None:
-    """Say what ranks, and why it is only the recency rule if that was not asked for."""
-    from tdlg.models.ranking_fit import missing_lightgbm
-
-    if ranker.method_ == "trees":
-        note(f"ranked by boosted trees, which learnt from {count(ranker.n_queries_, 'row')}")
-    elif ranker.method == "auto":
-        note(f"ranked by the recency rule: {missing_lightgbm() or 'the table is too short to learn from'}")
-    else:
-        note(f"ranked by the {ranker.method_} rule")
-
-
-def header_of(ranker: LinkRanker | None, table: Table) -> dict[str, str]:
-    """New names of the columns of a ranking: those of the table, and a score that says which rule it is of.
+def note_method(ranker: LinkRanker, method: str) -> None:
+    """Say what ranks, and why it is only the recency rule if that was not asked for.
 
     Parameters
     ----------
     ranker
+        What ranks.
+    method
+        Its `method_`, or its `pair_method_`.
+    """
+    from tdlg.models.ranking_fit import is_enough, missing_lightgbm
+
+    if method == "trees" and ranker.n_queries_:
+        note(f"ranked by boosted trees, which learnt from {count(ranker.n_queries_, 'row')}")
+    elif method == "trees":
+        note("ranked by boosted trees")
+    elif ranker.method != "auto":
+        note(f"ranked by the {method} rule")
+    else:
+        few = None if is_enough(len(ranker.edges_)) else "the table is too short to learn from"
+        note(
+            f"ranked by the recency rule: {missing_lightgbm() or few or 'it ranks the last rows better than trees do'}"
+        )
+
+
+def header_of(method: str | None, table: Table) -> dict[str, str]:
+    """New names of the columns of a ranking: those of the table, and a score that says which rule it is of.
+
+    Parameters
+    ----------
+    method
         What ranks; None for scores of the paper's method.
     table
         The table of the user.
     """
     names = {role: table.names[role] for role in ("src", "dst", "time")}
-    if ranker is not None and ranker.method_ != "trees":
-        names["score"] = f"{ranker.method_}_score"
+    if method not in (None, "trees"):
+        names["score"] = f"{method}_score"
     taken = {"seen", names.get("score", "score")}
     return {role: name for role, name in names.items() if role == "score" or name not in taken}
 

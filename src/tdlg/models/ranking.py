@@ -18,7 +18,18 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.models.link_arguments import as_frame, as_ticks, best_pairs, candidate_edges
-from tdlg.models.ranking_fit import FEWEST_QUERIES, SKIPPED, TREES, learn_next, learn_pairs, missing_lightgbm, pair_rows
+from tdlg.models.ranking_fit import (
+    FEWEST_QUERIES,
+    SKIPPED,
+    TREES,
+    edgebank,
+    is_enough,
+    learn_next,
+    learn_pairs,
+    missing_lightgbm,
+    pair_rows,
+    recency,
+)
 from tdlg.models.ranking_trees import RankingTrees
 from tdlg.propagate.nodes import DST, SRC
 from tdlg.propagate.ranking import COLUMNS, SCALES
@@ -51,9 +62,10 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         "trees": boosted trees, for which LightGBM is needed, `pip install "tdlg[rank]"`. "recency": the recency rule, which
         learns nothing: destinations that the source met before, the latest first, then all others, the latest active
         first. "edgebank": all destinations that the source met before are equal, and above all others. "auto", the
-        default: "trees" if LightGBM can be loaded and there are at least 589 edges, else "recency"; `method_` says which.
+        default: "trees" if LightGBM can be loaded, there are at least 589 edges, and trees rank the last of them better
+        than the recency rule does, else "recency"; `method_` and `pair_method_` say which.
     n_trees
-        The number of trees in each of the two rankings. Default 150.
+        The largest number of trees in each of the two rankings; the last edges decide how many are used. Default 150.
     random_state
         Seed for sampling what the trees learn from, and for the trees.
 
@@ -61,15 +73,14 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     ----------
     edges_
         The edges that are known: those given to `fit` and `update`.
-    method_
-        What ranks: "trees", "recency" or "edgebank".
+    method_, pair_method_
+        What ranks the destinations of a source, and the pairs of `top`: "trees", "recency" or "edgebank".
     widths_
         Bandwidths of the decayed counts, in the unit of the times of the fitted edges.
     n_queries_
-        The number of edges whose destinations the trees learnt to rank; 0 without trees.
+        The number of edges whose destinations the trees learnt to rank, including those held out; 0 without trees.
     next_trees_, pair_trees_
-        The trees for `rank` and those for `top`, as arrays; None without trees. `pair_trees_` is also None, and `top` uses
-        the recency rule, if nearly all edges happened at one time.
+        The trees for `rank` and those for `top`, as arrays; None without trees.
 
     See Also
     --------
@@ -119,19 +130,20 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         self.next_trees_, self.pair_trees_, self.n_queries_ = None, None, 0
         self._running = History(edges, self.widths_)
         if self.method_ == "trees":
-            history = self._running
-            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite)
-            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs)
+            history, at_least = self._running, int(self.method == "trees")
+            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite, at_least)
+            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs, at_least)
+            self.method_ = "recency" if self.next_trees_ is None else "trees"
+        self.pair_method_ = "trees" if self.pair_trees_ is not None else self.method_.replace("trees", "recency")
         return self
 
     def _choose(self, edges: TemporalEdges) -> str:
-        is_enough = (1.0 - SKIPPED) * len(edges) >= FEWEST_QUERIES
         if self.method == "auto":
-            return "trees" if is_enough and missing_lightgbm() is None else "recency"
+            return "trees" if is_enough(len(edges)) and missing_lightgbm() is None else "recency"
         missing = missing_lightgbm() if self.method == "trees" else None
         if missing is not None:
             raise ImportError(f'LinkRanker("trees") needs LightGBM: {missing}. Or use method="recency".')
-        if self.method == "trees" and not is_enough:
+        if self.method == "trees" and not is_enough(len(edges)):
             raise EdgesError(
                 f"{len(edges):,} edges are too few to learn a ranking from; {int(FEWEST_QUERIES / (1 - SKIPPED)) + 1:,} are "
                 "needed.",
@@ -342,7 +354,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         return self._rule(rows) if self.next_trees_ is None else self.next_trees_.scores(rows)
 
     def _rule(self, rows: Floats) -> Floats:
-        return _edgebank(rows) if self.method_ == "edgebank" else _recency(rows)
+        return edgebank(rows) if self.method_ == "edgebank" else recency(rows)
 
     def _rows(self, edges: TemporalEdges, *, with_equal: bool = False) -> Floats:
         """The columns of edges, given what is strictly before each of them, or at its time as well."""
@@ -358,24 +370,13 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
                 raise ValueError(f"{name} are not trees")
             if trees is not None:
                 trees.check(len(COLUMNS))
-        if "edges_" in vars(self) and (self.method_ not in METHODS or np.shape(self.widths_) != (len(SCALES),)):
+        methods = getattr(self, "method_", "auto"), getattr(self, "pair_method_", "auto")
+        if "edges_" in vars(self) and ({*methods} - {*METHODS[1:]} or np.shape(self.widths_) != (len(SCALES),)):
             raise ValueError("the method or the bandwidths are not those of a ranking")
 
 
-# ---- rules that learn nothing
-
 QUERIES_AT_ONCE = 2000
-_GAP, _GAP_OF_DST = COLUMNS.index("pair:gap"), COLUMNS.index("dst:gap")
-
-
-def _recency(rows: Floats) -> Floats:
-    """Above 0 for pairs that met before, below 0 for other destinations; each the higher, the later."""
-    gap, of_dst = rows[:, _GAP], rows[:, _GAP_OF_DST]
-    return np.where(gap < NEVER, 1.0 / (1.0 + gap), -1.0 - of_dst)
-
-
-def _edgebank(rows: Floats) -> Floats:
-    return (rows[:, _GAP] < NEVER).astype(np.float64)
+_GAP = COLUMNS.index("pair:gap")
 
 
 # ---- candidates

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels.ranking_state import NEVER
 from tdlg.edges import TemporalEdges
 from tdlg.models.ranking_trees import RankingTrees
 from tdlg.propagate.ranking import COLUMNS
 from tdlg.propagate.ranking_history import History
 from tdlg.sampling.candidates import candidate_pairs
 
-__all__ = ["FEWEST_QUERIES", "learn_next", "learn_pairs", "missing_lightgbm", "pair_rows"]
+__all__ = [
+    "FEWEST_QUERIES",
+    "edgebank",
+    "is_enough",
+    "learn_next",
+    "learn_pairs",
+    "missing_lightgbm",
+    "pair_rows",
+    "recency",
+]
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 QUERIES = 16_000  # edges whose destination is learnt; more are sampled
 FEWEST_QUERIES = 500  # with fewer edges to learn from, the recency rule is used
+HELD_OUT, STEPS = 0.1, 10  # share of the last edges that choose the number of trees, in tenths
 SKIPPED = 0.15  # share of the history before the first of them: too little is known there
 LIMITS = (10, 10, 6, 8, 20)  # candidates: own latest, latest to answer, two and three steps away, latest of all
 RANDOM = 50
 CUTS, CUTS_FROM = 40, 0.3  # times at which all pairs are candidates, from this share of the history on
 HORIZONS = (0.01, 0.05)  # how many of the next edges count, as shares of the history
 ROWS_PER_CUT = 8_000  # of pairs that did not come; all that came are learnt from
+FIRST = 100  # pairs whose share that comes is measured
 LATEST = 500_000  # edges before each of these times that make candidates
 TREES = 150
+_GAP, _GAP_OF_DST = COLUMNS.index("pair:gap"), COLUMNS.index("dst:gap")
 SETTINGS: dict[str, Any] = {
     "num_leaves": 15,
     "feature_fraction": 0.5,
@@ -42,6 +57,11 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+def is_enough(n_edges: int) -> bool:
+    """Whether there are enough edges to learn from."""
+    return (1.0 - SKIPPED) * n_edges >= FEWEST_QUERIES
+
+
 def missing_lightgbm() -> str | None:
     """Why LightGBM cannot be used, as a sentence without its end; None if it can."""
     try:
@@ -53,19 +73,26 @@ def missing_lightgbm() -> str | None:
     return None
 
 
-def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_type: bool) -> tuple[RankingTrees, int]:
-    """Trees that rank the destinations of a source, by LambdaMART, and the number of edges that they learnt from.
+def learn_next(
+    history: History, n_trees: int, rng: np.random.Generator, one_type: bool, at_least: int = 0
+) -> tuple[RankingTrees | None, int]:
+    """Trees that rank the destinations of a source, by LambdaMART, and the number of edges that they were made from.
+
+    The last tenth of these edges is held out: it decides how many of the trees are used. None if the recency rule ranks it
+    better than any number of trees.
 
     Parameters
     ----------
     history
         The edges to learn from.
     n_trees
-        The number of trees.
+        The largest number of trees.
     rng
         Generator for sampling edges and candidates, and for the seed of the trees.
     one_type
         Whether sources and destinations are nodes of one type.
+    at_least
+        1 if there must be trees; 0 by default.
     """
     n = len(history)
     late = np.arange(int(SKIPPED * n), n)
@@ -75,52 +102,97 @@ def learn_next(history: History, n_trees: int, rng: np.random.Generator, one_typ
     everyone = np.unique(history.edges()[1])
     picks = rng.integers(0, len(everyone), (len(chosen), RANDOM))
     rows, starts = history.sample(chosen, upto, limits, everyone, picks)
-    is_true = np.zeros(len(rows), np.int8)
-    is_true[starts[:-1]] = 1
+    n_learnt = len(chosen) - round(HELD_OUT * len(chosen))
+    end = starts[n_learnt]
+    is_true = np.zeros(end, np.int8)
+    is_true[starts[:n_learnt]] = 1
     settings = {
         "objective": "lambdarank",
         "lambdarank_truncation_level": 20,
         "learning_rate": _learning_rate(len(chosen)),
         "min_data_in_leaf": 300,
     }
-    return _trees(rows, is_true, settings, n_trees, rng, group=np.diff(starts)), len(chosen)
+    trees = _trees(rows[:end], is_true, settings, n_trees, rng, group=np.diff(starts[: n_learnt + 1]))
+    begins = starts[n_learnt:-1] - end
+    best = _best_number(trees, rows[end:].astype(np.float64), lambda scores: _mean_reciprocal(scores, begins), at_least)
+    return (trees.first(best), len(chosen)) if best else (None, 0)
 
 
-def learn_pairs(edges: TemporalEdges, history: History, n_trees: int, rng: np.random.Generator) -> RankingTrees | None:
+def _best_number(trees: RankingTrees, rows: Floats, measure: Callable[[Floats], float], at_least: int) -> int:
+    """The number of trees whose scores of held-out rows are best by a measure; 0 if the recency rule is as good."""
+    numbers = np.unique(np.linspace(0, trees.n_trees, STEPS + 1).round().astype(int))[1:]
+    found, scores, done = {}, np.zeros(len(rows)), 0
+    for number in numbers.tolist():
+        scores += trees.between(done, number).scores(rows)
+        found[number], done = measure(scores), number
+    best = max(found, key=lambda number: (found[number], number))
+    return best if at_least or found[best] > measure(recency(rows)) else 0
+
+
+def _mean_reciprocal(scores: Floats, starts: Codes) -> float:
+    """The MRR of the first candidate of each edge, ties at the mean rank."""
+    true = np.repeat(scores[starts], np.diff(np.append(starts, len(scores))))
+    above, equal = (np.add.reduceat(each.astype(np.int64), starts) for each in (scores > true, scores == true))
+    return float((1.0 / (above + (1 + equal) / 2.0)).mean())
+
+
+def learn_pairs(
+    edges: TemporalEdges, history: History, n_trees: int, rng: np.random.Generator, at_least: int = 0
+) -> RankingTrees | None:
     """Trees that estimate which pairs meet soon, from what followed at several times of the history.
 
-    None if nothing followed at any of these times, because nearly all edges happened at one time.
+    The last of these times are held out: they decide how many of the trees are used. None if the first 100 pairs of the
+    recency rule come true more often than those of any number of trees, or if nothing followed at any of these times
+    because nearly all edges happened at one time.
 
     Parameters
     ----------
     edges, history
         The edges to learn from, and their history.
     n_trees
-        The number of trees.
+        The largest number of trees.
     rng
         Generator for sampling pairs, and for the seed of the trees.
+    at_least
+        1 if there must be trees; 0 by default.
     """
     n, n_nodes = len(edges), edges.n_nodes
     in_order = edges[np.argsort(edges.ticks, kind="stable")]
     ahead = [max(1, round(share * n)) for share in HORIZONS]
     last = np.unique(np.linspace(CUTS_FROM * n, n - ahead[-1], CUTS).astype(int))
     cuts = np.unique(np.searchsorted(history.ticks, history.ticks[last - 1], "right"))  # all edges of one time
+    cuts = cuts[cuts < n]
+    n_learnt = max(1, len(cuts) - max(1, round(HELD_OUT * len(cuts))))
     parts, targets, weights = [], [], []
     all_src, all_dst, when = history.edges()
     key = all_src * n_nodes + all_dst
-    for cut in cuts[cuts < n].tolist():
+    for number, cut in enumerate(cuts.tolist()):
         src, dst = candidate_pairs(in_order[max(0, cut - LATEST) : cut])
         came = np.mean([np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead], axis=0)
-        some, weight = _all_that_came(came, rng)
+        some, weight = _all_that_came(came, rng) if number < n_learnt else (np.arange(len(src)), np.ones(len(src)))
         src, dst = src[some], dst[some]
-        parts.append(pair_rows(history, src, dst, np.full(len(src), when[cut - 1]), np.full(len(src), cut)))
+        rows = pair_rows(history, src, dst, np.full(len(src), when[cut - 1]), np.full(len(src), cut))
+        parts.append(rows.astype(np.float32))
         targets.append(came[some])
         weights.append(weight)
     if not parts:
         return None
     settings = {"objective": "cross_entropy", "learning_rate": 0.04, "num_leaves": 8, "min_data_in_leaf": 200}
-    rows, target = np.concatenate(parts).astype(np.float32), np.concatenate(targets)
-    return _trees(rows, target, settings, n_trees, rng, weight=np.concatenate(weights))
+    learnt, target, weight = (np.concatenate(each[:n_learnt]) for each in (parts, targets, weights))
+    trees = _trees(learnt, target, settings, n_trees, rng, weight=weight)
+    if n_learnt == len(cuts):  # a single time
+        return trees
+    rows, came = (np.concatenate(each[n_learnt:]) for each in (parts, targets))
+    starts = np.cumsum([len(part) for part in parts[n_learnt:-1]])
+    measure = partial(_mean_that_came, came=came, starts=starts)
+    best = _best_number(trees, rows.astype(np.float64), measure, at_least)
+    return trees.first(best) if best else None
+
+
+def _mean_that_came(scores: Floats, came: Floats, starts: Codes) -> float:
+    """How much of the best 100 pairs of each time came, on average."""
+    parts = zip(np.split(scores, starts), np.split(came, starts), strict=True)
+    return float(np.mean([came[np.argsort(-score, kind="stable")[:FIRST]].mean() for score, came in parts]))
 
 
 def _all_that_came(came: Floats, rng: np.random.Generator) -> tuple[Codes, Floats]:
@@ -154,6 +226,23 @@ def pair_rows(history: History, src: Codes, dst: Codes, when: Floats, upto: Code
         rows[order[done : done + len(block)]] = block
         done += len(block)
     return rows
+
+
+# ---- rules that learn nothing
+
+
+def recency(rows: Floats) -> Floats:
+    """Above 0 for pairs that met before, below 0 for other destinations; each the higher, the later."""
+    gap, of_dst = rows[:, _GAP], rows[:, _GAP_OF_DST]
+    return np.where(gap < NEVER, 1.0 / (1.0 + gap), -1.0 - of_dst)
+
+
+def edgebank(rows: Floats) -> Floats:
+    """1 for pairs that met before, 0 for others."""
+    return (rows[:, _GAP] < NEVER).astype(np.float64)
+
+
+# ---- LightGBM
 
 
 def _learning_rate(n: int) -> float:

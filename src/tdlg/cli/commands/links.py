@@ -57,7 +57,8 @@ def links(
     """Find the pairs most likely to interact next, or at a given time.
 
     "score" ranks the pairs; it is not the frequency of the link. It is called "recency_score" if the latest pairs come first
-    because LightGBM is not installed or the table is short. "seen" is true if the pair has interacted before.
+    because LightGBM is not installed, the table is short, or that was better on its last rows. "seen" is true if the pair
+    has interacted before.
     """
     check_output(output)
     check_model_file(save)
@@ -71,9 +72,9 @@ def links(
         found = model.top(top, at=time, candidates=pairs)
     ranker = model if save is None and method != "rows" else getattr(model, "ranker_", None)
     if ranker is not None:
-        note_method(ranker)
+        note_method(ranker, ranker.pair_method_)
     keep_model(model, save)
-    give(rounded(found, "score").rename(header_of(ranker, table)), output, rows=top)
+    give(rounded(found, "score").rename(header_of(getattr(ranker, "pair_method_", None), table)), output, rows=top)
 
 
 def _model(method: str | None, is_saved: bool, seed: int) -> Any:

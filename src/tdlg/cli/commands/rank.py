@@ -72,12 +72,12 @@ def rank(
     note_table(table, columns)
     time = None if at is None else time_of(at, table.edges)
     ranker = _ranker(table, method, model, seed, time)
-    note_method(ranker)
+    note_method(ranker, ranker.method_)
     for one in source:
         _note_unknown(ranker, one)
     found = rounded(pl.concat([ranker.rank(one, time).head(top) for one in source], how="vertical_relaxed"), "score")
     keep_model(ranker, save)
-    give(found.rename(header_of(ranker, table)), output, rows=top * len(source))
+    give(found.rename(header_of(ranker.method_, table)), output, rows=top * len(source))
 
 
 def _ranker(table: Table, method: str | None, path: Path | None, seed: int, time: Any) -> LinkRanker:
