@@ -26,22 +26,21 @@ RankingMethod = Annotated[
 ]
 
 
-def note_method(ranker: LinkRanker, method: str) -> None:
+def note_method(ranker: LinkRanker, *, pairs: bool = False) -> None:
     """Say what ranks, and why it is only the recency rule if that was not asked for.
 
     Parameters
     ----------
     ranker
         What ranks.
-    method
-        Its `method_`, or its `pair_method_`.
+    pairs
+        Whether it ranks pairs; by default the partners of a node.
     """
     from tdlg.models.ranking_fit import is_enough, missing_lightgbm
 
-    if method == "trees" and ranker.n_queries_:
-        note(f"ranked by boosted trees, which learnt from {count(ranker.n_queries_, 'row')}")
-    elif method == "trees":
-        note("ranked by boosted trees")
+    method = ranker.pair_method_ if pairs else ranker.method_
+    if method == "trees":
+        note("ranked by boosted trees" + f", which learnt from {count(ranker.n_queries_, 'row')}" * (not pairs))
     elif ranker.method != "auto":
         note(f"ranked by the {method} rule")
     else:

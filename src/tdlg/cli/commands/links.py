@@ -72,7 +72,7 @@ def links(
         found = model.top(top, at=time, candidates=pairs)
     ranker = model if save is None and method != "rows" else getattr(model, "ranker_", None)
     if ranker is not None:
-        note_method(ranker, ranker.pair_method_)
+        note_method(ranker, pairs=True)
     keep_model(model, save)
     give(rounded(found, "score").rename(header_of(getattr(ranker, "pair_method_", None), table)), output, rows=top)
 

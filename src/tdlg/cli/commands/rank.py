@@ -72,7 +72,7 @@ def rank(
     note_table(table, columns)
     time = None if at is None else time_of(at, table.edges)
     ranker = _ranker(table, method, model, seed, time)
-    note_method(ranker, ranker.method_)
+    note_method(ranker)
     for one in source:
         _note_unknown(ranker, one)
     found = rounded(pl.concat([ranker.rank(one, time).head(top) for one in source], how="vertical_relaxed"), "score")
