@@ -33,13 +33,15 @@ from tdlg import __version__
 from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
-from tdlg.judge.ranking import BATCH, RankingMetrics, RankingTask, tgb_negatives, true_ranks, true_scores
+from tdlg.judge.ranking import BATCH, RankingMetrics, RankingTask, rank_of_true, tgb_negatives, true_ranks, true_scores
 from tdlg.models.ranking import LinkRanker
 from tdlg.sampling.index import edge_index
 
 __all__ = ["LinksRow", "MemoryRow", "Row", "read_rows", "run_ranking", "tables"]
 
 Kind = TypeVar("Kind", bound="Row | LinksRow | MemoryRow")
+
+Floats = NDArray[np.float64]
 
 SEEDS = (0, 1, 2)
 LINKS = 100  # pairs of which the share that comes true is measured
@@ -211,11 +213,11 @@ def _measure(dataset: str, method: str, seed: int) -> Row:
     for later in ("val", "test"):
         model.update(task.part(later))
     start = process_time()
-    ranks = true_ranks(model, task)
-    milliseconds = 1000 * (process_time() - start) / len(ranks)
-    metrics, new = RankingMetrics.of(ranks), _is_new(task)
+    batch_mrr = RankingMetrics.of(true_ranks(model, task, batch=BATCH)).mrr
+    milliseconds = 1000 * (process_time() - start) / len(task.part("test"))
     peak = _peak_bytes()
-    mrr, evaluator = _judged(model, task, metrics.mrr)
+    ranks, mrr, evaluator = _judged(model, task)
+    metrics, new = RankingMetrics.of(ranks), _is_new(task)
     return Row(
         dataset=dataset,
         method=method,
@@ -224,7 +226,7 @@ def _measure(dataset: str, method: str, seed: int) -> Row:
         hits_1=metrics.hits[1],
         hits_3=metrics.hits[3],
         hits_10=metrics.hits[10],
-        batch_mrr=RankingMetrics.of(true_ranks(model, task, batch=BATCH)).mrr,
+        batch_mrr=batch_mrr,
         evaluator=evaluator,
         new_pairs=float(new.mean()),
         new_mrr=RankingMetrics.of(ranks[new]).mrr if new.any() else float("nan"),
@@ -250,21 +252,24 @@ def _is_new(task: RankingTask) -> NDArray[np.bool_]:
     return test.ticks <= task.edges.ticks[order][first[np.searchsorted(pairs, asked)]]
 
 
-def _judged(model: LinkRanker, task: RankingTask, mine: float) -> tuple[float, str]:
-    """The MRR by py-tgb's evaluator, and its name; our own if the package is not there."""
+def _judged(model: LinkRanker, task: RankingTask) -> tuple[Floats, float, str]:
+    """The ranks of the test edges, their MRR by py-tgb's evaluator, and its name; our own if the package is not there."""
     try:
         judge = import_module("tgb.linkproppred.evaluate").Evaluator("tgbl-wiki")  # the same for all data sets
         name = f"py-tgb {version('py-tgb')}"
     except (ImportError, PackageNotFoundError):
-        return mine, "tdlg"
-    found = []
+        judge, name = None, "tdlg"
+    ranks, found = [], []
     for true, others in true_scores(model, task):
-        asked = {"y_pred_pos": np.array([true]), "y_pred_neg": others[None], "eval_metric": ["mrr"]}
-        found.append(float(judge.eval(asked)["mrr"]))
-    theirs = float(np.mean(found))
+        ranks.append(rank_of_true(true, others))
+        if judge is not None:
+            asked = {"y_pred_pos": np.array([true]), "y_pred_neg": others[None], "eval_metric": ["mrr"]}
+            found.append(float(judge.eval(asked)["mrr"]))
+    mine = RankingMetrics.of(np.array(ranks)).mrr
+    theirs = float(np.mean(found)) if found else mine
     if abs(theirs - mine) > 1e-5:
         raise RuntimeError(f"py-tgb's evaluator says {theirs}, and ours {mine}: one of them is wrong.")
-    return theirs, name
+    return np.array(ranks), theirs, name
 
 
 def _measure_links(dataset: str, method: str, seed: int) -> LinksRow:

@@ -13,7 +13,7 @@ from tdlg.judge.ranking import rank_of_true
 from tdlg.live.ranking import StreamRanker
 from tdlg.models import ranking_fit
 from tdlg.models.ranking_trees import RankingTrees
-from tdlg.propagate.ranking import COLUMNS
+from tdlg.propagate.ranking import COLUMNS, RankingState
 
 pytest.importorskip("lightgbm", reason="needs LightGBM")
 
@@ -157,7 +157,7 @@ class TestPairs:
         src, dst = rng.integers(0, 60, (2, 1200))
         often = rng.random(1200) < 0.4
         src[often], dst[often] = src[often] % 10, src[often] % 10 + 20
-        found = LinkRanker(n_trees=120, random_state=0).fit(TemporalEdges(src, dst, np.arange(1200))).top(10)
+        found = LinkRanker("trees", n_trees=120, random_state=0).fit(TemporalEdges(src, dst, np.arange(1200))).top(10)
         assert found.columns == ["src", "dst", "time", "score", "seen"]
         assert ((found["score"] > 0) & (found["score"] < 1)).all()
         assert (found["dst"] == found["src"] + 20).sum() >= 9
@@ -278,7 +278,7 @@ class TestHeldOut:
 
     @pytest.mark.parametrize(
         ("measured", "n_trees"),
-        [([0.6, 0.9, 0.9, 0.7, 0.5], 18), ([0.6, 0.7, 0.8, 0.85, 0.86], 30), ([0.3, 0.4, 0.5, 0.4, 0.3], None)],
+        [([0.6, 0.9, 0.9, 0.7, 0.5], 18), ([0.6, 0.7, 0.8, 0.85, 0.86], 30), ([0.3, 0.4, 0.49, 0.4, 0.3], None)],
     )
     def test_the_best_number_of_trees(self, measured, n_trees, monkeypatch):
         """The last measure is that of the recency rule."""
@@ -293,6 +293,16 @@ class TestHeldOut:
             assert ranker.method_ == ranker.pair_method_ == ("recency" if chosen is None else "trees")
             assert ranker.n_queries_ == (0 if chosen is None else 600)
             ranker.rank(5), ranker.top(3)
+
+    def test_the_position_by_the_recency_rule(self):
+        """It orders candidates as the rule does."""
+        src, dst = np.random.default_rng(0).integers(0, 9, (2, 300))
+        state = RankingState(np.ones(5), True)
+        state.absorb(src, dst, np.arange(300.0))
+        rows = state.columns(3, 300.0, np.arange(9))
+        order = np.argsort(-ranking_fit.recency_position(rows))
+        np.testing.assert_array_equal(order, np.argsort(-ranking_fit.recency(rows)))
+        assert ranking_fit.recency_position(rows).max() == 0
 
     def test_some_of_the_trees(self, fitted):
         trees, rows = fitted.next_trees_, np.random.default_rng(0).exponential(10.0, (50, len(COLUMNS)))

@@ -27,6 +27,7 @@ from tdlg.models.ranking_fit import (
     learn_next,
     learn_pairs,
     missing_lightgbm,
+    next_scores,
     pair_rows,
     recency,
 )
@@ -351,7 +352,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     # ---- columns
 
     def _next_scores(self, rows: Floats) -> Floats:
-        return self._rule(rows) if self.next_trees_ is None else self.next_trees_.scores(rows)
+        return self._rule(rows) if self.next_trees_ is None else next_scores(self.next_trees_, rows)
 
     def _rule(self, rows: Floats) -> Floats:
         return edgebank(rows) if self.method_ == "edgebank" else recency(rows)

@@ -24,6 +24,7 @@ __all__ = [
     "learn_next",
     "learn_pairs",
     "missing_lightgbm",
+    "next_scores",
     "pair_rows",
     "recency",
 ]
@@ -31,19 +32,22 @@ __all__ = [
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-QUERIES = 16_000  # edges whose destination is learnt; more are sampled
+QUERIES = 8_000  # edges whose destination is learnt; more are sampled
 FEWEST_QUERIES = 500  # with fewer edges to learn from, the recency rule is used
 HELD_OUT, STEPS = 0.1, 10  # share of the last edges that choose the number of trees, in tenths
 SKIPPED = 0.15  # share of the history before the first of them: too little is known there
 LIMITS = (10, 10, 6, 8, 20)  # candidates: own latest, latest to answer, two and three steps away, latest of all
-RANDOM = 50
+RANDOM = 150  # with few, trees learn little about the many that were not active lately
 CUTS, CUTS_FROM = 40, 0.3  # times at which all pairs are candidates, from this share of the history on
 HORIZONS = (0.01, 0.05)  # how many of the next edges count, as shares of the history
 ROWS_PER_CUT = 8_000  # of pairs that did not come; all that came are learnt from
 FIRST = 100  # pairs whose share that comes is measured
 LATEST = 500_000  # edges before each of these times that make candidates
 TREES = 150
-_GAP, _GAP_OF_DST = COLUMNS.index("pair:gap"), COLUMNS.index("dst:gap")
+PRIOR, MOST_SINCE = 0.2, 1e6  # weight of the recency rule beside the trees; edges since the last one of a destination
+_GAP, _RANK, _GAP_OF_DST, _SINCE, _PARTNERS = (
+    COLUMNS.index(name) for name in ("pair:gap", "pair:rank", "dst:gap", "dst:edges since", "src:partners")
+)
 SETTINGS: dict[str, Any] = {
     "num_leaves": 15,
     "feature_fraction": 0.5,
@@ -114,19 +118,37 @@ def learn_next(
     }
     trees = _trees(rows[:end], is_true, settings, n_trees, rng, group=np.diff(starts[: n_learnt + 1]))
     begins = starts[n_learnt:-1] - end
-    best = _best_number(trees, rows[end:].astype(np.float64), lambda scores: _mean_reciprocal(scores, begins), at_least)
+    held_out = rows[end:].astype(np.float64)
+    prior = recency_position(held_out)
+    best = _best_number(trees, held_out, lambda scores: _mean_reciprocal(scores, begins), at_least, prior)
     return (trees.first(best), len(chosen)) if best else (None, 0)
 
 
-def _best_number(trees: RankingTrees, rows: Floats, measure: Callable[[Floats], float], at_least: int) -> int:
-    """The number of trees whose scores of held-out rows are best by a measure; 0 if the recency rule is as good."""
+def next_scores(trees: RankingTrees, rows: Floats) -> Floats:
+    """Scores of candidates for the next destination of a source: those of trees, and a little of the recency rule."""
+    return trees.scores(rows) + recency_position(rows)
+
+
+def recency_position(rows: Floats) -> Floats:
+    """The position of candidates by the recency rule, which counts less the further back it is: 0 for the first.
+
+    It keeps the trees from going far astray where the network has changed since they learnt.
+    """
+    of_pair, since = rows[:, _RANK], np.minimum(rows[:, _SINCE], MOST_SINCE)
+    return -PRIOR * np.log(np.where(of_pair < NEVER, of_pair, 1.0 + rows[:, _PARTNERS] + since))
+
+
+def _best_number(
+    trees: RankingTrees, rows: Floats, measure: Callable[[Floats], float], at_least: int, prior: Floats | float = 0.0
+) -> int:
+    """The number of trees whose scores of held-out rows, plus a prior, are best by a measure; 0 if the rule is better."""
     numbers = np.unique(np.linspace(0, trees.n_trees, STEPS + 1).round().astype(int))[1:]
     found, scores, done = {}, np.zeros(len(rows)), 0
     for number in numbers.tolist():
         scores += trees.between(done, number).scores(rows)
-        found[number], done = measure(scores), number
+        found[number], done = measure(scores + prior), number
     best = max(found, key=lambda number: (found[number], number))
-    return best if at_least or found[best] > measure(recency(rows)) else 0
+    return best if at_least or found[best] >= measure(recency(rows)) else 0
 
 
 def _mean_reciprocal(scores: Floats, starts: Codes) -> float:
