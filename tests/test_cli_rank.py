@@ -13,10 +13,11 @@ from test_cli import ok, refused, rows_of
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking_fit, "QUERIES", 500)
+        patch.setattr(ranking_fit, "SAMPLED", dict.fromkeys((True, False), (500, 50)))
         patch.setattr(ranking_fit, "CUTS", 2)
         patch.setattr(ranking_fit, "ROWS_PER_CUT", 500)
         patch.setattr("tdlg.models.link_columns.LinkModel.learnt", lambda *_: None)
+        patch.setattr(ranking_fit, "_best_number", lambda trees, *_: trees.n_trees)
         train = ranking_fit._trees
         patch.setattr(ranking_fit, "_trees", lambda *given, **more: train(*given[:3], 5, given[4], **more))
         yield
@@ -85,7 +86,9 @@ def test_rows_at_the_last_time_of_the_model(letters, tmp_path):
     assert [row["receiver"] for row in rows_of(result.stdout)] == found["dst"].to_list()
     assert load_model(tmp_path / "all").edges_.n_edges == 700
     (numbers := tmp_path / "numbers.csv").write_text("src,dst,time\np1,p2,5\n")
-    assert "with datetimes" in refused("rank", numbers, "--src", "p3", "--model", tmp_path / "m")
+    said = refused("rank", numbers, "--src", "p3", "--model", tmp_path / "m")
+    assert "times of the table are numbers, and those of the model datetimes" in said
+    assert "--time-unit" in said
 
 
 def test_links_fit_no_more_than_they_need(letters, monkeypatch):

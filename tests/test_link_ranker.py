@@ -36,7 +36,7 @@ def messages(n_edges=1500, n_nodes=40, seed=0, **options):
 def quick():
     """Fewer edges to learn from."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking_fit, "QUERIES", 600)
+        patch.setattr(ranking_fit, "SAMPLED", dict.fromkeys((True, False), (600, 50)))
         patch.setattr(ranking_fit, "CUTS", 3)
         patch.setattr(ranking_fit, "ROWS_PER_CUT", 1000)
         yield

@@ -19,7 +19,7 @@ def small(monkeypatch):
     monkeypatch.setattr(ranking, "DATASETS", {"wikipedia": lambda: RankingTask(edges)})
     monkeypatch.setattr(ranking, "is_available", lambda name: name == "wikipedia")
     monkeypatch.setattr(ranking._measure_memory, "__defaults__", (5000, 300))
-    monkeypatch.setattr(ranking_fit, "QUERIES", 500)
+    monkeypatch.setattr(ranking_fit, "SAMPLED", dict.fromkeys((True, False), (500, 50)))
     monkeypatch.setattr(ranking_fit, "CUTS", 2)
     train = ranking_fit._trees
     monkeypatch.setattr(ranking_fit, "_trees", lambda *given, **more: train(*given[:3], 5, given[4], **more))

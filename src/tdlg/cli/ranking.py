@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tdlg.cli.terminal import count, note
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 if TYPE_CHECKING:
     from tdlg.cli.table import Table
@@ -85,7 +85,7 @@ def known_at(edges: TemporalEdges, time: Any, *, with_equal: bool) -> TemporalEd
 
     if time is None:
         return edges
-    (at,) = as_time(time, edges, "at", "tdlg")
+    (at,) = as_time(time, edges, "--at", "tdlg")
     known = edges[(edges.time <= at) if with_equal else (edges.time < at)]
     if len(known) == 0:
         raise ParameterError(f"No row happened before {time}. Choose a later time.", parameter="at", value=time)
@@ -106,6 +106,10 @@ def rows_after(edges: TemporalEdges, known: TemporalEdges) -> TemporalEdges:
 
     from tdlg.sampling.index import check_alike
 
+    kinds = ["numbers" if each.time_unit is None else "datetimes" for each in (edges, known)]
+    if len(set(kinds)) > 1:
+        hints = [Hint("Name the unit that they count, as with {time_unit}.", time_unit="s")] * (kinds[0] == "numbers")
+        raise ParameterError(f"The times of the table are {kinds[0]}, and those of the model {kinds[1]}.", *hints)
     check_alike((known, edges))
     last = known.time.max()
     there, at_last = (each[each.time == last] for each in (known, edges.with_ids_of(known)))

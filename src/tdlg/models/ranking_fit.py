@@ -32,12 +32,15 @@ __all__ = [
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-QUERIES = 8_000  # edges whose destination is learnt; more are sampled
+SAMPLED = {
+    True: (8_000, 150),
+    False: (16_000, 50),
+}  # by whether a source is ever a destination: edges to learn from, and
+# random candidates of each; where anybody may be answered, trees need to see many who were not active lately
 FEWEST_QUERIES = 500  # with fewer edges to learn from, the recency rule is used
 HELD_OUT, STEPS = 0.1, 10  # share of the last edges that choose the number of trees, in tenths
 SKIPPED = 0.15  # share of the history before the first of them: too little is known there
 LIMITS = (10, 10, 6, 8, 20)  # candidates: own latest, latest to answer, two and three steps away, latest of all
-RANDOM = 150  # with few, trees learn little about the many that were not active lately
 CUTS, CUTS_FROM = 40, 0.3  # times at which all pairs are candidates, from this share of the history on
 HORIZONS = (0.01, 0.05)  # how many of the next edges count, as shares of the history
 ROWS_PER_CUT = 8_000  # of pairs that did not come; all that came are learnt from
@@ -99,12 +102,14 @@ def learn_next(
         1 if there must be trees; 0 by default.
     """
     n = len(history)
+    src, dst, _ = history.edges()
+    everyone = np.unique(dst)
+    n_queries, n_random = SAMPLED[bool(np.isin(src, everyone).any())]
     late = np.arange(int(SKIPPED * n), n)
-    chosen = late if len(late) <= QUERIES else np.sort(rng.choice(late, QUERIES, replace=False))
+    chosen = late if len(late) <= n_queries else np.sort(rng.choice(late, n_queries, replace=False))
     upto = np.searchsorted(history.ticks, history.ticks[chosen])
     limits = np.array(LIMITS if one_type else [0 if k == 1 else limit for k, limit in enumerate(LIMITS)])
-    everyone = np.unique(history.edges()[1])
-    picks = rng.integers(0, len(everyone), (len(chosen), RANDOM))
+    picks = rng.integers(0, len(everyone), (len(chosen), n_random))
     rows, starts = history.sample(chosen, upto, limits, everyone, picks)
     n_learnt = len(chosen) - round(HELD_OUT * len(chosen))
     end = starts[n_learnt]
@@ -113,7 +118,7 @@ def learn_next(
     settings = {
         "objective": "lambdarank",
         "lambdarank_truncation_level": 20,
-        "learning_rate": _learning_rate(len(chosen)),
+        "learning_rate": _learning_rate(len(chosen) / n_queries),
         "min_data_in_leaf": 300,
     }
     trees = _trees(rows[:end], is_true, settings, n_trees, rng, group=np.diff(starts[: n_learnt + 1]))
@@ -267,9 +272,9 @@ def edgebank(rows: Floats) -> Floats:
 # ---- LightGBM
 
 
-def _learning_rate(n: int) -> float:
-    """Smaller steps with fewer edges to learn from, whose details are chance."""
-    return 0.1 * float(np.clip(np.sqrt(n / QUERIES), 0.3, 1.0))
+def _learning_rate(share: float) -> float:
+    """Smaller steps with fewer edges to learn from than wanted, whose details are chance."""
+    return 0.1 * float(np.clip(np.sqrt(share), 0.3, 1.0))
 
 
 def _trees(
