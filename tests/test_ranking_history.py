@@ -168,6 +168,12 @@ class TestArguments:
         with pytest.raises((ParameterError, EdgesError), match="'candidates'"):
             ranker.rank("a", 3, candidates)
 
+    @pytest.mark.parametrize("src", [["a"], None, {}])
+    def test_strange_sources(self, src):
+        ranker = LinkRanker("recency").fit(TemporalEdges(["a", "b"], ["x", "y"], [1, 2]))
+        with pytest.raises((ParameterError, EdgesError), match="'src'"):
+            ranker.rank(src, 3)
+
     def test_each_candidate_once(self):
         ranker = LinkRanker("recency").fit(TemporalEdges([1, 2], [3, 4], [1, 2]))
         assert ranker.rank(1, 3, [3, 4, "3", "new", 3, "new"])["dst"].to_list() == [3, 4, "new"]

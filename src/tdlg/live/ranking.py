@@ -31,8 +31,8 @@ class StreamRanker:
 
     Notes
     -----
-    An edge is known to questions about a later time. A question takes a fraction of a second longer for each 100,000 edges
-    if it is about exactly the time of the last edge and a later time was asked about before: the state then starts anew.
+    An edge is known to questions about a later time. A question about exactly the time of the last edge, after one about a
+    later time, makes the state start anew: about 0.05 s for each 100,000 edges.
 
     Examples
     --------

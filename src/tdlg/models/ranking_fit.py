@@ -32,11 +32,9 @@ __all__ = [
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SAMPLED = {
-    True: (8_000, 150),
-    False: (16_000, 50),
-}  # by whether a source is ever a destination: edges to learn from, and
-# random candidates of each; where anybody may be answered, trees need to see many who were not active lately
+# Edges whose destination is learnt (more are sampled), and random candidates of each, by whether a source is ever a
+# destination: where anybody may be answered, trees have to see many who were not active lately.
+SAMPLED = {True: (8_000, 150), False: (16_000, 50)}
 FEWEST_QUERIES = 500  # with fewer edges to learn from, the recency rule is used
 HELD_OUT, STEPS = 0.1, 10  # share of the last edges that choose the number of trees, in tenths
 SKIPPED = 0.15  # share of the history before the first of them: too little is known there
