@@ -13,10 +13,11 @@ from test_cli import ok, refused, rows_of
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking_fit, "QUERIES", 500)
+        patch.setattr(ranking_fit, "SAMPLED", dict.fromkeys((True, False), (500, 50)))
         patch.setattr(ranking_fit, "CUTS", 2)
         patch.setattr(ranking_fit, "ROWS_PER_CUT", 500)
         patch.setattr("tdlg.models.link_columns.LinkModel.learnt", lambda *_: None)
+        patch.setattr(ranking_fit, "_best_number", lambda trees, *_: trees.n_trees)
         train = ranking_fit._trees
         patch.setattr(ranking_fit, "_trees", lambda *given, **more: train(*given[:3], 5, given[4], **more))
         yield
@@ -72,6 +73,27 @@ def test_a_saved_model_knows_later_rows(letters, tmp_path):
     assert "Leave out one of the two" in refused(
         "rank", letters, "--src", "p3", "--model", tmp_path / "m", "--method", "trees", code=2
     )
+
+
+def test_rows_at_the_last_time_of_the_model(letters, tmp_path):
+    """The first 640 rows end within a day; the other rows of that day are added."""
+    lines = letters.read_text().splitlines()
+    (early := tmp_path / "early.csv").write_text("\n".join(lines[:641]))
+    ok("rank", early, "--src", "p3", "--save", tmp_path / "m", "--method", "recency")
+    result = ok("rank", letters, "--src", "p3", "--model", tmp_path / "m", "--top", 30, "--save", tmp_path / "all")
+    assert "the model knows 640 rows; 60 later ones are added" in result.stderr
+    found = LinkRanker("recency").fit(read_edges(letters)).rank("p3")
+    assert [row["receiver"] for row in rows_of(result.stdout)] == found["dst"].to_list()
+    assert load_model(tmp_path / "all").edges_.n_edges == 700
+    (numbers := tmp_path / "numbers.csv").write_text("src,dst,time\np1,p2,5\n")
+    said = refused("rank", numbers, "--src", "p3", "--model", tmp_path / "m")
+    assert "times of the table are numbers, and those of the model datetimes" in said
+    assert "--time-unit" in said
+
+
+def test_links_fit_no_more_than_they_need(letters, monkeypatch):
+    monkeypatch.setattr("tdlg.models.link_columns.LinkModel.learnt", None)
+    assert len(rows_of(ok("links", letters, "--top", 7).stdout)) == 7
 
 
 def test_without_lightgbm_the_header_says_so(letters, monkeypatch):

@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 from tdlg import EdgesError, LinkPredictor, LinkRanker, ParameterError, TemporalEdges, load_model
+from tdlg.judge.ranking import rank_of_true
 from tdlg.live.ranking import StreamRanker
 from tdlg.models import ranking_fit
 from tdlg.models.ranking_trees import RankingTrees
-from tdlg.propagate.ranking import COLUMNS
+from tdlg.propagate.ranking import COLUMNS, RankingState
 
 pytest.importorskip("lightgbm", reason="needs LightGBM")
 
@@ -35,7 +36,7 @@ def messages(n_edges=1500, n_nodes=40, seed=0, **options):
 def quick():
     """Fewer edges to learn from."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking_fit, "QUERIES", 600)
+        patch.setattr(ranking_fit, "SAMPLED", dict.fromkeys((True, False), (600, 50)))
         patch.setattr(ranking_fit, "CUTS", 3)
         patch.setattr(ranking_fit, "ROWS_PER_CUT", 1000)
         yield
@@ -73,6 +74,7 @@ class TestNext:
             known = edges[:1400][edges.time[:1400] < t]
             fresh = LinkRanker("recency").fit(TemporalEdges(known.src, known.dst, known.time))
             fresh.method_, fresh.widths_, fresh.next_trees_ = "trees", fitted.widths_, fitted.next_trees_
+            del fresh._running
             assert fresh.rank(7, t).equals(fitted.rank(7, t))
         assert not fitted.rank(7, 5000).equals(fitted.rank(7, 9000))
         assert fitted.rank(7).equals(fitted.rank(7))
@@ -155,7 +157,7 @@ class TestPairs:
         src, dst = rng.integers(0, 60, (2, 1200))
         often = rng.random(1200) < 0.4
         src[often], dst[often] = src[often] % 10, src[often] % 10 + 20
-        found = LinkRanker(n_trees=120, random_state=0).fit(TemporalEdges(src, dst, np.arange(1200))).top(10)
+        found = LinkRanker("trees", n_trees=120, random_state=0).fit(TemporalEdges(src, dst, np.arange(1200))).top(10)
         assert found.columns == ["src", "dst", "time", "score", "seen"]
         assert ((found["score"] > 0) & (found["score"] < 1)).all()
         assert (found["dst"] == found["src"] + 20).sum() >= 9
@@ -164,6 +166,7 @@ class TestPairs:
         edges = messages()[:700]
         fresh = LinkRanker("recency").fit(TemporalEdges(edges.src, edges.dst, edges.time))
         fresh.method_, fresh.widths_, fresh.pair_trees_ = "trees", fitted.widths_, fitted.pair_trees_
+        del fresh._running
         assert fitted.top(30, at=6990).equals(fresh.top(30))
 
     def test_given_pairs_at_their_times(self, fitted):
@@ -218,9 +221,17 @@ class TestFit:
         ranker = LinkRanker().fit(messages())
         assert ranker.method_ == "recency"
         assert (ranker.next_trees_, ranker.n_queries_) == (None, 0)
-        with pytest.raises(ImportError, match=r"pip install \"tdlg\[rank\]\""):
+        with pytest.raises(ImportError, match=r"not installed \(pip install 'tdlg\[rank\]'\)"):
             LinkRanker("trees").fit(messages())
         assert load_model(tmp_path / "ranker").rank(5).equals(before)  # scoring needs no LightGBM
+
+    def test_lightgbm_that_cannot_be_loaded(self, monkeypatch, tmp_path):
+        (tmp_path / "lightgbm.py").write_text("raise OSError('libgomp.so.1: no such file')")
+        monkeypatch.delitem(sys.modules, "lightgbm", raising=False)
+        monkeypatch.syspath_prepend(tmp_path)
+        assert LinkRanker().fit(messages()).method_ == "recency"
+        with pytest.raises(ImportError, match=r"installed but cannot be loaded \(libgomp.so.1: no such file\)"):
+            LinkRanker("trees").fit(messages())
 
     def test_all_at_one_time(self):
         edges = messages()
@@ -247,6 +258,58 @@ class TestFit:
         for arguments, message in (((5, "soon"), "must be a number.*'soon'"), ((5, 10, []), "no candidates")):
             with pytest.raises(ParameterError, match=message):
                 fitted.rank(*arguments)
+
+
+class TestHeldOut:
+    """The last edges decide how many trees are used, and whether any are."""
+
+    def test_measures(self):
+        rng = np.random.default_rng(0)
+        scores, came = rng.integers(0, 5, 60).astype(float), rng.random(60)
+        starts = np.array([0, 13, 14, 40])
+        parts = np.split(scores, starts[1:])
+        right = np.mean([1 / rank_of_true(part[0], part[1:]) for part in parts])
+        assert ranking_fit._mean_reciprocal(scores, starts) == pytest.approx(right)
+        monkey = [sorted(zip(-part, range(60), strict=False)) for part in np.split(scores, [25])]
+        right = np.mean(
+            [np.mean([c[k] for _, k in p[:100]]) for p, c in zip(monkey, np.split(came, [25]), strict=True)]
+        )
+        assert ranking_fit._mean_that_came(scores, came, np.array([25])) == pytest.approx(right)
+
+    @pytest.mark.parametrize(
+        ("measured", "n_trees"),
+        [([0.6, 0.9, 0.9, 0.7, 0.5], 18), ([0.6, 0.7, 0.8, 0.85, 0.86], 30), ([0.3, 0.4, 0.49, 0.4, 0.3], None)],
+    )
+    def test_the_best_number_of_trees(self, measured, n_trees, monkeypatch):
+        """The last measure is that of the recency rule."""
+        monkeypatch.setattr(ranking_fit, "STEPS", 5)
+        for method in ("auto", "trees"):
+            values = {name: iter([*measured, 0.5]) for name in ("_mean_reciprocal", "_mean_that_came")}
+            for name, each in values.items():
+                monkeypatch.setattr(ranking_fit, name, lambda *_, each=each, **__: next(each))
+            ranker = LinkRanker(method, n_trees=30, random_state=0).fit(messages())
+            chosen = n_trees if n_trees or method == "auto" else 18
+            assert [trees and trees.n_trees for trees in (ranker.next_trees_, ranker.pair_trees_)] == [chosen] * 2
+            assert ranker.method_ == ranker.pair_method_ == ("recency" if chosen is None else "trees")
+            assert ranker.n_queries_ == (0 if chosen is None else 600)
+            ranker.rank(5), ranker.top(3)
+
+    def test_the_position_by_the_recency_rule(self):
+        """It orders candidates as the rule does."""
+        src, dst = np.random.default_rng(0).integers(0, 9, (2, 300))
+        state = RankingState(np.ones(5), True)
+        state.absorb(src, dst, np.arange(300.0))
+        rows = state.columns(3, 300.0, np.arange(9))
+        order = np.argsort(-ranking_fit.recency_position(rows))
+        np.testing.assert_array_equal(order, np.argsort(-ranking_fit.recency(rows)))
+        assert ranking_fit.recency_position(rows).max() == 0
+
+    def test_some_of_the_trees(self, fitted):
+        trees, rows = fitted.next_trees_, np.random.default_rng(0).exponential(10.0, (50, len(COLUMNS)))
+        parts = [trees.between(a, b) for a, b in ((0, 1), (1, 4), (4, trees.n_trees))]
+        np.testing.assert_allclose(sum(part.scores(rows) for part in parts), trees.scores(rows))
+        for part in parts:
+            part.check(len(COLUMNS))
 
 
 class TestSaved:
@@ -303,7 +366,7 @@ class TestStream:
         stream.add(3, "new", 600)
         assert stream.rank(3, 600.5)[0][0] == "new"
         for call in (lambda: stream.add(1, 2, 599), lambda: stream.rank(1, 599)):
-            with pytest.raises(ParameterError, match="before the last one"):
+            with pytest.raises(ParameterError, match="before that of the last edge"):
                 call()
 
 

@@ -1,12 +1,14 @@
 """Ranking by TGB's protocol: ranks and metrics against plain loops, the split, negatives, and what may be known when."""
 
 import importlib.util
+import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import record_tgb
 from tdlg import EdgesError, LinkRanker, ParameterError, TemporalEdges
 from tdlg.judge.ranking import RankingMetrics, RankingTask, evaluate_ranking, rank_of_true, tgb_negatives, true_ranks
 
@@ -169,52 +171,54 @@ def tgb(tmp_path_factory):
     """The folder with py-tgb, installed without what it depends on."""
     folder = tmp_path_factory.mktemp("tgb")
     install = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--target", str(folder), "py-tgb==2.3.0"]
-    subprocess.run(install, check=True)
+    if subprocess.run(install, check=False).returncode:
+        pytest.xfail("py-tgb cannot be installed here; what it said is recorded, see TestBesideRecordedTgb")
     sys.path.insert(0, str(folder))
     yield folder
     sys.path.remove(str(folder))
 
 
+def agree(scores, theirs):
+    """Our metrics of each query are those of py-tgb."""
+    n = 0
+    for (true, others), (mrr, hits) in zip(scores, theirs, strict=True):
+        mine = RankingMetrics.of(np.array([rank_of_true(true, others)]))
+        assert (mine.mrr, mine.hits[10]) == (pytest.approx(mrr, rel=1e-6), hits)
+        n += 1
+    assert n >= 50
+
+
+class TestBesideRecordedTgb:
+    """What py-tgb said when it could be installed, see `record_tgb`."""
+
+    recorded = json.loads(record_tgb.RECORDED.read_text(encoding="utf-8"))
+
+    def test_made_scores(self):
+        agree(record_tgb.made_scores(), self.recorded["made"])
+
+    @pytest.mark.parametrize("strategy", record_tgb.STRATEGIES)
+    def test_negatives(self, strategy):
+        mine = tgb_negatives(record_tgb.small_task(), 10, strategy)
+        assert record_tgb.digest(mine) == self.recorded["negatives"][strategy]
+
+    @pytest.mark.needs("data", "time")
+    def test_scores_of_wikipedia(self, data_dir):
+        agree(record_tgb.wikipedia_scores(), self.recorded["wikipedia"])
+
+
 @pytest.mark.needs("torch", "pyg", "time")
 @pytest.mark.filterwarnings("ignore")
 class TestBesideTgb:
-    def test_the_evaluator_agrees(self, tgb):
-        from tgb.linkproppred.evaluate import Evaluator
+    @pytest.mark.needs("data")
+    def test_the_evaluator_agrees(self, tgb, data_dir):
+        for make in (record_tgb.made_scores, record_tgb.wikipedia_scores):
+            scores = list(make())
+            agree(scores, record_tgb.by_tgb(scores))
 
-        rng = np.random.default_rng(0)
-        true, others = rng.integers(0, 30, 200) / 7.0, rng.integers(0, 30, (200, 99)) / 7.0
-        evaluator, ranks = Evaluator("tgbl-wiki"), []
-        for k in range(200):
-            asked = {"y_pred_pos": true[k : k + 1], "y_pred_neg": others[k : k + 1]}
-            theirs = [evaluator.eval(asked | {"eval_metric": [name]}) for name in ("mrr", "hits@")]
-            ranks.append(rank_of_true(true[k], others[k]))
-            mine = RankingMetrics.of(np.array(ranks[-1:]))
-            assert theirs[0]["mrr"] == pytest.approx(mine.mrr, rel=1e-6)
-            assert theirs[1]["hits@10"] == mine.hits[10]
-
-    @pytest.mark.parametrize("strategy", ["hist_rnd", "rnd"])
-    def test_the_negatives_are_theirs(self, tgb, strategy, tmp_path):
-        import pickle
-
-        import torch
-        from tgb.linkproppred.negative_generator import NegativeEdgeGenerator
-        from torch_geometric.data import TemporalData
-
-        task = RankingTask(network(400, 40))
-        parts = {}
-        for name in ("train", "val", "test"):
-            part = task.part(name)
-            tensors = (torch.from_numpy(np.array(column)) for column in (part.src, part.dst, part.time))
-            parts[name] = TemporalData(*tensors)
-        ends = int(task.edges.dst.min()), int(task.edges.dst.max())
-        generator = NegativeEdgeGenerator(
-            "tgbl-uci", *ends, num_neg_e=10, strategy=strategy, rnd_seed=42, historical_data=parts["train"]
-        )
-        theirs = {}
-        for name in ("val", "test"):
-            generator.generate_negative_samples(parts[name], name, str(tmp_path))
-            theirs |= pickle.loads((tmp_path / f"tgbl-uci_{name}_ns.pkl").read_bytes())
-        mine = tgb_negatives(task, 10, strategy)
+    @pytest.mark.parametrize("strategy", record_tgb.STRATEGIES)
+    def test_the_negatives_are_theirs(self, tgb, strategy):
+        task = record_tgb.small_task()
+        mine, theirs = tgb_negatives(task, 10, strategy), record_tgb.negatives_by_tgb(task, strategy)
         assert mine.keys() == theirs.keys()
         for key, ids in mine.items():
             np.testing.assert_array_equal(ids, theirs[key])

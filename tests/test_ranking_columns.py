@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from tdlg import TemporalEdges
-from tdlg._kernels.ranking import LISTED, NEAR, NEVER, SHORT
-from tdlg.propagate.ranking import COLUMNS, SCALES, History, RankingState
+from tdlg._kernels.ranking import LISTED, NEAR, SHORT
+from tdlg._kernels.ranking_state import NEVER
+from tdlg.propagate.ranking import COLUMNS, SCALES, RankingState
+from tdlg.propagate.ranking_history import History
 
 WIDTHS = np.array([0.5, 2.0, 5.0, 20.0, 100.0])
 
@@ -180,9 +182,9 @@ def test_long_lists_end():
 
 
 def test_queries_between_edges_see_the_strict_past_in_blocks(monkeypatch):
-    monkeypatch.setattr("tdlg.propagate.ranking.ROWS_AT_ONCE", 20)
+    monkeypatch.setattr("tdlg.propagate.ranking_history.ROWS_AT_ONCE", 20)
     history = History(TemporalEdges(*stream()), WIDTHS)
-    src, dst, when = history.src, history.dst, history.when
+    src, dst, when = history.edges()
     upto = np.searchsorted(when, when)
     asked = src, when, upto, np.arange(len(src) + 1) * 8, np.tile(np.arange(8), len(src))
     rows = np.concatenate(list(history.blocks(*asked)))
@@ -209,16 +211,16 @@ class TestSample:
         history = History(TemporalEdges(src, dst, when, bipartite=bipartite), WIDTHS)
         chosen = np.arange(50, 400, 9)
         upto = np.searchsorted(history.ticks, history.ticks[chosen])
-        n_all = len(np.unique(history.dst))
-        picks = np.random.default_rng(0).integers(0, n_all, (len(chosen), n_random))
-        return history, chosen, upto, history.sample(chosen, upto, np.array(limits), picks)
+        everyone = np.unique(history.edges()[1])
+        picks = np.random.default_rng(0).integers(0, len(everyone), (len(chosen), n_random))
+        return history, chosen, upto, history.sample(chosen, upto, np.array(limits), everyone, picks)
 
     def test_the_true_destination_comes_first(self, monkeypatch):
-        monkeypatch.setattr("tdlg.propagate.ranking.ROWS_AT_ONCE", 100)
+        monkeypatch.setattr("tdlg.propagate.ranking_history.ROWS_AT_ONCE", 100)
         history, chosen, upto, (rows, starts) = self.sampled([4, 3, 2, 2, 5])
         assert rows.dtype == np.float32
         assert (np.diff(starts) <= 1 + 16 + 3).all()
-        past = list(zip(history.src.tolist(), history.dst.tolist(), history.when.tolist(), strict=True))
+        past = list(zip(*(column.tolist() for column in history.edges()), strict=True))
         for k in range(0, len(chosen), 5):
             u, v, now = past[chosen[k]]
             right = expected(past[: upto[k]], u, [v], now, True)[0]

@@ -41,6 +41,16 @@ def test_time_first(tmp_path, name):
     assert (edges.src.tolist(), edges.dst.tolist(), edges.time.tolist()) == ([0, 2, 1], [1, 0, 3], [10, 12, 12])
 
 
+def test_ids_of_several_types(tmp_path):
+    """Text among numbers, also after many rows of numbers; 7 and 007 are two nodes, as in TGB."""
+    path = tmp_path / "tgbl-coin_edgelist.csv"
+    path.write_text("day,src,dst\n1,7,8\n1.5,8,0xa\n" + "2,7,8\n" * 12_000 + "3,0xb,007\n")
+    edges = read_tgb(path)
+    assert edges.src[[0, 1, -1]].tolist() == [0, 1, 3]
+    assert edges.dst[[0, 1, -1]].tolist() == [1, 2, 4]
+    assert edges.time[[0, 1, -1]].tolist() == [1, 1.5, 3]
+
+
 def test_what_is_refused(tmp_path):
     path = tmp_path / "edges.csv"
     path.write_text("time,src,dst\n1,2,3\n")
@@ -53,5 +63,8 @@ def test_what_is_refused(tmp_path):
         read_tgb(tmp_path / "tgbl-coin.csv")
     for text in ("time,src,dst\nnoon,2,3\n", "time,src,dst\n1,,3\n", "time\n1\n"):
         path.write_text(text)
-        with pytest.raises(ReadError, match=r"edges.csv: (the column|this is not)"):
+        with pytest.raises(ReadError, match=r"edges.csv: (all cells of the column|this is not)"):
             read_tgb(path, "coin")
+    path.write_text("user,item,time\nann,2,3\n")
+    with pytest.raises(ReadError, match=r"column 1 must be numbers. Row 1 after"):
+        read_tgb(path, "wiki")

@@ -1,231 +1,15 @@
-"""Who met whom, when and how often, carried along a stream: the columns of candidates for the next destination of a source.
-
-Arrays that go together, in the order of the tuple `state`:
-
-counters : (4,) the numbers of edges, of pairs and of steps so far, and the destination of the last edge.
-nodes, node_sums, fresh_sums : by node: `NODE`, decayed counts of its edges as a source and as a destination
-(n, 2, scales), and of edges that were the first of their pair, at their destination (n, scales).
-pairs, pair_sums, pair_keys, pair_table : by pair of source and destination: `PAIR`, decayed counts (n, scales), and the hash
-index of `running`.
-steps, step_keys, step_table : by pair of destinations that followed each other at a source: `STEP`, and their hash index.
-
-Lists are chains of pairs: those of a source and those of a destination, the latest first; and a chain of all destinations.
-Times are float64, counted from the first edge. Sums are as of the last edge that changed them.
-"""
+"""The columns of candidates for the next destination of a source, from the state of `ranking_state`."""
 
 import numpy as np
 
-from tdlg._kernels import CODE_BITS
 from tdlg._kernels.compiled import compiled
-from tdlg._kernels.running import HASH, SHIFT, find_slot
-
-EDGES, PAIRS, STEPS, LATEST = range(4)  # counters
-OUT, IN = 0, 1  # roles of a node: source, destination
-NONE = -1
-NEVER = 1e30  # gap to something that never happened
-
-NODE = np.dtype(
-    [
-        ("out_last", np.float64),  # time of the last edge as a source, and as a destination
-        ("in_last", np.float64),
-        ("in_before", np.float64),  # time of the last but one edge as a destination
-        ("in_fresh", np.float64),  # time of the last edge as a destination of a new pair
-        ("in_first", np.float64),
-        ("out_first", np.float64),
-        ("out_switched", np.float64),  # when a source last turned to another destination than before
-        ("out_count", np.int64),
-        ("in_count", np.int64),
-        ("out_partners", np.int64),  # number of different destinations, and of different sources
-        ("in_partners", np.int64),
-        ("out_switches", np.int64),
-        ("out_run", np.int64),  # number of edges since then
-        ("in_at", np.int64),  # number of all edges up to its last one as a destination
-        ("out_head", np.int64),  # pair of its last edge as a source, and as a destination
-        ("in_head", np.int64),
-        ("newer", np.int64),  # neighbours in the chain of all destinations
-        ("older", np.int64),
-    ]
-)
-PAIR = np.dtype(
-    [
-        ("last", np.float64),
-        ("first", np.float64),
-        ("count", np.int64),
-        ("runs", np.int64),  # how often the source turned to this destination
-        ("open", np.int64),  # edges since the last edge in the other direction
-        ("src", np.int64),
-        ("dst", np.int64),
-        ("src_at", np.int64),  # number of edges of the source up to the last one of the pair; of the destination
-        ("dst_at", np.int64),
-        ("follow", np.int64),  # the destination that the source turned to after this one, the last time
-        ("out_newer", np.int64),
-        ("out_older", np.int64),
-        ("in_newer", np.int64),
-        ("in_older", np.int64),
-    ]
-)
-STEP = np.dtype([("last", np.float64), ("sum", np.float64), ("count", np.int64)])
+from tdlg._kernels.ranking_state import EDGES, LATEST, NEVER, NONE, absorb_one, key_of_pair
+from tdlg._kernels.running import find_slot
 
 LISTED = 100  # entries of a list whose position is looked at
 NEAR, SHORT = 10, 5  # entries of a list that a walk follows
 FOUND = 4  # what a query finds by node: position among destinations, among sources; sums of walks of 2 and 3 steps
 OUT_RANK, IN_RANK, TWO, THREE = range(FOUND)
-
-
-@compiled
-def _add_slot(key, n_used, table, keys):  # out: table, keys
-    """The slot of a key, which gets the next one, `n_used`, if it has none."""
-    at = np.int64(((np.uint64(key) * HASH) >> SHIFT) & np.uint64(table.size - 1))
-    while table[at] >= 0:
-        if keys[table[at]] == key:
-            return np.int64(table[at])
-        at = (at + 1) & (table.size - 1)
-    table[at], keys[n_used] = n_used, key
-    return np.int64(n_used)
-
-
-@compiled
-def _key(a, b):
-    return (np.int64(a) << CODE_BITS) | np.int64(b)
-
-
-@compiled
-def _fade(sums, passed, rates):  # out: sums
-    for k in range(rates.size):
-        sums[k] *= np.exp(-rates[k] * passed)
-
-
-# ---- absorbing
-
-
-@compiled
-def absorb(state, src, dst, when, rates):  # out: state
-    """Add edges in the order of time; there must be room for their pairs and steps."""
-    for k in range(src.size):
-        _absorb_one(state, src[k], dst[k], when[k], rates)
-
-
-@compiled
-def _absorb_one(state, u, v, now, rates):  # out: state
-    counters, nodes, node_sums, fresh_sums = state[0], state[1], state[2], state[3]
-    pairs, pair_sums, pair_keys, pair_table = state[4], state[5], state[6], state[7]
-    counters[EDGES] += 1
-    slot = _add_slot(_key(u, v), counters[PAIRS], pair_table, pair_keys)
-    is_new = slot == counters[PAIRS]
-    source, target = nodes[u], nodes[v]
-    before = source.out_head  # the pair of the source's edge before this one
-    if is_new:
-        counters[PAIRS] += 1
-        _new_pair(pairs[slot], u, v, now)
-        source.out_partners += 1
-        target.in_partners += 1
-    pair = pairs[slot]
-    # the source
-    _fade(node_sums[u, OUT], now - source.out_last if source.out_count else 0.0, rates)
-    node_sums[u, OUT] += 1.0
-    if source.out_count == 0:
-        source.out_first = now
-    if before != slot:
-        source.out_switched, source.out_run = now, 0
-        source.out_switches += source.out_count > 0
-        pair.runs += 1
-    source.out_run += 1
-    source.out_last = now
-    source.out_count += 1
-    # the destination
-    _fade(node_sums[v, IN], now - target.in_last if target.in_count else 0.0, rates)
-    node_sums[v, IN] += 1.0
-    if is_new:
-        _fade(fresh_sums[v], now - target.in_fresh if target.in_partners > 1 else 0.0, rates)
-        fresh_sums[v] += 1.0
-        target.in_fresh = now
-    if target.in_count == 0:
-        target.in_first = now
-    target.in_before = target.in_last
-    target.in_last, target.in_at = now, counters[EDGES]
-    target.in_count += 1
-    # the pair
-    _fade(pair_sums[slot], now - pair.last if pair.count else 0.0, rates)
-    pair_sums[slot] += 1.0
-    pair.last, pair.src_at, pair.dst_at = now, source.out_count, target.in_count
-    pair.count += 1
-    pair.open += 1
-    back = find_slot(_key(v, u), pair_table, pair_keys)
-    if back >= 0:
-        pairs[back].open = 0
-        if back == slot:
-            pair.open = 1
-    if before >= 0 and before != slot:
-        pairs[before].follow = v
-        _add_step(state, pairs[before].dst, v, now, rates[rates.size - 2])
-    _to_front(nodes, pairs, slot, u, v)
-    _to_front_of_all(nodes, counters, v)
-
-
-@compiled
-def _new_pair(pair, u, v, now):  # out: pair
-    pair.src, pair.dst, pair.first, pair.last = u, v, now, now
-    pair.count, pair.runs, pair.open, pair.follow = 0, 0, 0, NONE
-    pair.out_newer, pair.out_older, pair.in_newer, pair.in_older = NONE, NONE, NONE, NONE
-
-
-@compiled
-def _add_step(state, a, b, now, rate):  # out: state
-    """A source turned from one destination to another."""
-    counters, steps, step_keys, step_table = state[0], state[8], state[9], state[10]
-    slot = _add_slot(_key(a, b), counters[STEPS], step_table, step_keys)
-    step = steps[slot]
-    if slot == counters[STEPS]:
-        counters[STEPS] += 1
-        step.sum, step.count = 0.0, 0
-    elif step.count:
-        step.sum *= np.exp(-rate * (now - step.last))
-    step.sum += 1.0
-    step.last = now
-    step.count += 1
-
-
-@compiled
-def _to_front(nodes, pairs, slot, u, v):  # out: nodes, pairs
-    """Put a pair first in the list of its source and in that of its destination."""
-    pair = pairs[slot]
-    if nodes[u].out_head != slot:
-        if pair.out_newer >= 0:
-            pairs[pair.out_newer].out_older = pair.out_older
-            if pair.out_older >= 0:
-                pairs[pair.out_older].out_newer = pair.out_newer
-        head = nodes[u].out_head
-        pair.out_newer, pair.out_older = NONE, head
-        if head >= 0:
-            pairs[head].out_newer = slot
-        nodes[u].out_head = slot
-    if nodes[v].in_head != slot:
-        if pair.in_newer >= 0:
-            pairs[pair.in_newer].in_older = pair.in_older
-            if pair.in_older >= 0:
-                pairs[pair.in_older].in_newer = pair.in_newer
-        head = nodes[v].in_head
-        pair.in_newer, pair.in_older = NONE, head
-        if head >= 0:
-            pairs[head].in_newer = slot
-        nodes[v].in_head = slot
-
-
-@compiled
-def _to_front_of_all(nodes, counters, v):  # out: nodes, counters
-    """Put a destination first in the chain of all."""
-    first = counters[LATEST]
-    if first == v:
-        return
-    node = nodes[v]
-    if node.newer >= 0:
-        nodes[node.newer].older = node.older
-        if node.older >= 0:
-            nodes[node.older].newer = node.newer
-    node.newer, node.older = NONE, first
-    if first >= 0:
-        nodes[first].newer = v
-    counters[LATEST] = v
 
 
 # ---- a query: what is found from the source
@@ -435,7 +219,7 @@ def _describe_pair(state, u, v, now, rates, scratch, row, c):  # out: row
     n_scales = rates.size
     row[c : c + 10 + n_scales] = 0.0
     row[c] = row[c + 1] = row[c + 5] = row[c + 6] = row[c + 7] = NEVER
-    slot = find_slot(_key(u, v), pair_table, pair_keys) if u >= 0 and v >= 0 else NONE
+    slot = find_slot(key_of_pair(u, v), pair_table, pair_keys) if u >= 0 and v >= 0 else NONE
     if u >= 0 and nodes[u].out_head >= 0:
         row[c + 8] = v >= 0 and pairs[nodes[u].out_head].follow == v
     if slot >= 0:
@@ -463,7 +247,7 @@ def _describe_back(state, u, v, now, rates, scratch, row, c):  # out: row
     n_scales = rates.size
     row[c : c + 4 + n_scales] = 0.0
     row[c] = row[c + 1] = NEVER
-    slot = find_slot(_key(v, u), pair_table, pair_keys) if u >= 0 and v >= 0 else NONE
+    slot = find_slot(key_of_pair(v, u), pair_table, pair_keys) if u >= 0 and v >= 0 else NONE
     if slot >= 0:
         pair = pairs[slot]
         row[c] = now - pair.last
@@ -494,7 +278,7 @@ def _describe_target(state, u, v, now, rates, scale, row, c):  # out: row, scale
             row[c + 6] = gap * (node.in_count - 1) / (node.in_last - node.in_first)
         row[c + 7] = pairs[node.in_head].src == u
         for k in range(n_scales):
-            row[c + 10 + k] = node_sums[v, IN, k] * np.exp(-rates[k] * gap)
+            row[c + 10 + k] = node_sums[v, k] * np.exp(-rates[k] * gap)
             row[c + 10 + n_scales + k] = fresh_sums[v, k] * np.exp(-rates[k] * row[c + 5])
     if node.out_count > 0:
         row[c + 8] = now - node.out_last
@@ -511,7 +295,7 @@ def _describe_walks(state, u, v, now, rates, scratch, row, c):  # out: row
     row[c], row[c + 1] = _found(v, TWO, scratch, 0.0), _found(v, THREE, scratch, 0.0)
     if u >= 0 and nodes[u].out_head >= 0:
         before = pairs[nodes[u].out_head].dst
-        slot = find_slot(_key(before, v), step_table, step_keys)
+        slot = find_slot(key_of_pair(before, v), step_table, step_keys)
         if slot >= 0:
             row[c + 2] = steps[slot].sum * np.exp(-rates[rates.size - 2] * (now - steps[slot].last))
             row[c + 3] = steps[slot].count / nodes[before].in_count
@@ -532,7 +316,7 @@ def run(state, edges, upto, queries, starts, candidates, one_type, rates, scratc
     done = 0
     for q in range(upto.size):
         for k in range(done, upto[q]):
-            _absorb_one(state, src[k], dst[k], when[k], rates)
+            absorb_one(state, src[k], dst[k], when[k], rates)
         done = max(done, upto[q])
         u, now = queries[0][q], queries[1][q]
         look_around(state, u, one_type, scratch)
@@ -553,7 +337,7 @@ def sample(state, edges, upto, chosen, limits, everyone, picks, one_type, rates,
     done, n = 0, 0
     for q in range(chosen.size):
         for k in range(done, upto[q]):
-            _absorb_one(state, src[k], dst[k], when[k], rates)
+            absorb_one(state, src[k], dst[k], when[k], rates)
         done = max(done, upto[q])
         u, now = src[chosen[q]], when[chosen[q]]
         look_around(state, u, one_type, scratch)

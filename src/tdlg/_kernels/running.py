@@ -31,6 +31,17 @@ def find_slot(key, table, keys):
 
 
 @compiled
+def add_slot(key, n_used, table, keys):  # out: table, keys
+    """The slot of a key, which gets the next one, `n_used`, if it has none; there must be room for it."""
+    at = _place(key, table)
+    while table[at] >= 0 and keys[table[at]] != key:
+        at = (at + 1) & (table.size - 1)
+    if table[at] < 0:
+        table[at], keys[n_used] = n_used, key
+    return np.int64(table[at])
+
+
+@compiled
 def key_of(read, nodes, categories):
     """The key of an event, one number for its kind and up to two codes; -1 for a pair of one node that is not wanted.
 
@@ -65,13 +76,10 @@ def add_keys(reads, rows, nodes, categories, ticks, n_used, table, keys, time, s
             if key < 0:
                 slots[k, r] = -1
                 continue
-            at = _place(key, table)
-            while table[at] >= 0 and keys[table[at]] != key:
-                at = (at + 1) & (table.size - 1)
-            if table[at] < 0:
-                table[at], keys[n_used], time[n_used] = n_used, key, ticks[k]
+            slots[k, r] = add_slot(key, n_used, table, keys)
+            if slots[k, r] == n_used:
+                time[n_used] = ticks[k]
                 n_used += 1
-            slots[k, r] = table[at]
     return n_used
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tdlg.cli.terminal import count, note
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 if TYPE_CHECKING:
     from tdlg.cli.table import Table
     from tdlg.edges import TemporalEdges
     from tdlg.models.ranking import LinkRanker
 
-__all__ = ["RankingMethod", "header_of", "known_at", "note_method", "time_of"]
+__all__ = ["RankingMethod", "header_of", "known_at", "note_method", "rows_after", "time_of"]
 
 RankingMethod = Annotated[
     Literal["trees", "recency"] | None,
@@ -25,33 +26,43 @@ RankingMethod = Annotated[
 ]
 
 
-def note_method(ranker: LinkRanker) -> None:
-    """Say what ranks, and why it is only the recency rule if that was not asked for."""
-    from tdlg.models.ranking_fit import has_lightgbm
-
-    if ranker.method_ == "trees":
-        note(f"ranked by boosted trees, which learnt from {count(ranker.n_queries_, 'row')}")
-    elif ranker.method == "auto" and not has_lightgbm():
-        note("ranked by the recency rule: LightGBM is not installed (pip install 'tdlg[rank]')")
-    elif ranker.method == "auto":
-        note("ranked by the recency rule: the table is too short to learn from")
-    else:
-        note(f"ranked by the {ranker.method_} rule")
-
-
-def header_of(ranker: LinkRanker | None, table: Table) -> dict[str, str]:
-    """New names of the columns of a ranking: those of the table, and a score that says which rule it is of.
+def note_method(ranker: LinkRanker, *, pairs: bool = False) -> None:
+    """Say what ranks, and why it is only the recency rule if that was not asked for.
 
     Parameters
     ----------
     ranker
+        What ranks.
+    pairs
+        Whether it ranks pairs; by default the partners of a node.
+    """
+    from tdlg.models.ranking_fit import is_enough, missing_lightgbm
+
+    method = ranker.pair_method_ if pairs else ranker.method_
+    if method == "trees":
+        note("ranked by boosted trees" + f", which learnt from {count(ranker.n_queries_, 'row')}" * (not pairs))
+    elif ranker.method != "auto":
+        note(f"ranked by the {method} rule")
+    else:
+        few = None if is_enough(len(ranker.edges_)) else "the table is too short to learn from"
+        note(
+            f"ranked by the recency rule: {missing_lightgbm() or few or 'it ranks the last rows better than trees do'}"
+        )
+
+
+def header_of(method: str | None, table: Table) -> dict[str, str]:
+    """New names of the columns of a ranking: those of the table, and a score that says which rule it is of.
+
+    Parameters
+    ----------
+    method
         What ranks; None for scores of the paper's method.
     table
         The table of the user.
     """
     names = {role: table.names[role] for role in ("src", "dst", "time")}
-    if ranker is not None and ranker.method_ != "trees":
-        names["score"] = f"{ranker.method_}_score"
+    if method not in (None, "trees"):
+        names["score"] = f"{method}_score"
     taken = {"seen", names.get("score", "score")}
     return {role: name for role, name in names.items() if role == "score" or name not in taken}
 
@@ -74,8 +85,39 @@ def known_at(edges: TemporalEdges, time: Any, *, with_equal: bool) -> TemporalEd
 
     if time is None:
         return edges
-    (at,) = as_time(time, edges, "at", "tdlg")
+    (at,) = as_time(time, edges, "--at", "tdlg")
     known = edges[(edges.time <= at) if with_equal else (edges.time < at)]
     if len(known) == 0:
         raise ParameterError(f"No row happened before {time}. Choose a later time.", parameter="at", value=time)
     return known
+
+
+def rows_after(edges: TemporalEdges, known: TemporalEdges) -> TemporalEdges:
+    """The edges that happened after known ones, and those at exactly the last known time that are not among them.
+
+    Parameters
+    ----------
+    edges
+        The edges of a table.
+    known
+        The edges that a model knows.
+    """
+    import numpy as np
+
+    from tdlg.sampling.index import check_alike
+
+    kinds = ["numbers" if each.time_unit is None else "datetimes" for each in (edges, known)]
+    if len(set(kinds)) > 1:
+        hints = [Hint("Name the unit that they count, as with {time_unit}.", time_unit="s")] * (kinds[0] == "numbers")
+        raise ParameterError(f"The times of the table are {kinds[0]}, and those of the model {kinds[1]}.", *hints)
+    check_alike((known, edges))
+    last = known.time.max()
+    there, at_last = (each[each.time == last] for each in (known, edges.with_ids_of(known)))
+    left = Counter(zip(there.src.tolist(), there.dst.tolist(), strict=True))
+    is_new = edges.time > last
+    for row, pair in zip(
+        np.flatnonzero(edges.time == last), zip(at_last.src.tolist(), at_last.dst.tolist(), strict=True), strict=True
+    ):
+        is_new[row] = left[pair] == 0
+        left[pair] -= not is_new[row]
+    return edges[is_new]

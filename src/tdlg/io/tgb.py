@@ -6,13 +6,16 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError, ReadError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["from_tgb", "read_tgb"]
 
@@ -90,12 +93,12 @@ def read_tgb(path: str | os.PathLike[str], name: str | None = None) -> TemporalE
     """
     path = Path(path)
     kind = _kind(path, name)
-    at = (0, 1, 2) if kind in OF_USERS else (1, 2, 0)
-    src, dst, time = _columns(path, at)
     if kind in OF_USERS:
-        return TemporalEdges(src, dst + (int(src.max()) + 1 if len(src) else 0), time)
-    both = _numbers(np.stack([src, dst], axis=1).ravel()).reshape(-1, 2)
-    return TemporalEdges(both[:, 0], both[:, 1], time)
+        src, dst, time = _columns(path, (0, 1, 2), numbers=True)
+        users, items = src.to_numpy(), dst.to_numpy()
+        return TemporalEdges(users, items + (int(users.max()) + 1 if len(users) else 0), time)
+    src, dst, time = _columns(path, (1, 2, 0), numbers=False)
+    return TemporalEdges(*_numbered(src, dst), time)
 
 
 def _kind(path: Path, name: str | None) -> str:
@@ -114,25 +117,45 @@ def _kind(path: Path, name: str | None) -> str:
     return kind
 
 
-def _columns(path: Path, at: tuple[int, int, int]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Sources, destinations and times of a file with a header, whose rows may be longer than the header."""
+def _columns(path: Path, at: tuple[int, int, int], *, numbers: bool) -> tuple[pl.Series, pl.Series, NDArray[Any]]:
+    """Sources, destinations and times of a file with a header, whose rows may be longer than the header.
+
+    The ids are whole numbers, or text: one that looks like a number stays text beside others that do not.
+    """
     import polars as pl
 
     if not path.is_file():
         raise ReadError(f"There is no file {str(path)!r}. Give the path of a csv file of TGB.")
-    try:
-        table = pl.read_csv(path, has_header=False, skip_rows=1, columns=sorted(at), infer_schema_length=10_000)
+    try:  # all cells as text: their types are not those of the first rows
+        table = pl.read_csv(path, has_header=False, skip_rows=1, columns=sorted(at), infer_schema_length=0)
     except pl.exceptions.PolarsError as error:
         raise ReadError(f"{path}: this is not a csv file of TGB ({str(error)[:200]}). Get the right file.") from None
     src, dst, time = (table.to_series(k) for k in at)
-    if not time.dtype.is_numeric() or time.null_count() or src.null_count() or dst.null_count():
-        raise ReadError(f"{path}: the column {at[2] + 1} must have times as numbers, and no cell may be empty.")
-    if time.dtype.is_float() and (time % 1 == 0).all():
-        time = time.cast(pl.Int64)
-    return src.to_numpy(), dst.to_numpy(), time.to_numpy()
+    time = time.str.strip_chars().cast(pl.Float64, strict=False)
+    if numbers:
+        src, dst = (ids.str.strip_chars().cast(pl.Int64, strict=False) for ids in (src, dst))
+    for k, column in zip(at, (src, dst, time), strict=True):
+        if column.null_count():
+            kind, row = "text" if column.dtype == pl.String else "numbers", 1 + (column.is_null().arg_max() or 0)
+            raise ReadError(
+                f"{path}: all cells of the column {k + 1} must be {kind}. Row {row:,} after the header is not. Get the "
+                "right file."
+            )
+    return src, dst, (time.cast(pl.Int64) if (time % 1 == 0).all() else time).to_numpy()
 
 
-def _numbers(ids: NDArray[Any]) -> NDArray[np.int64]:
-    """Numbers in the order of first appearance."""
-    _, first, code = np.unique(ids, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[code]
+def _numbered(src: pl.Series, dst: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers in the order of first appearance, row by row."""
+    import polars as pl
+
+    rows = pl.DataFrame({"src": src, "dst": dst})
+    both = rows.select(pl.concat_list("src", "dst").alias("id")).explode("id")["id"]
+    ids = both.unique(maintain_order=True)
+    numbers = pl.DataFrame({"id": ids, "number": np.arange(len(ids))})
+    of_src, of_dst = (
+        rows.select(pl.col(end).alias("id"))
+        .join(numbers, on="id", how="left", maintain_order="left")["number"]
+        .to_numpy()
+        for end in ("src", "dst")
+    )
+    return of_src, of_dst

@@ -8,7 +8,7 @@ batches of 200 as TGB's own examples do, only what happened before its batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import process_time
 from typing import Any, Literal, Protocol, Self
@@ -29,6 +29,7 @@ __all__ = [
     "rank_of_true",
     "tgb_negatives",
     "true_ranks",
+    "true_scores",
 ]
 
 Floats = NDArray[np.float64]
@@ -184,21 +185,35 @@ def true_ranks(
     callback
         A function that is called with (done, total) now and then; ranking stops when it returns True.
     """
+    total = len(task.part(part))
+    ranks = np.empty(total)
+    for k, (true, others) in enumerate(true_scores(model, task, part, batch=batch)):
+        ranks[k] = rank_of_true(true, others)
+        if callback is not None and (k + 1) % PROGRESS == 0 and callback(k + 1, total):
+            return ranks[: k + 1]
+    return ranks
+
+
+def true_scores(
+    model: Ranker, task: RankingTask, part: Literal["val", "test"] = "test", *, batch: int | None = None
+) -> Iterator[tuple[float, Floats]]:
+    """The score of the true destination of each edge of a part, and those of the others, in the order of time.
+
+    Parameters
+    ----------
+    model, task, part, batch
+        As in `true_ranks`.
+    """
     if batch is not None:
-        check_count("true_ranks", "batch", batch, 1)
+        check_count("true_scores", "batch", batch, 1)
     queries = task.part(part)
     known = None
     if batch is not None:
         before = len(task.edges) - len(queries) - (len(task.part("test")) if part == "val" else 0)
         known = before + np.arange(len(queries)) // batch * batch
     places = _Places(task, queries)
-    ranks = np.empty(len(queries))
     for k, scores in enumerate(model.stream_scores(queries, places.candidates, known)):
-        others, true = places.split(k, scores)
-        ranks[k] = rank_of_true(true, others)
-        if callback is not None and (k + 1) % PROGRESS == 0 and callback(k + 1, len(queries)):
-            return ranks[: k + 1]
-    return ranks
+        yield places.split(k, scores)
 
 
 class _Places:
@@ -216,13 +231,13 @@ class _Places:
         self._order = np.argsort(self._queries, kind="stable")
         self._sorted = self._queries[self._order]
 
-    def split(self, k: int, scores: Floats) -> tuple[Floats, float]:
-        """The scores of the others, and the score of the true destination."""
+    def split(self, k: int, scores: Floats) -> tuple[float, Floats]:
+        """The score of the true destination, and those of the others."""
         if self._given:
-            return scores[1:], float(scores[0])
+            return float(scores[0]), scores[1:]
         alike = slice(*np.searchsorted(self._sorted, [self._queries[k], self._queries[k] + 1]))
         others = np.delete(scores, self._true[self._order[alike]])
-        return others, float(scores[self._true[k]])
+        return float(scores[self._true[k]]), others
 
 
 def _with_negatives(queries: TemporalEdges, k: int, negatives: Negatives) -> NDArray[Any]:

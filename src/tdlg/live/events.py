@@ -15,7 +15,7 @@ from tdlg.exceptions import TdlgError
 from tdlg.live.engines import Engine
 from tdlg.live.ids import key_of
 from tdlg.live.meaning import is_same_label
-from tdlg.live.nodes import DST, SRC, NodeCodes
+from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.own_features import (
     CALENDAR,
     CategoryNumbers,

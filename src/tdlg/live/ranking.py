@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
-from tdlg.live.nodes import DST, SRC, NodeCodes
 from tdlg.models.link_arguments import as_time
 from tdlg.models.ranking import LinkRanker
-from tdlg.propagate.ranking import RankingState
+from tdlg.propagate.ranking_history import History
 
 __all__ = ["StreamRanker"]
 
 
 class StreamRanker:
-    """Rank the next partner while edges come in: the answers of `LinkRanker`, without keeping or sorting the edges again.
+    """Rank the next partner while edges come in: the answers of `LinkRanker`, from the same running state.
 
     Parameters
     ----------
@@ -29,7 +27,12 @@ class StreamRanker:
     Attributes
     ----------
     n_edges
-        The number of edges that are known or wait to be.
+        The number of edges so far.
+
+    Notes
+    -----
+    An edge is known to questions about a later time. A question about exactly the time of the last edge, after one about a
+    later time, makes the state start anew: about 0.05 s for each 100,000 edges.
 
     Examples
     --------
@@ -42,25 +45,13 @@ class StreamRanker:
 
     def __init__(self, ranker: LinkRanker) -> None:
         check_is_fitted(ranker)
-        self._ranker, self._fitted = ranker, ranker.edges_[:0]
-        edges = ranker.edges_
-        order = np.argsort(edges.ticks, kind="stable")
-        self._nodes = NodeCodes(edges)
-        self._first = edges.ticks[order[0]]
-        self._last = edges.time[order[-1]]
-        self._state = RankingState(ranker.widths_, not edges.bipartite)
-        self._is_known = np.zeros(0, bool)
-        self._destinations: list[int] = []
-        self._waiting: list[tuple[int, int, Any]] = []  # of the last time: not known before a later one
-        done = int(np.searchsorted(edges.ticks[order], edges.ticks[order[-1]]))
-        self._absorb(edges[order[:done]])
-        for row in order[done:].tolist():
-            self._waiting.append((int(edges.src_code[row]), int(edges.dst_code[row]), edges.ticks[row]))
+        self._ranker, self._history = ranker, History(ranker.edges_, ranker.widths_)
+        self._last = ranker.edges_.time.max()
 
     @property
     def n_edges(self) -> int:
-        """The number of edges that are known or wait to be."""
-        return self._state.n_edges + len(self._waiting)
+        """The number of edges so far."""
+        return len(self._history)
 
     def add(self, src: Any, dst: Any, time: Any) -> None:
         """Add an edge, which is known to all questions about a later time.
@@ -72,10 +63,9 @@ class StreamRanker:
         time
             Its time, not before that of the last edge.
         """
-        ticks = self._ticks(time, "add")
-        self._let_pass(ticks)
-        u, v = (int(self._nodes.codes([one], end)[0]) for one, end in ((src, SRC), (dst, DST)))
-        self._waiting.append((u, v, ticks))
+        when = self._checked(time, "add")
+        self._history.add(TemporalEdges([src], [dst], when, bipartite=self._history.none.bipartite))
+        self._last = when[0]
 
     def rank(self, src: Any, time: Any, candidates: Any = None, k: int | None = None) -> list[tuple[Any, float]]:
         """Rank the destinations that a source may turn to next: pairs of an id and a score, the best first.
@@ -85,61 +75,23 @@ class StreamRanker:
         src, time
             The source and the time, not before that of the last edge. Edges strictly before it are known.
         candidates
-            The ids to rank. By default all destinations so far but the source itself.
+            The ids to rank, as in `LinkRanker.rank`.
         k
             How many are returned; all by default.
         """
-        ticks = self._ticks(time, "rank")
-        self._let_pass(ticks)
-        u = self._nodes.find(src, SRC)
-        if candidates is None:
-            codes = np.array([code for code in self._destinations if code != u], np.int64)
-            ids = [self._nodes.id_of(code) for code in codes.tolist()]
-        else:
-            ids = list(candidates)
-            found = [self._nodes.find(one, DST) for one in ids]
-            codes = np.array([-1 if code is None else code for code in found], np.int64)
-        rows = self._state.columns(-1 if u is None else u, float(ticks - self._first), codes)
-        scores = self._ranker._next_scores(rows)
-        best = np.argsort(-scores, kind="stable")[: len(ids) if k is None else k]
-        return [(ids[at], float(scores[at])) for at in best.tolist()]
+        self._checked(time, "rank")
+        found = self._ranker._ranked(self._history, src, time, candidates)
+        best = np.argsort(-found.scores, kind="stable")[:k]
+        return [(found.ids[at], float(found.scores[at])) for at in best.tolist()]
 
-    def _ticks(self, time: Any, owner: str) -> Any:
-        """A time on the clock of the fitted edges, rounded up to it; it must not be in the past."""
-        when = as_time(time, self._fitted, "time", owner)
+    def _checked(self, time: Any, owner: str) -> Any:
+        """A time as an array of one element; it must not be in the past."""
+        when = as_time(time, self._history.none, "time", owner)
         if when[0] < self._last:
             raise ParameterError(
-                f"The 'time' is {time}, before the last one, {self._last}. A stream goes on in the order of time.",
+                f"The 'time' is {time}, before that of the last edge, {self._last}. A stream goes on in the order of time.",
                 Hint("Use {code} for questions about the past.", code="LinkRanker"),
                 parameter="time",
                 value=time,
             )
-        self._last = when[0]
-        unit = self._fitted.time_unit
-        if unit is None:
-            return when[0]
-        coarse = when.astype(f"datetime64[{unit}]")
-        return (coarse + (coarse < when)).astype(np.int64)[0]
-
-    def _let_pass(self, ticks: Any) -> None:
-        """Absorb what waits and happened before a time."""
-        if not self._waiting or not self._waiting[-1][2] < ticks:
-            return
-        src, dst, when = zip(*self._waiting, strict=True)
-        self._waiting = []
-        self._take(np.array(src), np.array(dst), np.array([float(tick - self._first) for tick in when]))
-
-    def _absorb(self, edges: TemporalEdges) -> None:
-        when = (edges.ticks - self._first).astype(np.float64)
-        self._take(edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64), when)
-
-    def _take(self, src: NDArray[np.int64], dst: NDArray[np.int64], when: NDArray[np.float64]) -> None:
-        if not len(src):
-            return
-        self._state.absorb(src, dst, when)
-        known = np.zeros(self._nodes.n_codes, bool)
-        known[: len(self._is_known)] = self._is_known
-        new = np.unique(dst[~known[dst]])
-        known[new] = True
-        self._is_known = known
-        self._destinations += new.tolist()
+        return when

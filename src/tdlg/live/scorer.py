@@ -16,8 +16,8 @@ from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
 from tdlg.live.events import EventError, EventReader, Events
 from tdlg.live.ids import key_of
-from tdlg.live.nodes import NodeCodes
 from tdlg.live.tables import TableReader
+from tdlg.propagate.nodes import NodeCodes
 from tdlg.propagate.running import Arrived
 from tdlg.propagate.saved import SavedArrays
 

@@ -12,7 +12,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint
 from tdlg.live.engines import Engine
 from tdlg.live.events import EventReader
-from tdlg.live.nodes import DST, SRC, NodeCodes
+from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.running import Arrived
 
 __all__ = ["TableReader"]

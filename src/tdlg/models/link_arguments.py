@@ -19,7 +19,7 @@ from tdlg.tables.times import as_times
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["as_frame", "as_time", "best_pairs", "candidate_edges"]
+__all__ = ["as_frame", "as_ticks", "as_time", "best_pairs", "candidate_edges"]
 
 
 def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> TemporalEdges:
@@ -42,11 +42,11 @@ def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> Temporal
                 parameter="at",
                 value=at,
             )
-        return _checked_number(candidates.with_ids_of(fitted))
+        return _checked(candidates.with_ids_of(fitted), fitted)
     time = fitted.time.max(keepdims=True) if at is None else as_time(at, fitted, "at", "top")
     src, dst = _likely_pairs(fitted, time) if candidates is None else _given_pairs(candidates)
     pairs = TemporalEdges(src, dst, np.repeat(time, len(src)), bipartite=fitted.bipartite)
-    return _checked_number(pairs.with_ids_of(fitted))
+    return _checked(pairs.with_ids_of(fitted), fitted)
 
 
 def best_pairs(fitted: TemporalEdges, edges: TemporalEdges, scores: NDArray[np.float64], k: int) -> pl.DataFrame:
@@ -67,7 +67,12 @@ def best_pairs(fitted: TemporalEdges, edges: TemporalEdges, scores: NDArray[np.f
 
 
 def as_time(at: Any, fitted: TemporalEdges, name: str, owner: str) -> NDArray[Any]:
-    """A time as an array of one element, of the same type as the times of the fitted edges.
+    """A time as an array of one element, of the same type as the times of the fitted edges; see `as_ticks`."""
+    return times_of(*as_ticks(at, fitted, name, owner))
+
+
+def as_ticks(at: Any, fitted: TemporalEdges, name: str, owner: str) -> tuple[NDArray[Any], str | None]:
+    """A time in ticks, as an array of one element, and its unit, None for a number as for the times of the fitted edges.
 
     Parameters
     ----------
@@ -89,7 +94,7 @@ def as_time(at: Any, fitted: TemporalEdges, name: str, owner: str) -> NDArray[An
             parameter=name,
             value=at,
         )
-    return times_of(ticks, unit)
+    return ticks, unit
 
 
 def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -129,12 +134,20 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
     return columns[0], columns[1]
 
 
-def _checked_number(edges: TemporalEdges) -> TemporalEdges:
+def _checked(edges: TemporalEdges, fitted: TemporalEdges) -> TemporalEdges:
+    """Refuse no candidates, and several of which nothing is known."""
     if len(edges) == 0:
         raise ParameterError(
             "There are no candidates to choose from. Pass at least one.",
             Hint("Or leave out {candidates}.", candidates=...),
             parameter="candidates",
+        )
+    if len(edges) > 1 and (np.concatenate(fitted.codes_of(edges)) < 0).all():
+        raise ParameterError(
+            f"All {len(edges):,} candidates score the same: none of their nodes is among the fitted edges. Pass candidates "
+            "between nodes of the fitted edges.",
+            parameter="candidates",
+            value=edges,
         )
     return edges
 

@@ -182,8 +182,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         check_is_fitted(self)
         check_count("top", "k", k, 1)
         edges = candidate_edges(self.edges_, at, candidates)
-        self._check_told_apart(edges)
         if self.method == "rows":
+            self._check_told_apart(edges)
             first, row = self._distinct_rows(edges)
             scores = expit(self.decision_function(edges[first]))[row]
         else:
@@ -210,18 +210,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         return first, row
 
     def _check_told_apart(self, edges: TemporalEdges) -> None:
-        """Refuse to rank candidates of which nothing is known, or whose rows are equal within the precision of a product."""
-        if len(edges) == 1:
-            return
-        codes = np.concatenate(self.edges_.codes_of(edges))
-        if (codes < 0).all():
-            raise ParameterError(
-                f"All {len(edges):,} candidates score the same: none of their nodes is among the fitted edges. Pass "
-                "candidates between nodes of the fitted edges.",
-                parameter="candidates",
-                value=edges,
-            )
-        if self.method != "rows" or self._have_something_near(edges):
+        """Refuse to rank candidates whose rows are equal within the precision of a product."""
+        if len(edges) == 1 or self._have_something_near(edges):
             return
         raise ParameterError(
             f"All {len(edges):,} candidates score the same at {_shown(edges.time)}: that is too many bandwidths away from "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,22 +11,37 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tdlg._kernels.ranking import NEVER
+from tdlg._kernels.ranking_state import NEVER
 from tdlg.checks import as_generator, check_choice, check_count
-from tdlg.clock import rounded_up, times_of
+from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, Hint, ParameterError
-from tdlg.models.link_arguments import as_frame, as_time, best_pairs, candidate_edges
-from tdlg.models.ranking_fit import FEWEST_QUERIES, SKIPPED, TREES, has_lightgbm, learn_next, learn_pairs, pair_rows
+from tdlg.models.link_arguments import as_frame, as_ticks, best_pairs, candidate_edges
+from tdlg.models.ranking_fit import (
+    FEWEST_QUERIES,
+    SKIPPED,
+    TREES,
+    edgebank,
+    is_enough,
+    learn_next,
+    learn_pairs,
+    missing_lightgbm,
+    next_scores,
+    pair_rows,
+    recency,
+)
 from tdlg.models.ranking_trees import RankingTrees
-from tdlg.propagate.ranking import COLUMNS, SCALES, History, history_of
+from tdlg.propagate.nodes import DST, SRC
+from tdlg.propagate.ranking import COLUMNS, SCALES
+from tdlg.propagate.ranking_history import History
 from tdlg.sampling.index import concatenate_edges
+from tdlg.tables.ids import as_ids, listed
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LinkRanker"]
+__all__ = ["LinkRanker", "Ranked"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -48,9 +63,10 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         "trees": boosted trees, for which LightGBM is needed, `pip install "tdlg[rank]"`. "recency": the recency rule, which
         learns nothing: destinations that the source met before, the latest first, then all others, the latest active
         first. "edgebank": all destinations that the source met before are equal, and above all others. "auto", the
-        default: "trees" if LightGBM is installed and there are at least 589 edges, else "recency"; `method_` says which.
+        default: "trees" if LightGBM can be loaded, there are at least 589 edges, and trees rank the last of them better
+        than the recency rule does, else "recency"; `method_` and `pair_method_` say which.
     n_trees
-        The number of trees in each of the two rankings. Default 150.
+        The largest number of trees in each of the two rankings; the last edges decide how many are used. Default 150.
     random_state
         Seed for sampling what the trees learn from, and for the trees.
 
@@ -58,15 +74,14 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     ----------
     edges_
         The edges that are known: those given to `fit` and `update`.
-    method_
-        What ranks: "trees", "recency" or "edgebank".
+    method_, pair_method_
+        What ranks the destinations of a source, and the pairs of `top`: "trees", "recency" or "edgebank".
     widths_
         Bandwidths of the decayed counts, in the unit of the times of the fitted edges.
     n_queries_
-        The number of edges whose destinations the trees learnt to rank; 0 without trees.
+        The number of edges whose destinations the trees learnt to rank, including those held out; 0 without trees.
     next_trees_, pair_trees_
-        The trees for `rank` and those for `top`, as arrays; None without trees. `pair_trees_` is also None, and `top` uses
-        the recency rule, if nearly all edges happened at one time.
+        The trees for `rank` and those for `top`, as arrays; None without trees.
 
     See Also
     --------
@@ -114,19 +129,22 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         spread = float((edges.ticks - edges.ticks.min()).astype(np.float64).std()) or 1.0
         self.widths_ = spread * np.array(SCALES)
         self.next_trees_, self.pair_trees_, self.n_queries_ = None, None, 0
+        self._running = History(edges, self.widths_)
         if self.method_ == "trees":
-            history = self._history
-            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite)
-            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs)
+            history, at_least = self._running, int(self.method == "trees")
+            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite, at_least)
+            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs, at_least)
+            self.method_ = "recency" if self.next_trees_ is None else "trees"
+        self.pair_method_ = "trees" if self.pair_trees_ is not None else self.method_.replace("trees", "recency")
         return self
 
     def _choose(self, edges: TemporalEdges) -> str:
-        is_enough = (1.0 - SKIPPED) * len(edges) >= FEWEST_QUERIES
         if self.method == "auto":
-            return "trees" if has_lightgbm() and is_enough else "recency"
-        if self.method == "trees" and not has_lightgbm():
-            raise ImportError('LinkRanker("trees") needs LightGBM: pip install "tdlg[rank]". Or use method="recency".')
-        if self.method == "trees" and not is_enough:
+            return "trees" if is_enough(len(edges)) and missing_lightgbm() is None else "recency"
+        missing = missing_lightgbm() if self.method == "trees" else None
+        if missing is not None:
+            raise ImportError(f'LinkRanker("trees") needs LightGBM: {missing}. Or use method="recency".')
+        if self.method == "trees" and not is_enough(len(edges)):
             raise EdgesError(
                 f"{len(edges):,} edges are too few to learn a ranking from; {int(FEWEST_QUERIES / (1 - SKIPPED)) + 1:,} are "
                 "needed.",
@@ -137,6 +155,8 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     def update(self, X: Any) -> Self:
         """Add edges that happened since: later questions know them. The trees stay as they are.
 
+        The cost is that of the new edges, unless one of them is before the last one that was known.
+
         Parameters
         ----------
         X
@@ -144,10 +164,40 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         """
         check_is_fitted(self)
         edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset=False)
-        edges = edges.with_ids_of(self.edges_)  # new nodes are nothing unusual here
-        if len(edges):
-            self.edges_ = concatenate_edges(self.edges_, _in_unit(edges, self.edges_.time_unit))
+        if len(edges):  # new nodes are nothing unusual here
+            known = self._history.add(edges)
+            self._later = self._later or []
+            self._later.append(known)
         return self
+
+    @property
+    def edges_(self) -> TemporalEdges:
+        """The edges that are known: those given to `fit` and `update`."""
+        if self._later:
+            self.edges_ = concatenate_edges(self.__dict__["edges_"], *self._later)
+        try:
+            return self.__dict__["edges_"]
+        except KeyError:
+            raise AttributeError("edges_") from None
+
+    @edges_.setter
+    def edges_(self, edges: TemporalEdges) -> None:
+        self.__dict__["edges_"] = edges
+        self.__dict__.pop("_later", None)
+
+    _later: list[TemporalEdges] | None = None  # those of `update` that `edges_` has not been asked for
+
+    @property
+    def _history(self) -> History:
+        """The running state of the columns, which is not saved with the model."""
+        if "_running" not in self.__dict__:
+            self._running = History(self.edges_, self.widths_)
+        return self._running
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._later:
+            _ = self.edges_
+        return {name: value for name, value in super().__getstate__().items() if name != "_running"}
 
     # ---- the next destination of a source
 
@@ -161,10 +211,12 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         time
             The time of the next edge, a number or a datetime like those of the fitted edges. Only edges strictly before it
             are known, but the trees have learnt from all fitted edges: fit to earlier ones to judge rankings of the past. By
-            default all edges are known, and it is the time of the last one.
+            default all edges are known, and it is the time of the last one. The running state goes on with time: a question
+            that knows fewer edges than the one before it starts anew, about 0.05 s for each 100,000 edges.
         candidates
-            The ids of the destinations to rank, each once. By default all destinations that are known by then and all that
-            turned to the source, without the source itself unless it was its own destination before.
+            The ids of the destinations to rank; a repeated one counts once. By default all destinations that are known by
+            then, the latest first, and all that turned to the source, without the source itself unless it was its own
+            destination before.
 
         Returns
         -------
@@ -174,49 +226,31 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             time.
         """
         check_is_fitted(self)
-        fitted = self.edges_
-        when = fitted.time.max(keepdims=True) if time is None else as_time(time, fitted, "time", "rank")
-        given = None if candidates is None else self._given(candidates)
-        query = TemporalEdges([src], fitted.dst[:1] if given is None else given[:1], when, bipartite=fitted.bipartite)
-        query = query.with_ids_of(fitted)
-        code = fitted.codes_of(query)[0].astype(np.int64)
-        upto = self._known_before(query) if time is not None else np.array([len(fitted)])
-        if given is None:
-            codes = self._destinations(int(code[0]), int(upto[0]))
-            names = fitted.node_ids[codes]
+        found = self._ranked(self._history, src, time, candidates)
+        best = np.argsort(-found.scores, kind="stable")
+        dst = [found.ids[k] for k in best.tolist()]
+        pairs = TemporalEdges([found.src] * len(dst), dst, np.repeat(found.time, len(dst)), bipartite=True)
+        return as_frame(pairs, score=found.scores[best], seen=found.seen[best])
+
+    def _ranked(self, history: History, src: Any, time: Any, candidates: Any) -> Ranked:
+        """The candidates of a source with their scores, given what a history knows."""
+        if time is None:
+            ticks, unit, upto = history.ticks[-1:], history.unit, np.array([len(history)])
+            when = history.ask(ticks, unit)[1]
         else:
-            codes, names = self._codes(given), given
-        rows = next(self._history.blocks(code, self._when(query), upto, np.array([0, len(codes)]), codes))
-        scores, seen = self._next_scores(rows), rows[:, _GAP] < NEVER
-        best = np.argsort(-scores, kind="stable")
-        same = np.zeros(len(best), np.int64)
-        pairs = TemporalEdges(query.src[same], names[best], when[same], bipartite=fitted.bipartite)
-        return as_frame(pairs, score=scores[best], seen=seen[best])
-
-    def _given(self, candidates: Any) -> NDArray[Any]:
-        ids = TemporalEdges(candidates, candidates, np.zeros(len(candidates))).src
-        if len(ids) == 0:
-            raise ParameterError(
-                "There are no candidates to choose from. Pass at least one.",
-                Hint("Or leave out {candidates}.", candidates=...),
-                parameter="candidates",
-            )
-        return ids
-
-    def _destinations(self, src: int, upto: int) -> Codes:
-        """All destinations of the first edges, without the source unless it was its own destination."""
-        codes, first, is_own = self._history.destinations
-        known = codes[(first < upto) & ((codes != src) | (is_own < upto))]
-        if not self.edges_.bipartite:  # an answer may be the first edge to somebody
-            history = self._history
-            known = np.union1d(known, history.src[:upto][(history.dst[:upto] == src) & (history.src[:upto] != src)])
-        if len(known) == 0:
-            raise ParameterError(
-                "There are no candidates yet: no edge happened before this time.",
-                Hint("Choose a later {time}, or pass {candidates}.", time=..., candidates=...),
-                parameter="time",
-            )
-        return known
+            ticks, unit = as_ticks(time, history.none, "time", "rank")
+            upto, when = history.ask(ticks, unit)
+        code = _codes(history, listed(as_ids([src], "src")), SRC, "src")
+        if candidates is None:
+            codes = history.candidates(int(code[0]), int(upto[0]))
+            ids = [history.nodes.id_of(k) for k in codes.tolist()]
+        else:
+            ids, codes = _distinct(history, candidates)
+        if not ids:
+            raise _no_candidates(candidates is not None)
+        rows = next(history.blocks(code, when, upto, np.array([0, len(codes)]), codes))
+        own = src if code[0] < 0 else history.nodes.id_of(int(code[0]))
+        return Ranked(own, times_of(ticks, unit), ids, self._next_scores(rows), rows[:, _GAP] < NEVER)
 
     def decision_function(self, X: Any) -> Floats:
         """Scores of the destinations of edges, given their sources and all edges strictly before them, shape (n_edges,).
@@ -228,7 +262,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         """
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
-        return self._next_scores(self._rows(edges, self._known_before(edges)))
+        return self._next_scores(self._rows(edges))
 
     def stream_scores(self, queries: TemporalEdges, candidates: Any, known: Any = None) -> Iterator[Floats]:
         """Scores of candidates for many queries, one array per query: for evaluation.
@@ -244,18 +278,17 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             all that are strictly before it, which is also the upper limit.
         """
         check_is_fitted(self)
-        queries = queries.with_ids_of(self.edges_)
+        history = self._history
         if (np.diff(queries.ticks) < 0).any():
             raise ParameterError("The 'queries' must be in the order of time. Sort them.", parameter="queries")
-        upto = self._known_before(queries)
+        upto, when = history.ask(queries.ticks, queries.time_unit)
         upto = upto if known is None else np.minimum(upto, known)
         each, sizes = self._candidates_of(queries, candidates)
-        src = self.edges_.codes_of(queries)[0].astype(np.int64)
-        when, starts = self._when(queries), np.append(0, np.cumsum(sizes))
+        src, starts = history.codes_of(queries)[0], np.append(0, np.cumsum(sizes))
         for first in range(0, len(queries), QUERIES_AT_ONCE):
             some = slice(first, first + QUERIES_AT_ONCE)
             ends = starts[first : min(first + QUERIES_AT_ONCE, len(queries)) + 1]
-            rows = self._history.blocks(src[some], when[some], upto[some], ends - ends[0], each(some))
+            rows = history.blocks(src[some], when[some], upto[some], ends - ends[0], each(some))
             scores = np.concatenate([self._next_scores(block) for block in rows])
             yield from np.split(scores, ends[1:-1] - ends[0])
 
@@ -267,8 +300,13 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             sizes = np.array([len(ids) for ids in candidates], np.int64)
             codes = np.split(self._codes(np.concatenate(candidates)), np.cumsum(sizes)[:-1])
             return lambda some: np.concatenate(codes[some]), sizes
-        shared = self._codes(self._given(candidates))
+        shared = self._codes(candidates)
         return (lambda some: np.tile(shared, len(range(len(queries))[some]))), np.full(len(queries), len(shared))
+
+    def _codes(self, ids: Any) -> Codes:
+        """The codes of many destinations, -1 for one that is not known."""
+        dst = TemporalEdges(ids, ids, np.zeros(len(ids)), bipartite=True)
+        return self._history.codes_of(dst)[1]
 
     # ---- pairs
 
@@ -310,40 +348,21 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         """
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
-        mine, others, _ = self._history.clock(edges.ticks, edges.time_unit)
-        rows = self._rows(edges, np.searchsorted(mine, others, "right"))
+        rows = self._rows(edges, with_equal=True)
         return self._rule(rows) if self.pair_trees_ is None else expit(self.pair_trees_.scores(rows))
 
     # ---- columns
 
-    @property
-    def _history(self) -> History:
-        return history_of(self.edges_, self.widths_)
-
     def _next_scores(self, rows: Floats) -> Floats:
-        return self._rule(rows) if self.next_trees_ is None else self.next_trees_.scores(rows)
+        return self._rule(rows) if self.next_trees_ is None else next_scores(self.next_trees_, rows)
 
     def _rule(self, rows: Floats) -> Floats:
-        return _edgebank(rows) if self.method_ == "edgebank" else _recency(rows)
+        return edgebank(rows) if self.method_ == "edgebank" else recency(rows)
 
-    def _rows(self, edges: TemporalEdges, upto: Codes) -> Floats:
-        src, dst = (codes.astype(np.int64) for codes in self.edges_.codes_of(edges))
-        return pair_rows(self._history, src, dst, self._when(edges), upto)
-
-    def _known_before(self, edges: TemporalEdges) -> Codes:
-        """How many of the known edges are strictly before each of some edges."""
-        mine, others, _ = self._history.clock(edges.ticks, edges.time_unit)
-        return np.searchsorted(mine, others, "left")
-
-    def _when(self, edges: TemporalEdges) -> Floats:
-        return self._history.clock(edges.ticks, edges.time_unit)[2]
-
-    def _codes(self, dst: Sequence[Any] | NDArray[Any]) -> Codes:
-        """Positions of destinations among the known nodes, -1 for one that never occurred."""
-        fitted = self.edges_
-        src = fitted.src[np.zeros(len(dst), np.int64)]
-        edges = TemporalEdges(src, dst, np.zeros(len(dst)), bipartite=fitted.bipartite).with_ids_of(fitted)
-        return fitted.codes_of(edges)[1].astype(np.int64)
+    def _rows(self, edges: TemporalEdges, *, with_equal: bool = False) -> Floats:
+        """The columns of edges, given what is strictly before each of them, or at its time as well."""
+        upto, when = self._history.ask(edges.ticks, edges.time_unit, with_equal=with_equal)
+        return pair_rows(self._history, *self._history.codes_of(edges), when, upto)
 
     def _check_loaded(self) -> None:
         """Refuse trees from a file that cannot be evaluated."""
@@ -354,29 +373,66 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
                 raise ValueError(f"{name} are not trees")
             if trees is not None:
                 trees.check(len(COLUMNS))
-        if "edges_" in vars(self) and (self.method_ not in METHODS or np.shape(self.widths_) != (len(SCALES),)):
+        methods = getattr(self, "method_", "auto"), getattr(self, "pair_method_", "auto")
+        if "edges_" in vars(self) and ({*methods} - {*METHODS[1:]} or np.shape(self.widths_) != (len(SCALES),)):
             raise ValueError("the method or the bandwidths are not those of a ranking")
 
 
-# ---- rules that learn nothing
-
 QUERIES_AT_ONCE = 2000
-_GAP, _GAP_OF_DST = COLUMNS.index("pair:gap"), COLUMNS.index("dst:gap")
+_GAP = COLUMNS.index("pair:gap")
 
 
-def _recency(rows: Floats) -> Floats:
-    """Above 0 for pairs that met before, below 0 for other destinations; each the higher, the later."""
-    gap, of_dst = rows[:, _GAP], rows[:, _GAP_OF_DST]
-    return np.where(gap < NEVER, 1.0 / (1.0 + gap), -1.0 - of_dst)
+# ---- candidates
 
 
-def _edgebank(rows: Floats) -> Floats:
-    return (rows[:, _GAP] < NEVER).astype(np.float64)
+class Ranked(NamedTuple):
+    """Candidates for the next destination of a source, in their own order.
+
+    Attributes
+    ----------
+    src, time
+        The id of the source, and the time as an array of one element.
+    ids, scores, seen
+        The ids of the candidates, their scores, and whether the source had them before.
+    """
+
+    src: Any
+    time: NDArray[Any]
+    ids: list[Any]
+    scores: Floats
+    seen: NDArray[np.bool_]
 
 
-def _in_unit(edges: TemporalEdges, unit: str | None) -> TemporalEdges:
-    """Edges with datetimes of at most this precision, rounded up, so that none is known before it happened."""
-    if unit is None or edges.time_unit is None or edges.time_unit == unit:
-        return edges
-    ticks = rounded_up(edges.ticks, edges.time_unit, unit, np.dtype(np.int64))
-    return TemporalEdges(edges.src, edges.dst, times_of(ticks, unit), bipartite=edges.bipartite)
+def _codes(history: History, ids: list[Any], end: int, name: str) -> Codes:
+    """The codes of sources or destinations; refuses what cannot be an id."""
+    try:
+        return history.find(ids, end)
+    except TypeError:
+        raise ParameterError(
+            f"An id is a number, text or another hashable object. The '{name}' has {ids!r:.100}.",
+            parameter=name,
+            value=ids,
+        ) from None
+
+
+def _distinct(history: History, candidates: Any) -> tuple[list[Any], Codes]:
+    """The ids of given candidates and their codes, each node once."""
+    ids = listed(as_ids(candidates, "candidates"))
+    codes = _codes(history, ids, DST, "candidates")
+    first = {(code, None) if code >= 0 else (code, ids[k]): k for k, code in reversed(list(enumerate(codes.tolist())))}
+    at = np.sort(np.array(list(first.values()), np.int64))
+    return [ids[k] for k in at.tolist()], codes[at]
+
+
+def _no_candidates(are_given: bool) -> ParameterError:
+    if are_given:
+        return ParameterError(
+            "There are no candidates to choose from. Pass at least one.",
+            Hint("Or leave out {candidates}.", candidates=...),
+            parameter="candidates",
+        )
+    return ParameterError(
+        "There are no candidates yet: no edge happened before this time.",
+        Hint("Choose a later {time}, or pass {candidates}.", time=..., candidates=...),
+        parameter="time",
+    )

@@ -60,6 +60,22 @@ class RankingTrees(NamedTuple):
         """The number of trees."""
         return len(self.first_node) - 1
 
+    def first(self, n_trees: int) -> Self:
+        """The first trees alone."""
+        return self.between(0, n_trees)
+
+    def between(self, start: int, stop: int) -> Self:
+        """Some of the trees."""
+        nodes, leaves = (slice(first[start], first[stop]) for first in (self.first_node, self.first_leaf))
+        return self._replace(
+            column=self.column[nodes],
+            threshold=self.threshold[nodes],
+            keep=self.keep[nodes],
+            first_node=self.first_node[start : stop + 1] - self.first_node[start],
+            first_leaf=self.first_leaf[start : stop + 1] - self.first_leaf[start],
+            leaves=self.leaves[leaves],
+        )
+
     def scores(self, columns: Floats) -> Floats:
         """The sum of the leaves of each row, (n_rows,)."""
         used, place = np.unique(self.column, return_inverse=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tdlg._kernels import CODE_BITS, LEAST_SUM
 from tdlg.propagate.saved import SavedArrays
 
-__all__ = ["MOST_CODES", "RunningSums", "grown", "never", "parts_of"]
+__all__ = ["FIRST_SIZE", "GROWTH", "MOST_CODES", "RunningSums", "grown", "hash_table", "never", "parts_of"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -38,6 +38,18 @@ def grown(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:
     longer = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def hash_table(n: int, keys: Positions) -> NDArray[np.int32]:
+    """A table from the hashes of the first n keys to their slots, with places for as many as there is room for in `keys`."""
+    from tdlg._kernels.running import fill_table
+
+    size = 1
+    while size < LOAD * len(keys):
+        size *= 2
+    table = np.full(size, -1, np.int32)
+    fill_table(n, keys, table)
+    return table
 
 
 class RunningSums:
@@ -79,7 +91,7 @@ class RunningSums:
         self.keys = np.zeros(FIRST_SIZE, np.int64)
         self.time, self.last = np.zeros(FIRST_SIZE, dtype), np.full(FIRST_SIZE, never(dtype), dtype)
         self.sums = np.zeros((FIRST_SIZE, len(self.rates), n_values))
-        self._index()
+        self._table = hash_table(0, self.keys)
 
     @property
     def arrays(self) -> tuple[Floats, NDArray[Any], NDArray[Any], Floats, NDArray[Any]]:
@@ -130,17 +142,7 @@ class RunningSums:
     def _resize(self, size: int) -> None:
         self.keys, self.time, self.sums = (grown(array, size) for array in (self.keys, self.time, self.sums))
         self.last = grown(self.last, size, self._never[0])
-        self._index()
-
-    def _index(self) -> None:
-        """Fill the table anew."""
-        from tdlg._kernels.running import fill_table
-
-        size = 1
-        while size < LOAD * len(self.keys):
-            size *= 2
-        self._table = np.full(size, -1, np.int32)
-        fill_table(self.n, self.keys, self._table)
+        self._table = hash_table(self.n, self.keys)
 
     def faded(self, now: Any, least_gap: float) -> NDArray[np.bool_]:
         """Mask of the keys of which nothing can be noticed any more, (n,): tiny sums, and the last edge long ago.

@@ -13,7 +13,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 from tdlg.tables.ids import concatenate_ids
 
-__all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index"]
+__all__ = ["EdgeIndex", "check_alike", "concatenate_edges", "edge_folds", "edge_index"]
 
 Codes: TypeAlias = NDArray[np.int64]
 
@@ -29,7 +29,7 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
     >>> concatenate_edges(first, second)
     TemporalEdges(2 edges, 3 nodes, time 0 to 1)
     """
-    _check_alike(parts)
+    check_alike(parts)
     first = parts[0]
     for part in parts[1:]:  # times that would lose digits or overflow beside the others are refused
         common_clock(first.ticks, first.time_unit, part.ticks, part.time_unit)
@@ -37,7 +37,8 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
     return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=first.bipartite)
 
 
-def _check_alike(parts: tuple[TemporalEdges, ...]) -> None:
+def check_alike(parts: tuple[TemporalEdges, ...]) -> None:
+    """Refuse sets of edges of which some, but not all, are bipartite or have datetimes."""
     for what, of in (
         ("bipartite", lambda part: part.bipartite),
         ("with datetimes", lambda part: part.time_unit is not None),
@@ -81,7 +82,7 @@ class EdgeIndex:
 
     def find(self, other: TemporalEdges) -> Codes:
         """Position of the first edge that equals each of the other edges; -1 if there is none."""
-        _check_alike((self._nodes, other))
+        check_alike((self._nodes, other))
         pair, time = self._find_pairs(other), _positions(self._times, other.time)
         triple = _positions(self._triples, np.where((pair >= 0) & (time >= 0), pair * len(self._times) + time, -1))
         return np.where(triple >= 0, self._first[triple], -1)

@@ -15,7 +15,17 @@ from tdlg.tables.column import Column, as_column, bad_row, check_unicode, conver
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Factors", "as_ids", "concatenate_ids", "factorise", "is_integers", "meaning", "positions", "written_alike"]
+__all__ = [
+    "Factors",
+    "as_ids",
+    "concatenate_ids",
+    "factorise",
+    "is_integers",
+    "listed",
+    "meaning",
+    "positions",
+    "written_alike",
+]
 
 Codes: TypeAlias = NDArray[np.int32]
 Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
@@ -70,7 +80,7 @@ def factorise(src: Column, dst: Column) -> Factors:
         return _factorise_strings(src, dst)
     if is_integers(src) and is_integers(dst):
         return _factorise_integers(np.asarray(src), np.asarray(dst))
-    return _factorise_hashables(_listed(src), _listed(dst))
+    return _factorise_hashables(listed(src), listed(dst))
 
 
 def positions(index: Mapping[Hashable, int], ids: NDArray[Any]) -> Codes:
@@ -164,7 +174,8 @@ def _factorise_strings(src: pl.Series, dst: pl.Series) -> Factors:
     return ids.to_numpy(), encode(src), encode(dst)
 
 
-def _listed(column: Column) -> list[Any]:
+def listed(column: Column) -> list[Any]:
+    """A column as a list of plain values."""
     return cast("list[Any]", column.tolist() if isinstance(column, np.ndarray) else column.to_list())
 
 

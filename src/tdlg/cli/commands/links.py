@@ -57,25 +57,34 @@ def links(
     """Find the pairs most likely to interact next, or at a given time.
 
     "score" ranks the pairs; it is not the frequency of the link. It is called "recency_score" if the latest pairs come first
-    because LightGBM is not installed or the table is short. "seen" is true if the pair has interacted before.
+    because LightGBM is not installed, the table is short, or that was better on its last rows. "seen" is true if the pair
+    has interacted before.
     """
-    from tdlg.models.links import LinkPredictor
-
     check_output(output)
     check_model_file(save)
     table = read_table(edges, columns)
     pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
     note_table(table, columns)
-    model = LinkPredictor(**given_options(method=method), random_state=seed)
+    model = _model(method, save is not None, seed)
     time = None if at is None else time_of(at, table.edges)
     with working("fitting the model"):
         model.fit(known_at(table.edges, time, with_equal=True))
         found = model.top(top, at=time, candidates=pairs)
-    ranker = getattr(model, "ranker_", None)
+    ranker = model if save is None and method != "rows" else getattr(model, "ranker_", None)
     if ranker is not None:
-        note_method(ranker)
+        note_method(ranker, pairs=True)
     keep_model(model, save)
-    give(rounded(found, "score").rename(header_of(ranker, table)), output, rows=top)
+    give(rounded(found, "score").rename(header_of(getattr(ranker, "pair_method_", None), table)), output, rows=top)
+
+
+def _model(method: str | None, is_saved: bool, seed: int) -> Any:
+    """What finds the pairs. A saved model also scores pairs at any time, which takes a second fit."""
+    from tdlg.models.links import LinkPredictor
+    from tdlg.models.ranking import LinkRanker
+
+    if method == "rows" or is_saved:
+        return LinkPredictor(**given_options(method=method), random_state=seed)
+    return LinkRanker(random_state=seed)
 
 
 def _distinct(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

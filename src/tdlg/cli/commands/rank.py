@@ -9,7 +9,7 @@ import typer
 
 from tdlg.cli.options import Columns, EdgesPath, Output, Seed, Top, example, with_columns_called
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
-from tdlg.cli.ranking import RankingMethod, header_of, known_at, note_method, time_of
+from tdlg.cli.ranking import RankingMethod, header_of, known_at, note_method, rows_after, time_of
 from tdlg.cli.table import Table, note_table, read_table
 from tdlg.cli.terminal import count, note, working
 from tdlg.exceptions import ParameterError
@@ -77,7 +77,7 @@ def rank(
         _note_unknown(ranker, one)
     found = rounded(pl.concat([ranker.rank(one, time).head(top) for one in source], how="vertical_relaxed"), "score")
     keep_model(ranker, save)
-    give(found.rename(header_of(ranker, table)), output, rows=top * len(source))
+    give(found.rename(header_of(ranker.method_, table)), output, rows=top * len(source))
 
 
 def _ranker(table: Table, method: str | None, path: Path | None, seed: int, time: Any) -> LinkRanker:
@@ -98,7 +98,7 @@ def _ranker(table: Table, method: str | None, path: Path | None, seed: int, time
             parameter="model",
             value=path,
         )
-    new = table.edges[table.edges.time > ranker.edges_.time.max()]
+    new = rows_after(table.edges, ranker.edges_)
     note(f"the model knows {count(len(ranker.edges_), 'row')}; {len(new):,} later ones are added")
     return ranker.update(new)
 
