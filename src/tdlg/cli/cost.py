@@ -29,15 +29,15 @@ EDGE_BYTES, ROW_BYTES, CLASS_BYTES = 430, 1750, 200  # per edge, per row that is
 LEARNT = 300_000  # rows that the trees learn from, at most
 PER_EDGES = 10_000
 METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, measured on 24,000 to 107,000 beside other work
-    "propagation": 2.0,
+    "propagation": 3.0,
     "tdlg": 0.2,
     "tdlg-dense": 3.0,
     "label-rates": 0.1,
-    "edgebank": 0.1,
+    "edgebank": 0.01,
     "ctdne": 1.2,
     "timers": 7.0,
-    "evolvegcn": 14.0,
-    "evolvegcn-o": 13.0,
+    "evolvegcn": 16.0,
+    "evolvegcn-o": 16.0,
     "dyngem": 54.0,
     "gcrn": 17.0,
     "vgrnn": 19.0,
