@@ -14,7 +14,7 @@ from paper.results import Results
 
 __all__ = ["CLAIMS", "REFERENCE_CLAIMS", "Verdict", "verdicts"]
 
-Outcome = Literal["held", "not held", "not run"]
+Outcome = Literal["held", "not held", "not run", "undecided"]
 
 BANDWIDTH_LOSS = 0.05
 NORMALISATION_LOSS = 0.06
@@ -220,7 +220,9 @@ def fastest(results: Results) -> Verdict:
     verdict = _decided(claim, _if_any(checks), "no prior method was timed; the paper prints no seconds")
     sessions = [session for session in results.sessions if session.recipe == "runtime"]
     if sessions and not sessions[-1].is_quiet:
-        verdict = verdict._replace(why=verdict.why + "; measured beside other work: to be measured again")
+        verdict = verdict._replace(
+            outcome="undecided", why=verdict.why + "; measured beside other work: to be measured again"
+        )
     return verdict._replace(why=verdict.why + _without(results))
 
 

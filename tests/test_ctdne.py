@@ -9,7 +9,7 @@ import pytest
 from tdlg import TemporalEdges
 from tdlg._kernels.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, sampled_edge, temporal_walks
 from tdlg.datasets.blocks import make_tsbm
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.tasks import EdgeClassification
 from tdlg.methods.ctdne import CTDNE
@@ -131,7 +131,10 @@ class TestVectors:
     def test_no_walk_is_long_enough(self):
         edges = TemporalEdges([0, 2], [1, 3], [0, 1])
         method = CTDNE(4)
-        method.embed(edges)
+        with pytest.warns(
+            TdlgWarning, match=r"Only 0% of the nodes have a vector.* min_length=10 nodes. Pass a smaller"
+        ):
+            method.embed(edges)
         assert not method.vectors_.any()
 
     def test_stopping_after_an_epoch(self):

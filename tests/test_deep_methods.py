@@ -184,6 +184,21 @@ def test_edges_without_two_nodes_have_vectors(method):
     assert np.isfinite(vectors).all()
 
 
+@needs_torch
+@pytest.mark.parametrize("variant", ["H", "O"])
+def test_evolvegcn_shows_who_is_active(variant, rng):
+    """By default its vectors grow with the degree, here of one half of the nodes before noon and of the other after it."""
+    busy = [rng.integers(0, 50, (2, 400)), rng.integers(50, 100, (2, 400))]
+    calm = [rng.integers(50, 100, (2, 60)), rng.integers(0, 50, (2, 60))]
+    src, dst = np.hstack([busy[0], calm[0], busy[1], calm[1]])
+    vectors = vectors_of(
+        EvolveGCN(variant=variant, **SMALL | {"n_snapshots": 2}), TemporalEdges(src, dst, np.repeat([0, 1], 460))
+    )
+    length = np.linalg.norm(vectors, axis=2)
+    assert np.median(length[0, :50]) > 3 * np.median(length[0, 50:])
+    assert np.median(length[1, 50:]) > 3 * np.median(length[1, :50])
+
+
 # ---- progress
 
 

@@ -748,7 +748,7 @@ class TestPage:
     def test_nothing_was_run(self, tmp_path, figures):
         write_page(tmp_path / "nowhere", tmp_path / "page.md")
         text = (tmp_path / "page.md").read_text()
-        assert f"0 held, 0 not held, {len(claims.CLAIMS)} not run." in text
+        assert f"0 held, 0 not held, {len(claims.CLAIMS)} not run, 0 undecided." in text
         assert "![" not in text
         assert text.count("92.16 ± 0.52") == 1
 

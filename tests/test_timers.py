@@ -134,3 +134,12 @@ def test_communities_of_each_period_are_found():
     blind = evaluate(TIMERS(8, n_snapshots=1), task, trials=1)["auc"][0]
     assert auc > 0.95
     assert blind < 0.65
+
+
+def test_two_perfect_matchings_change_nothing_that_counts():
+    """The squares of both adjacency matrices are the identity, which ARPACK cannot start from."""
+    nodes = np.arange(600)
+    src, dst = np.append(nodes[::2], nodes[1::2]), np.append(nodes[1::2], np.roll(nodes[::2], -1))
+    method = TIMERS(8, n_snapshots=2, random_state=0)
+    method.embed(TemporalEdges(src, dst, np.repeat([0, 1], 300)))
+    assert np.isfinite(method.vectors_).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg._kernels.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, temporal_walks
 from tdlg.checks import as_generator, check_choice, check_count
+from tdlg.exceptions import TdlgWarning
 from tdlg.methods.node_vectors import Callback, NodeVectorMethod, Operator
 from tdlg.methods.snapshots import Snapshots
 
@@ -18,6 +20,7 @@ Bias = Literal["uniform", "linear", "exponential"]
 Positions = NDArray[np.int64]
 
 BIASES = {"uniform": UNIFORM, "linear": LINEAR, "exponential": EXPONENTIAL}
+FEW = 0.1  # share of nodes with a vector, below which there is a warning
 LEARNING_RATES = 0.025, 0.0001  # at the start and at the end, those of word2vec
 
 
@@ -109,8 +112,20 @@ class CTDNE(NodeVectorMethod):
         walks = self.walks(snapshots, rng)
         lengths = (walks >= 0).sum(axis=1)
         used = lengths >= self.min_length
+        self._warn_of_few(np.unique(walks[used]), snapshots.n_nodes)
         sentences = [walk[:length].tolist() for walk, length in zip(walks[used], lengths[used], strict=True)]
         return self._skip_gram(sentences, snapshots.n_nodes, rng, callback)[np.newaxis]
+
+    def _warn_of_few(self, found: NDArray[np.int32], n_nodes: int) -> None:
+        """Say if most nodes are in no walk that is long enough, and so have no vector."""
+        share = (found >= 0).sum() / n_nodes
+        if share < FEW:
+            warnings.warn(
+                f"Only {share:.0%} of the nodes have a vector: few walks have at least min_length={self.min_length} nodes. "
+                "Pass a smaller min_length, or directed=False to follow edges both ways.",
+                TdlgWarning,
+                stacklevel=2,
+            )
 
     def walks(self, snapshots: Snapshots, rng: np.random.Generator) -> NDArray[np.int32]:
         """Random walks in the order of time, shape (n_walks * n_nodes, walk_length); -1 after the last node of a walk.

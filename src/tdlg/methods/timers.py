@@ -197,12 +197,12 @@ def _largest_sum(before: csr_array, after: csr_array, n_components: int, rng: np
     """The sum of the largest eigenvalues, at most `n_components` of them, of after @ after - before @ before."""
     rows = np.flatnonzero(np.diff(before.indptr) + np.diff(after.indptr))
     old, new = before[rows][:, rows], after[rows][:, rows]
-    if not (new - old).count_nonzero():  # ARPACK refuses a matrix of zeros
-        return 0.0
     if len(rows) <= SMALL * n_components:
         values = np.linalg.eigvalsh((new @ new - old @ old).toarray())[::-1][:n_components]
     else:
         change = LinearOperator(old.shape, matvec=lambda x: new @ (new @ x) - old @ (old @ x), dtype=np.float64)
         start = rng.standard_normal(len(rows))
+        if not (change @ start).any():  # ARPACK refuses a matrix of zeros
+            return 0.0
         values = eigsh(change, n_components, which="LA", v0=start, return_eigenvectors=False)
     return float(values[values > 0].sum())

@@ -43,7 +43,8 @@ class VGRNN(RecurrentMethod):
         The length of the hidden vectors and of the state: 128 by default, between the 32 of the original and the 500 of
         the published settings of the comparison, which take four times as long.
     epochs, learning_rate, window
-        The same as for `RecurrentMethod`.
+        The same as for `RecurrentMethod`. The learning rate is larger than in the published settings, since there are few
+        steps: one per window of 5 snapshots.
     n_snapshots, operator, class_weight
         The same as for `NodeVectorMethod`.
     random_state
