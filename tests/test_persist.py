@@ -517,7 +517,7 @@ def test_other_fitted_attributes_need_another_version_of_the_format(name):
     kind = ESTIMATORS[name]
     few = {"n_components": 5} if "n_components" in kind().get_params() else {}
     model = kind(**few).fit(made_edges())
-    assert set(vars(model)) - set(model.get_params(deep=False)) == set(FITTED_IN_VERSION_3[name].split())
+    assert set(model.__getstate__()) - set(model.get_params(deep=False)) == set(FITTED_IN_VERSION_3[name].split())
     assert persist.FORMAT_VERSION == 3
 
 

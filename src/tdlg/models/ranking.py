@@ -135,8 +135,12 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite, at_least)
             self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs, at_least)
             self.method_ = "recency" if self.next_trees_ is None else "trees"
-        self.pair_method_ = "trees" if self.pair_trees_ is not None else self.method_.replace("trees", "recency")
         return self
+
+    @property
+    def pair_method_(self) -> str:
+        """What ranks the pairs of `top`."""
+        return "trees" if self.pair_trees_ is not None else self.method_.replace("trees", "recency")
 
     def _choose(self, edges: TemporalEdges) -> str:
         if self.method == "auto":
@@ -373,8 +377,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
                 raise ValueError(f"{name} are not trees")
             if trees is not None:
                 trees.check(len(COLUMNS))
-        methods = getattr(self, "method_", "auto"), getattr(self, "pair_method_", "auto")
-        if "edges_" in vars(self) and ({*methods} - {*METHODS[1:]} or np.shape(self.widths_) != (len(SCALES),)):
+        if "edges_" in vars(self) and (self.method_ not in METHODS or np.shape(self.widths_) != (len(SCALES),)):
             raise ValueError("the method or the bandwidths are not those of a ranking")
 
 
