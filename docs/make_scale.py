@@ -31,7 +31,7 @@ def measured() -> Rows:
 
 
 def in_words(value: float) -> str:
-    """A number with three digits, large ones in full; empty for 0."""
+    """A figure with three digits; nothing for 0, which was not measured."""
     return "" if not value else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 

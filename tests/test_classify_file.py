@@ -222,7 +222,7 @@ def test_the_limit_of_memory_holds(tmp_path, n, n_terminals):
     """The process is killed above the memory that it was given, also if one terminal has all payments."""
     table, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
     write_payments(table, n, random_state=0, n_terminals=n_terminals)
-    options = ["--label", "fraud", "--memory", "1GB", "-o", str(output)]
+    options = ["--label", "fraud", "--bipartite", "--memory", "1GB", "-o", str(output)]
     ended = run_limited([sys.executable, "-m", "tdlg", "classify", str(table), *options], 2**30)
     assert ended.code == 0
     assert pl.scan_parquet(output).select(pl.col("probability").count()).collect().item() == n // 10
