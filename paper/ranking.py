@@ -1,8 +1,8 @@
 """The next partner, ranked by the protocol of the Temporal Graph Benchmark: rows for results/ranking.csv.
 
 `python -m paper.ranking` measures what is not yet in ranking.csv, ranking-links.csv and ranking-memory.csv of the folder
-results, each row in a process of its own, and writes the tables into docs/ranking.md. The ranking trees were chosen on the
-validation part; the pair trees were revised twice after test results had been seen. The rows are of the test part. A ranker
+results, each row in a process of its own, and writes the tables into docs/ranking.md. How the settings were chosen, of
+which some were revised after test results had been seen, is said there. The rows are of the test part. A ranker
 is fitted to the training part, and then knows what happened as it happens. Seconds are processor time on one core. If the
 package py-tgb can be imported (`pip install --no-deps py-tgb`), its evaluator gives the MRR.
 """

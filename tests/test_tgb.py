@@ -41,6 +41,15 @@ def test_time_first(tmp_path, name):
     assert (edges.src.tolist(), edges.dst.tolist(), edges.time.tolist()) == ([0, 2, 1], [1, 0, 3], [10, 12, 12])
 
 
+def test_days(tmp_path):
+    path = tmp_path / "tgbl-flight_edgelist.csv"
+    path.write_text("day,src,dst\n2019-01-01,EDDF,KJFK\n2019-01-02,KJFK,EDDF\n")
+    assert read_tgb(path).time.tolist() == [1_546_300_800, 1_546_387_200]
+    path.write_text("day,src,dst\n2019-01-01,EDDF,KJFK\nyesterday,KJFK,EDDF\n")
+    with pytest.raises(ReadError, match=r"column 1 must be numbers or dates\. Row 2 after"):
+        read_tgb(path)
+
+
 def test_ids_of_several_types(tmp_path):
     """Text among numbers, also after many rows of numbers; 7 and 007 are two nodes, as in TGB."""
     path = tmp_path / "tgbl-coin_edgelist.csv"

@@ -13,7 +13,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.engines.keys import id_keys
 from tdlg.engines.store import is_remote
 from tdlg.engines.text_times import order_of_days, year_first
-from tdlg.exceptions import EdgesError, Hint, ReadError
+from tdlg.exceptions import EdgesError, ReadError
 from tdlg.io.tables import build_edges
 from tdlg.tables.csv import Source
 from tdlg.tables.find_columns import Which, position_of, roles
@@ -155,11 +155,11 @@ def _opened(path: str) -> tuple[Source, int]:
     import polars as pl
 
     if not path.lower().endswith(PARQUET):
+        name = Path(path).name
         raise ReadError(
-            f"{path}: only a parquet file can be read in blocks.",
-            Hint(
-                "Write it as parquet first: {code}.", code='polars.scan_csv("edges.csv").sink_parquet("edges.parquet")'
-            ),
+            f"{path}: only a parquet file can be read in blocks. Write it as parquet first: python -c 'import polars; "
+            f"""polars.scan_csv("{name}", try_parse_dates=True).sink_parquet("{Path(name).stem}.parquet")', with """
+            'separator=";" if columns are not separated by commas.'
         )
     if not is_remote(path):
         check_path(Path(path))

@@ -76,8 +76,9 @@ def read_tgb(path: str | os.PathLike[str], name: str | None = None) -> TemporalE
     Returns
     -------
     TemporalEdges
-        The edges in the order of the file, with times in seconds; further columns are not read. Negatives of TGB, a
-        dictionary by (source, destination, time), fit to them, see `tdlg.judge.ranking.RankingTask`.
+        The edges in the order of the file, with times in seconds; further columns are not read. A day, as in flight, is
+        its start in UTC, where TGB takes the time zone of the machine. Negatives of TGB, a dictionary by (source,
+        destination, time), fit to them, see `tdlg.judge.ranking.RankingTask`.
 
     Raises
     ------
@@ -131,12 +132,15 @@ def _columns(path: Path, at: tuple[int, int, int], *, numbers: bool) -> tuple[pl
     except pl.exceptions.PolarsError as error:
         raise ReadError(f"{path}: this is not a csv file of TGB ({str(error)[:200]}). Get the right file.") from None
     src, dst, time = (table.to_series(k) for k in at)
-    time = time.str.strip_chars().cast(pl.Float64, strict=False)
+    time = time.str.strip_chars()
+    days = time.str.to_date("%Y-%m-%d", strict=False).dt.epoch("s")
+    time = time.cast(pl.Float64, strict=False).fill_null(days.cast(pl.Float64))
     if numbers:
         src, dst = (ids.str.strip_chars().cast(pl.Int64, strict=False) for ids in (src, dst))
     for k, column in zip(at, (src, dst, time), strict=True):
         if column.null_count():
-            kind, row = "text" if column.dtype == pl.String else "numbers", 1 + (column.is_null().arg_max() or 0)
+            kind = "text" if column.dtype == pl.String else "numbers or dates" if column is time else "numbers"
+            row = 1 + (column.is_null().arg_max() or 0)
             raise ReadError(
                 f"{path}: all cells of the column {k + 1} must be {kind}. Row {row:,} after the header is not. Get the "
                 "right file."

@@ -114,7 +114,8 @@ def classify_file(
         this process. On a cluster the trees are fitted in this process, and all else is done by the workers.
     folder
         A folder for temporary files, at most 200 bytes per edge, which all workers of the engine see. By default a hidden
-        folder beside the output. If a run was killed, the next one with the same parameters goes on from its files.
+        folder beside the output. If a run was killed, the next one with the same parameters, among
+        them the `random_state` of the model, goes on from its files.
     callback
         Called with the number of finished tasks, the number of all, and what is done. What it raises stops the work.
 

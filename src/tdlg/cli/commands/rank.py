@@ -110,6 +110,5 @@ def _note_unknown(ranker: Any, source: str) -> None:
     known = ranker.edges_
     asked = TemporalEdges([source], known.dst[:1], known.time[:1], bipartite=known.bipartite).with_ids_of(known)
     if known.codes_of(asked)[0][0] < 0:
-        note(
-            f"{source!r} never occurred: what is popular now comes first (the column of sources is set by --src-column)"
-        )
+        first = "the latest destination" if ranker.method_ == "recency" else "what is popular now"
+        note(f"{source!r} never occurred: {first} comes first (the column of sources is set by --src-column)")
