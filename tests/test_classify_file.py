@@ -381,7 +381,7 @@ def test_memory_on_the_command_line(payments, tmp_path):
         payments, "--label", "fraud", "--memory", "2GB", "-o", output, "--features", "amount", "--positive", "0"
     )
     assert result.exit_code == 0, result.output
-    assert f"read {N:,} edges in blocks; {9 * N // 10:,} known labels, {N // 10} missing" in result.stderr
+    assert f"read {N:,} edges; {9 * N // 10:,} known labels, {N // 10} missing" in result.stderr
     assert "both ends together are left out" in result.stderr
     assert "setting: forecast" in result.stderr
     assert "probability: of class 0" in result.stderr

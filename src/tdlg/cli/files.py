@@ -154,6 +154,7 @@ def classify_large(
     """Fill in the missing labels of a table by way of temporary files; for the parameters see `classify`."""
     from tdlg.models.classify_file import classify_file
 
+    note("reading the table in blocks; columns about both ends together are left out: they need all rows at once")
     with _progress() as said:
         answer = classify_file(
             where.path,
@@ -176,8 +177,7 @@ def classify_large(
             callback=said,
         )
     known, scored = count(answer.n_known, "known label"), f"{answer.n_scored:,} missing"
-    note(f"read {count(answer.n_rows, 'edge')} in blocks; {known}, {scored}")
-    note("columns about both ends together are left out: they need all rows in memory at once")
+    note(f"read {count(answer.n_rows, 'edge')}; {known}, {scored}")
     if answer.model.n_rows_ < answer.model.n_rows_sampled_from_:
         note(f"fitted to a sample of {count(answer.model.n_rows_, 'row')}; probabilities are corrected for it")
     note_setting(answer.model)
