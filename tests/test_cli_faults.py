@@ -274,7 +274,7 @@ def test_errors_do_not_speak_python(tmp_path, command, rows, kind):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["links", "{one}"], "There is only one edge (1 sample), which shuffling cannot change."),
+        (["links", "{one}", "--method", "rows"], "There is only one edge (1 sample), which shuffling cannot change."),
         (["outliers", "{one}"], "There is only one edge (1 sample), which shuffling cannot change."),
         (["links", "{gaps}", "--candidates", "{empty}"], "Pass at least one. Or leave out --candidates."),
         (

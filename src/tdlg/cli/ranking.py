@@ -109,7 +109,8 @@ def rows_after(edges: TemporalEdges, known: TemporalEdges) -> TemporalEdges:
     kinds = ["numbers" if each.time_unit is None else "datetimes" for each in (edges, known)]
     if len(set(kinds)) > 1:
         hints = [Hint("Name the unit that they count, as with {time_unit}.", time_unit="s")] * (kinds[0] == "numbers")
-        raise ParameterError(f"The times of the table are {kinds[0]}, and those of the model {kinds[1]}.", *hints)
+        problem = f"The times of the table are {kinds[0]}, and those of the model {kinds[1]}."
+        raise ParameterError(problem, *hints, parameter="time", value=edges.time[0])
     check_alike((known, edges))
     last = known.time.max()
     there, at_last = (each[each.time == last] for each in (known, edges.with_ids_of(known)))
