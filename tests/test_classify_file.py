@@ -217,7 +217,7 @@ def test_a_process_above_its_limit_is_killed(tmp_path):
 
 
 @pytest.mark.needs("time")
-@pytest.mark.parametrize(("n", "n_terminals"), [(2_000_000, 20_000), (1_200_000, 1)])
+@pytest.mark.parametrize(("n", "n_terminals"), [(2_000_000, 20_000), (700_000, 1)])
 def test_the_limit_of_memory_holds(tmp_path, n, n_terminals):
     """The process is killed above the memory that it was given, also if one terminal has all payments."""
     table, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"

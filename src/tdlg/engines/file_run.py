@@ -36,6 +36,7 @@ Callback = Callable[[int, int, str], object]
 
 SPARE_DISK = 1.1
 SMALLER, LARGER = 3.0, 1.5  # a limit of memory that was chosen before is kept if it differs by at most these factors
+ALONE = 0.7  # share of the memory that a bucket may need by estimate, if nothing runs beside it
 CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
 
 
@@ -124,7 +125,7 @@ class FileRun:
         alone: set[int] = set()
         for kind in kinds:
             n_bytes = bucket_sizes(buckets, kind) * record_memory
-            if n_bytes.max() > self.sizes.per_task * self.sizes.n_threads:
+            if n_bytes.max() > ALONE * self.sizes.per_task * self.sizes.n_threads:
                 raise self._too_large(kind, n_bytes.max() / record_memory, n_bytes.max())
             alone.update(np.flatnonzero(n_bytes > self.sizes.per_task).tolist())
         return replace(buckets, alone=frozenset(alone))
