@@ -66,7 +66,7 @@ class Session:
 
 
 class Watch:
-    """Measures wall time, the CPU time of this process and that of the whole machine, from the start of a recipe.
+    """Measures wall time, the CPU time of this process with its children, and that of all, from the start of a recipe.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Watch:
     """
 
     def __init__(self, recipe: str) -> None:
-        self._clock, self._own, self._all = perf_counter(), process_time(), _busy_seconds()
+        self._clock, self._own, self._all = perf_counter(), _own_seconds(), _busy_seconds()
         self._session = Session(
             recipe=recipe,
             started=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
@@ -102,7 +102,7 @@ class Watch:
         elapsed, busy = perf_counter() - self._clock, _busy_seconds()
         if self._all is None or busy is None or elapsed <= 0:
             return ""
-        foreign = (busy - self._all) - (process_time() - self._own)
+        foreign = (busy - self._all) - (_own_seconds() - self._own)
         return f"{min(max(foreign / elapsed / (os.cpu_count() or 1), 0.0), 1.0):.2f}"
 
 
@@ -122,6 +122,12 @@ def write_session(path: Path, session: Session) -> None:
         writer = csv.DictWriter(file, [field.name for field in fields(Session)], lineterminator="\n")
         writer.writeheader()
         writer.writerows(asdict(known) for known in sessions.values())
+
+
+def _own_seconds() -> float:
+    """Seconds that this process and its finished children have worked."""
+    of_children = os.times()
+    return process_time() + of_children.children_user + of_children.children_system
 
 
 def _busy_seconds() -> float | None:
