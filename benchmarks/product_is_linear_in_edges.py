@@ -14,8 +14,7 @@ for n_edges in (1_000_000, 5_000_000, 20_000_000):
     x = np.random.default_rng(1).normal(size=n_edges)
     seconds = interleaved({"product": lambda H=H, x=x: H @ x}, repeats=5)["product"]
     per_edge.append(seconds / n_edges * 1e9)
-    order = edges.cached(("time_order",), lambda: np.empty(0))  # kept for other layouts of the same edges
-    bytes_each.append((H.nbytes + order.nbytes + 2 * x.nbytes) / n_edges)
+    bytes_each.append((H.nbytes + 2 * x.nbytes) / n_edges)
     print(
         f"  {n_edges:>10,} edges, largest degree {hub:,}: {per_edge[-1]:.1f} ns and {bytes_each[-1]:.1f} bytes an edge"
     )

@@ -1,4 +1,4 @@
-"""Sort the ends of edges by (key, time) in linear time: radix sorts, first by time, then by key.
+"""Sort the ends of edges by (key, time): first into parts by ranges of keys, then each part within the caches.
 
 An *event* is an end of an edge, filed under its key (a node, or a pair of nodes). Events of one key lie together, in the
 order of their times, so that a walk along them meets every neighbour of every edge. All that a walk needs to know of
@@ -8,12 +8,13 @@ time is the *gap* to the event before, infinite at the first event of a key.
 import numpy as np
 
 from tdlg._kernels.compiled import compiled
-from tdlg._kernels.vectors import pointer, prefetch
 
 DIGIT_BITS = 11  # 2,048 counters: as many as stay in the first cache beside the data
-AHEAD = 16  # edges between asking for one and filing it
 INDEX_BITS = 31  # of an edge's number
 RANK_BITS = 64 - INDEX_BITS
+PART = 1 << 16  # events of a part on average, if no node has more
+ROUNDS, MOST_AT_ONCE = 4, 1 << 22  # rounds in which many events are sorted, to save memory; events that take one round
+FEW, MANY = 48, 4096  # events of a key up to which they are inserted one by one, and above which digits sort them
 
 
 @compiled
@@ -104,29 +105,58 @@ def dense_codes(keys, order):
     return codes
 
 
-@compiled
-def place_symmetric(keys, n_keys, ticks, order):
+def place_symmetric(keys, n_keys, ticks):
     """File every end of every edge; an edge is both a row and a column.
 
-    keys : (n_edges, ends) int32, -1 for an end that does not count; order : edges by time.
+    keys : (n_edges, ends) int32, -1 for an end that does not count.
     Returns source (edge of an event), gap (one longer, closed by an infinity) and slots (events of an edge; the number
     of events if there is none).
     """
-    n_ends = keys.shape[1]
-    n_events = _count(keys)
-    code, tick = np.empty(n_events, np.int64), np.empty(n_events, ticks.dtype)
-    position = 0
-    for i in range(order.size):
-        soon = order[min(i + AHEAD, order.size - 1)]
-        prefetch(pointer(keys), soon * n_ends)
-        prefetch(pointer(ticks), soon)
-        position = _file(keys, order[i], 0, ticks[order[i]], position, code, tick)
-    source, gap = _sort_by_key(code, tick, n_keys)
-    slots = np.full(keys.size, n_events, np.int32)
-    for event in range(n_events):
-        slots[source[event]] = event
-        source[event] //= n_ends
+    nothing = keys[:0]
+    source, gap = _sorted_events(keys, ticks, nothing, ticks[:0], n_keys)
+    slots = np.empty(keys.size, np.int32)
+    _fill_slots(source, slots)
+    source //= keys.shape[1]
     return source, gap, slots.reshape(keys.shape)
+
+
+def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, own):
+    """File the ends of rows and of columns together, an end of a row and the same end of its own column as one event.
+
+    own : for each row the column that is the same edge, or -1.
+    Returns source and target (column and row of an event; their number if there is none), gap, row_slots, col_slots.
+    """
+    shares = _shared_ends(row_keys, col_keys, own)
+    new_row_keys = np.where(shares >= 0, np.int32(-1), row_keys)
+    end, gap = _sorted_events(col_keys, col_ticks, new_row_keys, row_ticks, n_keys)
+    slots = np.empty(col_keys.size + row_keys.size, np.int32)
+    _fill_slots(end, slots)
+    col_slots = slots[: col_keys.size].reshape(col_keys.shape)
+    row_slots = slots[col_keys.size :].reshape(row_keys.shape)
+    _fill_shared(shares, own, col_slots, row_slots)
+    return _owners(col_slots, end.size), _owners(row_slots, end.size), gap, row_slots, col_slots
+
+
+def _sorted_events(keys, ticks, more_keys, more_ticks, n_keys):
+    """The ends of two sets of edges, sorted by key and time: their numbers, those of the second set after the first, and gap.
+
+    Ends of one key at the same time keep their order. The large arrays are numpy's, which asks for large pages of memory.
+    """
+    n_events = _count(keys) + _count(more_keys)
+    shift = 0  # bits of a key within its part
+    while (((n_keys - 1) >> shift) + 1) * PART > max(n_events, PART):
+        shift += 1
+    starts = np.zeros((max(n_keys - 1, 0) >> shift) + 2, np.int64)
+    _count_parts(keys, shift, starts)
+    _count_parts(more_keys, shift, starts)
+    starts = np.cumsum(starts)
+    most = int(np.diff(starts).max())
+    room = max(n_events // ROUNDS, min(n_events, MOST_AT_ONCE), most)
+    code, tick, time = np.empty(room, np.int64), np.empty(room, ticks.dtype), np.empty(most, ticks.dtype)
+    end, gap = np.empty(n_events, np.int32), np.empty(n_events + 1, np.float64)
+    gap[n_events] = np.inf
+    _sort_events(keys, ticks, more_keys, more_ticks, shift, starts, code, tick, time, end, gap)
+    return end, gap
 
 
 @compiled
@@ -139,82 +169,98 @@ def _count(keys):
 
 
 @compiled
-def _file(keys, edge, offset, now, position, code, tick):  # out: code, tick
-    """Write down the events of an edge: key and number of the end in one code, and time; returns the next position."""
-    for e in range(keys.shape[1]):
-        if keys[edge, e] >= 0:
-            code[position] = (np.int64(keys[edge, e]) << 32) | (offset + edge * keys.shape[1] + e)
-            tick[position] = now
-            position += 1
-    return position
+def _count_parts(keys, shift, starts):  # out: starts
+    for edge in range(keys.shape[0]):
+        for e in range(keys.shape[1]):
+            if keys[edge, e] >= 0:
+                starts[(keys[edge, e] >> shift) + 1] += 1
 
 
 @compiled
-def _sort_by_key(code, tick, n_keys):
-    """Sort events, given by time, by key; events of one key stay in their order. Returns the ends' numbers and gap."""
-    n = code.size
-    other_code, other_tick = np.empty_like(code), np.empty_like(tick)
-    n_bits = 1
-    while (n_keys - 1) >> n_bits > 0:
-        n_bits += 1
-    n_passes = -(-n_bits // DIGIT_BITS)
-    digit_bits = -(-n_bits // n_passes)
-    mask = (1 << digit_bits) - 1
-    for turn in range(n_passes):
-        shift = 32 + turn * digit_bits
-        cursor = np.zeros(mask + 2, np.int64)
-        for i in range(n):
-            cursor[((code[i] >> shift) & mask) + 1] += 1
-        cursor = np.cumsum(cursor)
-        for i in range(n):
-            digit = (code[i] >> shift) & mask
-            position = cursor[digit]
-            cursor[digit] += 1
-            other_code[position], other_tick[position] = code[i], tick[i]
-        code, other_code = other_code, code
-        tick, other_tick = other_tick, tick
-    end, gap = np.empty(n, np.int32), np.empty(n + 1, np.float64)
-    gap[n] = np.inf
-    for i in range(n):
-        end[i] = code[i] & 0x7FFFFFFF
-        gap[i] = tick[i] - tick[i - 1] if i > 0 and code[i] >> 32 == code[i - 1] >> 32 else np.inf
-    return end, gap
+def _sort_events(keys, ticks, more_keys, more_ticks, shift, starts, code, tick, time, end, gap):  # out: the last five
+    """Sort by key and time: as many parts at once as there is room for in `code` and `tick`."""
+    n_parts = starts.size - 1
+    cursor = starts[:-1].copy()
+    counter = np.empty((1 << shift) + 1, np.int64)
+    part = 0
+    while part < n_parts:
+        last = part + 1
+        while last < n_parts and starts[last + 1] - starts[part] <= code.size:
+            last += 1
+        base, low, high = starts[part], part << shift, last << shift
+        _file(keys, ticks, 0, shift, low, high, cursor, base, code, tick)
+        _file(more_keys, more_ticks, keys.size, shift, low, high, cursor, base, code, tick)
+        for p in range(part, last):
+            a, b = starts[p], starts[p + 1]
+            of_part, n = slice(a - base, b - base), b - a
+            _sort_part(code[of_part], tick[of_part], p << shift, counter, time[:n], end[a:b], gap[a:b])
+        part = last
 
 
 @compiled
-def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, row_order, col_order, own):
-    """File the ends of rows and of columns together, an end of a row and the same end of its own column as one event.
+def _file(keys, ticks, offset, shift, low, high, cursor, base, code, tick):  # out: cursor, code, tick
+    """Write down the ends with keys from low to high, by part: key and number of the end in one code, and time."""
+    for edge in range(keys.shape[0]):
+        for e in range(keys.shape[1]):
+            key = keys[edge, e]
+            if low <= key < high:
+                at = cursor[key >> shift]
+                cursor[key >> shift] = at + 1
+                code[at - base] = (np.int64(key) << 32) | (offset + edge * keys.shape[1] + e)
+                tick[at - base] = ticks[edge]
 
-    own : for each row the column that is the same edge, or -1.
-    Returns source and target (column and row of an event; their number if there is none), gap, row_slots, col_slots.
-    """
-    n_rows, n_cols, n_ends = row_keys.shape[0], col_keys.shape[0], col_keys.shape[1]
-    shares = _shared_ends(row_keys, col_keys, own)
-    new_row_keys = np.where(shares >= 0, np.int32(-1), row_keys)
-    n_events = _count(col_keys) + _count(new_row_keys)
-    code, tick = np.empty(n_events, np.int64), np.empty(n_events, col_ticks.dtype)
-    r = c = position = 0
-    while r < n_rows or c < n_cols:  # merge the two by time
-        if r == n_rows or (c < n_cols and col_ticks[col_order[c]] <= row_ticks[row_order[r]]):
-            col = col_order[c]
-            position = _file(col_keys, col, 0, col_ticks[col], position, code, tick)
-            c += 1
-        else:
-            row = row_order[r]
-            position = _file(new_row_keys, row, col_keys.size, row_ticks[row], position, code, tick)
-            r += 1
-    end, gap = _sort_by_key(code, tick, n_keys)
 
-    slots = np.full(col_keys.size + row_keys.size, n_events, np.int32)
-    for event in range(n_events):
+@compiled
+def _sort_part(code, tick, first, counter, time, end, gap):  # out: counter, time, end, gap
+    """Sort the events of a part, small enough for the caches, by key and then those of each key by time."""
+    counter[:] = 0
+    for i in range(code.size):
+        counter[(code[i] >> 32) - first + 1] += 1
+    for k in range(1, counter.size):
+        counter[k] += counter[k - 1]
+    for i in range(code.size):
+        k = (code[i] >> 32) - first
+        at = counter[k]
+        counter[k] = at + 1
+        end[at], time[at] = code[i] & 0x7FFFFFFF, tick[i]
+    start = 0
+    for k in range(counter.size - 1):
+        stop = counter[k]
+        if stop > start:
+            _sort_by_time(time[start:stop], end[start:stop])
+            gap[start] = np.inf
+            for i in range(start + 1, stop):
+                gap[i] = time[i] - time[i - 1]
+            start = stop
+
+
+@compiled
+def _sort_by_time(time, end):  # out: time, end
+    if time.size <= FEW:
+        for i in range(1, time.size):
+            now, this, j = time[i], end[i], i
+            while j > 0 and time[j - 1] > now:
+                time[j], end[j] = time[j - 1], end[j - 1]
+                j -= 1
+            time[j], end[j] = now, this
+    elif not _is_sorted(time):
+        order = stable_argsort(time) if time.size > MANY else np.argsort(time, kind="mergesort").astype(np.int32)
+        time[:], end[:] = time[order], end[order]
+
+
+@compiled
+def _fill_slots(end, slots):  # out: slots
+    slots[:] = end.size
+    for event in range(end.size):
         slots[end[event]] = event
-    col_slots = slots[: col_keys.size].reshape(col_keys.shape)
-    row_slots = slots[col_keys.size :].reshape(row_keys.shape)
-    for row in range(n_rows):
-        for e in range(n_ends):
+
+
+@compiled
+def _fill_shared(shares, own, col_slots, row_slots):  # out: row_slots
+    for row in range(shares.shape[0]):
+        for e in range(shares.shape[1]):
             if shares[row, e] >= 0:
                 row_slots[row, e] = col_slots[own[row], shares[row, e]]
-    return _owners(col_slots, n_events), _owners(row_slots, n_events), gap, row_slots, col_slots
 
 
 @compiled

@@ -390,13 +390,12 @@ def _walked(
     plan: ColumnPlan,
 ) -> Walk:
     """Decayed sums over columns for rows, each given by key and time; `own` is the column that is the row itself."""
-    from tdlg._kernels.layout import place_rectangular, stable_argsort
+    from tdlg._kernels.layout import place_rectangular
 
     n_keys = 1 + max(int(codes.max(initial=-1)) for codes, _ in (rows, cols))
     keys = rows[0][:, np.newaxis], cols[0][:, np.newaxis]
     ticks = np.ascontiguousarray(rows[1]), np.ascontiguousarray(cols[1])
-    orders = stable_argsort(ticks[0]), stable_argsort(ticks[1])
-    events = place_rectangular(*keys, n_keys, *ticks, *orders, np.asarray(own, np.int64))
+    events = place_rectangular(*keys, n_keys, *ticks, np.asarray(own, np.int64))
     source, target, gap, row_slots, col_slots = events
     layout = Layout(source, target, gap, row_slots, col_slots, *ticks, None)
     return walk_events(layout, values, plan.widths, past_only=plan.past_only)

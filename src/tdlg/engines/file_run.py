@@ -105,6 +105,11 @@ class FileRun:
                 sizes = sizes if memory is not None else _as_before(sizes, files)
                 yield cls(table, opened, sizes, files, output, callback or (lambda done, total, text: None))
 
+    def as_before(self, name: str, value: int) -> int:
+        """The number that the same run used before it was stopped; else this one, which is kept for the next run."""
+        before = _kept(self.folder, name)
+        return _keep(self.folder, name, value) if before is None else before
+
     def partition(self, form: RecordForm, labels: Labels, kinds: Sequence[str], record_memory: float) -> Buckets:
         """Sort all edges into buckets.
 
@@ -181,13 +186,24 @@ def _as_before(sizes: Sizes, folder: str) -> Sizes:
 
     By default the limit depends on the memory that is free at the moment, and the files of a run depend on its limit.
     """
-    note = joined(folder, "memory")
-    if exists(note):
-        with reading(note) as file:
-            before = int(file.read())
-        if sizes.memory / SMALLER <= before <= sizes.memory * LARGER:
-            return replace(sizes, memory=before)
+    before = _kept(folder, "memory")
+    if before is not None and sizes.memory / SMALLER <= before <= sizes.memory * LARGER:
+        return replace(sizes, memory=before)
+    if before is not None:
         remove_folder(folder)
         make_folder(folder)
-    write_whole(note, [str(sizes.memory).encode()])
-    return sizes
+    return replace(sizes, memory=_keep(folder, "memory", sizes.memory))
+
+
+def _kept(folder: str, name: str) -> int | None:
+    """A number that a run kept in its folder; None if there is no such number."""
+    path = joined(folder, name)
+    if not exists(path):
+        return None
+    with reading(path) as file:
+        return int(file.read())
+
+
+def _keep(folder: str, name: str, value: int) -> int:
+    write_whole(joined(folder, name), [str(value).encode()])
+    return value

@@ -137,7 +137,7 @@ def _records(task: ProductTask) -> tuple[Records, Records]:
 def _layout(rows: Records, cols: Records, task: ProductTask) -> Layout:
     """The events of a bucket: each record has one."""
     from tdlg._kernels.ids import factorise_integers
-    from tdlg._kernels.layout import place_rectangular, place_symmetric, stable_argsort
+    from tdlg._kernels.layout import place_rectangular, place_symmetric
 
     form, match = task.buckets.form, task.plan.match
     is_square = rows is cols and match != "reversed"
@@ -147,12 +147,11 @@ def _layout(rows: Records, cols: Records, task: ProductTask) -> Layout:
         col_keys.view(np.int64), row_keys.view(np.int64)[: 0 if is_square else None]
     )
     ticks: list[NDArray[Any]] = [np.ascontiguousarray(form.times(some["tick"])) for some in (rows, cols)]
-    orders = [stable_argsort(some) for some in ticks]
     if is_square:
-        source, gap, slots = place_symmetric(col_codes[:, np.newaxis], len(ids), ticks[1], orders[1])
+        source, gap, slots = place_symmetric(col_codes[:, np.newaxis], len(ids), ticks[1])
         return Layout(source, source, gap, slots, slots, ticks[1], ticks[1], None)
     own = own_columns(rows["row"], cols["row"])
     codes = row_codes[:, np.newaxis], col_codes[:, np.newaxis]
-    events = place_rectangular(*codes, len(ids), *ticks, *orders, np.asarray(own, np.int64))
+    events = place_rectangular(*codes, len(ids), *ticks, np.asarray(own, np.int64))
     source, target, gap, row_slots, col_slots = events
     return Layout(source, target, gap, row_slots, col_slots, ticks[0], ticks[1], None)

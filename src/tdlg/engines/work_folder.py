@@ -19,7 +19,9 @@ __all__ = ["WorkFolder", "fingerprint"]
 class WorkFolder:
     """A folder of temporary files: those of the same run that was stopped are used again, and none are left at the end.
 
-    If a run was killed, or lost its cluster, the files stay for the next one.
+    If a run was killed, or lost its cluster, the files stay for the next one. Local files of runs with other parameters are
+    removed at the start. A store has no locks that would tell whether such a run is still working, so there they are removed
+    when a run to the same output has succeeded.
 
     Parameters
     ----------
@@ -27,7 +29,7 @@ class WorkFolder:
         The folder, which has no other files: a local path, or an address that fsspec supports.
     identity
         What the files depend on. They are in a folder of this name, so that a task of another run that is still working
-        does no harm; local files of other runs are removed.
+        does no harm.
     engine
         What runs the tasks; all of its workers have to see the folder.
     """
@@ -56,7 +58,8 @@ class WorkFolder:
 
     def __exit__(self, _: object, error: object, __: object) -> None:
         if not isinstance(error, ClusterError):
-            remove_folder(self._files if is_remote(self._path) else self._path)
+            only_mine = is_remote(self._path) and error is not None
+            remove_folder(self._files if only_mine else self._path)
         if self._lock is not None:
             self._lock.close()
 

@@ -193,7 +193,7 @@ def _symmetric(edges: TemporalEdges, key: str) -> Layout:
 
     check_span(edges.ticks)
     keys, _, n_keys = _keys(edges, edges, key, key)
-    source, gap, slots = place_symmetric(keys, n_keys, edges.ticks, _time_order(edges, edges.ticks))
+    source, gap, slots = place_symmetric(keys, n_keys, edges.ticks)
     return Layout(source, source, gap, slots, slots, edges.ticks, edges.ticks, edges.time_unit)
 
 
@@ -203,11 +203,8 @@ def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_key: str, col_key
     row_ticks, col_ticks, time_unit = _common_ticks(rows, cols)
     check_span(row_ticks, col_ticks)
     row_keys, col_keys, n_keys = _keys(rows, cols, row_key, col_key)
-    orders = _time_order(rows, row_ticks), _time_order(cols, col_ticks)
     own = own_columns(rows, cols)
-    source, target, gap, row_slots, col_slots = place_rectangular(
-        row_keys, col_keys, n_keys, row_ticks, col_ticks, *orders, own
-    )
+    source, target, gap, row_slots, col_slots = place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, own)
     return Layout(source, target, gap, row_slots, col_slots, row_ticks, col_ticks, time_unit)
 
 
@@ -221,14 +218,6 @@ def own_columns(rows: TemporalEdges, cols: TemporalEdges) -> NDArray[np.int64]:
     column_of[cols.rows] = np.arange(cols.n_edges)
     own: NDArray[np.int64] = column_of[rows.rows]
     return own
-
-
-def _time_order(edges: TemporalEdges, ticks: NDArray[Any]) -> NDArray[np.int32]:
-    """Positions of the edges sorted by time; edges at the same time keep their order."""
-    from tdlg._kernels.layout import stable_argsort
-
-    # Converting to a common unit keeps the order, so one order is valid for all units.
-    return edges.cached(("time_order",), lambda: stable_argsort(ticks))
 
 
 def _keys(

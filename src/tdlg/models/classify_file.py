@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from tdlg.checks import as_seed
+from tdlg.checks import as_generator
 from tdlg.engines.buckets import Buckets, kinds_of, map_buckets
 from tdlg.engines.columns import ColumnFiles, ColumnPlan, ColumnsTask, make_columns, read_columns
 from tdlg.engines.file_run import Callback, FileRun
@@ -114,8 +115,8 @@ def classify_file(
         this process. On a cluster the trees are fitted in this process, and all else is done by the workers.
     folder
         A folder for temporary files, at most 200 bytes per edge, which all workers of the engine see. By default a hidden
-        folder beside the output. If a run was killed, the next one with the same parameters, among
-        them the `random_state` of the model, goes on from its files.
+        folder beside the output. If a run was killed, the next one with the same parameters goes on from its files and with
+        its seed; a function as `classes` cannot be recognised, so such a run starts anew.
     callback
         Called with the number of finished tasks, the number of all, and what is done. What it raises stops the work.
 
@@ -137,20 +138,29 @@ def classify_file(
     target = Output.of(output)
     model = PropagationClassifier() if model is None else model
     _check_model(model)
+    model = clone(model).set_params(random_state=_seed_of(model.random_state))
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time}
     listed = list(features), list(categories)
     reading = {"bipartite": bipartite, "time_format": time_format, "time_unit": time_unit, "label_delay": label_delay}
     table = InputTable.open(path, wanted, listed, **reading)
     of_run = {"engine": engine, "memory": memory, "folder": folder, "callback": callback, "n_threads": model.n_threads}
     with FileRun.opened(table, target, (_identity(model, classes), positive), **of_run) as run:
+        if model.random_state is None:
+            model.random_state = run.as_before("seed", _seed_of(np.random.default_rng()))
         return _Run(run, model).all(classes, positive)
+
+
+def _seed_of(random_state: Any) -> int | None:
+    """A whole number for any random state, because tasks and a run that goes on need the same one; None stays."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return random_state if random_state is None else int(random_state)
+    return int(as_generator(random_state).integers(2**31))
 
 
 def _identity(model: PropagationClassifier, classes: Any) -> str:
     """What results depend on; where that cannot be told, no other run has the same."""
     text = f"{sorted(model.get_params().items())} {classes!r}"
-    can_be_told = model.random_state is not None and " at 0x" not in text
-    return text if can_be_told else f"{text} {uuid.uuid4()}"
+    return f"{text} {uuid.uuid4()}" if " at 0x" in text else text
 
 
 def _check_model(model: Any) -> None:
@@ -245,8 +255,7 @@ class _Run:
         samples = setup.samples(self._on_disk(setup, plan, len(buckets.kinds)).sampled)
         model.features_, model.classes_ = features, setup.classes
         model.setting_, model.setting_reason_ = setup.setting, setup.reason
-        seed = as_seed(model.random_state)
-        return ColumnPlan.of(features, samples, 0 if seed is None else int(seed))
+        return ColumnPlan.of(features, samples, model.random_state)
 
     def _bounds(self, setup: FileSetup, plan: ColumnPlan) -> list[int]:
         """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
