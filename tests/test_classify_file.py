@@ -146,45 +146,64 @@ def test_columns_are_made_in_rounds_if_the_disk_allows_no_more(payments, tmp_pat
     assert "scoring" in said[: len(said) - said[::-1].index("making columns")]  # more than once
 
 
-def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch):
+class Killed(BaseException):
+    """What ends a run as if its process were killed."""
+
+
+def kill(done, total, text):
+    if text.startswith("fitting"):
+        raise Killed
+
+
+@pytest.mark.parametrize("random_state", [0, None])
+def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch, random_state):
     """The first run is killed after the columns were made; the second one writes no bucket and no column again."""
-
-    class Killed(BaseException):
-        pass
-
-    def kill(done, total, text):
-        if text.startswith("fitting"):
-            raise Killed
-
-    model = PropagationClassifier(random_state=0)
+    model = PropagationClassifier(random_state=random_state)
     monkeypatch.setattr(work_folder, "remove_folder", lambda folder: None)  # a killed process removes nothing
     with pytest.raises(Killed):
         classified(payments, tmp_path, model=model, callback=kill)
     monkeypatch.undo()
     work = tmp_path / ".out.parquet.tdlg-work"
     left = {file.name: file.stat().st_mtime_ns for file in work.glob("*/*")}
-    assert {name.split("-")[0] for name in left} == {"bucket", "columns"}
+    assert {name.split("-")[0] for name in left} == {"bucket", "columns"} | (
+        {"seed"} if random_state is None else set()
+    )
+    seed = random_state if random_state is not None else int(next(work.glob("*/seed")).read_text())
     seen = {}
 
     def look(done, total, text):
         if text.startswith("fitting"):
             seen.update({file.name: file.stat().st_mtime_ns for file in work.glob("*/*")})
 
-    _, filled = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), callback=look)
+    answer, filled = classified(payments, tmp_path, model=model, callback=look)
     assert {name: seen[name] for name in left} == left
     assert not work.exists()
     assert filled["probability"].count() == N // 10
+    assert (model.random_state, answer.model.random_state) == (random_state, seed)
+
+
+def test_files_of_killed_runs_on_a_store_are_removed_by_the_next_one(payments, tmp_path):
+    """A store has no locks: files of a run with other parameters stay until a run has succeeded."""
+    store_folder = tmp_path / "store"
+    other = store_folder / ".out.parquet.tdlg-work" / "0123456789abcdef"
+    other.mkdir(parents=True)
+    (other / "bucket-0-000000").write_bytes(b"of a run that was killed")
+    options = {"label": "fraud", "memory": "2GB", "folder": f"file://{store_folder}"}
+    with pytest.raises(Killed):
+        classify_file(payments, tmp_path / "out.parquet", callback=kill, **options)
+    assert [file.parent for file in store_folder.rglob("*") if file.is_file()] == [other]
+    classify_file(payments, tmp_path / "out.parquet", **options)
+    assert not [file for file in store_folder.rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize("random_state", [np.random.default_rng(3), np.random.RandomState(3)])
+def test_any_random_state(payments, tmp_path, random_state):
+    model = PropagationClassifier(random_state=random_state)
+    assert isinstance(classified(payments, tmp_path, model=model)[0].model.random_state, int)
 
 
 @pytest.mark.parametrize(("factor", "resumes"), [(0.8, True), (1.3, True), (0.2, False)])
 def test_a_killed_run_goes_on_though_other_memory_is_free(payments, tmp_path, monkeypatch, factor, resumes):
-    class Killed(BaseException):
-        pass
-
-    def kill(done, total, text):
-        if text.startswith("fitting"):
-            raise Killed
-
     def written(names):
         return {name: os.stat(name).st_mtime_ns for name in names}
 
@@ -251,7 +270,7 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
 
     monkeypatch.setattr(store, "_write_all", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/[0-9a-f]+/bucket-0"):
-        classified(payments, tmp_path)
+        classified(payments, tmp_path, model=PropagationClassifier(random_state=0))
     assert not list(tmp_path.iterdir())
 
 

@@ -138,7 +138,7 @@ def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, own):
 
 
 def _sorted_events(keys, ticks, more_keys, more_ticks, n_keys):
-    """The ends of two sets of edges, sorted by key and time: their numbers, those of the second set after the first, and gap.
+    """The ends of two sets of edges by key and time: their numbers, those of the second set after the first, and gap.
 
     Ends of one key at the same time keep their order. The large arrays are numpy's, which asks for large pages of memory.
     """

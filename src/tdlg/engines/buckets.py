@@ -75,8 +75,11 @@ class RecordForm:
         if not self.is_short:
             return ticks
         low, step = int(self.clock.low), int(self.clock.step)
-        inside = np.clip(ticks, low, min(low + FAR * step, np.iinfo(np.int64).max))  # first: differences may overflow
-        return np.minimum(-(-(inside - low) // step), FAR).astype(np.uint32)
+        far = low + FAR * step
+        if ticks.size and (ticks.min() < low or ticks.max() > far):
+            ticks = np.clip(ticks, low, min(far, np.iinfo(np.int64).max))  # first: differences may overflow
+        steps = ticks - low if step == 1 else -(-(ticks - low) // step)  # rounded up
+        return steps.astype(np.uint32)
 
     def fill(self, edges: TemporalEdges, labels: Labels, first_row: int) -> NDArray[np.void]:
         """The records of edges, without keys."""

@@ -32,6 +32,7 @@ BINS = 1 << 17  # of all histograms of a block together, by which the search for
 COLLECTED = 2_000_000  # values that are sorted at once, of all order statistics together
 AT_ONCE = 256  # blocks whose results are held at once, at most
 MOST_VALUES = 20_000  # different labels before they are grouped into classes
+FEW_VALUES = 4  # different labels that are compared one by one
 MOST_WORDS = 20_000  # categories of a feature whose counts are kept
 KNOWN, MISSING, ALL = "known", "missing", "all"
 
@@ -60,6 +61,10 @@ class Labels:
         if edges.label.dtype.kind == "O":
             code_of = dict(zip(self.values, self.codes, strict=True))
             found[known] = np.fromiter((code_of[value] for value in edges.label[known]), np.int16)
+            return found
+        if len(self.values) <= FEW_VALUES:
+            for value, code in zip(self.values, self.codes, strict=True):
+                found[known & (edges.label == value)] = code
             return found
         values = np.array(self.values)
         order = np.argsort(values)

@@ -1,12 +1,12 @@
-"""Payments are sorted by customer, by terminal and by pair, each by time too, about as fast as by DuckDB, in less memory.
+"""Payments are sorted by customer, by terminal and by pair, each by time too, in less processor time and memory than by DuckDB.
 
-    python benchmarks/buckets_are_sorted_as_fast_as_duckdb_sorts.py [edges ...]
+    python benchmarks/buckets_are_sorted_faster_than_by_duckdb.py [edges ...]
 
 This is what classify needs of a file. Both read the same parquet file of payments with text ids, by default 10 million rows,
 and write records of a row number, a 64-bit key, the time and the label, sorted by key and time: tdlg by way of bucket files,
 each of which is then sorted in memory, and DuckDB with a limit of 2 GB and two threads, to uncompressed parquet files. Each
-works in a process of its own, and may take 1.25 times DuckDB's processor time. Without DuckDB
-(`pip install duckdb`, which tdlg does not need) the claim is not run.
+works in a process of its own, which has sorted a few rows before, so that all libraries are loaded. They take turns; the
+medians of three turns are compared. Without DuckDB (`pip install duckdb`, which tdlg does not need) the claim is not run.
 """
 
 import json
@@ -16,6 +16,7 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from time import perf_counter, process_time
 
 from _bench import NOT_RUN, Claim, in_a_process_of_its_own, memory, size_of
@@ -23,7 +24,7 @@ from _bench import NOT_RUN, Claim, in_a_process_of_its_own, memory, size_of
 MEMORY = 2_000_000_000
 BLOCK, BUCKET = 500_000, 500_000  # rows, as for classify
 COLUMNS = {"dst": "terminal", "src": "customer", "pair": "customer, terminal"}  # the columns of each kind of keys
-KEYS, BAR = (1, 3), 1.25  # the numbers of keys; processor time over DuckDB's
+KEYS, TURNS = (1, 3), 3  # the numbers of keys; how often each is measured
 
 
 def by_buckets(table: Path, folder: Path, n_keys: int) -> None:
@@ -43,13 +44,18 @@ def by_buckets(table: Path, folder: Path, n_keys: int) -> None:
 
 
 def sort_bucket(task) -> None:
+    """Sort as for columns and products."""
     import numpy as np
 
+    from tdlg._kernels.ids import factorise_integers
+    from tdlg._kernels.layout import place_symmetric
     from tdlg.engines.split_file import read_split
 
     buckets, kind, number = task
     records = read_split(buckets.paths(kind), range(number, number + 1))
-    order = np.lexsort((records["tick"], records["key"]))
+    keys = np.ascontiguousarray(records["key"]).view(np.int64)
+    ids, codes, _ = factorise_integers(keys, keys[:0])
+    order = place_symmetric(codes[:, np.newaxis], len(ids), records["tick"].astype(np.int64))[0]
     np.take(records, order).tofile(f"{buckets.folder}/sorted-{kind}-{number:06d}")
 
 
@@ -66,11 +72,22 @@ def by_duckdb(table: Path, folder: Path, n_keys: int) -> None:
         )
 
 
+WAYS = {"buckets": by_buckets, "duckdb": by_duckdb}
+
+
 def measured(way: str, table: Path, folder: Path, n_keys: int) -> dict[str, float]:
+    (folder / "few").mkdir()
+    WAYS[way](table.with_name("few.parquet"), folder / "few", n_keys)
+    shutil.rmtree(folder / "few")
     start = perf_counter(), process_time()
-    {"buckets": by_buckets, "duckdb": by_duckdb}[way](table, folder, n_keys)
+    WAYS[way](table, folder, n_keys)
     spent = {"seconds": perf_counter() - start[0], "cpu_seconds": process_time() - start[1]}
     return spent | {"peak_bytes": memory(peak=True), "disk_bytes": size_of(folder)}
+
+
+def in_a_folder(way: str, table: Path, n_keys: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(dir=table.parent) as folder:
+        return in_a_process_of_its_own(__file__, way, str(table), folder, str(n_keys))
 
 
 def main(numbers: list[int]) -> None:
@@ -82,24 +99,23 @@ def main(numbers: list[int]) -> None:
         sys.exit(NOT_RUN)
     for n_edges in numbers:
         with tempfile.TemporaryDirectory(dir=os.environ.get("TDLG_SCRATCH")) as scratch:
-            table, found = Path(scratch) / "payments.parquet", {}
+            table = Path(scratch) / "payments.parquet"
             write_payments(table, n_edges, 0, hubs=10)
+            write_payments(table.with_name("few.parquet"), 2000, 0)
             for n_keys in KEYS:
-                for way in ("buckets", "duckdb"):
-                    folder = Path(scratch) / f"{way}-{n_keys}"
-                    folder.mkdir()
-                    some = found[way] = in_a_process_of_its_own(__file__, way, str(table), str(folder), str(n_keys))
-                    shutil.rmtree(folder)
+                turns = [{way: in_a_folder(way, table, n_keys) for way in WAYS} for _ in range(TURNS)]
+                found = {w: {k: median(turn[w][k] for turn in turns) for k in turns[0][w]} for w in WAYS}
+                for way, some in found.items():
                     words = f"{some['cpu_seconds']:.1f} processor seconds ({some['seconds']:.1f} on the wall)"
                     sizes = f"{some['peak_bytes'] / 1e9:.2f} GB of memory, {some['disk_bytes'] / n_edges:.0f} bytes per edge"
                     print(f"  {n_edges:,} payments, {n_keys} keys, {way}: {words}, {sizes}")
                 ours, its = found["buckets"], found["duckdb"]
-                claim.check("processor time over DuckDB's", ours["cpu_seconds"] / its["cpu_seconds"], BAR)
+                claim.check("processor time over DuckDB's", ours["cpu_seconds"] / its["cpu_seconds"], 1)
                 claim.check("memory over DuckDB's", ours["peak_bytes"] / its["peak_bytes"], 1)
     claim.exit()
 
 
-if sys.argv[1:2] in (["buckets"], ["duckdb"]):
+if sys.argv[1:2] and sys.argv[1] in WAYS:
     print(json.dumps(measured(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))))
 else:
     main([int(text) for text in sys.argv[1:]] or [10_000_000])
