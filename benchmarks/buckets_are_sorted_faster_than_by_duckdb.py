@@ -1,4 +1,4 @@
-"""Payments are sorted by customer, by terminal and by pair, each by time too, in less processor time and memory than by DuckDB.
+"""Payments are sorted by customer, terminal and pair, each by time too, in less processor time and memory than by DuckDB.
 
     python benchmarks/buckets_are_sorted_faster_than_by_duckdb.py [edges ...]
 
