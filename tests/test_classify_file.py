@@ -2,7 +2,9 @@
 
 import os
 import pickle
+import re
 import resource
+import subprocess
 import sys
 
 import numpy as np
@@ -407,6 +409,49 @@ def test_memory_on_the_command_line(payments, tmp_path):
     filled = pl.read_parquet(output)
     assert filled["probability"].count() == N // 10
     assert filled["probability"].mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        (
+            ["classify", "--label", "fraud", "--method", "rows"],
+            "Without --method rows, a parquet file",
+        ),
+        (["outliers"], "With --method burst, a parquet file is worked on in blocks"),
+        (["outliers", "--method", "rows"], "With --method burst"),
+        (["embed", "--dim", "4"], "A smaller --dim needs less"),
+        (["links"], ""),
+        (["links", "--method", "rows"], ""),
+        (["rank", "--src", "c1"], ""),
+        (["compare", "--label", "fraud"], ""),
+        (["backtest", "--label", "fraud", "--every", "7d"], ""),
+    ],
+)
+@pytest.mark.parametrize("name", ["payments.parquet", "payments.csv"])
+def test_what_does_not_fit_is_refused_before_it_is_read(payments, tmp_path, monkeypatch, command, instead, name):
+    path = tmp_path / name
+    frame = pl.concat([pl.read_parquet(payments).select("customer", "terminal", "time", "fraud")] * 60)
+    frame.write_parquet(path) if name.endswith("parquet") else frame.write_csv(path)
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 505_000_000)
+    monkeypatch.setattr("tdlg.cli.table._frame", None)  # is not called
+    result = CliRunner().invoke(app, [command[0], str(path), *command[1:]])
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 1, result.output
+    assert re.search(r"[\d,]{7} rows need about [\d.]+ [MG]B of memory, and [\d.]+ [MG]B are free", said)
+    assert instead in said
+
+
+def test_what_fits_is_said_and_can_be_done(payments, tmp_path, monkeypatch):
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: int(1.1e9 + 250 * 1500))
+    monkeypatch.setattr("tdlg.cli.files.ROUND", 100)
+    result = CliRunner().invoke(app, ["rank", str(payments), "--src", "c1"])
+    command = re.search(r"The last 1,500 rows fit: python -c '(.*)'", " ".join(result.stderr.split()))
+    assert command is not None, result.stderr
+    subprocess.run([sys.executable, "-c", command[1]], check=True, cwd=payments.parent)
+    part = payments.parent / "part.parquet"
+    assert pl.read_parquet(part).equals(pl.read_parquet(payments).tail(1500))
+    part.unlink()
 
 
 def test_a_large_table_goes_by_way_of_files(payments, tmp_path, monkeypatch):

@@ -5,9 +5,14 @@ order of their times, so that a walk along them meets every neighbour of every e
 time is the *gap* to the event before, infinite at the first event of a key.
 """
 
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tdlg._kernels.compiled import compiled
+
+Codes: TypeAlias = NDArray[np.int32]
 
 DIGIT_BITS = 11  # 2,048 counters: as many as stay in the first cache beside the data
 INDEX_BITS = 31  # of an edge's number
@@ -105,22 +110,28 @@ def dense_codes(keys, order):
     return codes
 
 
-def place_symmetric(keys, n_keys, ticks):
+def place_symmetric(keys: Codes, n_keys: int, ticks: NDArray[Any]) -> tuple[Codes, NDArray[np.float64], Codes]:
     """File every end of every edge; an edge is both a row and a column.
 
     keys : (n_edges, ends) int32, -1 for an end that does not count.
     Returns source (edge of an event), gap (one longer, closed by an infinity) and slots (events of an edge; the number
     of events if there is none).
     """
-    nothing = keys[:0]
-    source, gap = _sorted_events(keys, ticks, nothing, ticks[:0], n_keys)
+    source, gap = _sorted_events(keys, ticks, keys[:0], ticks[:0], n_keys)
     slots = np.empty(keys.size, np.int32)
     _fill_slots(source, slots)
     source //= keys.shape[1]
     return source, gap, slots.reshape(keys.shape)
 
 
-def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, own):
+def place_rectangular(
+    row_keys: Codes,
+    col_keys: Codes,
+    n_keys: int,
+    row_ticks: NDArray[Any],
+    col_ticks: NDArray[Any],
+    own: NDArray[np.int64],
+) -> tuple[Codes, Codes, NDArray[np.float64], Codes, Codes]:
     """File the ends of rows and of columns together, an end of a row and the same end of its own column as one event.
 
     own : for each row the column that is the same edge, or -1.
@@ -137,7 +148,9 @@ def place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, own):
     return _owners(col_slots, end.size), _owners(row_slots, end.size), gap, row_slots, col_slots
 
 
-def _sorted_events(keys, ticks, more_keys, more_ticks, n_keys):
+def _sorted_events(
+    keys: Codes, ticks: NDArray[Any], more_keys: Codes, more_ticks: NDArray[Any], n_keys: int
+) -> tuple[Codes, NDArray[np.float64]]:
     """The ends of two sets of edges by key and time: their numbers, those of the second set after the first, and gap.
 
     Ends of one key at the same time keep their order. The large arrays are numpy's, which asks for large pages of memory.

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from tdlg.propagate.own_features import OwnColumn
 
 __all__ = [
+    "LEARNING",
+    "LINE_GRAPH",
     "METHOD_SECONDS",
+    "RANKING",
     "FileCost",
     "FileShape",
+    "Needs",
     "classify_cost",
     "file_cost",
     "in_bytes",
     "in_time",
     "trial_seconds",
+    "vectors",
 ]
 
 START_SECONDS, START_BYTES = 3.0, 3.8e8
@@ -44,6 +49,24 @@ METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, meas
     "dylink2vec": 24.0,
     "dyrep": 48.0,
 }
+
+
+class Needs(NamedTuple):
+    """Bytes of memory that a command needs whatever the table, and per row, from measurements with up to a million rows."""
+
+    start: float
+    row: float
+
+
+RANKING = Needs(1.1e9, 250)  # rank, and links by default
+LINE_GRAPH = Needs(5e8, 300)  # the paper's method: classify, links
+LEARNING = Needs(START_BYTES + LEARNT * (ROW_BYTES + CLASS_BYTES), EDGE_BYTES)  # what learns from columns of all rows
+VECTOR_BYTES = 40  # per row and dimension of its vector
+
+
+def vectors(n_dimensions: int) -> Needs:
+    """What embed needs."""
+    return Needs(LINE_GRAPH.start, LINE_GRAPH.row + VECTOR_BYTES * n_dimensions)
 
 
 def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[float, float]:

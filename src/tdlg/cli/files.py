@@ -12,25 +12,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import typer
 
 from tdlg.cli.answers import meaning
-from tdlg.cli.cost import FileShape, classify_cost, file_cost, in_bytes, in_time
+from tdlg.cli.cost import FileShape, Needs, classify_cost, file_cost, in_bytes, in_time
 from tdlg.cli.labels import labels_to_learn
 from tdlg.cli.options import Columns, Late, number_or_text
 from tdlg.cli.process import check_interrupt
 from tdlg.cli.terminal import count, note, progress, working
-from tdlg.exceptions import ReadError
+from tdlg.exceptions import ReadError, TooLargeError
 
 if TYPE_CHECKING:
     from tdlg.engines.statistics import Look
     from tdlg.engines.table import InputTable
     from tdlg.models.propagation_classifier import PropagationClassifier
 
-__all__ = ["Where", "classify_large", "is_too_large", "listed_names", "note_setting", "outliers_large"]
+__all__ = ["Where", "check_fits", "classify_large", "is_too_large", "listed_names", "note_setting", "outliers_large"]
 __all__ += ["parquet_rows", "shape_of"]
 
 PARQUET = (".parquet", ".pq")
 ROWS_AT_ONCE = 500_000
 MOST_CLASSES = 20  # more values become two classes with --positive
 TEXT_BYTES = 12  # memory per byte of a text file, roughly
+TEXT_ROW = 40  # bytes of a row of a text file, roughly
+ROUND = 100_000  # rows to which a number of rows that fit is rounded
 
 
 def parquet_rows(path: Path) -> int | None:
@@ -63,6 +65,41 @@ def is_too_large(path: Path) -> bool:
             f"""python -c 'import polars; polars.scan_csv("{path.name}").sink_parquet("{path.stem}.parquet")'"""
         )
     return False
+
+
+def check_fits(path: Path, needs: Needs, *instead: str) -> None:
+    """Refuse a table that does not fit into the free memory, before it is read, and say what would.
+
+    Parameters
+    ----------
+    path
+        The table. Of text, the number of rows is estimated.
+    needs
+        The memory that the command needs.
+    instead
+        Sentences that say what else can be done.
+    """
+    from tdlg.memory import free_bytes
+
+    n_rows, free = parquet_rows(path), free_bytes()
+    if n_rows is None and not path.is_file():
+        return  # stdin, or a path that is refused when it is read
+    reader = "csv" if n_rows is None else "parquet"
+    n_rows = path.stat().st_size // TEXT_ROW if n_rows is None else n_rows
+    needed = needs.start + needs.row * n_rows
+    if needed <= free:
+        return
+    n_fit = max(int((free - needs.start) / needs.row / ROUND) * ROUND, 0)
+    part = (
+        f"""python -c 'import polars; polars.scan_{reader}("{path.name}").tail({n_fit}).sink_parquet("part.parquet")'"""
+    )
+    words = [f"The last {n_fit:,} rows fit: {part}"] if n_fit else ["Take a machine with more memory."]
+    raise TooLargeError(
+        f"{path}: {'about ' if reader == 'csv' else ''}{n_rows:,} rows need about {in_bytes(needed)} of memory, and "
+        f"{in_bytes(free)} are free.",
+        *instead,
+        *words,
+    )
 
 
 class Where(NamedTuple):

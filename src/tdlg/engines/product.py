@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,12 +145,12 @@ def _layout(rows: Records, cols: Records, task: ProductTask) -> Layout:
     ids, col_codes, row_codes = factorise_integers(
         col_keys.view(np.int64), row_keys.view(np.int64)[: 0 if is_square else None]
     )
-    ticks: list[NDArray[Any]] = [np.ascontiguousarray(form.times(some["tick"])) for some in (rows, cols)]
+    row_ticks, col_ticks = (np.ascontiguousarray(form.times(some["tick"])) for some in (rows, cols))
     if is_square:
-        source, gap, slots = place_symmetric(col_codes[:, np.newaxis], len(ids), ticks[1])
-        return Layout(source, source, gap, slots, slots, ticks[1], ticks[1], None)
+        source, gap, slots = place_symmetric(col_codes[:, np.newaxis], len(ids), col_ticks)
+        return Layout(source, source, gap, slots, slots, col_ticks, col_ticks, None)
     own = own_columns(rows["row"], cols["row"])
     codes = row_codes[:, np.newaxis], col_codes[:, np.newaxis]
-    events = place_rectangular(*codes, len(ids), *ticks, np.asarray(own, np.int64))
+    events = place_rectangular(*codes, len(ids), row_ticks, col_ticks, np.asarray(own, np.int64))
     source, target, gap, row_slots, col_slots = events
-    return Layout(source, target, gap, row_slots, col_slots, ticks[0], ticks[1], None)
+    return Layout(source, target, gap, row_slots, col_slots, row_ticks, col_ticks, None)

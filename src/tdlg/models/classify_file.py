@@ -146,7 +146,7 @@ def classify_file(
     of_run = {"engine": engine, "memory": memory, "folder": folder, "callback": callback, "n_threads": model.n_threads}
     with FileRun.opened(table, target, (_identity(model, classes), positive), **of_run) as run:
         if model.random_state is None:
-            model.random_state = run.as_before("seed", _seed_of(np.random.default_rng()))
+            model.random_state = run.as_before("seed", int(np.random.default_rng().integers(2**31)))
         return _Run(run, model).all(classes, positive)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tdlg.cli.answers import answers, meaning, positive_label, spread
-from tdlg.cli.cost import classify_cost, in_time
-from tdlg.cli.files import Where, classify_large, is_too_large, note_setting
+from tdlg.cli.cost import LINE_GRAPH, classify_cost, in_time
+from tdlg.cli.files import Where, check_fits, classify_large, is_too_large, note_setting
 from tdlg.cli.labels import label_in_words, labels_to_learn, note_known_at_once, plain_classes
 from tdlg.cli.options import (
     Columns,
@@ -157,6 +157,8 @@ def classify(
         where = Where.of(edges, output, memory, engine, others)
         classify_large(where, _unfitted(method, seed, **parameters), label, positive, missing, late, columns)
         return
+    if method == "rows":
+        check_fits(edges, LINE_GRAPH, "Without --method rows, a parquet file is worked on in blocks.")
     table = read_table(edges, columns, label, late=late)
     known, positive_class = labels_to_learn(table.edges, label, positive, missing)
     to_fill = ~known.labelled

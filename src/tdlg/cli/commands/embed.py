@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tdlg.cli.cost import vectors as vectors_need
+from tdlg.cli.files import check_fits
 from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, example, with_columns
 from tdlg.cli.output import check_model_file, check_output, give, keep_model
 from tdlg.cli.table import note_table, read_table
@@ -49,6 +51,7 @@ def embed(
 
     check_output(output)
     check_model_file(save)
+    check_fits(edges, vectors_need(dim), "A smaller --dim needs less.")
     table = read_table(edges, columns)
     note_table(table, columns)
     is_one_time = table.edges.ticks.min() == table.edges.ticks.max()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tdlg.cli.cost import RANKING
+from tdlg.cli.files import check_fits
 from tdlg.cli.options import Columns, EdgesPath, Output, Seed, Top, example, with_columns_called
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
 from tdlg.cli.ranking import RankingMethod, header_of, known_at, note_method, rows_after, time_of
@@ -68,6 +70,7 @@ def rank(
 
     check_output(output)
     check_model_file(save)
+    check_fits(edges, RANKING)
     table = read_table(edges, columns)
     note_table(table, columns)
     time = None if at is None else time_of(at, table.edges)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tdlg.cli.commands.serve import check_installed
-from tdlg.cli.cost import in_time, trial_seconds
+from tdlg.cli.cost import LEARNING, in_time, trial_seconds
+from tdlg.cli.files import check_fits
 from tdlg.cli.labels import as_two_numbers, labels_to_learn, note_known_at_once
 from tdlg.cli.options import (
     Columns,
@@ -119,6 +120,7 @@ def compare(
     check_output(output)
     late = late_labels(label, label_time, label_delay)
     chosen = _chosen(methods)
+    check_fits(edges, LEARNING)
     table = read_table(edges, columns, label, late=late)
     known, positive_class = as_two_numbers(*labels_to_learn(table.edges, label, positive, missing))
     task: Any = EdgeClassification(known)
@@ -195,6 +197,7 @@ def backtest(
 
     check_output(output)
     late = late_labels(label, label_time, label_delay)
+    check_fits(edges, LEARNING)
     table = read_table(edges, columns, label, late=late)
     known, positive_class = as_two_numbers(*labels_to_learn(table.edges, label, positive, missing))
     if positive_class is None:
