@@ -182,6 +182,7 @@ class Watch:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.steps: dict[str, dict[str, float]] = {}
+        self.base_bytes = memory(peak=False)  # of the process before the work
         self._folder, self._ended = folder, threading.Event()
         self._now, self._start = "reading", (perf_counter(), process_time())
         self._thread = threading.Thread(target=self._sample)

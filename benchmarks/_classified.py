@@ -13,4 +13,4 @@ watch = Watch(work_folder(Path(output)))
 model = PropagationClassifier(random_state=0)
 options = {"label": "fraud", "features": features, "memory": int(limit)}
 classify_file(table, output, model=model, callback=watch.say, **options)
-print(json.dumps({"steps": watch.end(), "peak_bytes": memory(peak=True)}))
+print(json.dumps({"steps": watch.end(), "peak_bytes": memory(peak=True), "base_bytes": watch.base_bytes}))

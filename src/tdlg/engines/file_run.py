@@ -137,7 +137,6 @@ class FileRun:
 
     def write(self, answers: Answers) -> None:
         """Write the table with more columns."""
-        self.say("writing")
         write_answers(self.engine, self.table, self.blocks, answers, self.output, self.progress("writing"))
 
     def check_disk(self, n_bytes: float) -> None:
@@ -168,7 +167,8 @@ class FileRun:
         self.callback(0, 1, text)
 
     def progress(self, text: str) -> Callable[[int, int], object]:
-        """A callback for the tasks of one step."""
+        """Report a step, which begins now, and give a callback for its tasks."""
+        self.say(text)
         return lambda done, total: self.callback(done, total, text)
 
     def _too_large(self, kind: str, n: float, n_bytes: float) -> TooLargeError:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tdlg.cli.cost import LINE_GRAPH, RANKING
+from tdlg.cli.cost import LINE_GRAPH_OF_LINKS, RANKING
 from tdlg.cli.files import check_fits
 from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, given_options, with_columns
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
@@ -64,7 +64,7 @@ def links(
     """
     check_output(output)
     check_model_file(save)
-    check_fits(edges, LINE_GRAPH if method == "rows" else RANKING)
+    check_fits(edges, LINE_GRAPH_OF_LINKS if method == "rows" else RANKING)
     table = read_table(edges, columns)
     pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
     note_table(table, columns)

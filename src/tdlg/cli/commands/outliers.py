@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tdlg.cli.answers import answers
-from tdlg.cli.cost import LEARNING, LINE_GRAPH
+from tdlg.cli.cost import LEARNING, LINE_GRAPH_OF_LINKS
 from tdlg.cli.files import Where, check_fits, is_too_large, outliers_large
 from tdlg.cli.options import (
     Columns,
@@ -105,7 +105,7 @@ def outliers(
         return
     check_output(output)
     if method != "burst":
-        needs = LINE_GRAPH if method == "rows" else LEARNING
+        needs = LINE_GRAPH_OF_LINKS if method == "rows" else LEARNING
         check_fits(edges, needs, "With --method burst, a parquet file is worked on in blocks.")
     table = read_table(edges, columns)
     note_table(table, columns)
