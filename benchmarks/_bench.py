@@ -210,6 +210,7 @@ class Watch:
         step, end = self._step(), (perf_counter(), process_time())
         step["seconds"] += end[0] - self._start[0]
         step["cpu_seconds"] += end[1] - self._start[1]
+        step["peak_bytes"] = max(step["peak_bytes"], memory(peak=False))  # it may have been too short to be looked at
         self._now, self._start = name, end
 
     def _sample(self) -> None:

@@ -119,7 +119,7 @@ def trial_seconds(method: str, n_edges: int) -> float:
 # that is summed around an edge; per value of a training row, of a row to score, and of a row that gets columns.
 EDGE_SECONDS, FEATURE_SECONDS, SUM_SECONDS = 1.3e-6, 2e-7, 4.5e-8
 FIT_SECONDS, SCORE_SECONDS, VALUE_SECONDS = 1.1e-6, 3e-7, 5e-8
-CORES = 1.3  # how many of two cores are busy on average
+CORES = 1.8  # how many of two cores are busy on average
 FILE_BYTES, WRITE_BYTES = 4.5e8, 6e8  # of the process before the first step, and of what is written at once
 SCALES = 5  # usual number of time scales
 
