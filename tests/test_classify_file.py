@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from limited import run_limited
 from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
+from tdlg.cli import cost
 from tdlg.cli.app import app
 from tdlg.cli.cost import FileShape, file_cost
 from tdlg.engines import file_run, sizes, store, work_folder
@@ -433,7 +434,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read(payments, tmp_path, monk
     path = tmp_path / name
     frame = pl.concat([pl.read_parquet(payments).select("customer", "terminal", "time", "fraud")] * 60)
     frame.write_parquet(path) if name.endswith("parquet") else frame.write_csv(path)
-    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 505_000_000)
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 400_000_000)
     monkeypatch.setattr("tdlg.cli.table._frame", None)  # is not called
     result = CliRunner().invoke(app, [command[0], str(path), *command[1:]])
     said = " ".join(result.stderr.split())
@@ -443,15 +444,31 @@ def test_what_does_not_fit_is_refused_before_it_is_read(payments, tmp_path, monk
 
 
 def test_what_fits_is_said_and_can_be_done(payments, tmp_path, monkeypatch):
-    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: int(1.1e9 + 250 * 1500))
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: int(5e8 + 2750 * 1510))
     monkeypatch.setattr("tdlg.cli.files.ROUND", 100)
     result = CliRunner().invoke(app, ["rank", str(payments), "--src", "c1"])
     command = re.search(r"The last 1,500 rows fit: python -c '(.*)'", " ".join(result.stderr.split()))
     assert command is not None, result.stderr
-    subprocess.run([sys.executable, "-c", command[1]], check=True, cwd=payments.parent)
-    part = payments.parent / "part.parquet"
-    assert pl.read_parquet(part).equals(pl.read_parquet(payments).tail(1500))
-    part.unlink()
+    subprocess.run([sys.executable, "-c", command[1]], check=True, cwd=tmp_path)
+    assert pl.read_parquet(tmp_path / "part.parquet").equals(pl.read_parquet(payments).tail(1500))
+
+
+def test_small_tables_need_little(payments, tmp_path, monkeypatch):
+    """Neither the rows to learn from nor those of a text file are overestimated."""
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 600_000_000)
+    wide = pl.read_parquet(payments).head(60).with_columns(note=pl.lit("x" * 3000))
+    wide.write_csv(tmp_path / "few.csv")
+    result = CliRunner().invoke(app, ["outliers", str(tmp_path / "few.csv"), "-o", str(tmp_path / "out.csv")])
+    assert result.exit_code == 0, result.output
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 380_000_000)
+    result = CliRunner().invoke(app, ["outliers", str(tmp_path / "few.csv")])
+    assert re.search(r"about (5\d|6\d) rows need about 380 MB", " ".join(result.stderr.split()))
+
+
+@pytest.mark.parametrize("n", [1000, 300_000, 5_000_000])
+def test_as_many_rows_fit_as_are_said(n):
+    for needs in (cost.LEARNING, cost.RANKING, cost.SCORING, cost.LINE_GRAPH, cost.vectors(16)):
+        assert abs(needs.n_rows(needs.bytes(n)) - n) <= 1
 
 
 def test_a_large_table_goes_by_way_of_files(payments, tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ DIGIT_BITS = 11  # 2,048 counters: as many as stay in the first cache beside the
 INDEX_BITS = 31  # of an edge's number
 RANK_BITS = 64 - INDEX_BITS
 PART = 1 << 16  # events of a part on average, if no node has more
+SPARSE = 64  # possible keys per event above which keys are numbered anew
 ROUNDS, MOST_AT_ONCE = 4, 1 << 22  # rounds in which many events are sorted, to save memory; events that take one round
 FEW, MANY = 48, 4096  # events of a key up to which they are inserted one by one, and above which digits sort them
 
@@ -156,6 +157,8 @@ def _sorted_events(
     Ends of one key at the same time keep their order. The large arrays are numpy's, which asks for large pages of memory.
     """
     n_events = _count(keys) + _count(more_keys)
+    if n_keys > SPARSE * n_events + PART:  # few edges of a large network: all keys would be gone through
+        keys, more_keys, n_keys = _renumbered(keys, more_keys)
     shift = 0  # bits of a key within its part
     while (((n_keys - 1) >> shift) + 1) * PART > max(n_events, PART):
         shift += 1
@@ -170,6 +173,18 @@ def _sorted_events(
     gap[n_events] = np.inf
     _sort_events(keys, ticks, more_keys, more_ticks, shift, starts, code, tick, time, end, gap)
     return end, gap
+
+
+def _renumbered(keys: Codes, more_keys: Codes) -> tuple[Codes, Codes, int]:
+    """The keys that occur, numbered from 0 in the same order; -1 stays."""
+    distinct, codes = np.unique(np.concatenate([keys.ravel(), more_keys.ravel()]), return_inverse=True)
+    n_missing = int(np.count_nonzero(distinct < 0))
+    codes = (codes - n_missing).astype(np.int32)
+    return (
+        codes[: keys.size].reshape(keys.shape),
+        codes[keys.size :].reshape(more_keys.shape),
+        distinct.size - n_missing,
+    )
 
 
 @compiled

@@ -18,6 +18,7 @@ __all__ = [
     "LINE_GRAPH_OF_LINKS",
     "METHOD_SECONDS",
     "RANKING",
+    "SCORING",
     "FileCost",
     "FileShape",
     "Needs",
@@ -53,16 +54,35 @@ METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, meas
 
 
 class Needs(NamedTuple):
-    """Bytes of memory that a command needs whatever the table, and per row, from measurements with up to a million rows."""
+    """Bytes of memory that a command needs, from measurements with up to a million rows.
+
+    Attributes
+    ----------
+    start
+        Bytes whatever the table.
+    row, learnt
+        Bytes per row, and per row that the trees learn from.
+    """
 
     start: float
     row: float
+    learnt: float = 0.0
+
+    def bytes(self, n_rows: int) -> float:
+        """What a table of this number of rows needs."""
+        return self.start + self.row * n_rows + self.learnt * min(n_rows, LEARNT)
+
+    def n_rows(self, n_bytes: float) -> int:
+        """How many rows fit into this memory."""
+        few = (n_bytes - self.start) / (self.row + self.learnt)
+        return max(int(few if few <= LEARNT else (n_bytes - self.start - self.learnt * LEARNT) / self.row), 0)
 
 
-RANKING = Needs(1.1e9, 250)  # rank, and links by default
+SCORING = Needs(START_BYTES, EDGE_BYTES)  # columns of all rows
+LEARNING = SCORING._replace(learnt=ROW_BYTES + CLASS_BYTES)  # and trees that learn from them
+RANKING = Needs(5e8, 250, 2500)  # rank, and links by default
 LINE_GRAPH = Needs(5e8, 300)  # the paper's classifier
 LINE_GRAPH_OF_LINKS = Needs(4.5e8, 650)  # the paper's link prediction, with as many pairs that are not links
-LEARNING = Needs(START_BYTES + LEARNT * (ROW_BYTES + CLASS_BYTES), EDGE_BYTES)  # what learns from columns of all rows
 VECTOR_BYTES = 40  # per row and dimension of its vector
 
 

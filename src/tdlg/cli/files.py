@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +33,8 @@ PARQUET = (".parquet", ".pq")
 ROWS_AT_ONCE = 500_000
 MOST_CLASSES = 20  # more values become two classes with --positive
 TEXT_BYTES = 12  # memory per byte of a text file, roughly
-TEXT_ROW = 40  # bytes of a row of a text file, roughly
+START_OF_TEXT = 1 << 16  # bytes of a text file by which its number of rows is estimated
+COMPRESSED = (".gz", ".zip", ".zst", ".xz", ".bz2")  # their number of rows is not estimated
 ROUND = 100_000  # rows to which a number of rows that fit is rounded
 
 
@@ -73,7 +76,7 @@ def check_fits(path: Path, needs: Needs, *instead: str) -> None:
     Parameters
     ----------
     path
-        The table. Of text, the number of rows is estimated.
+        The table. Of text, the number of rows is estimated; a compressed file is not looked at.
     needs
         The memory that the command needs.
     instead
@@ -81,25 +84,29 @@ def check_fits(path: Path, needs: Needs, *instead: str) -> None:
     """
     from tdlg.memory import free_bytes
 
-    n_rows, free = parquet_rows(path), free_bytes()
-    if n_rows is None and not path.is_file():
-        return  # stdin, or a path that is refused when it is read
-    reader = "csv" if n_rows is None else "parquet"
-    n_rows = path.stat().st_size // TEXT_ROW if n_rows is None else n_rows
-    needed = needs.start + needs.row * n_rows
-    if needed <= free:
+    is_parquet, free = path.suffix.lower() in PARQUET, free_bytes()
+    n_rows = parquet_rows(path) if is_parquet else _rows_of_text(path)
+    if n_rows is None or needs.bytes(n_rows) <= free:
         return
-    n_fit = max(int((free - needs.start) / needs.row / ROUND) * ROUND, 0)
-    part = (
-        f"""python -c 'import polars; polars.scan_{reader}("{path.name}").tail({n_fit}).sink_parquet("part.parquet")'"""
-    )
-    words = [f"The last {n_fit:,} rows fit: {part}"] if n_fit else ["Take a machine with more memory."]
+    n_fit = needs.n_rows(free) // ROUND * ROUND
+    code = f'import polars; polars.scan_parquet({json.dumps(str(path))}).tail({n_fit}).sink_parquet("part.parquet")'
+    fits = f"The last {n_fit:,} rows fit" if n_fit else "Use a machine with more memory"
     raise TooLargeError(
-        f"{path}: {'about ' if reader == 'csv' else ''}{n_rows:,} rows need about {in_bytes(needed)} of memory, and "
+        f"{path}: {'' if is_parquet else 'about '}{n_rows:,} rows need about {in_bytes(needs.bytes(n_rows))} of memory, and "
         f"{in_bytes(free)} are free.",
         *instead,
-        *words,
+        f"{fits}: python -c {shlex.quote(code)}" if n_fit and is_parquet else f"{fits}.",
     )
+
+
+def _rows_of_text(path: Path) -> int | None:
+    """The number of rows of a text file, estimated from its beginning; None for anything else."""
+    if path.suffix.lower() in COMPRESSED or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        start = file.read(START_OF_TEXT)
+    n_lines = start.count(b"\n")
+    return path.stat().st_size * n_lines // len(start) if n_lines else None
 
 
 class Where(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tdlg.cli.answers import answers, explained, kind_of, meaning, positive_label, two_classes
-from tdlg.cli.cost import LEARNING
+from tdlg.cli.cost import SCORING
 from tdlg.cli.files import check_fits
 from tdlg.cli.labels import labelled_edges, plain_classes
 from tdlg.cli.live import IdColumn
@@ -258,7 +258,7 @@ def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> tuple[Tab
     fitted = model.edges_
     names, categories = fitted.feature_names, tuple(fitted.feature_categories)
     columns = replace(columns, bipartite=fitted.bipartite)
-    check_fits(path, LEARNING, "Score it in parts, one file after the other.")
+    check_fits(path, SCORING)
     table = read_table(path, columns, given.column, names, categories, given.late)
     if (table.edges.time_unit is None) != (fitted.time_unit is None):
         here, there = ("numbers", "dates") if table.edges.time_unit is None else ("dates", "numbers")
