@@ -76,7 +76,7 @@ def draw(rows: Rows) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
-    for what in ("all classify", "making columns", "sorting into buckets", "product", "explicit matrix"):
+    for what in ("all classify", "making columns", "sorting into buckets", "layout", "product", "explicit matrix"):
         sizes = sorted(n for name, n in rows if name == what)
         values = [float(rows[what, n]["cpu_seconds"]) / n * 1e6 for n in sizes]
         if sizes:
