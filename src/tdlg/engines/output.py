@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -83,6 +84,11 @@ class Output(NamedTuple):
         folder, _, name = self.path.rpartition("/")
         return f"{folder}/.{name}.tdlg-work"
 
+    def work_folder_in(self, folder: str) -> str:
+        """A hidden folder in another folder, which outputs of the same name elsewhere do not have."""
+        name = self.path.rpartition("/")[2]
+        return joined(folder, f".{name}-{hashlib.sha256(self.path.encode()).hexdigest()[:12]}.tdlg-work")
+
 
 def _not_empty(path: Any) -> ParameterError:
     return ParameterError(
@@ -99,6 +105,7 @@ def write_answers(
     answers: Answers,
     output: Output,
     callback: Callable[[int, int], object] | None = None,
+    check: Callable[[], object] | None = None,
 ) -> None:
     """Write the table with more columns.
 
@@ -114,7 +121,10 @@ def write_answers(
         Where the result goes. It appears when it is complete, except on a store.
     callback
         Called with the numbers of blocks written and of all blocks.
+    check
+        Called when all is written, before the result appears. If it raises, there is no result.
     """
+    check = check or (lambda: None)
     names = tuple(_free_name(name, table) for name in answers.names)
     if output.is_folder:
         parts = output.path if is_remote(output.path) else f"{output.work_folder}-parts"  # on the disk of the output
@@ -122,13 +132,14 @@ def write_answers(
         make_folder(parts)
         try:
             engine.map(write_part, [_PartTask(table, b, names, answers.of_block(b), parts) for b in blocks], callback)
+            check()
             if parts != output.path:
                 os.replace(parts, output.path)
         except BaseException:
             remove_folder(parts)
             raise
         return
-    _write_file(table, blocks, names, answers, Path(output.path), callback)
+    _write_file(table, blocks, names, answers, Path(output.path), callback, check)
 
 
 @dataclass(frozen=True)
@@ -153,7 +164,13 @@ def write_part(task: _PartTask) -> None:
 
 
 def _write_file(
-    table: InputTable, blocks: Sequence[Block], names: tuple[str, ...], answers: Answers, path: Path, callback: Any
+    table: InputTable,
+    blocks: Sequence[Block],
+    names: tuple[str, ...],
+    answers: Answers,
+    path: Path,
+    callback: Any,
+    check: Callable[[], object],
 ) -> None:
     from polars.io.plugins import register_io_source
 
@@ -181,6 +198,7 @@ def _write_file(
                 lazy.sink_parquet(draft, row_group_size=ROW_GROUP)
         except Exception as error:
             raise (raised[0] if raised else _of_the_system(error, path)) from None
+        check()
 
 
 def _of_the_system(error: Exception, path: Path) -> Exception:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 from tdlg import __version__
+from tdlg.atomic import STALE
 from tdlg.engines.local import Engine
-from tdlg.engines.store import is_remote, joined, make_folder, remove_folder
+from tdlg.engines.store import is_remote, joined, last_writes, make_folder, remove_empty_folder, remove_folder
 from tdlg.engines.table import InputTable
 from tdlg.exceptions import ClusterError, Hint, ParameterError
 
@@ -21,7 +23,8 @@ class WorkFolder:
 
     If a run was killed, or lost its cluster, the files stay for the next one. Local files of runs with other parameters are
     removed at the start. A store has no locks that would tell whether such a run is still working, so there they are removed
-    when a run to the same output has succeeded.
+    when a run to the same output has succeeded, if none of them was written within the last day. Where the store does not
+    say when files were written, they stay.
 
     Parameters
     ----------
@@ -35,7 +38,7 @@ class WorkFolder:
     """
 
     def __init__(self, path: str, identity: str, engine: Engine) -> None:
-        self._path, self._engine = path, engine
+        self._path, self._identity, self._engine = path, identity, engine
         self._files = joined(path, identity)
         self._lock: Any = None
 
@@ -58,10 +61,23 @@ class WorkFolder:
 
     def __exit__(self, _: object, error: object, __: object) -> None:
         if not isinstance(error, ClusterError):
-            only_mine = is_remote(self._path) and error is not None
-            remove_folder(self._files if only_mine else self._path)
+            if is_remote(self._path):
+                self._leave_store(succeeded=error is None)
+            else:
+                remove_folder(self._path)
         if self._lock is not None:
             self._lock.close()
+
+    def _leave_store(self, *, succeeded: bool) -> None:
+        """Remove the files of this run and, after success, those of runs that wrote nothing for a day."""
+        if succeeded:
+            last = last_writes(self._path)
+            now = last.get(self._identity, math.inf)  # on the clock of the store
+            for name, time in last.items():
+                if math.isfinite(now) and time < now - STALE:
+                    remove_folder(joined(self._path, name))
+        remove_folder(self._files)
+        remove_empty_folder(self._path)
 
 
 def _lock(file: Any, folder: str) -> None:
@@ -84,10 +100,15 @@ def _lock(file: Any, folder: str) -> None:
         return  # a file system without locks
 
 
-def fingerprint(table: InputTable, *parameters: Any) -> str:
-    """What the temporary files of a run depend on, as text."""
-    facts: list[Any] = [__version__, repr(table), *map(repr, parameters)]
-    if not is_remote(table.path):
-        stat = Path(table.path).stat()
-        facts += [stat.st_size, stat.st_mtime_ns]
+def fingerprint(table: InputTable, version: tuple[Any, ...], *parameters: Any) -> str:
+    """What the temporary files of a run depend on, as text.
+
+    Parameters
+    ----------
+    table, version
+        The table, and the version of its file; see `tdlg.engines.store.version_of`.
+    parameters
+        All else.
+    """
+    facts = [__version__, repr(table), *map(repr, parameters), *version]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
