@@ -18,6 +18,7 @@ from tdlg.engines.statistics import Labels
 from tdlg.engines.store import (
     exists,
     free_on_disk,
+    is_remote,
     joined,
     make_folder,
     reading,
@@ -38,6 +39,7 @@ Callback = Callable[[int, int, str], object]
 SPARE_DISK = 1.1
 SMALLER, LARGER = 3.0, 1.5  # a limit of memory that was chosen before is kept if it differs by at most these factors
 ALONE = 0.7  # share of the memory that a bucket may need by estimate, if nothing runs beside it
+WRITING = "writing"  # the name of a number that a run keeps as soon as it writes the result
 CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
 
 
@@ -105,7 +107,10 @@ class FileRun:
             sizes = Sizes.of(opened, memory, table.n_rows, len(table.features))
             version = version_of(table.path)
             identity = fingerprint(table, version, parameters, replace(sizes, memory=0) if memory is None else sizes)
+            output.check_empty(goes_on=exists(joined(joined(place, identity), WRITING)))
             with WorkFolder(place, identity, opened) as files:
+                output = output._replace(owner=None if is_remote(place) else place)
+                output.remove_draft()
                 opened.check_sees(table.path)
                 sizes = sizes if memory is not None else _as_before(sizes, files)
                 said = callback or (lambda done, total, text: None)
@@ -145,6 +150,7 @@ class FileRun:
         """Write the table with more columns."""
         progress = self.progress("writing")
         self.check_input()
+        _keep(self.folder, WRITING, 1)
         write_answers(self.engine, self.table, self.blocks, answers, self.output, progress, self.check_input)
 
     def check_input(self) -> None:

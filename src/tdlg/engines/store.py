@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, cast
 
-__all__ = ["exists", "free_on_disk", "has_files", "is_remote", "joined", "last_writes", "make_folder", "read_ranges"]
+__all__ = ["exists", "files_in", "free_on_disk", "is_remote", "joined", "last_writes", "make_folder", "read_ranges"]
 __all__ += ["reading", "remove_empty_folder", "remove_file", "remove_folder", "same_disk", "size_of"]
 __all__ += ["version_of", "write_whole"]
 
@@ -34,11 +34,12 @@ def exists(path: str) -> bool:
     return bool(_remote(path)[0].exists(path)) if is_remote(path) else os.path.exists(path)
 
 
-def has_files(folder: str) -> bool:
-    """Whether there are files in a folder of a store."""
+def files_in(folder: str) -> dict[str, dict[str, Any]]:
+    """The files in a folder of a store, and in its folders: what the store says of each, by its path in the folder."""
     store, name = _remote(folder)
     store.invalidate_cache()  # other processes write too
-    return bool(store.exists(name)) and bool(store.find(name))
+    found = store.find(name, detail=True) if store.exists(name) else {}
+    return {path.removeprefix(f"{name.rstrip('/')}/"): info for path, info in found.items()}
 
 
 def make_folder(path: str) -> None:
@@ -70,7 +71,7 @@ def remove_folder(path: str) -> None:
 def remove_empty_folder(path: str) -> None:
     """Remove a folder of a store, if there is one without files; most stores have no such folders."""
     with suppress(Exception):  # each store raises its own errors
-        if not has_files(path):
+        if not files_in(path):
             _remote(path)[0].rmdir(path)
 
 
@@ -79,13 +80,10 @@ def last_writes(folder: str) -> dict[str, float]:
 
     The time is infinite if the store does not give it for all files.
     """
-    store, name = _remote(folder)
-    store.invalidate_cache()  # other processes write too
     found: dict[str, float] = {}
-    for path, info in store.find(name, detail=True).items():
-        if path.startswith(start := f"{name.rstrip('/')}/"):
-            inside = path.removeprefix(start).partition("/")[0]
-            found[inside] = max(found.get(inside, -math.inf), _written(info))
+    for path, info in files_in(folder).items():
+        inside = path.partition("/")[0]
+        found[inside] = max(found.get(inside, -math.inf), _written(info))
     return found
 
 
