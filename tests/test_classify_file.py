@@ -215,6 +215,31 @@ def test_files_of_killed_runs_on_a_store_are_removed_by_the_next_one(payments, t
         assert len([file for file in store_folder.rglob("*") if file.is_file()]) == 2
 
 
+def test_equal_runs_on_a_store_may_choose_different_seeds(payments, tmp_path, monkeypatch):
+    """The second run starts after the first one chose its seed, does not see it, and leaves columns and scores."""
+    monkeypatch.setattr(sizes, "MOST_ROWS", 500)
+    options = {"label": "fraud", "memory": "2GB", "folder": f"file://{tmp_path}/store"}
+
+    def kill(done, total, text):
+        if text == "writing":
+            raise Killed
+
+    def again(done, total, text):
+        if text == "reading":
+            for file in (tmp_path / "store").rglob("seed"):
+                file.unlink()
+            with monkeypatch.context() as patched:
+                patched.setattr(work_folder, "remove_folder", lambda folder: None)
+                patched.setattr(module, "remove_file", lambda path: None)
+                with pytest.raises(Killed):
+                    classify_file(payments, tmp_path / "out.parquet", callback=kill, **options)
+
+    answer = classify_file(payments, tmp_path / "out.parquet", callback=again, **options)
+    beside = pl.read_parquet(tmp_path / "out.parquet")
+    _, alone = classified(payments, tmp_path, model=PropagationClassifier(random_state=answer.model.random_state))
+    assert beside.equals(alone)
+
+
 @pytest.mark.parametrize("address", ["{}", "file://{}"])
 def test_outputs_of_the_same_name_may_share_a_folder(payments, tmp_path, address):
     options = {"label": "fraud", "memory": "2GB", "folder": address.format(tmp_path / "work")}

@@ -114,7 +114,7 @@ def version_of(path: str) -> tuple[Any, ...]:
         return ()
     with suppress(
         Exception
-    ):  # polars reads from stores for which fsspec may lack the package; each raises its own errors
+    ):  # each store raises its own errors, and fsspec may lack the package of one that polars reads
         store, name = _remote(path)
         store.invalidate_cache()
         info = store.info(name)
