@@ -23,6 +23,7 @@ from tdlg import (
     outliers_file,
     read_edges,
 )
+from tdlg.atomic import draft_of
 from tdlg.engines import output, sizes, store, work_folder
 
 MIXTURE = Mixture([Gaussian(relative=0.1), Laplace(5.0)], [0.7, 0.3])
@@ -192,16 +193,17 @@ outliers_file(*sys.argv[1:], memory="1GB", callback=kill)
 
 def test_what_a_killed_process_wrote_is_removed_at_once(tmp_path):
     path, out = written(tmp_path), tmp_path / "out.parquet"
+    (others := draft_of(out, "another lock")).touch()
     assert subprocess.run([sys.executable, "-c", KILLED, path, out]).returncode == -9
-    assert len(list(tmp_path.glob(".out.parquet.*.tdlg-tmp"))) == 1
+    assert len(list(tmp_path.glob(".out.parquet.*.tdlg-tmp"))) == 2
     seen = []
 
     def look(done, total, text):
         seen.append((text, len(list(tmp_path.glob("*.tdlg-tmp")))))
 
     outliers_file(path, out, memory="2GB", callback=look)  # also a run with other parameters
-    assert seen[0] == ("reading", 0)
-    assert {file.name for file in tmp_path.iterdir()} == {"edges.parquet", "out.parquet"}
+    assert seen[0] == ("reading", 1)
+    assert {file.name for file in tmp_path.iterdir()} == {"edges.parquet", "out.parquet", others.name}
 
 
 def test_solvers_of_hundreds_of_products_are_refused(tmp_path):

@@ -82,7 +82,7 @@ def replacing(path: Path, owner: str | None = None) -> Iterator[Path]:
     path
         The file to write.
     owner
-        The name of a lock that the caller holds; see `draft_of`.
+        The text of a lock that the caller holds; see `draft_of`.
     """
     if is_special(path):
         yield path
@@ -114,7 +114,7 @@ def draft_of(target: Path, owner: str | None = None) -> Path:
     target
         The file to write.
     owner
-        The name of a lock that the caller holds. The draft is the same for all that hold it, one after the other, so the
+        The text of a lock that the caller holds. The draft is the same for all that hold it, one after the other, so the
         draft of a killed process is found again. By default the name is new.
     """
     name = os.fsencode(target.name)

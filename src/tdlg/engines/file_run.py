@@ -18,7 +18,6 @@ from tdlg.engines.statistics import Labels
 from tdlg.engines.store import (
     exists,
     free_on_disk,
-    is_remote,
     joined,
     make_folder,
     reading,
@@ -108,8 +107,9 @@ class FileRun:
             version = version_of(table.path)
             identity = fingerprint(table, version, parameters, replace(sizes, memory=0) if memory is None else sizes)
             output.check_empty(goes_on=exists(joined(joined(place, identity), WRITING)))
-            with WorkFolder(place, identity, opened) as files:
-                output = output._replace(owner=None if is_remote(place) else place)
+            work = WorkFolder(place, identity, opened)
+            with work as files:
+                output = output._replace(owner=work.owner)
                 output.remove_draft()
                 opened.check_sees(table.path)
                 sizes = sizes if memory is not None else _as_before(sizes, files)

@@ -51,7 +51,7 @@ class Output(NamedTuple):
     is_folder
         Whether each block becomes a file of its own, which the workers write.
     owner
-        The name of a lock that a run to this output holds; None without a lock. See `tdlg.atomic.draft_of`.
+        The text of the lock that the run holds; None without a lock. See `tdlg.atomic.draft_of`.
     """
 
     path: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,18 @@ class WorkFolder:
         does no harm.
     engine
         What runs the tasks; all of its workers have to see the folder.
+
+    Attributes
+    ----------
+    owner
+        A text that only the run which works in this folder has, one after the other; None where the folder cannot be locked.
     """
 
     def __init__(self, path: str, identity: str, engine: Engine) -> None:
         self._path, self._identity, self._engine = path, identity, engine
         self._files = joined(path, identity)
         self._lock: Any = None
+        self.owner: str | None = None
 
     def __enter__(self) -> str:
         make_folder(self._files)
@@ -48,7 +55,8 @@ class WorkFolder:
             return self._files
         note = Path(self._path) / "run"
         self._lock = note.open("a+")
-        _lock(self._lock, self._path)
+        if _lock(self._lock, self._path):
+            self.owner = _text_of(self._lock)
         for file in note.parent.iterdir():
             if file not in (note, Path(self._files)):
                 remove_folder(str(file))
@@ -80,14 +88,26 @@ class WorkFolder:
         remove_empty_folder(self._path)
 
 
-def _lock(file: Any, folder: str) -> None:
-    """Refuse a folder that another process works in; systems without such locks are trusted."""
+def _text_of(file: Any) -> str:
+    """The text of a file, which is a new one if the file is empty: another machine may have a folder of the same path."""
+    file.seek(0)
+    text = str(file.read())
+    if not text:
+        text = uuid.uuid4().hex
+        file.write(text)
+        file.flush()
+    return text
+
+
+def _lock(file: Any, folder: str) -> bool:
+    """Refuse a folder that another process works in; False on systems without such locks, which are trusted."""
     try:
         import fcntl
     except ImportError:
-        return
+        return False
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
     except BlockingIOError:
         file.close()
         raise ParameterError(
@@ -97,7 +117,7 @@ def _lock(file: Any, folder: str) -> None:
             value=folder,
         ) from None
     except OSError:
-        return  # a file system without locks
+        return False  # a file system without locks
 
 
 def fingerprint(table: InputTable, version: tuple[Any, ...], *parameters: Any) -> str:
