@@ -261,6 +261,22 @@ def test_any_random_state(payments, tmp_path, random_state):
     assert isinstance(classified(payments, tmp_path, model=model)[0].model.random_state, int)
 
 
+def test_files_of_another_version_of_an_input_on_a_store_are_not_used(payments, tmp_path, monkeypatch):
+    table = pl.read_parquet(payments)
+    options = {"label": "fraud", "memory": "2GB", "model": PropagationClassifier(random_state=0)}
+    path, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
+    table.write_parquet(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(work_folder, "remove_folder", lambda folder: None)
+        with pytest.raises(Killed):
+            classify_file(f"file://{path}", output, callback=kill, **options)
+    table.reverse().write_parquet(path)
+    classify_file(f"file://{path}", output, **options)
+    found = pl.read_parquet(output)
+    classify_file(path, output, **options)
+    assert found.equals(pl.read_parquet(output))
+
+
 @pytest.mark.parametrize(("factor", "resumes"), [(0.8, True), (1.3, True), (0.2, False)])
 def test_a_killed_run_goes_on_though_other_memory_is_free(payments, tmp_path, monkeypatch, factor, resumes):
     def written(names):
@@ -363,7 +379,8 @@ def test_what_is_raised_while_the_result_is_written(payments, tmp_path):
 
 @pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out", "file://{}/out"])
 @pytest.mark.parametrize("when", ["making columns", "writing"])
-def test_an_input_that_changes_meanwhile_is_an_error(payments, tmp_path, name, when):
+@pytest.mark.parametrize("address", ["{}", "file://{}"])
+def test_an_input_that_changes_meanwhile_is_an_error(payments, tmp_path, name, when, address):
     (home := tmp_path / "result").mkdir()
     table = pl.read_parquet(payments)
     table.write_parquet(path := tmp_path / "payments.parquet")
@@ -374,9 +391,9 @@ def test_an_input_that_changes_meanwhile_is_an_error(payments, tmp_path, name, w
 
     output = name.format(home) if "://" in name else home / name
     with pytest.raises(ReadError, match=r"payments.parquet: the file changed while it was worked on\. Run again"):
-        classify_file(path, output, label="fraud", memory="2GB", callback=change)
+        classify_file(address.format(path), output, label="fraud", memory="2GB", callback=change)
     assert not list(home.iterdir())
-    classify_file(path, output, label="fraud", memory="2GB")
+    classify_file(address.format(path), output, label="fraud", memory="2GB")
     assert list(home.iterdir())
 
 
