@@ -7,7 +7,9 @@ from buckets import column_files, read_columns, some_table
 from tdlg import PropagationFeatures, read_edges
 from tdlg.engines.buckets import FAR, RecordForm
 from tdlg.engines.columns import Sample
+from tdlg.engines.split_file import read_split, write_split
 from tdlg.engines.statistics import Clock
+from tdlg.exceptions import ReadError
 from tdlg.propagate.evidence import Query
 
 TABLES = [{}, {"floats": True}, {"categories": True}, {"shared": False}]
@@ -91,6 +93,20 @@ def test_what_is_written_already_stays(tmp_path):
     column_files(tmp_path, path, features)
     assert [(file.name, file.stat().st_mtime_ns) for file in files] == before
     assert not list(tmp_path.glob("*.draft"))
+
+
+def test_columns_of_different_rows_are_an_error(tmp_path):
+    path = tmp_path / "edges.parquet"
+    some_table(3).write_parquet(path)
+    features = PropagationFeatures(two_ends="none").fit(read_edges(path, label="label"))
+    plan, buckets, files = column_files(tmp_path, path, features)
+    read_columns(plan, buckets, files, range(1))
+    file = files.path(plan, plan.matches[1], 2)
+    records = read_split([file], range(1)).copy()
+    records["row"][0] += 1000
+    write_split(file, records, np.zeros(len(records), np.int64), 1)
+    with pytest.raises(ReadError, match=r"are about different rows\. Remove the folder and run again"):
+        read_columns(plan, buckets, files, range(1))
 
 
 def test_labels_that_are_never_known_stay_so_before_1970():

@@ -20,7 +20,7 @@ from tdlg.cli.cost import FileShape, file_cost
 from tdlg.engines import file_run, sizes, store, work_folder
 from tdlg.engines.local import Local
 from tdlg.engines.statistics import Clock
-from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
+from tdlg.exceptions import EdgesError, ParameterError, ReadError, TooLargeError
 from tdlg.models import boosting, propagation
 from tdlg.models import classify_file as module
 from tdlg.propagate.own_features import fit_own
@@ -185,24 +185,97 @@ def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch, ra
     assert (model.random_state, answer.model.random_state) == (random_state, seed)
 
 
-def test_files_of_killed_runs_on_a_store_are_removed_by_the_next_one(payments, tmp_path):
-    """A store has no locks: files of a run with other parameters stay until a run has succeeded."""
+@pytest.mark.parametrize("case", ["killed long ago", "still working", "unknown"])
+def test_files_of_killed_runs_on_a_store_are_removed_by_the_next_one(payments, tmp_path, monkeypatch, case):
+    """A store has no locks: files of a run with other parameters stay until a run succeeds a day after their last one."""
+    if case == "unknown":
+        monkeypatch.setattr(store, "TIMES", ())
     store_folder = tmp_path / "store"
-    other = store_folder / ".out.parquet.tdlg-work" / "0123456789abcdef"
-    other.mkdir(parents=True)
-    (other / "bucket-0-000000").write_bytes(b"of a run that was killed")
     options = {"label": "fraud", "memory": "2GB", "folder": f"file://{store_folder}"}
+    others = []
+
+    def leave(done, total, text):
+        if text.startswith("fitting"):
+            (work,) = store_folder.iterdir()
+            others.append(work / "0123456789abcdef" / "bucket-0-000000")
+            others[0].parent.mkdir()
+            for name in ("bucket-0-000000", "bucket-0-000001"):
+                others[0].with_name(name).write_bytes(b"of another run")
+                os.utime(others[0].with_name(name), (0, 0))
+            if case == "still working":
+                os.utime(others[0])
+            raise Killed
+
     with pytest.raises(Killed):
-        classify_file(payments, tmp_path / "out.parquet", callback=kill, **options)
-    assert [file.parent for file in store_folder.rglob("*") if file.is_file()] == [other]
+        classify_file(payments, tmp_path / "out.parquet", callback=leave, **options)
+    assert {file.parent for file in store_folder.rglob("*") if file.is_file()} == {others[0].parent}
     classify_file(payments, tmp_path / "out.parquet", **options)
-    assert not [file for file in store_folder.rglob("*") if file.is_file()]
+    if case == "killed long ago":
+        assert not list(store_folder.iterdir())
+    else:
+        assert len([file for file in store_folder.rglob("*") if file.is_file()]) == 2
+
+
+def test_equal_runs_on_a_store_may_choose_different_seeds(payments, tmp_path, monkeypatch):
+    """The second run starts after the first one chose its seed, does not see it, and leaves columns and scores."""
+    monkeypatch.setattr(sizes, "MOST_ROWS", 500)
+    options = {"label": "fraud", "memory": "2GB", "folder": f"file://{tmp_path}/store"}
+
+    def kill(done, total, text):
+        if text == "writing":
+            raise Killed
+
+    def again(done, total, text):
+        if text == "reading":
+            for file in (tmp_path / "store").rglob("seed"):
+                file.unlink()
+            with monkeypatch.context() as patched:
+                patched.setattr(work_folder, "remove_folder", lambda folder: None)
+                patched.setattr(module, "remove_file", lambda path: None)
+                with pytest.raises(Killed):
+                    classify_file(payments, tmp_path / "out.parquet", callback=kill, **options)
+
+    answer = classify_file(payments, tmp_path / "out.parquet", callback=again, **options)
+    beside = pl.read_parquet(tmp_path / "out.parquet")
+    _, alone = classified(payments, tmp_path, model=PropagationClassifier(random_state=answer.model.random_state))
+    assert beside.equals(alone)
+
+
+@pytest.mark.parametrize("address", ["{}", "file://{}"])
+def test_outputs_of_the_same_name_may_share_a_folder(payments, tmp_path, address):
+    options = {"label": "fraud", "memory": "2GB", "folder": address.format(tmp_path / "work")}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+
+    def again(done, total, text):
+        if text == "making columns" and not done:
+            classify_file(payments, tmp_path / "two" / "out.parquet", **options)
+
+    classify_file(payments, tmp_path / "one" / "out.parquet", callback=again, **options)
+    assert all((tmp_path / name / "out.parquet").exists() for name in ("one", "two"))
+    assert not list((tmp_path / "work").iterdir())
 
 
 @pytest.mark.parametrize("random_state", [np.random.default_rng(3), np.random.RandomState(3)])
 def test_any_random_state(payments, tmp_path, random_state):
     model = PropagationClassifier(random_state=random_state)
     assert isinstance(classified(payments, tmp_path, model=model)[0].model.random_state, int)
+
+
+def test_files_of_another_version_of_an_input_on_a_store_are_not_used(payments, tmp_path, monkeypatch):
+    table = pl.read_parquet(payments)
+    options = {"label": "fraud", "memory": "2GB", "model": PropagationClassifier(random_state=0)}
+    path, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
+    table.write_parquet(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(work_folder, "remove_folder", lambda folder: None)
+        with pytest.raises(Killed):
+            classify_file(f"file://{path}", output, callback=kill, **options)
+    table.reverse().write_parquet(path)
+    classify_file(f"file://{path}", output, **options)
+    found = pl.read_parquet(output)
+    classify_file(path, output, **options)
+    assert found.equals(pl.read_parquet(output))
 
 
 @pytest.mark.parametrize(("factor", "resumes"), [(0.8, True), (1.3, True), (0.2, False)])
@@ -303,6 +376,26 @@ def test_what_is_raised_while_the_result_is_written(payments, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         classified(payments, tmp_path, callback=stop)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out", "file://{}/out"])
+@pytest.mark.parametrize("when", ["making columns", "writing"])
+@pytest.mark.parametrize("address", ["{}", "file://{}"])
+def test_an_input_that_changes_meanwhile_is_an_error(payments, tmp_path, name, when, address):
+    (home := tmp_path / "result").mkdir()
+    table = pl.read_parquet(payments)
+    table.write_parquet(path := tmp_path / "payments.parquet")
+
+    def change(done, total, text):
+        if text == when and done == total:
+            table.reverse().write_parquet(path)
+
+    output = name.format(home) if "://" in name else home / name
+    with pytest.raises(ReadError, match=r"payments.parquet: the file changed while it was worked on\. Run again"):
+        classify_file(address.format(path), output, label="fraud", memory="2GB", callback=change)
+    assert not list(home.iterdir())
+    classify_file(address.format(path), output, label="fraud", memory="2GB")
+    assert list(home.iterdir())
 
 
 def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch):

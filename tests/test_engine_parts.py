@@ -24,6 +24,7 @@ from tdlg.engines.sizes import Sizes
 from tdlg.engines.split_file import SplitFile, head_bytes, read_split, write_split
 from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
 from tdlg.engines.table import InputTable
+from tdlg.engines.work_folder import fingerprint
 from tdlg.exceptions import ReadError, TooLargeError
 from tdlg.propagate.scales import choose_scales, scales_between
 
@@ -407,6 +408,32 @@ def test_an_object_that_fails_does_not_appear(tmp_path):
     with pytest.raises(RuntimeError):
         store.write_whole(f"file://{tmp_path}/object", pieces())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", ["{}/object", "file://{}/object", "memory://versions/object"])
+def test_versions_of_a_file(tmp_path, path):
+    path = path.format(tmp_path)
+    assert store.version_of(path) == ()
+    found = []
+    for content in (b"one", b"more", b"two"):
+        store.remove_file(path)
+        store.write_whole(path, [content])
+        found.append(store.version_of(path))
+        assert store.version_of(path) == found[-1]
+    assert len(set(found)) == 3
+    store.remove_file(path)
+    assert store.version_of("nowhere://object") == ()
+
+
+def test_a_version_is_a_tag_if_the_store_has_tags(monkeypatch):
+    infos = [{"size": 3, "ETag": '"a"', "LastModified": 1}, {"size": 3, "ETag": '"b"', "LastModified": 1}]
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.info", lambda *_: infos.pop())
+    assert [store.version_of("memory://object") for _ in range(2)] == [(3, '"b"'), (3, '"a"')]
+
+
+def test_files_of_another_version_are_of_another_run(table):
+    one, same, other = (fingerprint(table, version, "parameters") for version in ((3, "a"), (3, "a"), (3, "b")))
+    assert one == same != other
 
 
 @pytest.mark.parametrize("worker_memory", [700_000_000, None])

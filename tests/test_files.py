@@ -186,6 +186,19 @@ def test_drafts_of_killed_processes_are_removed_after_a_day(name, tmp_path):
     assert set(tmp_path.iterdir()) == {path, others, fresh}
 
 
+def test_an_owner_finds_the_draft_of_a_killed_process(tmp_path):
+    path = tmp_path / "out"
+    old = [files.draft_of(path), files.draft_of(path, "a lock"), files.draft_of(path, "another lock")]
+    for draft in old:
+        draft.write_bytes(b"half")
+    os.utime(old[0], (0, 0))
+    with files.replacing(path, "a lock") as draft:
+        assert draft == old[1]
+        draft.write_bytes(b"whole")
+    assert path.read_bytes() == b"whole"
+    assert set(tmp_path.iterdir()) == {path, old[2]}
+
+
 def test_drafts_of_other_targets_stay(tmp_path):
     hexadecimal = "0123456789abcdef" * 2
     names = [f".b.a.{hexadecimal}.tdlg-tmp", f".a.b.{hexadecimal}.tdlg-tmp", f".a.{hexadecimal}.tmp", f"{hexadecimal}"]

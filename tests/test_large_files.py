@@ -1,5 +1,8 @@
 """Outlier scores and products of files in buckets are those of all edges in memory."""
 
+import subprocess
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -20,7 +23,8 @@ from tdlg import (
     outliers_file,
     read_edges,
 )
-from tdlg.engines import sizes
+from tdlg.atomic import draft_of
+from tdlg.engines import output, sizes, store, work_folder
 
 MIXTURE = Mixture([Gaussian(relative=0.1), Laplace(5.0)], [0.7, 0.3])
 
@@ -141,12 +145,65 @@ class TestAFolderAsOutput:
         with pytest.raises(ParameterError, match="must be new or empty"):  # else rows of two runs would be mixed
             outliers_file(path, address, memory="1GB")
 
+    def test_a_run_that_was_killed_while_it_wrote_goes_on(self, tmp_path, monkeypatch):
+        class Killed(BaseException):
+            pass
+
+        def kill(done, total, text):
+            if text == "writing" and done:
+                raise Killed
+
+        path, address, out = written(tmp_path), f"file://{tmp_path}/store/out", tmp_path / "store" / "out"
+        for module in (output, work_folder):
+            monkeypatch.setattr(module, "remove_folder", lambda folder: None)  # a killed process removes nothing
+        with pytest.raises(Killed):
+            outliers_file(path, address, memory="1GB", callback=kill)
+        for module in (output, work_folder):
+            monkeypatch.setattr(module, "remove_folder", store.remove_folder)
+        parts = list(out.iterdir())
+        parts[0].write_bytes(b"of the killed run")
+        (out / "notes.txt").touch()
+        with pytest.raises(ParameterError, match="must be new or empty"):  # this file is not of the run
+            outliers_file(path, address, memory="1GB")
+        (out / "notes.txt").unlink()
+        with pytest.raises(ParameterError, match="goes on if it is repeated with the same input and parameters"):
+            outliers_file(path, address, memory="1GB", fast=2.0, slow=30.0)
+        outliers_file(path, address, memory="1GB")
+        outliers_file(path, tmp_path / "one.parquet", memory="1GB")
+        assert pl.read_parquet(out).equals(pl.read_parquet(tmp_path / "one.parquet"))
+        assert [file.name for file in (tmp_path / "store").iterdir()] == ["out"]
+
     def test_a_folder_with_files_is_refused(self, tmp_path):
         path = written(tmp_path)
         with pytest.raises(ParameterError, match="must be new or empty"):
             outliers_file(path, tmp_path, memory="1GB")
         with pytest.raises(ParameterError, match=r"written as \.parquet or \.csv, or to a folder"):
             outliers_file(path, tmp_path / "out.json", memory="1GB")
+
+
+KILLED = """
+import os, sys
+from tdlg import outliers_file
+def kill(done, total, text):
+    if text == "writing" and done:
+        os.kill(os.getpid(), 9)
+outliers_file(*sys.argv[1:], memory="1GB", callback=kill)
+"""
+
+
+def test_what_a_killed_process_wrote_is_removed_at_once(tmp_path):
+    path, out = written(tmp_path), tmp_path / "out.parquet"
+    (others := draft_of(out, "another lock")).touch()
+    assert subprocess.run([sys.executable, "-c", KILLED, path, out]).returncode == -9
+    assert len(list(tmp_path.glob(".out.parquet.*.tdlg-tmp"))) == 2
+    seen = []
+
+    def look(done, total, text):
+        seen.append((text, len(list(tmp_path.glob("*.tdlg-tmp")))))
+
+    outliers_file(path, out, memory="2GB", callback=look)  # also a run with other parameters
+    assert seen[0] == ("reading", 1)
+    assert {file.name for file in tmp_path.iterdir()} == {"edges.parquet", "out.parquet", others.name}
 
 
 def test_solvers_of_hundreds_of_products_are_refused(tmp_path):

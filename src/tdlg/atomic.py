@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from tdlg.exceptions import Hint, ParameterError
 
-__all__ = ["as_path", "is_special", "new_file", "replacing", "target_of"]
+__all__ = ["as_path", "draft_of", "is_special", "new_file", "replacing", "target_of"]
 
 OUTPUTS = {"/dev/stdout": 1, "/dev/stderr": 2}  # path to file descriptor
 DRAFT = ".tdlg-tmp"
@@ -67,8 +67,6 @@ def target_of(path: Any) -> Path:
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """A file open for writing and, unless it is a device or pipe, for reading. It gets its name once it is complete."""
     with replacing(path) as new, _opened(new) as file:
-        if not is_special(new):
-            _remove_stale_drafts(new, os.fstat(file.fileno()).st_mtime)
         yield file
         file.flush()
         if not is_special(new):
@@ -76,14 +74,24 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """The path of a draft, which replaces `path` at the end and is removed on any error or interrupt."""
+def replacing(path: Path, owner: str | None = None) -> Iterator[Path]:
+    """The path of an empty draft, which replaces `path` at the end and is removed on any error or interrupt.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    owner
+        The text of a lock that the caller holds; see `draft_of`.
+    """
     if is_special(path):
         yield path
         return
     target = Path(os.path.realpath(path))
-    draft = _draft_of(target)
+    draft = draft_of(target, owner)
     try:
+        draft.touch(exist_ok=owner is not None)
+        _remove_stale_drafts(draft, draft.stat().st_mtime)
         yield draft
         if target.exists():
             shutil.copymode(target, draft)
@@ -98,11 +106,21 @@ def replacing(path: Path) -> Iterator[Path]:
     _sync_folder(target.parent)
 
 
-def _draft_of(target: Path) -> Path:
-    """A new name in the target's folder that contains the name of the target."""
+def draft_of(target: Path, owner: str | None = None) -> Path:
+    """A hidden name in the target's folder that contains the name of the target.
+
+    Parameters
+    ----------
+    target
+        The file to write.
+    owner
+        The text of a lock that the caller holds. The draft is the same for all that hold it, one after the other, so the
+        draft of a killed process is found again. By default the name is new.
+    """
     name = os.fsencode(target.name)
     known = target.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
-    return target.with_name(f".{known}.{uuid.uuid4().hex}{DRAFT}")
+    number = uuid.uuid4().hex if owner is None else hashlib.sha256(os.fsencode(owner)).hexdigest()[:32]
+    return target.with_name(f".{known}.{number}{DRAFT}")
 
 
 def _remove_stale_drafts(draft: Path, now: float) -> None:
@@ -119,7 +137,7 @@ def _remove_stale_drafts(draft: Path, now: float) -> None:
 
 def _opened(path: Path) -> BinaryIO:
     if not is_special(path):
-        return open(path, "x+b")
+        return open(path, "w+b")
     if str(path) not in OUTPUTS:
         return open(path, "wb")
     for stream in (sys.stdout, sys.stderr):

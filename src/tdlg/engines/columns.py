@@ -13,6 +13,7 @@ from tdlg.engines.buckets import KIND_OF, Buckets, RecordForm
 from tdlg.engines.keys import reversed_pairs, uniform
 from tdlg.engines.split_file import read_split, write_split
 from tdlg.engines.store import exists, joined
+from tdlg.exceptions import ReadError
 from tdlg.linegraph.events import Layout
 from tdlg.propagate.columns import OWN_MATCHES
 from tdlg.propagate.features import PropagationFeatures
@@ -147,9 +148,9 @@ class ColumnFiles:
     with_samples: bool = True
 
     def path(self, plan: ColumnPlan, match: str, bucket: int) -> str:
-        """The file of a match and a bucket."""
+        """The file of a match and a bucket, which depends on the seed: two runs on a store may choose different ones."""
         first = "all" if self.with_samples else str(self.bounds[0])
-        return joined(self.folder, f"columns-{first}-{plan.matches.index(match)}-{bucket:06d}")
+        return joined(self.folder, f"columns-{plan.seed}-{first}-{plan.matches.index(match)}-{bucket:06d}")
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,11 @@ def read_columns(plan: ColumnPlan, buckets: Buckets, files: ColumnFiles, destina
             columns[:, n_columns - (plan.n_columns(match) - n_match) :] = part["columns"][order, n_match:]
         else:
             n_match = plan.n_columns(match)
+            if not np.array_equal(part["row"][order], first["row"]):
+                raise ReadError(
+                    f"{files.folder}: the column files of {plan.matches[0]!r} and {match!r} are about different rows. "
+                    "Remove the folder and run again."
+                )
         columns[:, at : at + n_match] = part["columns"][order, :n_match]
         at += n_match
     assert first is not None

@@ -24,11 +24,12 @@ from tdlg.engines.store import (
     remove_folder,
     same_disk,
     size_of,
+    version_of,
     write_whole,
 )
 from tdlg.engines.table import Block, InputTable
 from tdlg.engines.work_folder import WorkFolder, fingerprint
-from tdlg.exceptions import Hint, TooLargeError
+from tdlg.exceptions import Hint, ReadError, TooLargeError
 
 __all__ = ["Callback", "FileRun"]
 
@@ -37,6 +38,7 @@ Callback = Callable[[int, int, str], object]
 SPARE_DISK = 1.1
 SMALLER, LARGER = 3.0, 1.5  # a limit of memory that was chosen before is kept if it differs by at most these factors
 ALONE = 0.7  # share of the memory that a bucket may need by estimate, if nothing runs beside it
+WRITING = "writing"  # the name of a number that a run keeps as soon as it writes the result
 CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
 
 
@@ -56,6 +58,8 @@ class FileRun:
         Where the result goes.
     callback
         Called with the number of finished tasks, the number of all, and what is done.
+    version
+        The version of the file at the start; see `tdlg.engines.store.version_of`.
     """
 
     table: InputTable
@@ -64,6 +68,7 @@ class FileRun:
     folder: str
     output: Output
     callback: Callback
+    version: tuple[Any, ...] = ()
     blocks: list[Block] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,14 +101,20 @@ class FileRun:
         n_threads
             Number of threads of this process.
         """
-        place = output.work_folder if folder is None else joined(str(folder), output.work_folder.rpartition("/")[2])
+        place = output.work_folder if folder is None else output.work_folder_in(str(folder))
         with opened_engine(engine, n_threads) as opened:
             sizes = Sizes.of(opened, memory, table.n_rows, len(table.features))
-            identity = fingerprint(table, parameters, replace(sizes, memory=0) if memory is None else sizes)
-            with WorkFolder(place, identity, opened) as files:
+            version = version_of(table.path)
+            identity = fingerprint(table, version, parameters, replace(sizes, memory=0) if memory is None else sizes)
+            output.check_empty(goes_on=exists(joined(joined(place, identity), WRITING)))
+            work = WorkFolder(place, identity, opened)
+            with work as files:
+                output = output._replace(owner=work.owner)
+                output.remove_draft()
                 opened.check_sees(table.path)
                 sizes = sizes if memory is not None else _as_before(sizes, files)
-                yield cls(table, opened, sizes, files, output, callback or (lambda done, total, text: None))
+                said = callback or (lambda done, total, text: None)
+                yield cls(table, opened, sizes, files, output, said, version)
 
     def as_before(self, name: str, value: int) -> int:
         """The number that the same run used before it was stopped; else this one, which is kept for the next run."""
@@ -137,7 +148,16 @@ class FileRun:
 
     def write(self, answers: Answers) -> None:
         """Write the table with more columns."""
-        write_answers(self.engine, self.table, self.blocks, answers, self.output, self.progress("writing"))
+        progress = self.progress("writing")
+        self.check_input()
+        _keep(self.folder, WRITING, 1)
+        write_answers(self.engine, self.table, self.blocks, answers, self.output, progress, self.check_input)
+
+    def check_input(self) -> None:
+        """Refuse a file that was replaced or changed since the start: blocks of two versions would be mixed."""
+        now = version_of(self.table.path)
+        if self.version and now and now != self.version:
+            raise ReadError(f"{self.table.path}: the file changed while it was worked on. Run again for the new file.")
 
     def check_disk(self, n_bytes: float) -> None:
         """Refuse work whose temporary files and whose result do not fit on their disks.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-from tdlg.atomic import as_path, replacing, target_of
+from tdlg.atomic import as_path, draft_of, replacing, target_of
 from tdlg.engines.local import Engine
-from tdlg.engines.store import exists, has_files, is_remote, joined, make_folder, remove_folder, write_whole
+from tdlg.engines.store import exists, files_in, is_remote, joined, make_folder, remove_file, remove_folder, write_whole
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import ParameterError
 
@@ -23,6 +24,7 @@ __all__ = ["Answers", "Output", "write_answers"]
 
 ROW_GROUP = 250_000
 FILES = (".parquet", ".pq", ".csv")
+PART = re.compile(r"part-\d{12}\.parquet")
 
 
 class Answers(Protocol):
@@ -48,21 +50,22 @@ class Output(NamedTuple):
         The file or the folder.
     is_folder
         Whether each block becomes a file of its own, which the workers write.
+    owner
+        The text of the lock that the run holds; None without a lock. See `tdlg.atomic.draft_of`.
     """
 
     path: str
     is_folder: bool
+    owner: str | None = None
 
     @classmethod
     def of(cls, path: Any) -> Self:
-        """Refuse a file that is neither parquet nor csv, and a folder with files.
+        """Refuse a file that is neither parquet nor csv, and a local folder with files.
 
         An address, and a path without an ending such as ".parquet", is a folder.
         """
         text = str(path)
         if is_remote(text):
-            if has_files(text):
-                raise _not_empty(path)
             return cls(text.rstrip("/"), True)
         target = as_path(text)
         if target.suffix.lower() in FILES:
@@ -77,16 +80,39 @@ class Output(NamedTuple):
             raise _not_empty(path)
         return cls(str(target_of(target.with_name(target.name + FILES[0])).with_name(target.name)), True)
 
+    def check_empty(self, *, goes_on: bool) -> None:
+        """Refuse a folder of a store with files, except the parts that the same run wrote before it was killed.
+
+        Parameters
+        ----------
+        goes_on
+            Whether the same run was killed while it wrote the folder.
+        """
+        names = files_in(self.path) if is_remote(self.path) else ()
+        if names and not (goes_on and all(map(PART.fullmatch, names))):
+            raise _not_empty(self.path)
+
+    def remove_draft(self) -> None:
+        """Remove what a killed process wrote of a file while it held the same lock."""
+        if self.owner is not None and not self.is_folder:
+            remove_file(str(draft_of(Path(self.path), self.owner)))
+
     @property
     def work_folder(self) -> str:
         """A hidden folder beside it, for temporary files."""
         folder, _, name = self.path.rpartition("/")
         return f"{folder}/.{name}.tdlg-work"
 
+    def work_folder_in(self, folder: str) -> str:
+        """A hidden folder in another folder, which outputs of the same name elsewhere do not have."""
+        name = self.path.rpartition("/")[2]
+        return joined(folder, f".{name}-{hashlib.sha256(self.path.encode()).hexdigest()[:12]}.tdlg-work")
+
 
 def _not_empty(path: Any) -> ParameterError:
     return ParameterError(
-        f"{path}: the folder to write to must be new or empty. Remove it, or give another one.",
+        f"{path}: the folder to write to must be new or empty. Remove it, or give another one. A run that was killed "
+        "while it wrote to a store goes on if it is repeated with the same input and parameters.",
         parameter="path",
         value=path,
     )
@@ -99,6 +125,7 @@ def write_answers(
     answers: Answers,
     output: Output,
     callback: Callable[[int, int], object] | None = None,
+    check: Callable[[], object] | None = None,
 ) -> None:
     """Write the table with more columns.
 
@@ -114,7 +141,10 @@ def write_answers(
         Where the result goes. It appears when it is complete, except on a store.
     callback
         Called with the numbers of blocks written and of all blocks.
+    check
+        Called when all is written, before the result appears. If it raises, there is no result.
     """
+    check = check or (lambda: None)
     names = tuple(_free_name(name, table) for name in answers.names)
     if output.is_folder:
         parts = output.path if is_remote(output.path) else f"{output.work_folder}-parts"  # on the disk of the output
@@ -122,13 +152,14 @@ def write_answers(
         make_folder(parts)
         try:
             engine.map(write_part, [_PartTask(table, b, names, answers.of_block(b), parts) for b in blocks], callback)
+            check()
             if parts != output.path:
                 os.replace(parts, output.path)
         except BaseException:
             remove_folder(parts)
             raise
         return
-    _write_file(table, blocks, names, answers, Path(output.path), callback)
+    _write_file(table, blocks, names, answers, output, callback, check)
 
 
 @dataclass(frozen=True)
@@ -153,10 +184,17 @@ def write_part(task: _PartTask) -> None:
 
 
 def _write_file(
-    table: InputTable, blocks: Sequence[Block], names: tuple[str, ...], answers: Answers, path: Path, callback: Any
+    table: InputTable,
+    blocks: Sequence[Block],
+    names: tuple[str, ...],
+    answers: Answers,
+    output: Output,
+    callback: Any,
+    check: Callable[[], object],
 ) -> None:
     from polars.io.plugins import register_io_source
 
+    path = Path(output.path)
     raised: list[BaseException] = []  # by a block; polars raises an error of its own instead
 
     def frames(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
@@ -173,7 +211,7 @@ def _write_file(
             raise
 
     lazy = register_io_source(frames, schema=_with_answers(table, Block(0, 0), names, answers).schema)
-    with replacing(path) as draft:
+    with replacing(path, output.owner) as draft:
         try:
             if path.suffix.lower() == ".csv":
                 lazy.sink_csv(draft)
@@ -181,6 +219,7 @@ def _write_file(
                 lazy.sink_parquet(draft, row_group_size=ROW_GROUP)
         except Exception as error:
             raise (raised[0] if raised else _of_the_system(error, path)) from None
+        check()
 
 
 def _of_the_system(error: Exception, path: Path) -> Exception:

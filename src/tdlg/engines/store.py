@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, BinaryIO, cast
 
-__all__ = ["exists", "free_on_disk", "has_files", "is_remote", "joined", "make_folder", "read_ranges", "reading"]
-__all__ += ["remove_file", "remove_folder", "same_disk", "size_of", "write_whole"]
+__all__ = ["exists", "files_in", "free_on_disk", "is_remote", "joined", "last_writes", "make_folder", "read_ranges"]
+__all__ += ["reading", "remove_empty_folder", "remove_file", "remove_folder", "same_disk", "size_of"]
+__all__ += ["version_of", "write_whole"]
+
+TAGS = ("ETag", "etag", "md5Hash")  # what stores call a name of the content
+TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")  # what stores call the time of modification
 
 
 def is_remote(path: str) -> bool:
@@ -28,10 +34,12 @@ def exists(path: str) -> bool:
     return bool(_remote(path)[0].exists(path)) if is_remote(path) else os.path.exists(path)
 
 
-def has_files(folder: str) -> bool:
-    """Whether there are files in a folder of a store."""
+def files_in(folder: str) -> dict[str, dict[str, Any]]:
+    """The files in a folder of a store, and in its folders: what the store says of each, by its path in the folder."""
     store, name = _remote(folder)
-    return bool(store.exists(name)) and bool(store.find(name))
+    store.invalidate_cache()  # other processes write too
+    found = store.find(name, detail=True) if store.exists(name) else {}
+    return {path.removeprefix(f"{name.rstrip('/')}/"): info for path, info in found.items()}
 
 
 def make_folder(path: str) -> None:
@@ -60,6 +68,25 @@ def remove_folder(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def remove_empty_folder(path: str) -> None:
+    """Remove a folder of a store, if there is one without files; most stores have no such folders."""
+    with suppress(Exception):  # each store raises its own errors
+        if not files_in(path):
+            _remote(path)[0].rmdir(path)
+
+
+def last_writes(folder: str) -> dict[str, float]:
+    """When a file was last written in each folder that is in a folder of a store, in seconds.
+
+    The time is infinite if the store does not give it for all files.
+    """
+    found: dict[str, float] = {}
+    for path, info in files_in(folder).items():
+        inside = path.partition("/")[0]
+        found[inside] = max(found.get(inside, -math.inf), _written(info))
+    return found
+
+
 def free_on_disk(folder: str) -> int | None:
     """Free bytes of the disk of a local folder; None for a store."""
     return None if is_remote(folder) else shutil.disk_usage(folder).free
@@ -73,6 +100,27 @@ def same_disk(one: str, other: str) -> bool:
 def size_of(path: str) -> int | None:
     """Bytes of a local file; None for a store."""
     return None if is_remote(path) else os.path.getsize(path)
+
+
+def version_of(path: str) -> tuple[Any, ...]:
+    """What differs between two versions of a file: its size, and its tag or time of modification.
+
+    Empty if there is no such file, or if the store cannot be asked.
+    """
+    if not is_remote(path):
+        with suppress(FileNotFoundError):
+            stat = os.stat(path)
+            return stat.st_size, stat.st_mtime_ns
+        return ()
+    with suppress(
+        Exception
+    ):  # each store raises its own errors, and fsspec may lack the package of one that polars reads
+        store, name = _remote(path)
+        store.invalidate_cache()
+        info = store.info(name)
+        known = [str(info[key]) for key in (*TAGS, *TIMES) if info.get(key) is not None]
+        return (info.get("size"), *known[:1])
+    return ()
 
 
 @contextmanager
@@ -128,6 +176,18 @@ def write_whole(path: str, pieces: Iterable[Any]) -> None:
     finally:
         with suppress(OSError):
             os.unlink(draft)
+
+
+def _written(info: dict[str, Any]) -> float:
+    """When a file of a store was written, in seconds; infinite if the store does not say it."""
+    value = next((info[name] for name in TIMES if info.get(name) is not None), math.inf)
+    try:
+        value = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if isinstance(value, datetime):
+            value = (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+        return float(value)
+    except (TypeError, ValueError):
+        return math.inf
 
 
 def _write_all(file: Any, view: memoryview) -> None:

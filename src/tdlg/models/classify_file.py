@@ -330,7 +330,7 @@ class _Run:
     def _score(self, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles) -> dict[Block, str]:
         """Score the rows of all ranges, and remove their columns."""
         spans = [Block(*ends) for ends in pairwise(files.bounds)]
-        paths = [joined(self.folder, f"scores-{span.start}") for span in spans]
+        paths = [joined(self.folder, f"scores-{plan.seed}-{span.start}") for span in spans]
         tasks = [ScoreTask(self.model_path, plan, buckets, files, k, path) for k, path in enumerate(paths)]
         self.engine.map(score_range, tasks, self.run.progress("scoring"))
         for match in plan.matches:
