@@ -372,6 +372,7 @@ def test_an_error_stops_the_work():
 
     def work(k):
         started.append(k)
+        time.sleep(0.001)  # else all may be done before the first error is seen
         raise ReadError(f"task {k}")
 
     with pytest.raises(ReadError, match="task"):
