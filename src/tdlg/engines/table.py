@@ -134,7 +134,8 @@ class InputTable:
         source = replace(frame_source(frame), origin=origin)
         of_times = self.time_format, self.time_unit, self.label_delay
         listed = list(features), list(categories)
-        return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, checked=False)[0]
+        how: Any = {"checked": False, "with_ids": False}  # ids are keys here
+        return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how)[0]
 
 
 def _orders(path: str, names: list[str]) -> tuple[tuple[str, str], ...]:
