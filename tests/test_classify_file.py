@@ -452,6 +452,23 @@ def test_memory_on_the_command_line(payments, tmp_path):
     assert filled["probability"].mean() > 0.5
 
 
+@pytest.mark.parametrize("options", [["--memory", "2GB"], []])
+def test_a_folder_on_the_command_line(payments, tmp_path, options):
+    folder, output = tmp_path / "parts", tmp_path / "out.parquet"
+    folder.mkdir()
+    table = pl.read_parquet(payments)
+    for start in range(0, N, N // 4):
+        table[start : start + N // 4].write_parquet(folder / f"part-{start:06d}.parquet")
+    result = run(folder, "--label", "fraud", *options, "-o", output)
+    assert result.exit_code == 0, result.output
+    assert f"read {N:,} edges" in result.stderr
+    assert pl.read_parquet(output).select(table.columns).equals(table)
+    result = CliRunner().invoke(app, ["info", str(folder), "--label", "fraud", *options])
+    assert f"{N:,}, read in blocks" in result.output
+    result = run(folder, "--label", "fraud", *options)
+    assert f"a file is needed {'with --memory' if options else 'for a folder'}" in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("command", "instead"),
     [

@@ -159,8 +159,8 @@ class FileRun:
         n_bytes
             The size of all temporary files, at most.
         """
-        target, size = self.output.path.rpartition("/")[0], size_of(self.table.path)
-        result = (CSV_SIZE if self.output.path.lower().endswith(".csv") else 1.0) * (size or 0)
+        target, size = self.output.path.rpartition("/")[0], sum(size_of(file) or 0 for file in self.table.files())
+        result = (CSV_SIZE if self.output.path.lower().endswith(".csv") else 1.0) * size
         needs = [(self.folder, "the temporary files need", n_bytes), (target, "the result needs", result)]
         if same_disk(self.folder, target):
             needs = [(self.folder, "the temporary files and the result need", n_bytes + result)]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, cast
 
-__all__ = ["exists", "free_on_disk", "has_files", "is_remote", "joined", "make_folder", "read_ranges", "reading"]
-__all__ += ["remove_file", "remove_folder", "same_disk", "size_of", "write_whole"]
+__all__ = ["exists", "free_on_disk", "has_files", "is_folder", "is_remote", "joined", "make_folder", "names_in"]
+__all__ += ["read_ranges", "reading", "remove_file", "remove_folder", "same_disk", "size_of", "write_whole"]
 
 
 def is_remote(path: str) -> bool:
@@ -32,6 +32,19 @@ def has_files(folder: str) -> bool:
     """Whether there are files in a folder of a store."""
     store, name = _remote(folder)
     return bool(store.exists(name)) and bool(store.find(name))
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is such a folder."""
+    return bool(_remote(path)[0].isdir(path)) if is_remote(path) else os.path.isdir(path)
+
+
+def names_in(folder: str) -> list[str]:
+    """The names of the files in a folder, in order."""
+    if not is_remote(folder):
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    found = _remote(folder)[0].ls(folder, detail=True, refresh=True)
+    return sorted(str(file["name"]).rpartition("/")[2] for file in found if file["type"] == "file")
 
 
 def make_folder(path: str) -> None:

@@ -92,7 +92,8 @@ def classify_file(
     Parameters
     ----------
     path
-        The parquet file.
+        The parquet file, or a folder: its files *.parquet, in the order of their names, are one table. They must have the
+        same columns.
     output
         The file to write, .parquet or .csv. A path without such an ending, or an address, is a folder to which the workers
         write one parquet file per block, so that nothing goes through this process.

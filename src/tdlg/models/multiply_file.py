@@ -56,9 +56,7 @@ def multiply_file(
 
     Parameters
     ----------
-    path
-        The parquet file.
-    output, memory, engine, folder, callback
+    path, output, memory, engine, folder, callback
         The same as for `classify_file`.
     x
         The column of numbers to multiply by, without missing values. By default all values are 1, so that the product has

@@ -76,9 +76,7 @@ def outliers_file(
 
     Parameters
     ----------
-    path
-        The parquet file.
-    output, memory, engine, folder, callback
+    path, output, memory, engine, folder, callback
         The same as for `classify_file`.
     src, dst, time, bipartite, time_format, time_unit
         The same as for `read_edges`.
