@@ -459,6 +459,7 @@ def test_a_folder_on_the_command_line(payments, tmp_path, options):
     table = pl.read_parquet(payments)
     for start in range(0, N, N // 4):
         table[start : start + N // 4].write_parquet(folder / f"part-{start:06d}.parquet")
+    (folder / "_SUCCESS").touch()
     result = run(folder, "--label", "fraud", *options, "-o", output)
     assert result.exit_code == 0, result.output
     assert f"read {N:,} edges" in result.stderr

@@ -161,7 +161,8 @@ class TestAFolderAsInput:
         for k, (start, stop) in enumerate([(0, 100), (100, 100), (100, 103), (103, len(table))]):
             table[start:stop].write_parquet(folder / f"part-{k}.parquet")
         (folder / "notes.txt").write_text("of something else")
-        (folder / ".draft.parquet").write_text("not complete")
+        for name in (".draft.parquet", "_metadata.parquet"):
+            (folder / name).write_text("not of the table")
         given = f"file://{folder}" if of_store else folder
         multiply_file(given, tmp_path / "many.parquet", x="amount", memory="1GB")
         multiply_file(path, tmp_path / "one.parquet", x="amount", memory="1GB")

@@ -58,7 +58,7 @@ def find_parts(path: str) -> Parts:
     if not _is_table(path):
         schema, part = _looked_at(_checked(path))
         return Parts((part,), tuple(schema))
-    names = [name for name in names_in(path) if name.endswith(ENDING) and not name.startswith(".")]
+    names = [name for name in names_in(path) if name.endswith(ENDING) and not name.startswith((".", "_"))]
     if not names:
         raise ReadError(f"{path}: there is no file whose name ends in {ENDING} in this folder.")
     with ThreadPoolExecutor(AT_ONCE) as threads:
