@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from limited import run_limited
-from tdlg import PropagationClassifier, classify_file, read_edges, write_payments
+from tdlg import PropagationClassifier, classify_file, multiply_file, outliers_file, read_edges, write_payments
 from tdlg.cli import cost
 from tdlg.cli.app import app
 from tdlg.cli.cost import FileShape, file_cost
@@ -312,12 +312,15 @@ def test_a_process_above_its_limit_is_killed(tmp_path):
 
 
 @pytest.mark.needs("time")
-@pytest.mark.parametrize(("n", "n_terminals"), [(2_000_000, 20_000), (700_000, 1)])
-def test_the_limit_of_memory_holds(tmp_path, n, n_terminals):
+@pytest.mark.parametrize(
+    ("n", "n_terminals", "more"),
+    [(2_000_000, 20_000, ["--bipartite"]), (700_000, 1, ["--bipartite"]), (800_000, 1, [])],
+)
+def test_the_limit_of_memory_holds(tmp_path, n, n_terminals, more):
     """The process is killed above the memory that it was given, also if one terminal has all payments."""
     table, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
     write_payments(table, n, random_state=0, n_terminals=n_terminals)
-    options = ["--label", "fraud", "--bipartite", "--memory", "1GB", "-o", str(output)]
+    options = ["--label", "fraud", *more, "--memory", "1GB", "-o", str(output)]
     ended = run_limited([sys.executable, "-m", "tdlg", "classify", str(table), *options], 2**30)
     assert ended.code == 0
     assert pl.scan_parquet(output).select(pl.col("probability").count()).collect().item() == n // 10
@@ -417,12 +420,50 @@ def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch
     monkeypatch.undo()
     monkeypatch.setattr(sizes, "BASE", 1_999_800_000)
     monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 2)
-    with pytest.raises(TooLargeError, match=r"A bucket by \w+ has [\d,]+ edges.*Pass a larger memory"):
+    with pytest.raises(TooLargeError, match=r"A bucket by \w+ has [\d,]+ edges.*Pass at least memory='2.1GB'"):
         classified(payments, tmp_path)
 
 
+@pytest.fixture
+def one_terminal(tmp_path):
+    """Payments that are all at one terminal."""
+    path = tmp_path / "one.parquet"
+    write_payments(path, N, random_state=0, n_terminals=1)
+    return path
+
+
+def test_only_matches_that_are_used_have_to_fit(one_terminal, tmp_path, monkeypatch):
+    """Matches of sources with destinations need twice the memory, and are used if an id is at both ends."""
+    monkeypatch.setattr(sizes, "BASE", 2_000_000_000 - 1_500_000)
+    model = PropagationClassifier(random_state=0)
+    _, filled = classified(one_terminal, tmp_path, model=model)
+    assert filled.equals(classified(one_terminal, tmp_path, model=model, bipartite=True)[1])
+    table = pl.read_parquet(one_terminal)
+    shared = table.with_columns(customer=pl.concat([table["terminal"][:1], table["customer"][1:]]))
+    shared.write_parquet(tmp_path / "shared.parquet")
+    with pytest.raises(TooLargeError, match=r"A bucket by dst has 2,000 edges, which need 1\.48 MB of memory"):
+        classified(tmp_path / "shared.parquet", tmp_path)
+
+
+@pytest.mark.parametrize("work", ["classify", "outliers", "multiply"])
+def test_the_memory_that_is_suggested_is_enough(one_terminal, tmp_path, monkeypatch, work):
+    monkeypatch.setattr(sizes, "BASE", 999_900_000)
+    monkeypatch.setattr(sizes, "LIMIT_STEP", 1000)
+    done = {
+        "classify": lambda memory: classify_file(one_terminal, tmp_path / "out.parquet", label="fraud", memory=memory),
+        "outliers": lambda memory: outliers_file(one_terminal, tmp_path / "out.parquet", memory=memory),
+        "multiply": lambda memory: multiply_file(one_terminal, tmp_path / "out.parquet", memory=memory),
+    }[work]
+    with pytest.raises(TooLargeError, match=r"With a limit of 1 GB, a bucket may need 70 kB") as error:
+        done("1GB")
+    enough = re.search("Pass at least memory='(.*)'", str(error.value))[1]
+    done(enough)
+    with pytest.raises(TooLargeError):
+        done(sizes.as_bytes(enough) - 2000)
+
+
 def test_a_large_bucket_is_worked_on_alone(payments, tmp_path, small, monkeypatch):
-    monkeypatch.setattr(sizes, "BASE", 1_999_000_000)
+    monkeypatch.setattr(sizes, "BASE", 1_999_600_000)
     seen = []
     map_buckets = module.map_buckets
     monkeypatch.setattr(module, "map_buckets", lambda *of: (seen.append(of[2][0].buckets.alone), map_buckets(*of)))
@@ -503,6 +544,24 @@ def test_memory_on_the_command_line(payments, tmp_path):
     filled = pl.read_parquet(output)
     assert filled["probability"].count() == N // 10
     assert filled["probability"].mean() > 0.5
+
+
+@pytest.mark.parametrize("options", [["--memory", "2GB"], []])
+def test_a_folder_on_the_command_line(payments, tmp_path, options):
+    folder, output = tmp_path / "parts", tmp_path / "out.parquet"
+    folder.mkdir()
+    table = pl.read_parquet(payments)
+    for start in range(0, N, N // 4):
+        table[start : start + N // 4].write_parquet(folder / f"part-{start:06d}.parquet")
+    (folder / "_SUCCESS").touch()
+    result = run(folder, "--label", "fraud", *options, "-o", output)
+    assert result.exit_code == 0, result.output
+    assert f"read {N:,} edges" in result.stderr
+    assert pl.read_parquet(output).select(table.columns).equals(table)
+    result = CliRunner().invoke(app, ["info", str(folder), "--label", "fraud", *options])
+    assert f"{N:,}, read in blocks" in result.output
+    result = run(folder, "--label", "fraud", *options)
+    assert f"a file is needed {'with --memory' if options else 'for a folder'}" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,17 @@ class TestFiles:
         assert np.abs(product["product"].to_numpy() - expected).max() < 1e-10 * np.abs(expected).max()
         assert product.drop("product").equals(table)
 
+    def test_a_folder_of_files(self, engine, payments, tmp_path):
+        table, folder = pl.read_parquet(payments), tmp_path / "parts"
+        folder.mkdir()
+        for start in range(0, 2000, 300):
+            table[start : start + 300].write_parquet(folder / f"part-{start:06d}.parquet")
+        multiply_file(folder, tmp_path / "product", engine=engine, memory="1GB")
+        multiply_file(tmp_path / "product", tmp_path / "again", dst="terminal", engine=engine, memory="1GB")
+        again = pl.read_parquet(tmp_path / "again")
+        assert again.drop("product", "product_2").equals(table)
+        assert again["product"].to_list() == pytest.approx(again["product_2"].to_list())
+
     def test_on_the_shell(self, cluster, payments, tmp_path):
         path = tmp_path / "out.parquet"
         options = ["--memory", "1GB", "--engine", cluster.address]

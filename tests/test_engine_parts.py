@@ -25,7 +25,7 @@ from tdlg.engines.split_file import SplitFile, head_bytes, read_split, write_spl
 from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
 from tdlg.engines.table import InputTable
 from tdlg.engines.work_folder import fingerprint
-from tdlg.exceptions import ReadError, TooLargeError
+from tdlg.exceptions import EdgesError, ReadError, TooLargeError
 from tdlg.propagate.scales import choose_scales, scales_between
 
 ENGINE = Local(2)
@@ -93,6 +93,22 @@ def test_integers_have_different_keys():
     ids = np.concatenate([np.arange(-1000, 1000), [2**63 - 1, -(2**63), 2**40]])
     assert len(set(id_keys(ids, "src").tolist())) == len(ids)
     assert len(set(mixed(np.arange(5000)).tolist())) == 5000
+
+
+def test_unsigned_integers_have_the_keys_of_signed_ones():
+    """A block may have none beyond int64; negative integers have the same bits as those beyond it."""
+    ids = pl.Series([0, 7, 2**63 - 1, 2**63, 2**64 - 1], dtype=pl.UInt64)
+    keys = id_keys(ids, "src")
+    assert np.array_equal(keys[:3], id_keys(np.array([0, 7, 2**63 - 1]), "src"))
+    assert np.array_equal(keys[:3], id_keys(ids[:3], "src"))
+    assert np.array_equal(keys[3:], id_keys(ids[3:], "src"))
+    assert len({*keys.tolist(), *id_keys(np.array([-1, -(2**63)]), "dst").tolist()}) == 7
+
+
+@pytest.mark.parametrize("ids", [[2**64], [True, 2**63], [b"a"], [-1, 2**63]])
+def test_ids_that_have_no_keys(ids):
+    with pytest.raises(EdgesError, match=r"must hold integers or text.*Convert the ids to text"):
+        id_keys(pl.Series(ids, dtype=pl.Object), "src")
 
 
 def test_text_has_the_same_keys_in_every_block():
@@ -336,6 +352,15 @@ def test_day_and_month_are_the_same_in_every_block(tmp_path, times):
 def test_dates_that_contradict_each_other_in_different_blocks(tmp_path, times, message):
     with pytest.raises(ReadError, match=message):
         table_of_times(tmp_path / "edges.parquet", times)
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_messages_show_no_keys(tmp_path, with_ids):
+    path = tmp_path / "edges.parquet"
+    pl.DataFrame({"src": ["a", "b"], "dst": ["b", "c"], "time": [1.0, None]}).write_parquet(path)
+    table = InputTable.open(path, {"src": None, "dst": None, "time": None})
+    with pytest.raises(ReadError, match=r"counted from row 2: The 'time'.* data row 1 \(time: None\)"):
+        table.read(table.blocks(1)[1], with_ids=with_ids)
 
 
 def test_problems_of_the_table_are_errors(tmp_path):

@@ -18,6 +18,7 @@ from tdlg import (
     Mixture,
     NoDecay,
     ParameterError,
+    ReadError,
     classify_file,
     multiply_file,
     outliers_file,
@@ -25,6 +26,7 @@ from tdlg import (
 )
 from tdlg.atomic import draft_of
 from tdlg.engines import output, sizes, store, work_folder
+from tdlg.engines.table import Block, InputTable
 
 MIXTURE = Mixture([Gaussian(relative=0.1), Laplace(5.0)], [0.7, 0.3])
 
@@ -204,6 +206,92 @@ def test_what_a_killed_process_wrote_is_removed_at_once(tmp_path):
     outliers_file(path, out, memory="2GB", callback=look)  # also a run with other parameters
     assert seen[0] == ("reading", 1)
     assert {file.name for file in tmp_path.iterdir()} == {"edges.parquet", "out.parquet", others.name}
+
+
+class TestAFolderAsInput:
+    @pytest.mark.parametrize("of_store", [False, True])
+    def test_its_files_are_one_table(self, tmp_path, of_store):
+        path = written(tmp_path)
+        table = pl.read_parquet(path)
+        folder = tmp_path / "parts"
+        folder.mkdir()
+        for k, (start, stop) in enumerate([(0, 100), (100, 100), (100, 103), (103, len(table))]):
+            table[start:stop].write_parquet(folder / f"part-{k}.parquet")
+        (folder / "notes.txt").write_text("of something else")
+        for name in (".draft.parquet", "_metadata.parquet"):
+            (folder / name).write_text("not of the table")
+        given = f"file://{folder}" if of_store else folder
+        multiply_file(given, tmp_path / "many.parquet", x="amount", memory="1GB")
+        multiply_file(path, tmp_path / "one.parquet", x="amount", memory="1GB")
+        assert pl.read_parquet(tmp_path / "many.parquet").equals(pl.read_parquet(tmp_path / "one.parquet"))
+
+    def test_the_result_of_a_run(self, tmp_path):
+        path = written(tmp_path)
+        outliers_file(path, tmp_path / "scored", memory="1GB")
+        multiply_file(tmp_path / "scored", tmp_path / "again", memory="1GB")
+        multiply_file(path, tmp_path / "one.parquet", memory="1GB")
+        found = pl.read_parquet(tmp_path / "again")
+        assert found.drop("outlier_score", "outlier").equals(pl.read_parquet(tmp_path / "one.parquet"))
+
+    def test_every_block_is_that_of_the_table(self, tmp_path):
+        table = pl.read_parquet(written(tmp_path))[:30]
+        for start in range(0, 30, 7):
+            table[start : start + 7].write_parquet(tmp_path / f"part-{start:02d}.parquet")
+        (tmp_path / "edges.parquet").unlink()
+        found = InputTable.open(tmp_path, {"src": None, "dst": None, "time": None})
+        assert [file.rpartition("/")[2] for file in found.files()] == [f"part-{k:02d}.parquet" for k in range(0, 30, 7)]
+        for start in range(31):
+            for stop in range(start, 31):
+                assert found.frame(Block(start, stop)).equals(table[start:stop])
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda table: table.drop("target"), "b.parquet: it has no column 'target', unlike a.parquet"),
+            (lambda table: table.with_columns(time=pl.lit(0.5)), "'time' is Float64, and Int64 in a.parquet"),
+            (lambda table: table.with_columns(more=1), "it has the column 'more', unlike a.parquet"),
+            (lambda table: table.select(table.columns[::-1]), "its columns are in another order than in a.parquet"),
+        ],
+    )
+    def test_other_columns_are_an_error(self, tmp_path, change, message):
+        folder = tmp_path / "parts"
+        folder.mkdir()
+        table = pl.read_parquet(written(tmp_path))
+        table.write_parquet(folder / "a.parquet")
+        change(table).write_parquet(folder / "b.parquet")
+        with pytest.raises(ReadError, match=message):
+            outliers_file(folder, tmp_path / "out.parquet", memory="1GB")
+
+    def test_what_is_no_table_is_an_error(self, tmp_path):
+        with pytest.raises(ReadError, match=r"no file whose name ends in \.parquet in this folder"):
+            outliers_file(tmp_path, tmp_path / "out.parquet", memory="1GB")
+        (tmp_path / "a.parquet").write_bytes(b"not parquet")
+        with pytest.raises(ReadError, match=r"a\.parquet: this is not a parquet file"):
+            outliers_file(tmp_path, tmp_path / "out.parquet", memory="1GB")
+
+    def test_a_file_that_is_rewritten_meanwhile_is_an_error(self, tmp_path):
+        folder = tmp_path / "parts"
+        folder.mkdir()
+        table = pl.read_parquet(written(tmp_path))
+        for name in ("a.parquet", "b.parquet"):
+            table.write_parquet(folder / name)
+
+        def rewrite(done, total, text):
+            if text == "looking for bursts":
+                table[::-1].write_parquet(folder / "b.parquet")
+
+        with pytest.raises(ReadError, match="the file changed while it was worked on"):
+            outliers_file(folder, tmp_path / "out.parquet", memory="1GB", callback=rewrite)
+        assert not (tmp_path / "out.parquet").exists()
+
+    def test_files_that_change_while_they_are_read_are_an_error(self, tmp_path, monkeypatch):
+        table = pl.read_parquet(written(tmp_path))
+        found = InputTable.open(tmp_path, {"src": None, "dst": None, "time": None})
+        table.write_parquet(tmp_path / "more.parquet")
+        assert len(found.frame(Block(0, len(table)))) == len(table)
+        monkeypatch.setattr("tdlg.engines.parts._FOUND", {})  # as in another process
+        with pytest.raises(ReadError, match="have changed since the work began"):
+            found.frame(Block(0, 1))
 
 
 def test_solvers_of_hundreds_of_products_are_refused(tmp_path):

@@ -53,11 +53,15 @@ def parquet_rows(path: Path) -> int | None:
 def is_too_large(path: Path) -> bool:
     """Whether a table is worked on by way of temporary files: very many rows, or more than fit into the free memory.
 
-    A text file that does not fit is an error, which says what to do.
+    So is a folder of nothing but parquet files, whatever its size. A text file that does not fit is an error, which says
+    what to do.
     """
     from tdlg.memory import free_bytes
     from tdlg.models.propagation import MOST_TWO_ENDS
 
+    if path.is_dir():
+        files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_"))]
+        return bool(files) and all(file.suffix == ".parquet" for file in files)
     n_rows = parquet_rows(path)
     if n_rows is not None:
         return n_rows > MOST_TWO_ENDS or classify_cost(n_rows)[1] > free_bytes()
@@ -139,7 +143,7 @@ class Where(NamedTuple):
             The values of the other options, by their names.
         """
         given = "with --engine" if engine is not None else "with --memory" if memory is not None else None
-        why = given or f"for a table as large as {path.name}"
+        why = given or ("for a folder" if path.is_dir() else f"for a table as large as {path.name}")
         for name, value in others.items():
             if value:
                 raise typer.BadParameter(

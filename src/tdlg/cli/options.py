@@ -62,8 +62,9 @@ Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Work within this memory, for example 2GB, by way of temporary files beside the output: for parquet files "
-        "with more rows than fit. By default this is done where a table does not fit into the free memory.",
+        help="Work within this memory, for example 2GB, by way of temporary files beside the output: for a parquet file, or "
+        "a folder of them, with more rows than fit. By default this is done where a table does not fit into the free "
+        "memory, and for folders.",
     ),
 ]
 EngineAddress = Annotated[

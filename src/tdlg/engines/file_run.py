@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -24,20 +24,19 @@ from tdlg.engines.store import (
     remove_folder,
     same_disk,
     size_of,
-    version_of,
     write_whole,
 )
 from tdlg.engines.table import Block, InputTable
 from tdlg.engines.work_folder import WorkFolder, fingerprint
 from tdlg.exceptions import Hint, ReadError, TooLargeError
 
-__all__ = ["Callback", "FileRun"]
+__all__ = ["Callback", "FileRun", "RecordMemory"]
 
 Callback = Callable[[int, int, str], object]
+RecordMemory = Callable[[Sizes], Mapping[str, float]]  # bytes per record of each kind, which may depend on the limit
 
 SPARE_DISK = 1.1
 SMALLER, LARGER = 3.0, 1.5  # a limit of memory that was chosen before is kept if it differs by at most these factors
-ALONE = 0.7  # share of the memory that a bucket may need by estimate, if nothing runs beside it
 WRITING = "writing"  # the name of a number that a run keeps as soon as it writes the result
 CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
 
@@ -59,7 +58,7 @@ class FileRun:
     callback
         Called with the number of finished tasks, the number of all, and what is done.
     version
-        The version of the file at the start; see `tdlg.engines.store.version_of`.
+        The version of the file at the start; see `InputTable.version`.
     """
 
     table: InputTable
@@ -104,7 +103,7 @@ class FileRun:
         place = output.work_folder if folder is None else output.work_folder_in(str(folder))
         with opened_engine(engine, n_threads) as opened:
             sizes = Sizes.of(opened, memory, table.n_rows, len(table.features))
-            version = version_of(table.path)
+            version = table.version()
             identity = fingerprint(table, version, parameters, replace(sizes, memory=0) if memory is None else sizes)
             output.check_empty(goes_on=exists(joined(joined(place, identity), WRITING)))
             work = WorkFolder(place, identity, opened)
@@ -122,7 +121,7 @@ class FileRun:
         return _keep(self.folder, name, value) if before is None else before
 
     def partition(self, form: RecordForm, labels: Labels, kinds: Sequence[str], record_memory: float) -> Buckets:
-        """Sort all edges into buckets.
+        """Sort all edges into buckets. Whether each of them fits into memory is not checked: see `checked`.
 
         Parameters
         ----------
@@ -131,19 +130,31 @@ class FileRun:
         kinds
             The kinds of keys.
         record_memory
-            The bytes of memory per record while a bucket is worked on.
+            The bytes of memory per record while a bucket is worked on, at most.
         """
-        n_rows = self.table.n_rows
-        n_buckets = self.sizes.n_buckets(n_rows, record_memory)
+        n_buckets = self.sizes.n_buckets(self.table.n_rows, record_memory)
         buckets = Buckets(self.folder, form, tuple(kinds), n_buckets, len(self.blocks))
         tasks = [PartitionTask(self.table, block, k, labels, buckets) for k, block in enumerate(self.blocks)]
         self.engine.map(partition, tasks, self.progress("sorting into buckets"))
+        return buckets
+
+    def checked(self, buckets: Buckets, record_memory: RecordMemory) -> Buckets:
+        """Refuse buckets that do not fit into memory, and find those beside which nothing else may run.
+
+        Parameters
+        ----------
+        buckets
+            The buckets.
+        record_memory
+            The bytes of memory per record of each kind while a bucket is worked on, as a function of the sizes.
+        """
         alone: set[int] = set()
-        for kind in kinds:
-            n_bytes = bucket_sizes(buckets, kind) * record_memory
-            if n_bytes.max() > ALONE * self.sizes.per_task * self.sizes.n_threads:
-                raise self._too_large(kind, n_bytes.max() / record_memory, n_bytes.max())
-            alone.update(np.flatnonzero(n_bytes > self.sizes.per_task).tolist())
+        sizes = {kind: bucket_sizes(buckets, kind) for kind in buckets.kinds}
+        for kind, per_record in record_memory(self.sizes).items():
+            if sizes[kind].max() * per_record > self.sizes.alone:
+                largest = {kind: int(of_kind.max()) for kind, of_kind in sizes.items()}
+                raise self._too_large(kind, largest, buckets.n_buckets, record_memory)
+            alone.update(np.flatnonzero(sizes[kind] * per_record > self.sizes.per_task).tolist())
         return replace(buckets, alone=frozenset(alone))
 
     def write(self, answers: Answers) -> None:
@@ -155,7 +166,7 @@ class FileRun:
 
     def check_input(self) -> None:
         """Refuse a file that was replaced or changed since the start: blocks of two versions would be mixed."""
-        now = version_of(self.table.path)
+        now = self.table.version()
         if self.version and now and now != self.version:
             raise ReadError(f"{self.table.path}: the file changed while it was worked on. Run again for the new file.")
 
@@ -167,8 +178,8 @@ class FileRun:
         n_bytes
             The size of all temporary files, at most.
         """
-        target, size = self.output.path.rpartition("/")[0], size_of(self.table.path)
-        result = (CSV_SIZE if self.output.path.lower().endswith(".csv") else 1.0) * (size or 0)
+        target, size = self.output.path.rpartition("/")[0], sum(size_of(file) or 0 for file in self.table.files())
+        result = (CSV_SIZE if self.output.path.lower().endswith(".csv") else 1.0) * size
         needs = [(self.folder, "the temporary files need", n_bytes), (target, "the result needs", result)]
         if same_disk(self.folder, target):
             needs = [(self.folder, "the temporary files and the result need", n_bytes + result)]
@@ -191,14 +202,31 @@ class FileRun:
         self.say(text)
         return lambda done, total: self.callback(done, total, text)
 
-    def _too_large(self, kind: str, n: float, n_bytes: float) -> TooLargeError:
+    def _too_large(
+        self, kind: str, largest: Mapping[str, int], n_buckets: int, record_memory: RecordMemory
+    ) -> TooLargeError:
+        n_bytes = largest[kind] * record_memory(self.sizes)[kind]
+        enough = self._enough(largest, n_buckets, record_memory)
         return TooLargeError(
-            f"A bucket by {kind} has {n:,.0f} edges, which need {in_bytes(n_bytes)} of memory at once: probably one {kind} "
-            f"has most of them. The limit is {in_bytes(self.sizes.memory)}.",
-            Hint("Pass a larger {memory}.", memory=...),
+            f"A bucket by {kind} has {largest[kind]:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably "
+            f"one {kind} has most of them. With a limit of {in_bytes(self.sizes.memory)}, a bucket may need "
+            f"{in_bytes(self.sizes.alone)}.",
+            Hint("Pass at least {memory}.", memory=f"{enough / 1e9:.10g}GB"),
             parameter="memory",
             value=self.sizes.memory,
         )
+
+    def _enough(self, largest: Mapping[str, int], n_buckets: int, record_memory: RecordMemory) -> int:
+        """A limit of memory in which the largest buckets fit, though a larger limit makes them larger."""
+        n_rows, sizes = self.table.n_rows, self.sizes
+        while True:
+            per_record = record_memory(sizes)
+            more = n_rows / sizes.n_buckets(n_rows, max(per_record.values())) - n_rows / n_buckets
+            records = {kind: min(largest[kind] + max(more, 0.0), n_rows) for kind in per_record}
+            n_bytes = max(records[kind] * per_record[kind] for kind in per_record)
+            if n_bytes <= sizes.alone:
+                return sizes.memory
+            sizes = sizes.with_alone(n_bytes)
 
 
 def _as_before(sizes: Sizes, folder: str) -> Sizes:

@@ -1,7 +1,8 @@
 """Keys: 64-bit numbers for ids, pairs and categories, the same on every machine, without a table of all ids.
 
-Integers become keys one to one. Text becomes a key by a hash: of n different ids two share a key with a probability of
-about n^2 / 2^65, 0.03 % for a hundred million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
+Integers become keys one to one; those beyond int64 by a hash, because negative ones have the same bits. Text becomes a key
+by a hash: of n different ids two share a key with a probability of about n^2 / 2^65, 0.03 % for a hundred million ids. Pairs
+of nodes have 62 bits, so 0.1 % for a hundred million pairs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Keys = NDArray[np.uint64]
 SEED = 20  # of the hash of text
 UPWARDS, DOWNWARDS, LOOP = 0, 1, 2  # last two bits of a pair: source below destination, above it, the same node
 MOST_BUCKETS = 1 << 16
+MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
 
 
 def mixed(keys: NDArray[Any]) -> Keys:
@@ -43,13 +45,26 @@ def id_keys(values: Any, name: str) -> Keys:
     """
     column = as_ids(values, name)
     if is_integers(column):
-        return mixed(np.asarray(column, np.int64).view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+        return _integer_keys(np.asarray(column, np.int64).view(np.uint64))
+    if isinstance(column, np.ndarray) and _are_unsigned(column):
+        bits = column.astype(np.uint64)
+        keys = _integer_keys(bits)
+        return np.where(bits > np.uint64(MOST_SIGNED), mixed(keys), keys)  # negative integers have the same bits
     if isinstance(column, np.ndarray):
         raise EdgesError(
             f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
             "Convert the ids to text."
         )
     return text_keys(column)
+
+
+def _integer_keys(bits: Keys) -> Keys:
+    return mixed(bits + np.uint64(0x9E3779B97F4A7C15))
+
+
+def _are_unsigned(column: NDArray[Any]) -> bool:
+    """Whether all objects of a column are integers of 64 bits without a sign."""
+    return column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column)
 
 
 def text_keys(column: Any) -> Keys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from tdlg.exceptions import Hint, ParameterError, TooLargeError
@@ -45,6 +45,8 @@ MOST_SHARED = 4_000_000  # rows of a block and records of a bucket on a cluster:
 FREE_SHARE = 0.6  # of the free memory that is used by default
 SHARES = 4  # tasks per thread of a cluster: a lost one costs little, and slow ones are made up for
 UNEVEN = 0.6  # share of the memory that an average bucket takes: some are larger
+ALONE = 0.7  # share of the memory that a bucket may need by estimate, if nothing runs beside it
+LIMIT_STEP = 100_000_000  # bytes to which a limit of memory that is suggested is rounded up
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
@@ -123,6 +125,15 @@ class Sizes:
     def per_task(self) -> float:
         """Bytes for one of the tasks that run at once."""
         return (self.memory - BASE) / self.n_threads
+
+    @property
+    def alone(self) -> float:
+        """Bytes that a bucket may need by estimate, if nothing runs beside it."""
+        return ALONE * (self.memory - BASE)
+
+    def with_alone(self, n_bytes: float) -> Self:
+        """The same with a limit of memory, rounded up, in which a bucket may need this number of bytes."""
+        return replace(self, memory=math.ceil((n_bytes / ALONE + BASE) / LIMIT_STEP) * LIMIT_STEP)
 
     @property
     def row_bytes(self) -> int:

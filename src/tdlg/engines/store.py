@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, cast
 
-__all__ = ["exists", "files_in", "free_on_disk", "is_remote", "joined", "last_writes", "make_folder", "read_ranges"]
-__all__ += ["reading", "remove_empty_folder", "remove_file", "remove_folder", "same_disk", "size_of"]
-__all__ += ["version_of", "write_whole"]
+__all__ = ["exists", "files_in", "free_on_disk", "is_folder", "is_remote", "joined", "last_writes", "make_folder"]
+__all__ += ["names_in", "read_ranges", "reading", "remove_empty_folder", "remove_file", "remove_folder", "same_disk"]
+__all__ += ["size_of", "version_of", "write_whole"]
 
 TAGS = ("ETag", "etag", "md5Hash")  # what stores call a name of the content
 TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")  # what stores call the time of modification
@@ -40,6 +40,19 @@ def files_in(folder: str) -> dict[str, dict[str, Any]]:
     store.invalidate_cache()  # other processes write too
     found = store.find(name, detail=True) if store.exists(name) else {}
     return {path.removeprefix(f"{name.rstrip('/')}/"): info for path, info in found.items()}
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is such a folder."""
+    return bool(_remote(path)[0].isdir(path)) if is_remote(path) else os.path.isdir(path)
+
+
+def names_in(folder: str) -> list[str]:
+    """The names of the files in a folder, in order."""
+    if not is_remote(folder):
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    found = _remote(folder)[0].ls(folder, detail=True, refresh=True)
+    return sorted(str(file["name"]).rpartition("/")[2] for file in found if file["type"] == "file")
 
 
 def make_folder(path: str) -> None:
@@ -112,9 +125,8 @@ def version_of(path: str) -> tuple[Any, ...]:
             stat = os.stat(path)
             return stat.st_size, stat.st_mtime_ns
         return ()
-    with suppress(
-        Exception
-    ):  # each store raises its own errors, and fsspec may lack the package of one that polars reads
+    # Each store raises its own errors, and fsspec may lack the package of one that polars reads.
+    with suppress(Exception):
         store, name = _remote(path)
         store.invalidate_cache()
         info = store.info(name)

@@ -1,24 +1,23 @@
-"""InputTable: a parquet file of edges that is read in blocks of rows, with keys in place of ids."""
+"""InputTable: parquet files of edges that are read in blocks of rows, with keys in place of ids."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from tdlg.edges import TemporalEdges
 from tdlg.engines.keys import id_keys
-from tdlg.engines.store import is_remote
+from tdlg.engines.parts import Part, Parts, find_parts, parts_of
+from tdlg.engines.store import is_remote, version_of
 from tdlg.engines.text_times import order_of_days, year_first
 from tdlg.exceptions import EdgesError, ReadError
 from tdlg.io.tables import build_edges
 from tdlg.tables.csv import Source
 from tdlg.tables.find_columns import Which, position_of, roles
-from tdlg.tables.frames import damaged_parquet, frame_source, parquet_source
-from tdlg.tables.paths import PARQUET, check_path
+from tdlg.tables.frames import damaged_parquet, frame_source
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,14 +34,14 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class InputTable:
-    """A parquet file of edges, and how it is read. Plain data, which tasks carry.
+    """A parquet file of edges, or a folder of them, and how it is read. Plain data, which tasks carry.
 
     Attributes
     ----------
     path
-        The file.
+        The file, or the folder, whose files are one table in the order of their names.
     n_rows
-        The number of its rows.
+        The number of rows of all files.
     roles
         The names of the columns for "src", "dst", "time" and, if they are used, "label" and "label_time".
     features, categories
@@ -51,6 +50,8 @@ class InputTable:
         The same as for `tdlg.read_edges`.
     orders
         For columns of dates such as 31/01/2020, whether the day or the month comes first; see `text_times`.
+    listing
+        Text that changes with the files of a folder; empty for a file. See `tdlg.engines.parts`.
     """
 
     path: str
@@ -63,6 +64,7 @@ class InputTable:
     time_unit: str | None = None
     label_delay: Any = None
     orders: tuple[tuple[str, str], ...] = ()
+    listing: str = ""
 
     @classmethod
     def open(
@@ -76,19 +78,27 @@ class InputTable:
         time_unit: str | None = None,
         label_delay: Any = None,
     ) -> Self:
-        """Look at a file: its columns and the number of its rows. See `tdlg.io.tables.build_edges` for the parameters."""
+        """Look at the columns and the number of rows. See `tdlg.io.tables.build_edges` for the parameters."""
         path = str(path) if is_remote(str(path)) else os.path.abspath(path)  # workers may have other current folders
-        source, n_rows = _opened(path)
+        parts = find_parts(path)
+        source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
         at = {role: source.names[position] for role, position in roles(source, wanted).items()}
         listed, codes = ([source.names[position_of(source, "features", which)] for which in some] for some in features)
         listed += [name for name in codes if name not in listed]
-        if not n_rows:
+        if not parts.n_rows:
             raise ReadError(f"{path}: the table has no rows.")
-        orders = (
-            _orders(path, [at[role] for role in ("time", "label_time") if role in at]) if time_format is None else ()
-        )
+        dated = [at[role] for role in ("time", "label_time") if role in at]
+        orders = _orders(path, parts, dated) if time_format is None else ()
         of_times = time_format, time_unit, label_delay, orders
-        return cls(path, n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times)
+        return cls(path, parts.n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.listing)
+
+    def files(self) -> list[str]:
+        """The paths of all files, in the order of the rows."""
+        return [part.path for part in self._parts()]
+
+    def version(self) -> tuple[Any, ...]:
+        """What differs between two versions of the files; empty if a store cannot be asked."""
+        return tuple(fact for file in self.files() for fact in version_of(file))
 
     def blocks(self, n_rows: int) -> list[Block]:
         """The whole table in blocks of at most this number of rows."""
@@ -98,12 +108,24 @@ class InputTable:
         """Some columns of a block as they are; by default all columns."""
         import polars as pl
 
-        lazy = pl.scan_parquet(self.path, glob=False)
+        paths, first = self._files_of(block)
+        lazy = _scanned(paths)
         try:
             some = lazy if names is None else lazy.select(list(dict.fromkeys(names)))
-            return some.slice(block.start, block.stop - block.start).collect()
+            return some.slice(block.start - first, block.stop - block.start).collect()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             raise damaged_parquet(self.path, error) from None
+
+    def _parts(self) -> tuple[Part, ...]:
+        return parts_of(self.path, self.listing) if self.listing else (Part(self.path, self.n_rows),)
+
+    def _files_of(self, block: Block) -> tuple[list[str], int]:
+        """The files that have rows of a block, at least one of them, and the first row of the first one."""
+        parts = self._parts()
+        starts = np.append(0, np.cumsum([part.n_rows for part in parts]))
+        low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(parts) - 1)
+        high = max(int(np.searchsorted(starts, block.stop, side="left")), low + 1)
+        return [part.path for part in parts[low:high]], int(starts[low])
 
     def read(self, block: Block, *, with_ids: bool = True, with_features: bool = True) -> TemporalEdges:
         """The edges of a block, whose ids are keys.
@@ -134,14 +156,15 @@ class InputTable:
         source = replace(frame_source(frame), origin=origin)
         of_times = self.time_format, self.time_unit, self.label_delay
         listed = list(features), list(categories)
-        return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, checked=False)[0]
+        how: Any = {"checked": False, "with_ids": False}  # ids are keys here
+        return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how)[0]
 
 
-def _orders(path: str, names: list[str]) -> tuple[tuple[str, str], ...]:
+def _orders(path: str, parts: Parts, names: list[str]) -> tuple[tuple[str, str], ...]:
     """The orders of day and month in columns of text."""
     import polars as pl
 
-    lazy = pl.scan_parquet(path, glob=False)
+    lazy = _scanned([part.path for part in parts.files])
     schema = lazy.collect_schema()
     try:
         found = {name: order_of_days(lazy, name, path) for name in names if schema[name] == pl.String}
@@ -150,18 +173,8 @@ def _orders(path: str, names: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, order) for name, order in found.items() if order is not None)
 
 
-def _opened(path: str) -> tuple[Source, int]:
-    """The columns of a parquet file, and the number of its rows."""
+def _scanned(paths: list[str]) -> pl.LazyFrame:
+    """Files as one table, with the columns that are in them and no others."""
     import polars as pl
 
-    if not path.lower().endswith(PARQUET):
-        name = Path(path).name
-        raise ReadError(
-            f"{path}: only a parquet file can be read in blocks. Write it as parquet first: python -c 'import polars; "
-            f"""polars.scan_csv("{name}", try_parse_dates=True).sink_parquet("{Path(name).stem}.parquet")', with """
-            'separator=";" if columns are not separated by commas.'
-        )
-    if not is_remote(path):
-        check_path(Path(path))
-    source = parquet_source(path)
-    return source, int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    return pl.scan_parquet(paths, glob=False, hive_partitioning=False)

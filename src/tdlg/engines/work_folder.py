@@ -126,7 +126,7 @@ def fingerprint(table: InputTable, version: tuple[Any, ...], *parameters: Any) -
     Parameters
     ----------
     table, version
-        The table, and the version of its file; see `tdlg.engines.store.version_of`.
+        The table, and the version of its files; see `InputTable.version`.
     parameters
         All else.
     """

@@ -189,6 +189,7 @@ def build_edges(
     label_delay: Any = None,
     *,
     checked: bool = True,
+    with_ids: bool = True,
 ) -> tuple[TemporalEdges, dict[str, int]]:
     """Make edges from a table that is already open, and give the positions of the columns that were used.
 
@@ -206,6 +207,8 @@ def build_edges(
     checked
         Whether a known label without a time is refused at once. If False, it is refused when the label times are needed,
         so that labels can be made missing before.
+    with_ids
+        Whether messages show the ids of a row: False if they are not those of the user. True by default.
     """
     check_unit("read_edges and from_frame", time_unit)
     listed, codes = (_listed(which) for which in features)
@@ -233,7 +236,8 @@ def build_edges(
     except EdgesError as error:
         problem = error.problem
         if error.row is not None:
-            problem = problem.replace(row_name(error.row), _shown_row(parts, error.row))
+            shown = {role: column for role, column in parts.items() if with_ids or role not in ("src", "dst")}
+            problem = problem.replace(row_name(error.row), _shown_row(shown, error.row))
         raise error.as_kind(ReadError, f"{source.origin}: {problem}") from None
     _warn_of_unread_numbers(edges, {names[k] for k in code_at})
     return edges, at

@@ -13,14 +13,14 @@ import numpy as np
 from sklearn.base import clone
 
 from tdlg.checks import as_generator
-from tdlg.engines.buckets import Buckets, kinds_of, map_buckets
+from tdlg.engines.buckets import KIND_OF, Buckets, kinds_of, map_buckets
 from tdlg.engines.columns import ColumnFiles, ColumnPlan, ColumnsTask, make_columns, read_columns
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
 from tdlg.engines.product import many_products
-from tdlg.engines.sizes import OnDisk, record_memory
+from tdlg.engines.sizes import OnDisk, Sizes, record_memory
 from tdlg.engines.split_file import head_bytes
 from tdlg.engines.statistics import look
 from tdlg.engines.store import joined, remove_file
@@ -92,7 +92,8 @@ def classify_file(
     Parameters
     ----------
     path
-        The parquet file.
+        The parquet file, or a folder: its files *.parquet, in the order of their names, are one table. They must have the
+        same columns.
     output
         The file to write, .parquet or .csv. A path without such an ending, or an address, is a folder to which the workers
         write one parquet file per block, so that nothing goes through this process.
@@ -207,6 +208,7 @@ class _Run:
         setup = set_up(self.engine, self.table, blocks, seen, classes_of, self.model)
         buckets = self._partition(setup)
         plan = self._plan(setup, buckets)
+        buckets = self._checked(setup, buckets, plan)
         bounds = self._bounds(setup, plan)
         scores: dict[Block, str] = {}
         for k, some in enumerate(self._rounds(setup, buckets, plan, bounds)):
@@ -221,25 +223,37 @@ class _Run:
     # ---- steps
 
     def _partition(self, setup: FileSetup) -> Buckets:
-        """Sort all edges into buckets."""
+        """Sort all edges into buckets. Those that do not fit, whichever ids are shared, are refused."""
         model, form = self.model, setup.form
-        first = setup.features(model, [1.0] * MOST_SCALES, shared=not self.table.bipartite)
-        plan = ColumnPlan.of(first, ())
-        kinds = kinds_of(plan.matches)
-        on_disk = self._on_disk(setup, plan, len(kinds))
-        share = min((setup.n_missing + on_disk.sampled) / self.table.n_rows, 1.0)
-        per_record = max(self._record_memory(plan, form.dtype.itemsize, share, match) for match in plan.matches)
-        n_buckets, n_ranges = self.sizes.n_buckets(self.table.n_rows, per_record), len(self._bounds(setup, plan))
-        heads = head_bytes(len(kinds) * len(setup.blocks), n_buckets) + head_bytes(
-            len(plan.matches) * n_buckets, n_ranges
+        least, most = (
+            ColumnPlan.of(setup.features(model, [1.0] * MOST_SCALES, shared=shared), ())
+            for shared in (False, not self.table.bipartite)
         )
-        self.run.check_disk(on_disk.n_bytes + heads)
-        return self.run.partition(form, setup.labels, kinds, per_record)
+        kinds = kinds_of(most.matches)
+        per_record = max(self._record_memory(setup, most, self.sizes).values())
+        n_buckets, n_ranges = self.sizes.n_buckets(self.table.n_rows, per_record), len(self._bounds(setup, most))
+        heads = head_bytes(len(kinds) * len(setup.blocks), n_buckets) + head_bytes(
+            len(most.matches) * n_buckets, n_ranges
+        )
+        self.run.check_disk(self._on_disk(setup, most, len(kinds)).n_bytes + heads)
+        buckets = self.run.partition(form, setup.labels, kinds, per_record)
+        return self._checked(setup, buckets, least)
 
-    def _record_memory(self, plan: ColumnPlan, n_bytes: int, share: float, match: str) -> float:
+    def _checked(self, setup: FileSetup, buckets: Buckets, plan: ColumnPlan) -> Buckets:
+        """Refuse buckets that do not fit while these columns are made."""
+        return self.run.checked(buckets, lambda sizes: self._record_memory(setup, plan, sizes))
+
+    def _record_memory(self, setup: FileSetup, plan: ColumnPlan, sizes: Sizes) -> dict[str, float]:
+        """Bytes of memory per record of each kind while these columns are made."""
+        sampled = self._on_disk(setup, plan, len(kinds_of(plan.matches)), sizes).sampled
+        share = min((setup.n_missing + sampled) / self.table.n_rows, 1.0)
         n_values = 1 + sum(column.n_sums for column in plan.own) + (1 + plan.n_targets)
-        two = 2 if match in ("src-dst", "dst-src") else 1  # these read the records of both ends
-        return two * record_memory(n_bytes, n_values, MOST_SCALES, plan.n_columns(match), share)
+        found: dict[str, float] = {}
+        for match in plan.matches:
+            kind, two = KIND_OF.get(match, match), 2 if match in ("src-dst", "dst-src") else 1  # records of both ends
+            of_match = setup.form.dtype.itemsize, n_values, len(plan.widths), plan.n_columns(match), share
+            found[kind] = max(found.get(kind, 0.0), two * record_memory(*of_match))
+        return found
 
     def _plan(self, setup: FileSetup, buckets: Buckets) -> ColumnPlan:
         """The columns: time scales and matches depend on the nodes."""
@@ -270,8 +284,8 @@ class _Run:
             n = more / parts if parts > 1 else n + more
         return [*bounds, self.table.n_rows]
 
-    def _on_disk(self, setup: FileSetup, plan: ColumnPlan, n_kinds: int) -> OnDisk:
-        """How many rows have columns in files at once."""
+    def _on_disk(self, setup: FileSetup, plan: ColumnPlan, n_kinds: int, sizes: Sizes | None = None) -> OnDisk:
+        """How many rows have columns in files at once, by default with the sizes of this run."""
         form, n_rows, n_columns = setup.form, self.table.n_rows, sum(map(plan.n_columns, plan.matches))
         return OnDisk.of(
             n_rows,
@@ -280,7 +294,7 @@ class _Run:
             n_kinds * form.dtype.itemsize * n_rows,
             sum(plan.record(match, form).itemsize for match in plan.matches),
             score_record(len(setup.classes)).itemsize,
-            self.sizes.training_rows(n_columns),
+            (sizes or self.sizes).training_rows(n_columns),
         )
 
     def _rounds(self, setup: FileSetup, buckets: Buckets, plan: ColumnPlan, bounds: list[int]) -> list[list[int]]:

@@ -56,9 +56,7 @@ def multiply_file(
 
     Parameters
     ----------
-    path
-        The parquet file.
-    output, memory, engine, folder, callback
+    path, output, memory, engine, folder, callback
         The same as for `classify_file`.
     x
         The column of numbers to multiply by, without missing values. By default all values are 1, so that the product has
@@ -106,7 +104,9 @@ def multiply_file(
         kinds = tuple(dict.fromkeys(kind for one in matches for kind in kinds_of_match(one)))
         two = 2 if match in ("any", "src-dst", "dst-src") else 1
         run.check_disk(table.n_rows * (len(kinds) * form.dtype.itemsize + two * (8 + form.dtype["row"].itemsize)))
-        buckets = run.partition(form, Labels(), kinds, two * record_memory(form.dtype.itemsize, 2, 0, 1, 1.0))
+        per_record = two * record_memory(form.dtype.itemsize, 2, 0, 1, 1.0)
+        buckets = run.partition(form, Labels(), kinds, per_record)
+        buckets = run.checked(buckets, lambda _: dict.fromkeys(kinds, per_record))
         values = RowValues(run.folder, table.n_rows, run.sizes.block, len(matches) * buckets.n_buckets)
         plans = [ProductPlan(one, parts, past_only, include_self, tol) for one in matches]
         every = [(plan, bucket) for plan in plans for bucket in range(buckets.n_buckets)]

@@ -76,9 +76,7 @@ def outliers_file(
 
     Parameters
     ----------
-    path
-        The parquet file.
-    output, memory, engine, folder, callback
+    path, output, memory, engine, folder, callback
         The same as for `classify_file`.
     src, dst, time, bipartite, time_format, time_unit
         The same as for `read_edges`.
@@ -106,7 +104,9 @@ def outliers_file(
         decays = burst_widths(fast, slow, times.deviation if times.high > times.low else 0.0, clock.unit)
         form = RecordForm(table.n_rows, clock, late=False, n_classes=0)
         run.check_disk(len(KEYS) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
-        buckets = run.partition(form, Labels(), KEYS, record_memory(form.dtype.itemsize, 1, 0, 1, 1.0))
+        per_record = record_memory(form.dtype.itemsize, 1, 0, 1, 1.0)
+        buckets = run.partition(form, Labels(), KEYS, per_record)
+        buckets = run.checked(buckets, lambda _: dict.fromkeys(KEYS, per_record))
         values = RowValues(run.folder, table.n_rows, run.sizes.block, len(KEYS) * buckets.n_buckets)
         widths = [decay.parts(clock.unit)[0].bandwidth for decay in decays]
         every = [(kind, bucket) for kind in KEYS for bucket in range(buckets.n_buckets)]

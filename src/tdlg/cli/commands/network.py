@@ -67,7 +67,8 @@ def info(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Show what classify --memory SIZE would take, for example 2GB; the table must be parquet.",
+            help="Show what classify --memory SIZE would take, for example 2GB; the table must be a parquet file, or a "
+            "folder of them.",
         ),
     ] = None,
     columns: Columns,
