@@ -177,9 +177,10 @@ def _sorted_events(
 
 def _renumbered(keys: Codes, more_keys: Codes) -> tuple[Codes, Codes, int]:
     """The keys that occur, numbered from 0 in the same order; -1 stays."""
-    distinct, codes = np.unique(np.concatenate([keys.ravel(), more_keys.ravel()]), return_inverse=True)
+    both: Codes = np.concatenate([keys.ravel(), more_keys.ravel()])
+    distinct, places = np.unique(both, return_inverse=True)
     n_missing = int(np.count_nonzero(distinct < 0))
-    codes = (codes - n_missing).astype(np.int32)
+    codes: Codes = np.asarray(places - n_missing, np.int32)
     return (
         codes[: keys.size].reshape(keys.shape),
         codes[keys.size :].reshape(more_keys.shape),
