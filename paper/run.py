@@ -235,7 +235,7 @@ class _Work:
 
     def _warm_up(self, run: Run, edges: TemporalEdges) -> None:
         """Compile the kernels on a few edges, so that the first trial does not include it."""
-        kind = run.method, repr(sorted(run.settings.items()))
+        kind = run.method, f"{sorted(run.settings.items())} {edges.ticks.dtype}"  # kernels are compiled for each type
         if kind in self.warm:
             return
         few = np.sort(np.random.default_rng(0).permutation(len(edges))[:WARM_UP])
