@@ -153,9 +153,10 @@ def classify_file(
 
 def _seed_of(random_state: Any) -> int | None:
     """A whole number for any random state, because tasks and a run that goes on need the same one; None stays."""
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return random_state if random_state is None else int(random_state)
-    return int(as_generator(random_state).integers(2**31))
+    if random_state is None:
+        return None
+    is_seed = isinstance(random_state, int | np.integer)
+    return int(random_state if is_seed else as_generator(random_state).integers(2**31))
 
 
 def _identity(model: PropagationClassifier, classes: Any) -> str:
