@@ -10,9 +10,9 @@ from typing import Any
 from sklearn.dummy import DummyClassifier
 
 from tdlg.exceptions import ParameterError
-from tdlg.live.ids import key_of
 from tdlg.live.log import LogError
 from tdlg.live.scorer import UnknownEventError
+from tdlg.tables.ids import id_key
 
 
 @dataclass
@@ -35,16 +35,16 @@ class ById(dict):
     """By event id, where 17 and "17" are the same."""
 
     def __setitem__(self, id, value):
-        super().__setitem__(key_of(id), value)
+        super().__setitem__(id_key(id), value)
 
     def __getitem__(self, id):
-        return super().__getitem__(key_of(id))
+        return super().__getitem__(id_key(id))
 
     def __contains__(self, id):
-        return super().__contains__(key_of(id))
+        return super().__contains__(id_key(id))
 
     def get(self, id):
-        return super().get(key_of(id))
+        return super().get(id_key(id))
 
 
 class FakeLive:

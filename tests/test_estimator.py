@@ -54,8 +54,6 @@ FORMS = {
     "str": lambda ids: ids.astype(str),
     "object": lambda ids: ids.astype(object),
     "text objects": lambda ids: ids.astype(str).astype(object),
-    "zeros in front": lambda ids: np.char.zfill(ids.astype(str), 5),
-    "text of floats": lambda ids: ids.astype(float).astype(str),
     "some are text": lambda ids: np.array([str(k) if k % 3 else int(k) for k in ids], object),
     "pandas": lambda ids: pd.Series(ids, dtype="Int64"),
     "category": lambda ids: pd.Series(ids.astype(str), dtype="category"),

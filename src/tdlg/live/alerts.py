@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
 from tdlg.live.fields import decode, encode
-from tdlg.live.ids import key_of
 from tdlg.propagate.saved import SavedArrays
+from tdlg.tables.ids import id_key
 
 __all__ = ["Alert", "Alerts", "Status", "status_of"]
 
@@ -88,13 +88,13 @@ class Alerts:
 
     def get(self, id: Any) -> Alert | None:
         """The alert of this event, if it is kept."""
-        return self._of_id.get(key_of(id))
+        return self._of_id.get(id_key(id))
 
     def add(self, alert: Alert) -> None:
         """Add a new alert, whose number is set here."""
         self._n_raised += 1
         alert.sequence = self._n_raised
-        self._of_id[key_of(alert.id)] = alert
+        self._of_id[id_key(alert.id)] = alert
         if len(self._of_id) > MOST_ALERTS:
             del self._of_id[next(iter(self._of_id))]
         self._note("alert", alert)
@@ -155,7 +155,7 @@ class Alerts:
         listed = [Alert(**stored) for stored in content["alerts"]]
         for k, columns in zip(arrays["explained"], arrays["columns"], strict=True):
             listed[k].columns = columns
-        alerts._of_id = {key_of(alert.id): alert for alert in listed}
+        alerts._of_id = {id_key(alert.id): alert for alert in listed}
         alerts._n_raised, alerts.sequence = content["raised"], content["sequence"]
         alerts._changes.extend(content["changes"])
         return alerts

@@ -9,9 +9,9 @@ from typing import Any
 from tdlg.clock import duration_in_words
 from tdlg.live.events import LABEL_FIELDS, EventError, Events
 from tdlg.live.fields import encode
-from tdlg.live.ids import key_of
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import Answer, LabelAnswer, LiveState
+from tdlg.tables.ids import id_key
 
 __all__ = ["Batch", "LabelBatch"]
 
@@ -52,7 +52,7 @@ class Batch:
         """Answer events that are recent, and find those that are new."""
         first_of: dict[Any, int] = {}  # place among the new events, by id
         for place, event in enumerate(events):
-            id = key_of(event["id"]) if isinstance(event["id"], Hashable) else None
+            id = id_key(event["id"]) if isinstance(event["id"], Hashable) else None
             stored = state.recent.get(id)
             if _has_label(event) and state.knows(id):
                 event = self._without_label(place, event)
@@ -150,7 +150,7 @@ class LabelBatch:
             if error is not None:
                 self._answers[place] = LabelAnswer(one["id"], error)
                 continue
-            of = key_of(one["id"])
+            of = id_key(one["id"])
             is_there = latest[of] == label if of in latest else state.has_label(of, label)
             latest[of] = label
             if not is_there:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import TdlgError
 from tdlg.live.engines import Engine
-from tdlg.live.ids import key_of
 from tdlg.live.meaning import is_same_label
 from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.own_features import (
@@ -26,6 +25,7 @@ from tdlg.propagate.own_features import (
     scaled,
 )
 from tdlg.propagate.running import Arrived
+from tdlg.tables.ids import id_key
 from tdlg.tables.label_times import label_ticks
 from tdlg.tables.times import as_times
 
@@ -65,7 +65,7 @@ class Events(NamedTuple):
     arrived
         The events in the codes of the stream.
     ids
-        Their ids as `tdlg.live.ids.key_of` gives them; None for an event without one.
+        Their ids as `tdlg.tables.ids.id_key` gives them; None for an event without one.
     labels
         Position and label of those that have one.
     known
@@ -285,7 +285,7 @@ def _node(event: Mapping[str, Any], field: str) -> Any:
 def _identity(value: Any) -> Hashable | None:
     if isinstance(value, dict | list | bool):
         raise _FaultError("The id of an event must be text or a number.")
-    return None if value is None else key_of(value)
+    return None if value is None else id_key(value)
 
 
 def _number_tick(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -13,7 +13,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.live.recent import StoredEvent
 from tdlg.live.state import LiveState
 from tdlg.models.update import feature_values
-from tdlg.tables.ids import meaning
+from tdlg.tables.ids import id_key
 
 __all__ = ["Around", "History", "feature_value"]
 
@@ -127,8 +127,8 @@ class History:
         if self._codes is None:
             self._codes = {}
             for code, id in enumerate(self._edges.node_ids.tolist()):
-                self._codes.setdefault(meaning(id), []).append(code)
-        return self._codes.get(meaning(node), [])
+                self._codes.setdefault(id_key(id), []).append(code)
+        return self._codes.get(id_key(node), [])
 
     def _written(self, node: Any) -> Any:
         """A node as the fitted edges write it, if they have it."""
@@ -196,8 +196,8 @@ class History:
         ]
         written: dict[Any, Any] = {}  # each node as it is first written, or its number
         for id in (id for ids in ends for id in ids):
-            written.setdefault(meaning(id), len(written) if as_numbers else id)
-        src, dst = ([written[meaning(id)] for id in ids] for ids in ends)
+            written.setdefault(id_key(id), len(written) if as_numbers else id)
+        src, dst = ([written[id_key(id)] for id in ids] for ids in ends)
         asked = self._state.ticks_of(event["time"])
         times = self._times([*self._ticks[rows].tolist(), *(stored.ticks for stored in live), asked])
         edges = self._with_features(src, dst, times, [*contents, event], fitted)

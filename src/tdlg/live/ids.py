@@ -9,21 +9,9 @@ from typing import Any
 from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.live.meaning import time_as_json
-from tdlg.tables.ids import meaning
+from tdlg.tables.ids import id_key
 
-__all__ = ["id_of", "ids_of_edges", "key_of", "numbered"]
-
-
-def key_of(id: Any) -> Any:
-    """What an event id is compared by: 17, 17.0, "17" and "017" are one id, and so are 1.5 and "1.5".
-
-    Examples
-    --------
-    >>> key_of("017"), key_of(17.0), key_of(1.5), key_of("p17")
-    (17, 17, '1.5', 'p17')
-    """
-    key = meaning(id)
-    return repr(key) if isinstance(key, float) else key
+__all__ = ["id_of", "ids_of_edges", "numbered"]
 
 
 def id_of(src: Any, dst: Any, time: Any) -> str:
@@ -32,9 +20,9 @@ def id_of(src: Any, dst: Any, time: Any) -> str:
     Examples
     --------
     >>> id_of("ann", "007", "2025-01-31T00:00:00")
-    'ann>7@2025-01-31T00:00:00'
+    'ann>007@2025-01-31T00:00:00'
     """
-    return f"{meaning(src)}>{meaning(dst)}@{time}"
+    return f"{id_key(src)}>{id_key(dst)}@{time}"
 
 
 def numbered(ids: Iterable[str]) -> list[str]:

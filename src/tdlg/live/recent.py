@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.live.fields import decode, encode
-from tdlg.live.ids import key_of
 from tdlg.propagate.saved import SavedArrays
-from tdlg.tables.ids import meaning
+from tdlg.tables.ids import id_key
 
 __all__ = ["RecentEvents", "StoredEvent"]
 
@@ -97,7 +96,7 @@ class RecentEvents:
 
     def get(self, id: Any) -> StoredEvent | None:
         """The event with this id, if it is kept."""
-        number = self._number_of.get(key_of(id))
+        number = self._number_of.get(id_key(id))
         return None if number is None else self.at(number)
 
     def of_node(self, node: Any, before: int | None = None) -> Iterator[StoredEvent]:
@@ -105,7 +104,7 @@ class RecentEvents:
 
         Events of a node that is a source here and a destination there are in the order of their numbers.
         """
-        node = meaning(node)
+        node = id_key(node)
         heads = {self._newest_of.get((end, node), -1) for end in set(self._ends)}
         heads.discard(-1)
         while heads:
@@ -116,8 +115,8 @@ class RecentEvents:
                 continue
             if before is None or number < before:
                 yield event
-            heads |= {event.before_src} if meaning(event.src) == node else set()
-            heads |= {event.before_dst} if meaning(event.dst) == node else set()
+            heads |= {event.before_src} if id_key(event.src) == node else set()
+            heads |= {event.before_dst} if id_key(event.dst) == node else set()
 
     def add(self, event: StoredEvent) -> None:
         """Store an event, whose number is set here. The oldest event is dropped if there is no space."""
@@ -145,7 +144,7 @@ class RecentEvents:
 
     def _keys_of(self, event: StoredEvent) -> tuple[Any, Node, Node]:
         """The id and both ends; 17 and "17" are one id or node."""
-        return key_of(event.id), (self._ends[0], meaning(event.src)), (self._ends[1], meaning(event.dst))
+        return id_key(event.id), (self._ends[0], id_key(event.src)), (self._ends[1], id_key(event.dst))
 
     # ---- snapshots
 

@@ -21,13 +21,13 @@ from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode
 from tdlg.live.generations import MODEL, ArrayFile, Origin, fingerprint_of, origin_of, restored_state, write_state
 from tdlg.live.history import feature_value
-from tdlg.live.ids import key_of
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.scorer import StreamScorer
 from tdlg.live.state import EVENTS, LABELS, LiveState
 from tdlg.models.update import joined_edges
 from tdlg.persist.model import load_model
+from tdlg.tables.ids import id_key
 
 __all__ = ["Comparison", "Figures", "go_back", "refit"]
 
@@ -176,14 +176,14 @@ class _Past:
         self._origin = origin
         self.events: dict[Any, _Event] = {}
         self.labels: dict[Any, list[_Label]] = {}
-        known = set(map(key_of, origin.ids))
+        known = set(map(id_key, origin.ids))
         for record in records:
             for content in _events_of(record):
-                id = key_of(content["id"])
+                id = id_key(content["id"])
                 if id not in self.events and id not in known:
                     self._add_event(record.sequence, id, content)
             for given in _labels_of(record):
-                self._add_label(record.sequence, key_of(given["id"]), given["label"], given["time"])
+                self._add_label(record.sequence, id_key(given["id"]), given["label"], given["time"])
 
     @classmethod
     def read(cls, state: StateDirectory) -> _Past:
@@ -249,7 +249,7 @@ class _Past:
         known = edges.labelled
         label[known] = np.asarray(edges.label)[known]
         ticks = self.meaning.on_clock(edges.known_at, edges.time_unit)
-        for place, id in enumerate(map(key_of, ids)):
+        for place, id in enumerate(map(id_key, ids)):
             if id in self.labels:
                 given = self.label_before(id, record)
                 is_known = given is not None and given.ticks <= clock

@@ -15,11 +15,11 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
 from tdlg.live.events import EventError, EventReader, Events
-from tdlg.live.ids import key_of
 from tdlg.live.tables import TableReader
 from tdlg.propagate.nodes import NodeCodes
 from tdlg.propagate.running import Arrived
 from tdlg.propagate.saved import SavedArrays
+from tdlg.tables.ids import id_key
 
 __all__ = ["LiveScores", "StreamScorer", "UnknownEventError"]
 
@@ -116,7 +116,7 @@ class StreamScorer:
         forget_after: float | Duration | None = None,
     ) -> None:
         self._set_up(model, horizon, forget_after)
-        listed = None if ids is None else [key_of(id) for id in ids]
+        listed = None if ids is None else [id_key(id) for id in ids]
         if listed is not None and len(set(listed)) != len(model.edges_):
             raise ParameterError(
                 f"The 'ids' must have one distinct value per fitted edge: {len(model.edges_):,}. Got {len(set(listed)):,} "
@@ -197,7 +197,7 @@ class StreamScorer:
         """Score edges one after the other in the order of time, and absorb them; see `update` for the parameters."""
         edges = self._tables.edges(X, y, label_time)
         listed: list[Hashable | None] = (
-            [None] * len(edges) if ids is None else [None if id is None else key_of(id) for id in ids]
+            [None] * len(edges) if ids is None else [None if id is None else id_key(id) for id in ids]
         )
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
@@ -261,14 +261,14 @@ class StreamScorer:
 
     def knows(self, id: Hashable) -> bool:
         """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
-        row = self._rows.get(key_of(id), NO_ROW)
+        row = self._rows.get(id_key(id), NO_ROW)
         return row != NO_ROW and not self._is_expired(self._engine.rows["ticks"][row])
 
     def has_label(self, id: Hashable, label: Any) -> bool:
         """Whether an interaction has this label already; None: whether it has none."""
         if not self.knows(id) or not self._engine.takes_labels:
             return False
-        held = self._engine.rows["labels"][self._rows[key_of(id)]]
+        held = self._engine.rows["labels"][self._rows[id_key(id)]]
         if label is None or not held[0]:
             return label is None and not held[0]
         try:
@@ -291,7 +291,7 @@ class StreamScorer:
         return self._is_expired(tick)
 
     def _row_of(self, id: Hashable) -> int:
-        row = self._rows.get(key_of(id), NO_ROW)
+        row = self._rows.get(id_key(id), NO_ROW)
         if row == NO_ROW or self._is_expired(self._engine.rows["ticks"][row]):
             raise UnknownEventError(
                 f"There is no interaction with the id {id!r}, or it was too long ago: labels are accepted for "

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
-from tdlg.tables.ids import meaning
+from tdlg.tables.ids import id_key
 
 __all__ = ["NodeCodes"]
 
@@ -73,7 +73,7 @@ class NodeCodes:
     def _found(self, value: Any, end: int) -> int | None:
         """The code of a node that is written differently; None if there is none, or more than one."""
         index, alike = self._index[end], self._alike[end]
-        number = meaning(value)
+        number = id_key(value)
         same = [index[number]] if number in index else []
         if number in alike:
             other = alike[number]
@@ -91,8 +91,8 @@ class NodeCodes:
             code = len(self._ids)
             self._ids.append(value)
         self._index[end][value] = code
-        if meaning(value) != value:
-            self._alike[end][meaning(value)] = value
+        if id_key(value) != value:
+            self._alike[end][id_key(value)] = value
         return code
 
     def forget(self, codes: Positions) -> None:
@@ -104,7 +104,7 @@ class NodeCodes:
                 value = self._ids[code]
                 if index.get(value) == code:
                     del index[value]
-                    alike.pop(meaning(value), None)
+                    alike.pop(id_key(value), None)
         for code in gone:
             self._ids[code] = None
         self._free += gone
@@ -132,7 +132,7 @@ def _alike(index: dict[Hashable, int]) -> dict[Any, Hashable | None]:
     """The id that means a number or a text in another form; None if there are several."""
     alike: dict[Any, Hashable | None] = {}
     for value in index:
-        number = meaning(value)
+        number = id_key(value)
         if number != value:
             alike[number] = None if number in alike else value
     return alike

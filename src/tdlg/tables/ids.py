@@ -20,9 +20,9 @@ __all__ = [
     "as_ids",
     "concatenate_ids",
     "factorise",
+    "id_key",
     "is_integers",
     "listed",
-    "meaning",
     "positions",
     "written_alike",
 ]
@@ -30,7 +30,7 @@ __all__ = [
 Codes: TypeAlias = NDArray[np.int32]
 Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
 
-WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]{1,30}(\.0+)?\s*")
+WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,29}")  # as Python writes it
 
 
 def as_ids(values: Any, name: str) -> Column:
@@ -104,31 +104,39 @@ def written_alike(ids: NDArray[Any], like: Iterable[Any]) -> list[Any]:
     ids
         Array of ids.
     like
-        Distinct ids. Of two ids that mean the same, such as "7" and "007", none is chosen.
+        Distinct ids.
 
     Examples
     --------
     >>> written_alike(np.array(["7", "008", "x"], object), [7, 8, 9])
-    [7, 8, 'x']
+    [7, '008', 'x']
     """
-    by_meaning: dict[Any, list[Any]] = {}
+    by_key: dict[Any, list[Any]] = {}
     for value in like:
-        by_meaning.setdefault(meaning(value), []).append(value)
+        by_key.setdefault(id_key(value), []).append(value)
     written = []
     for value in ids.tolist():
-        alike = by_meaning.get(meaning(value), [])
+        alike = by_key.get(id_key(value), [])
         written.append(alike[0] if len(alike) == 1 and value not in alike else value)
     return written
 
 
-def meaning(value: Any) -> Any:
-    """The whole number that an id is or spells, else its text, else the id itself."""
+def id_key(value: Any) -> Any:
+    """What an id is compared by: text as it is written, and a number as the text that spells it.
+
+    The one rule for nodes, events and categories, in memory, on disk and live.
+
+    Examples
+    --------
+    >>> id_key(7) == id_key(7.0) == id_key("7") == id_key(b"7"), id_key("007"), id_key("7.0"), id_key(1.5)
+    (True, '007', '7.0', '1.5')
+    """
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if isinstance(value, str):
-        return int(value.partition(".")[0]) if WHOLE_NUMBER.fullmatch(value) else value
-    if isinstance(value, float | np.floating) and value.is_integer():
-        return int(value)
+        return int(value) if WHOLE_NUMBER.fullmatch(value) else value
+    if isinstance(value, float | np.floating):
+        return int(value) if value.is_integer() else repr(float(value))
     return ("bool", value) if isinstance(value, bool | np.bool_) else value
 
 
