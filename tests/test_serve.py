@@ -7,7 +7,9 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 from importlib.resources import files
+from pkgutil import resolve_name
 from urllib.parse import quote
 
 import numpy as np
@@ -249,7 +251,9 @@ class TestWorker:
         assert threading.get_ident() not in threads
 
 
-@pytest.mark.parametrize("name", ["body", "events", "queue", "batch", "desks", "connections", "seconds"])
+@pytest.mark.parametrize(
+    "name", ["body", "events", "queue", "batch", "desks", "connections", "seconds", "head_seconds"]
+)
 def test_limits_are_counts(name):
     with pytest.raises(ParameterError, match=name):
         Limits(**{name: 0})
@@ -429,6 +433,22 @@ def test_answers_are_json():
 # ---- events
 
 
+def opened(client, start):
+    """A connection over which the start of a request was sent."""
+    line = socket.create_connection(client.host.split(":"), timeout=20)
+    line.sendall(start)
+    return line
+
+
+def is_closed(line):
+    """Whether the service closes a connection, within the time that it waits for a request."""
+    with line:
+        try:
+            return line.recv(100) == b""
+        except ConnectionResetError:
+            return True
+
+
 class TestScore:
     def test_one_event(self, client):
         answer = client.post("/score", event("a", amount=300))
@@ -536,6 +556,59 @@ class TestScore:
             line.settimeout(20)
             line.sendall(f"POST {path} HTTP/1.1\r\n{heads}\r\n[".encode())
             assert line.recv(100).startswith(b"HTTP/1.1 408 ")
+
+    @pytest.mark.parametrize("parser", ["httptools_impl.HttpToolsProtocol", "h11_impl.H11Protocol"])
+    def test_half_sent_heads_keep_nobody_out_and_are_given_up(self, live, monkeypatch, parser):
+        monkeypatch.setattr("tdlg.serve.connections.AutoHTTPProtocol", resolve_name(f"uvicorn.protocols.http.{parser}"))
+        limits = Limits(connections=50, head_seconds=2)
+        with serving(live, token=SECRET, limits=limits) as client:
+            client.headers = {"authorization": f"Bearer {SECRET}"}
+            assert client.post("/score", event("first")).status == 200
+            silent = [opened(client, b"GET /x HTTP/1.1\r\nHost: a\r\n") for _ in range(200)]
+            assert client.post("/score", event("old")).status == 200, "over a connection that was there before"
+            other = Client(client.service, **client.headers)
+            assert other.post("/score", event("new")).status == 200
+            other.close()
+            assert client.get("/health").json["n_events"] == 3
+            for line in silent:
+                assert is_closed(line)
+
+    @pytest.mark.parametrize("start", [b"", b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"])
+    def test_a_head_must_arrive_in_time(self, live, start):
+        with serving(live, limits=Limits(head_seconds=1)) as client:
+            line = opened(client, start)
+            if start:
+                assert line.recv(1000).startswith(b"HTTP/1.1 200 ")
+            with suppress(OSError):
+                line.sendall(b"GET /health HTTP/1.1\r\nX: ")
+                for _ in range(40):  # the clock does not start again with each byte
+                    line.sendall(b"x")
+                    time.sleep(0.1)
+            assert is_closed(line)
+
+    def test_a_head_of_any_length_is_not_kept(self, live):
+        with serving(live) as client:
+            sent = 0
+            with opened(client, b"GET /health HTTP/1.1\r\nHost: a\r\nX: ") as line, suppress(ConnectionError):
+                while sent < 1_000_000:
+                    line.sendall(b"x" * 1000)
+                    sent += 1000
+                    time.sleep(0.005)
+            assert sent < 1_000_000
+            assert client.get("/health").status == 200
+
+    @pytest.mark.parametrize("headers", [{"x": "y" * 40_000}, {f"x{k}": "y" for k in range(99)}])
+    def test_too_many_headers(self, live, headers):
+        with serving(live) as client:
+            answer = client.get("/health", **headers)
+            assert answer.status == 431
+            assert "A request may have 100 headers of 32768 bytes" in answer.json["error"]["message"]
+            assert client.get("/health").status == 200
+
+    def test_a_refusal_of_a_large_body_can_be_read(self, live):
+        with serving(live) as client:
+            assert client.post("/score", b" " * (20 << 20), "application/json").status == 413
+            assert client.get("/health").status == 200
 
     def test_a_full_queue_says_when_to_come_back(self, live):
         live.delay = 0.3

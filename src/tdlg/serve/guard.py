@@ -33,6 +33,7 @@ HEADERS = [
 PUBLIC = ("/", "/login", "/health")  # with a token: asked without it, they give nothing away
 PUBLIC_FOLDER = "/desk/"  # the style and the scripts of the desk
 KNOWN = "tdlg.known"  # key of the scope: whether the client knows the token, or needs none
+MOST_HEADERS, MOST_BYTES = 100, 1 << 15  # of a request, its body not counted
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -88,6 +89,13 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path = scope["path"]
+        size = sum(len(name) + len(value) for name, value in scope["headers"])
+        if len(scope["headers"]) > MOST_HEADERS or size > MOST_BYTES:
+            raise RefusedError(
+                431,
+                f"A request may have {MOST_HEADERS} headers of {MOST_BYTES} bytes in all. Got {len(scope['headers'])} of "
+                f"{size} bytes: leave out what is not needed, such as cookies.",
+            )
         if len(headers) < len(scope["headers"]):
             _refuse_repeated(scope["headers"])
         is_own = self._is_own(scope, headers.get(b"host", b"").decode("latin-1").lower())

@@ -65,12 +65,15 @@ class Service:
     ) -> None:
         import uvicorn
 
+        from tdlg.serve.connections import bounded_protocol
+
         limits = Limits() if limits is None else limits
         check_address(host, token)
         self._socket = _listening(host, port)
         self._app = make_app(live, token=token, allowed_hosts=allowed_hosts, limits=limits)
         config = uvicorn.Config(
             self._app,
+            http=bounded_protocol(limits),
             lifespan="on",
             ws="none",
             log_config=None,
