@@ -323,6 +323,36 @@ class TestBodies:
             read_items(body, media, Limits(events=3, queue=3), "event")
         assert caught.value.status == status
 
+    @pytest.mark.parametrize(
+        ("body", "media"),
+        [
+            (b"[" + b"0," * 500_000 + b"0]", "application/json"),
+            (b"0\n" * 500_000, LINES[0]),
+            (b"x\n" * 500_000, LINES[0]),
+            (b"\n" * 500_000, LINES[0]),
+        ],
+    )
+    def test_items_are_counted_before_they_are_described(self, body, media, monkeypatch):
+        monkeypatch.setattr("tdlg.serve.bodies.Fault", lambda *words, **more: pytest.fail("a fault was made"))
+        monkeypatch.setattr("tdlg.serve.bodies._BadLine", lambda *words: pytest.fail("a line was read"))
+        with pytest.raises(RefusedError, match="A request may hold 10000 items. Got 50000[01]:") as caught:
+            read_items(body, media, Limits(), "event")
+        assert caught.value.status == 413
+
+    @pytest.mark.parametrize(
+        ("body", "media"),
+        [
+            (json.dumps([0, {"id": 1}] * 300).encode(), "application/json"),
+            (b'nonsense\n{"id": 1}\n' * 300, LINES[0]),
+        ],
+    )
+    def test_the_first_faults_are_described_and_all_keep_their_places(self, body, media):
+        items = read_items(body, media, Limits(), "event").items
+        assert items[1::2] == [{"id": 1}] * 300
+        assert len(set(map(id, items[0::2]))) == 101
+        assert items[198] != items[200] == items[598]
+        assert items[200].message == "This event cannot be read. Only the first 100 faults of a request are described."
+
     def test_something_else_than_an_object(self):
         (fault,) = read_items(b"5", "application/json", Limits(), "label").items
         assert fault.message == "One label is a JSON object. Got 5 instead."
