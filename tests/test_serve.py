@@ -24,7 +24,7 @@ from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import as_json
 from tdlg.serve.app import make_app
 from tdlg.serve.arrow import read_arrow
-from tdlg.serve.batching import BusyError, StoppingError, Worker
+from tdlg.serve.batching import QUESTIONS, BusyError, StoppingError, Worker
 from tdlg.serve.bodies import ARROW, LINES, Fault, read_items
 from tdlg.serve.limits import Limits
 from tdlg.serve.metrics import Metrics
@@ -136,20 +136,51 @@ class TestWorker:
         assert (first[0].id, last[0].id) == ("a", "b")
         assert isinstance(wrong, ParameterError)
 
-    def test_events_labels_and_questions_keep_their_order(self, live):
+    def test_events_and_labels_keep_their_order_and_go_before_questions(self, live):
         async def test(worker):
             return await asyncio.gather(
+                worker.ask(lambda live: live.calls.append("ask")),
                 worker.submit([event("a"), event("b")]),
                 worker.label([{"id": "a", "label": 1}]),
-                worker.ask(lambda live: live.event("a")["label"]),
                 worker.submit([event("c")]),
                 worker.label([{"id": "a", "label": 0}]),
                 worker.ask(lambda live: live.event("a")["label"]),
             )
 
-        *_, first, _, _, second = working(live, test)
-        assert (first, second) == (1, 0)
-        assert live.calls == ["submit", "label", "submit", "label"]
+        *_, label = working(live, test)
+        assert label == 0
+        assert live.calls == ["submit", "label", "submit", "label", "ask"]
+
+    def test_a_score_does_not_wait_for_many_questions(self, live):
+        def question(live):
+            time.sleep(0.001)
+            live.calls.append("ask")
+
+        async def test(worker):
+            asked = [asyncio.create_task(worker.ask(question)) for _ in range(200)]
+            while "ask" not in live.calls:  # until their turn has begun
+                await asyncio.sleep(0)
+            await worker.submit([event("a")])
+            n_answered = sum(one.done() for one in asked)  # the answer has left: how many questions went before it
+            await asyncio.gather(*asked)
+            return n_answered
+
+        assert working(live, test) <= 2 * QUESTIONS
+        assert live.calls.index("submit") <= 2 * QUESTIONS
+        assert live.calls.count("ask") == 200
+
+    def test_questions_get_a_share_of_the_turns_while_scores_come_without_end(self, live):
+        async def test(worker):
+            asked = [asyncio.create_task(worker.ask(lambda live: live.calls.append("ask"))) for _ in range(20)]
+
+            async def keep_scoring(name):
+                for k in range(30):
+                    await worker.submit([event(f"{name} {k}")])
+
+            await asyncio.gather(*map(keep_scoring, "abc"))
+            assert all(one.done() for one in asked)
+
+        working(live, test)
 
     def test_everybody_gets_their_own_answers(self, live):
         async def test(worker):
@@ -335,7 +366,7 @@ class TestBodies:
     def test_items_are_counted_before_they_are_described(self, body, media, monkeypatch):
         monkeypatch.setattr("tdlg.serve.bodies.Fault", lambda *words, **more: pytest.fail("a fault was made"))
         monkeypatch.setattr("tdlg.serve.bodies._BadLine", lambda *words: pytest.fail("a line was read"))
-        with pytest.raises(RefusedError, match="A request may hold 10000 items. Got 50000[01]:") as caught:
+        with pytest.raises(RefusedError, match=r"may hold 10000 items\. Got 50000[01]:") as caught:
             read_items(body, media, Limits(), "event")
         assert caught.value.status == 413
 
