@@ -11,10 +11,12 @@ from contextlib import suppress
 from importlib.resources import files
 from pkgutil import resolve_name
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 import pytest
+from starlette.requests import Request
 
 from fake_live import FakeLive
 from serving import Client, serving
@@ -22,10 +24,12 @@ from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.live.log import LogError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import as_json
-from tdlg.serve.app import make_app
+from tdlg.serve.api import Api
+from tdlg.serve.app import Measured, make_app
 from tdlg.serve.arrow import read_arrow
 from tdlg.serve.batching import QUESTIONS, BusyError, StoppingError, Worker
 from tdlg.serve.bodies import ARROW, LINES, Fault, read_items
+from tdlg.serve.feed import Feed
 from tdlg.serve.limits import Limits
 from tdlg.serve.metrics import Metrics
 from tdlg.serve.refusals import RefusedError
@@ -777,6 +781,18 @@ class TestQuestions:
             assert client.get(f"/explain/{quote(id, safe='')}").json["id"] == id
             assert len(client.get(f"/nodes/{quote(id, safe='')}").json["events"]) == 1
 
+    @pytest.mark.parametrize("id", ["\ud800", "a\0b", "\x1b[1m", "\uffff", "\u202eabc"])
+    def test_ids_that_cannot_be_shown(self, client, id):
+        assert client.post("/score", [event("x", src=id)]).status == 200
+        chart = client.get("/charts/node.svg?id=shop")
+        assert chart.status == 200
+        (mark,) = ElementTree.fromstring(chart.body.decode()).findall(".//*[@data-tip]")
+        assert ascii(id)[1:-1] in mark.get("data-tip")
+
+    def test_half_of_a_character_in_an_id_comes_back(self, client):
+        assert client.post("/score", event("x\ud800y")).json["id"] == "x\ud800y"
+        assert client.post("/labels", {"id": "x\ud800y", "label": 1}).json == {"id": "x\ud800y"}
+
     def test_ids_that_are_numbers(self, client):
         client.post("/score", [event(17), event(-3)])
         assert client.get("/explain/17").json["id"] == 17
@@ -904,6 +920,12 @@ class Stream:
         self.client.close()
 
 
+def request_for(path, **headers):
+    """A request as the application gets it."""
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": raw})
+
+
 def status_of_stream(client):
     stream = Stream(client)
     stream.close()
@@ -953,6 +975,32 @@ class TestStream:
                 statuses.append(status_of_stream(client))
             assert statuses[0] == 503
             assert statuses[-1] == 200
+
+    def test_desks_that_connect_at_once_are_counted(self, live):
+        async def test(worker):
+            api = Api(worker, Feed(worker), Limits(desks=2), Metrics(), [])
+            found, refused = [], 0
+            for _ in range(4):  # no stream has been started yet
+                try:
+                    found.append(await api.changes(request_for("/changes", accept="text/event-stream")))
+                except RefusedError as refusal:
+                    refused += refusal.status == 503
+            assert (len(found), refused) == (2, 2)
+            found.clear()  # their clients left before the start
+            assert (await api.changes(request_for("/changes", accept="text/event-stream"))).status_code == 200
+
+        working(live, test)
+
+    def test_desks_that_connect_at_once_get_figures(self, live):
+        async def test(worker):
+            feed = Feed(worker)
+            streams = [feed.messages(None) for _ in range(3)]
+            return await asyncio.gather(*map(anext, streams))
+
+        for message in working(live, test):
+            kind, data = message.decode().strip().split("\n")
+            assert kind == "event: pulse"
+            assert json.loads(data.removeprefix("data: "))["events_per_second"] == 12.5
 
     def test_a_stop_ends_streams(self, live):
         with serving(live) as client:
@@ -1244,6 +1292,36 @@ class TestMetrics:
             "tdlg_disk_bytes 1234",
         ):
             assert f"\n{line}\n" in text
+
+    def test_a_stop_is_no_failure_of_the_log(self, live, monkeypatch):
+        async def stopping(worker, events):
+            raise StoppingError("The service is being stopped.")
+
+        with serving(live) as client:
+            with monkeypatch.context() as patch:
+                patch.setattr(Worker, "submit", stopping)
+                assert client.post("/score", event("a")).status == 503
+            assert "\ntdlg_log_failures_total " not in client.get("/metrics").body.decode()
+            live.disk_is_full = True
+            assert client.post("/score", event("a")).status == 503
+            assert "\ntdlg_log_failures_total 1\n" in client.get("/metrics").body.decode()
+
+    @pytest.mark.parametrize(
+        ("path", "parameters", "name"),
+        [("/score", {}, "/score"), ("/explain/a/b", {"id": "a/b"}, "/explain/{id}"), ("/x", None, "other")],
+    )
+    def test_addresses_are_named_without_the_route_in_the_scope(self, path, parameters, name):
+        async def app(scope, receive, send):  # older versions of starlette set no more than this
+            if parameters is not None:
+                scope.update(endpoint=app, path_params=parameters)
+            await send({"type": "http.response.start", "status": 200})
+
+        async def send(message):
+            pass
+
+        metrics = Metrics()
+        asyncio.run(Measured(app, metrics)({"type": "http", "path": path}, None, send))
+        assert f'tdlg_requests_total{{path="{name}",status="200"}} 1' in metrics.text({})
 
     def test_the_text_has_the_format(self, client):
         client.post("/score", alert("a"))

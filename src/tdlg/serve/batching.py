@@ -58,8 +58,8 @@ class Worker:
 
     Events and labels that arrive while the thread is busy form the next turn, in the order in which they came. Neighbours of
     the same kind are one call of the live model, so that they share one sync of the log. Between two such turns a few
-    questions are answered, so that neither waits long for the other; a question sees all that was answered before it came. Everything
-    but the work itself happens on the event loop, so there are no locks.
+    questions are answered, so that neither waits long for the other; a question sees all that was answered before it came.
+    Everything but the work itself happens on the event loop, so there are no locks.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdlg.report.svg import Panel, bar, chart, marker, tipped
-from tdlg.report.text import Clock, escaped, figure, nice_step, percent
+from tdlg.report.text import Clock, escaped, figure, name_of, nice_step, percent
 
 __all__ = ["NARROW", "WIDE", "days_chart", "node_chart", "scores_chart"]
 
@@ -111,7 +111,7 @@ def node_chart(node: Row, positive: Any, threshold: float, *, width: int = WIDE)
         sign = marker(*_sign(event.get("label"), positive, *place))
         when = clock.text(int(tick) if clock.unit else tick)
         panel.parts.append(tipped(f"{when}: {_words(event)}", sign, *place))
-    return _drawn(panel, f"Interactions of {node['id']} in time, by score")
+    return _drawn(panel, f"Interactions of {name_of(node['id'])} in time, by score")
 
 
 def _said(name: str, row: Row) -> str:
@@ -145,5 +145,6 @@ def _sign(label: Any, positive: Any, x: float, y: float) -> tuple[str, float, fl
 
 def _words(event: Row) -> str:
     score, label = event.get("score"), event.get("label")
-    ends = f"{event['src']} → {event['dst']}, {'no score' if score is None else f'score {figure(score)}'}"
-    return ends if label is None else f"{ends}, label {label}"
+    ends = f"{name_of(event['src'])} → {name_of(event['dst'])}"
+    scored = f"{ends}, {'no score' if score is None else f'score {figure(score)}'}"
+    return scored if label is None else f"{scored}, label {name_of(label)}"
