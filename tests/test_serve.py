@@ -34,7 +34,7 @@ from tdlg.serve.limits import Limits
 from tdlg.serve.metrics import Metrics
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.service import Service
-from tdlg.serve.tokens import Token, read_token
+from tdlg.serve.tokens import WRONG_PER_MINUTE, Token, read_token
 
 ODD_IDS = ["a b", "a/b", "ü ✓", "..", ".", "a?b=c&d#e", "<script>", "100%", "%2F", "'", '"', "\\"]
 
@@ -1097,7 +1097,8 @@ def guarded():
 
 class TestToken:
     @pytest.fixture
-    def live(self, guarded):
+    def live(self, guarded, monkeypatch):
+        monkeypatch.setattr("tdlg.serve.tokens.WRONG_PER_MINUTE", 1_000_000)  # the service is that of many tests
         guarded.live.__init__()
         return guarded.live
 
@@ -1181,6 +1182,54 @@ class TestToken:
         for name in ("parts.css", "desk.css", "desk.js", "login.js"):
             assert client.get(f"/desk/{name}").status == 200
         assert client.get("/desk/tokens.py").status == 404
+
+
+class TestGuesses:
+    def test_wrong_tokens_are_refused_in_words_and_told_once(self, live, caplog):
+        with serving(live, token=SECRET) as client:
+            ways = [
+                lambda: client.get("/about", authorization="Bearer no"),
+                lambda: client.post("/login", {"token": "no"}),
+            ]
+            found = [ways[k % 2]().status for k in range(WRONG_PER_MINUTE + 6)]
+            assert found == [401] * WRONG_PER_MINUTE + [429] * 6
+            assert client.get("/about", authorization="Bearer no").headers["retry-after"] == "60"
+            assert client.get("/about").status == 401, "who gives no token guesses nothing"
+            assert client.get("/about", authorization=f"Bearer {SECRET}").status == 200, "the right one always passes"
+            assert client.post("/login", {"token": SECRET}).status == 200
+        assert [record.getMessage() for record in caplog.records if "wrong token" in record.getMessage()] == [
+            "20 requests from '127.0.0.1' had a wrong token within a minute."
+        ]
+
+    def test_each_address_is_counted_for_a_minute(self):
+        token = Token(SECRET)
+        for _ in range(WRONG_PER_MINUTE):
+            assert not token.check("no", "a", 1000.0)
+        with pytest.raises(RefusedError):
+            token.check("no", "a", 1001.0)
+        assert not token.check("no", "b", 1001.0)
+        assert token.check(SECRET, "a", 1001.0)
+        assert not token.check("no", "a", 1061.0)
+
+    def test_no_more_addresses_are_kept_than_needed(self, monkeypatch):
+        monkeypatch.setattr("tdlg.serve.tokens.MOST_CLIENTS", 100)
+        token = Token(SECRET)
+        for k in range(100):
+            assert not token.check("no", f"client {k}", 1000.0)
+        for k in range(WRONG_PER_MINUTE):
+            assert not token.check("no", f"other {k}", 1000.0)
+        with pytest.raises(RefusedError):  # those beyond are counted together
+            token.check("no", "yet another", 1000.0)
+
+    def test_few_slow_attempts_to_sign_in_at_once(self, live):
+        with serving(live, token=SECRET, limits=Limits(seconds=2)) as client:
+            start = f"POST /login HTTP/1.1\r\nHost: {client.host}\r\nContent-Type: application/json\r\n"
+            lines = [opened(client, f"{start}Content-Length: 9\r\n\r\n".encode()) for _ in range(20)]
+            answers = [line.recv(100)[:13] for line in lines]
+            for line in lines:
+                line.close()
+            assert sorted(answers) == [b"HTTP/1.1 408 "] * 16 + [b"HTTP/1.1 503 "] * 4
+            assert client.post("/login", {"token": SECRET}).status == 200
 
 
 def test_a_cookie_ends():

@@ -16,7 +16,7 @@ from tdlg.serve.answers import as_json
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.tokens import COOKIE, Token
 
-__all__ = ["KNOWN", "Guard"]
+__all__ = ["KNOWN", "Guard", "client_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Guard:
             _refuse_repeated(scope["headers"])
         is_own = self._is_own(scope, headers.get(b"host", b"").decode("latin-1").lower())
         _check_origin(headers)
-        scope[KNOWN] = is_own and self._knows_token(headers)
+        scope[KNOWN] = is_own and self._knows_token(headers, client_of(scope))
         if not scope[KNOWN] and path not in PUBLIC and not path.startswith(PUBLIC_FOLDER):
             raise RefusedError(
                 401,
@@ -122,14 +122,19 @@ class Guard:
             f"--allowed-host {name or 'NAME'}.",
         )
 
-    def _knows_token(self, headers: dict[bytes, bytes]) -> bool:
+    def _knows_token(self, headers: dict[bytes, bytes], client: str) -> bool:
         if self._token is None:
             return True
         scheme, _, given = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() == "bearer":
-            return self._token.accepts(given.strip())
+            return self._token.check(given.strip(), client, time.time())
         cookie = cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
         return cookie is not None and self._token.accepts_cookie(cookie, time.time())
+
+
+def client_of(scope: Scope) -> str:
+    """The address of a client; behind a proxy on another machine it is that of the proxy."""
+    return str((scope.get("client") or ("",))[0])[:80]
 
 
 async def _send_refusal(refusal: RefusedError, send: Send) -> None:
