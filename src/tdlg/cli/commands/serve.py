@@ -140,4 +140,4 @@ def check_installed(command: str) -> None:
         What needs it.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise ImportError(f'{command} needs starlette and uvicorn: pip install "tdlg[serve]".')
+        raise ImportError(f'{command} needs starlette and uvicorn. From a clone of tdlg, run: pip install ".[serve]".')
