@@ -1,4 +1,4 @@
-"""What happens, as a stream of server-sent events for open desks."""
+"""Notifies open desks of new and decided alerts, as a stream of server-sent events."""
 
 from __future__ import annotations
 

@@ -118,8 +118,7 @@ class Guard:
             return False
         raise RefusedError(
             421,
-            f"The service is not known as {host!r}. If it is meant to be reached by this name, start it with "
-            f"--allowed-host {name or 'NAME'}.",
+            f"The Host header {host!r} is not allowed. To allow it, start the service with --allowed-host {name or 'NAME'}.",
         )
 
     def _knows_token(self, headers: dict[bytes, bytes], client: str) -> bool:
@@ -162,7 +161,7 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
     text = origin.decode("latin-1").lower()
     parts = urlsplit(text)
     if parts.scheme not in DEFAULT_PORTS or parts.netloc.encode("latin-1") != headers.get(b"host", b"").lower():
-        raise RefusedError(403, f"Pages of {text!r} may not use this service.")
+        raise RefusedError(403, f"Cross-origin request refused: Origin {text!r} is not this service.")
 
 
 def _split(host: str, port: int) -> tuple[str, int]:

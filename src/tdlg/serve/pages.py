@@ -80,12 +80,12 @@ class Pages:
     # ---- charts, drawn with the parts of the report
 
     async def days(self, request: Request) -> Response:
-        """How many alerts were looked at per day, and how many were right."""
+        """How many alerts were reviewed per day, and how many of them were confirmed."""
         found = await self._worker.ask(lambda live: live.statistics())
         return Response(days_chart(found["days"]), media_type=SVG)
 
     async def scores(self, request: Request) -> Response:
-        """How many alerts were right, by score."""
+        """The share of reviewed alerts that were confirmed, by score."""
         found = await self._worker.ask(lambda live: live.statistics())
         return Response(scores_chart(found["by_score"]), media_type=SVG)
 
