@@ -1040,7 +1040,9 @@ class TestHosts:
     )  # fmt: skip
     def test_other_names_are_refused(self, client, live, name):
         name = name.format(port=client.host.split(":")[1]).encode().decode("latin-1")
-        assert client.get("/alerts", host=name).status == 421
+        answer = client.get("/alerts", host=name)
+        assert answer.status == 421
+        assert answer.json["error"]["message"].startswith("The Host header ")
         assert client.post("/score", event("a"), host=name).status == 421
         assert not live._events
         assert client.get("/health", host=name).json == {"ok": True}  # for load balancers
@@ -1069,7 +1071,11 @@ class TestHosts:
     def test_pages_of_others_are_refused(self, client, live, origin):
         origin = origin.format(host=client.host)
         assert client.post("/score", event("a"), origin=origin).status == 403
-        assert client.get("/alerts", origin=origin).status == 403
+        answer = client.get("/alerts", origin=origin)
+        assert answer.status == 403
+        assert (
+            answer.json["error"]["message"] == f"Cross-origin request refused: Origin {origin!r} is not this service."
+        )
         assert not live._events
 
     def test_its_own_page_may(self, client):
