@@ -101,7 +101,10 @@ def test_without_lightgbm_the_header_says_so(letters, monkeypatch):
     for arguments in (["rank", letters, "--src", "p3"], ["links", letters]):
         result = ok(*arguments)
         assert list(rows_of(result.stdout)[0]) == ["sender", "receiver", "date", "recency_score", "seen"]
-        assert "ranked by the recency rule: LightGBM is not installed (pip install 'tdlg[rank]')" in result.stderr
+        assert (
+            "ranked by the recency rule: LightGBM is not installed (from a clone of tdlg: pip install '.[rank]')"
+            in result.stderr
+        )
     assert "pip install" in refused("rank", letters, "--src", "p3", "--method", "trees")
 
 

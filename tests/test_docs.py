@@ -70,6 +70,14 @@ def columns_by_kind():
     return found - {""}
 
 
+def test_lines_that_install_work_from_a_clone():
+    """The package is in no registry, so its name alone cannot be installed."""
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.py"), *ROOT.glob("paper/*.py")]
+    found = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines() if "pip install" in line]
+    assert len(found) > 15
+    assert not [line for line in found if re.search(r"""pip install[^#&]*["' ]tdlg(\W|$)""", line)]
+
+
 def test_every_kind_of_column_is_listed():
     page = (ROOT / "docs" / "columns.md").read_text(encoding="utf-8")
     listed = {name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall("`(.*?)`", row)}

@@ -14,14 +14,14 @@ from typer.core import TyperGroup
 
 from tdlg import __version__
 from tdlg.cli.options import example
-from tdlg.cli.process import heed_interrupts, open_streams, was_interrupted
+from tdlg.cli.process import heed_interrupts, open_streams, was_interrupted, was_terminated
 from tdlg.cli.terminal import note, red, warn
 from tdlg.cli.wording import in_shell_words
 from tdlg.exceptions import TdlgWarning
 
 __all__ = ["app", "run_app"]
 
-INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes that shells use for SIGINT and SIGPIPE
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143  # exit codes that shells use for SIGINT, SIGPIPE, SIGTERM
 
 
 class Commands(TyperGroup):
@@ -55,8 +55,8 @@ def _plain_errors(context: Any) -> Iterator[None]:
 
 
 def _interrupted() -> typer.Exit:
-    note("interrupted")
-    return typer.Exit(INTERRUPTED)
+    note("terminated" if was_terminated() else "interrupted")
+    return typer.Exit(TERMINATED if was_terminated() else INTERRUPTED)
 
 
 def _is_plain(error: Exception) -> bool:

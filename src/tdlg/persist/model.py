@@ -153,7 +153,7 @@ def _manifest(archive: ArchiveReader, path: Path) -> dict[str, Any]:
 
 def _other_version(path: Path, version: int, made_with: str) -> ReadError:
     if version > FORMAT_VERSION:
-        hint = f"Install tdlg {made_with} or newer: pip install 'tdlg>={made_with}'."
+        hint = f"Install tdlg {made_with} or newer: update the clone of tdlg and run pip install . in it."
     else:
         hint = "Models of older versions lack what this one needs to score. Fit the model again and save it."
     return ReadError(

@@ -41,7 +41,7 @@ def as_json(value: Any) -> bytes:
         is_exact = False
     if not is_exact:
         text = json.dumps(_exact(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace")
+    return text.encode(errors="backslashreplace")  # half of a character, as JSON writes it: \ud800
 
 
 def plain(value: Any) -> Any:

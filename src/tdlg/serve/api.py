@@ -42,7 +42,7 @@ class Api:
     worker
         The owner of the live model.
     feed
-        What happens.
+        Notifies open desks of new and decided alerts.
     limits
         How much is accepted.
     metrics
@@ -131,7 +131,7 @@ class Api:
         return json_response({"alerts": [of_alert(alert) for alert in found[:limit]], "more": len(found) > limit})
 
     async def statistics(self, request: Request) -> Response:
-        """Figures: how much there is to do, and how many alerts were right."""
+        """Figures: how much there is to do, and how many alerts were confirmed."""
         return json_response(await self._worker.ask(lambda live: live.statistics()))
 
     async def about(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What happens, as a stream of server-sent events for open desks."""
+"""Notifies open desks of new and decided alerts, as a stream of server-sent events."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from tdlg.serve.answers import as_json
 from tdlg.serve.batching import StoppingError, Worker
@@ -32,11 +33,12 @@ class Feed:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._listeners: set[asyncio.Event] = set()
+        self._listeners: WeakSet[asyncio.Event] = WeakSet()  # each kept by its stream, also by one that is never begun
         self._seen = worker.sequence
         self._closed = False
         self._figures: dict[str, Any] = {}
         self._figures_until = 0.0
+        self._asking = asyncio.Lock()
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -57,8 +59,8 @@ class Feed:
         for listener in self._listeners:
             listener.set()
 
-    async def messages(self, since: int | None) -> AsyncIterator[bytes]:
-        """The stream for one listener.
+    def messages(self, since: int | None) -> AsyncIterator[bytes]:
+        """The stream for one listener, who is counted from now on.
 
         Parameters
         ----------
@@ -67,6 +69,9 @@ class Feed:
         """
         changed = asyncio.Event()
         self._listeners.add(changed)
+        return self._messages(changed, since)
+
+    async def _messages(self, changed: asyncio.Event, since: int | None) -> AsyncIterator[bytes]:
         try:
             while not self._closed:
                 changed.clear()
@@ -84,9 +89,10 @@ class Feed:
 
     async def _pulse(self) -> dict[str, Any]:
         """Figures at a glance, the same for all listeners within a second."""
-        if time.monotonic() > self._figures_until:
-            self._figures_until = time.monotonic() + PULSE / 2
-            self._figures = await self._worker.ask(_figures)
+        async with self._asking:  # those who come meanwhile wait for the same figures
+            if time.monotonic() > self._figures_until:
+                self._figures_until = time.monotonic() + PULSE / 2
+                self._figures = await self._worker.ask(_figures)
         return self._figures
 
 

@@ -108,8 +108,8 @@ def compare(
 
     The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
     to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep. They are slow, and
-    most need PyTorch or gensim: pip install "tdlg[compare]". With --methods all, all of these are run, which may take
-    hours on 100,000 edges; a note says roughly how long before it starts.
+    most need PyTorch or gensim; from a clone: pip install ".[compare]". With --methods all, all of these are run, which
+    may take hours on 100,000 edges; a note says roughly how long before it starts.
     """
     import polars as pl
 
