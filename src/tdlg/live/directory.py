@@ -4,6 +4,7 @@
     state.json           format of the directory, the version that made it, and the model that it was made for
     current              name of the active generation; then, one per line, those that were active before, the last one first
     log-<number>.bin     the log, shared by all generations; the number of its first record
+    log.end              number of a late record, by which a log that was cut by somebody else is recognised
     generation-0001/     a model, its snapshots, and generation.json, which is written last
         snapshot-<number>-<CRC32>.state    the state after that record of the log
 
@@ -30,7 +31,7 @@ from typing import Any, TypeAlias
 
 from tdlg import __version__
 from tdlg.atomic import as_path, new_file
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import ParameterError, warn
 from tdlg.live.lock import Lock
 from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError, sync_folder
 
@@ -188,6 +189,21 @@ class StateDirectory:
         except BaseException:
             self.close()
             raise
+
+    def warn_of_losses(self) -> None:
+        """Warn if the log was shorter than before when it was opened, or had an unfinished end."""
+        if self.log.n_missing:
+            n = "1 record is" if self.log.n_missing == 1 else f"{self.log.n_missing:,} records are"
+            warn(
+                f"The log in {str(self.folder)!r} is shorter than it was: {n} missing, each of events or labels that had been "
+                "answered.",
+                "Restore the newest log-*.bin from a copy, or send these events and labels again.",
+            )
+        elif self.log.cut_bytes:
+            warn(
+                f"The log in {str(self.folder)!r} had an unfinished end of {self.log.cut_bytes:,} bytes, which was removed.",
+                "After a crash this is usual, and nothing that was answered is lost. Otherwise check the disk.",
+            )
 
     def close(self) -> None:
         """Sync and close the log, and release the lock. A closed directory can be closed again."""

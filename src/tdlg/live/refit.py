@@ -108,6 +108,7 @@ def refit(
         If there are too few labelled events to compare the models, and it is not forced.
     """
     with StateDirectory(directory) as state:
+        state.warn_of_losses()
         past = _Past.read(state)
         stretch = _Stretch.last_of(past, needed=not force)
         found = Comparison() if stretch is None else _compared(state, past, stretch, callback)
@@ -143,6 +144,7 @@ def go_back(directory: Any) -> str:
         The name of the generation.
     """
     with StateDirectory(directory) as state:
+        state.warn_of_losses()
         state.go_back()
         return state.generation.name
 
