@@ -8,6 +8,7 @@ import sys
 import textwrap
 import warnings
 
+import numpy as np
 import pytest
 
 from live_payments import classifier, event, events
@@ -15,6 +16,7 @@ from tdlg.exceptions import TdlgError, TdlgWarning
 from tdlg.live import log as logs
 from tdlg.live.log import Log, LogFullError
 from tdlg.live.model import LiveModel
+from tdlg.propagate.event_rows import EventRows
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 posix = pytest.mark.skipif(os.name == "nt", reason="no such limits")
@@ -202,3 +204,39 @@ def test_no_damaged_file_gives_a_wrong_answer(killed, tmp_path):
     assert not {what: found[what] for what in found if found[what] not in ("refused", "right", "reported")}
     assert {"refused", "right", "reported"} == set(found.values())
     assert len(found) > 50
+
+
+def test_a_snapshot_is_checked_once(tmp_path, monkeypatch):
+    from tdlg.live import directory
+
+    read, crc_of = [], directory._crc_of
+    monkeypatch.setattr(directory, "_crc_of", lambda path: read.append(path.name) or crc_of(path))
+    with LiveModel.open(tmp_path / "live", classifier(), keep="400d") as live:
+        for k in range(4):
+            live.submit(events()[5 * k : 5 * k + 5])
+            read.clear()
+            live.snapshot()
+            assert read == ["draft.state"], "the others are known"
+    read.clear()
+    directory._CHECKED.clear()
+    with LiveModel.open(tmp_path / "live", keep="400d") as live:
+        live.snapshot()
+        assert len(read) == len(set(read)) <= 2
+
+
+def test_a_snapshot_holds_the_rows_that_are_used():
+    rows = EventRows(ticks=np.zeros(0), values=np.zeros((0, 3)))
+    taken = rows.take(20_000)
+    rows["ticks"][taken] = taken
+    rows.hold(taken[5:7])
+    rows.release(taken[10:])
+    old = {**{name: array.copy() for name, array in rows.arrays.items()}, "uses": rows._uses, "free": np.arange(0)}
+    for state in (rows.state(), old):
+        again = EventRows(ticks=np.zeros(0), values=np.zeros((0, 3)))
+        again.restore(state)
+        assert again.n_used == rows.n_used == 10
+        np.testing.assert_array_equal(again["ticks"][taken[:10]], taken[:10])
+        again.release(taken[:10])
+        assert again.n_used == 2, "those that are held twice"
+        assert not set(again.take(3000).tolist()) & set(taken[5:7].tolist())
+    assert sum(array.nbytes for array in rows.state().values()) < 1000

@@ -46,6 +46,8 @@ SNAPSHOT = re.compile(r"snapshot-([0-9]{20})-([0-9a-f]{8})\.state")
 DRAFT = "draft.state"
 OURS = re.compile(rf"lock|state\.json|\..*\.tdlg-tmp|{GENERATION.pattern}")  # what an unfinished new directory may hold
 
+_CHECKED: dict[Path, tuple[tuple[int, int], bool]] = {}  # snapshots: size and time of the file, whether it was whole
+
 Fill: TypeAlias = "Callable[[Generation], object]"
 
 
@@ -58,10 +60,20 @@ class Snapshot:
     crc: int
 
     def is_whole(self) -> bool:
-        """Whether the file has the content that was written. This reads the file."""
-        with suppress(OSError):
-            return _crc_of(self.path) == self.crc
-        return False
+        """Whether the file has the content that was written. This reads the file once, and again if it was changed."""
+        try:
+            found = self.path.stat()
+            known = found.st_size, found.st_mtime_ns
+            if _CHECKED.get(self.path, (None, False))[0] != known:
+                _CHECKED[self.path] = known, _crc_of(self.path) == self.crc
+        except OSError:
+            return False
+        return _CHECKED[self.path][1]
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
+        _CHECKED.pop(self.path, None)
 
 
 @dataclass(frozen=True)
@@ -109,6 +121,8 @@ class Generation:
             crc = _crc_of(draft)
             path = self.path / f"snapshot-{sequence:020}-{crc:08x}.state"
             os.replace(draft, path)
+            found = path.stat()
+            _CHECKED[path] = (found.st_size, found.st_mtime_ns), True
         finally:
             with suppress(OSError):
                 draft.unlink()
@@ -119,7 +133,7 @@ class Generation:
         kept = [*islice(self.whole_snapshots(), KEPT_SNAPSHOTS)]
         for snapshot in self.snapshots():
             if snapshot not in kept:
-                snapshot.path.unlink(missing_ok=True)
+                snapshot.remove()
 
     def needed_after(self) -> int:
         """Sequence number after which the log is needed, even if the newest snapshot is damaged later; 0 without any."""
@@ -195,8 +209,8 @@ class StateDirectory:
         if self.log.n_missing:
             n = "1 record is" if self.log.n_missing == 1 else f"{self.log.n_missing:,} records are"
             warn(
-                f"The log in {str(self.folder)!r} is shorter than it was: {n} missing, each of events or labels that had been "
-                "answered.",
+                f"The log in {str(self.folder)!r} is shorter than it was: {n} missing, "
+                "each of events or labels that had been answered.",
                 "Restore the newest log-*.bin from a copy, or send these events and labels again.",
             )
         elif self.log.cut_bytes:
