@@ -318,7 +318,7 @@ class LiveState:
                 raise ParameterError("The id of an event must be text or a number.", parameter="id", value=id)
             self.ticks_of(time)
             if self.meaning.kind != "outlier_detector":
-                self.scorer.check_label(id, label)
+                self.scorer.check_label(id, label, time)
             elif self.recent.get(id) is None and self.alerts.get(id) is None:  # whose scores use no labels
                 raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
         except TdlgError as error:
