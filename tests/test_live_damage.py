@@ -240,3 +240,15 @@ def test_a_snapshot_holds_the_rows_that_are_used():
         assert again.n_used == 2, "those that are held twice"
         assert not set(again.take(3000).tolist()) & set(taken[5:7].tolist())
     assert sum(array.nbytes for array in rows.state().values()) < 1000
+
+
+def test_drafts_of_killed_processes_are_removed(folder, killed):
+    drafts = [
+        folder / f".current.{'0' * 32}.tdlg-tmp",
+        folder / "generation-0001" / f".origin.json.{'1' * 32}.tdlg-tmp",
+    ]
+    for draft in drafts:
+        draft.write_bytes(b"half")
+    with LiveModel.open(folder) as live:
+        assert next_score(live) == killed[1]
+    assert not [draft for draft in drafts if draft.exists()]

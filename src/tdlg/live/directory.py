@@ -378,7 +378,10 @@ class StateDirectory:
         return [generations[each] for each in (name, *before) if each in generations]
 
     def _remove_unfinished(self) -> None:
-        """Remove generations and snapshots whose writing or removal was interrupted."""
+        """Remove generations, snapshots and drafts whose writing or removal was interrupted: nobody else writes here."""
+        for draft in self.folder.rglob(".*.tdlg-tmp"):
+            with suppress(OSError):
+                draft.unlink()
         for path in _generation_folders(self.folder):
             if _is_finished(path):
                 (path / DRAFT).unlink(missing_ok=True)
