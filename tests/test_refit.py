@@ -91,14 +91,13 @@ def test_a_model_that_is_worse_is_not_used(folder, monkeypatch, force):
     real = refits._Past.fitted
 
     def useless(self, record):
-        """A model whose labels were shuffled, as the one to compare."""
+        """In the comparison, a model that learnt the opposite of all labels."""
         if record == refits.LAST:
             return real(self, record)
         edges, ids = self.edges_before(record)
         labels = edges.label.copy()
         labels[edges.labelled] = 1 - labels[edges.labelled]
-        times = np.where(edges.labelled, edges.time, edges.time)
-        return PropagationClassifier(**OPTIONS).fit(edges.with_label(None).with_label(labels, times)), ids
+        return PropagationClassifier(**OPTIONS).fit(edges.with_label(None).with_label(labels, edges.time)), ids
 
     monkeypatch.setattr(refits._Past, "fitted", useless)
     found = refit(folder, force=force)
@@ -110,9 +109,10 @@ def test_a_model_that_is_worse_is_not_used(folder, monkeypatch, force):
 
 
 def test_a_tie_gives_the_model_with_the_newer_labels(folder, monkeypatch):
-    monkeypatch.setattr(
-        refits._Past, "scorer_before", lambda self, state, record: self.scorer_of(*self.fitted(record), record)
-    )
+    def newly_fitted(self, state, record):
+        return self.scorer_of(*self.fitted(record), record)
+
+    monkeypatch.setattr(refits._Past, "scorer_before", newly_fitted)
     found = refit(folder)
     assert found.gain == (0.0, 0.0, 0.0), "the same model twice"
     assert "no clear difference" in found.reason

@@ -35,8 +35,8 @@ Floats = NDArray[np.float64]
 
 STRETCH = 0.3  # share of the labelled events that both models are compared on, the latest ones
 LONGEST = 0.5  # the same at most, if a class is rare: the new model must have learnt something before
-ENOUGH = 20  # least number of labelled events of each class in that stretch
-CHANCE = (0.05, 0.95)  # quantiles of the interval of a difference
+ENOUGH = 10  # least number of labelled events of each class in that stretch
+CHANCE = (0.1, 0.9)  # quantiles of the interval of a difference: what nine of ten resamplings agree on is not chance
 
 
 class Figures(NamedTuple):
@@ -50,7 +50,7 @@ class Figures(NamedTuple):
 class Gain(NamedTuple):
     """By how much the new model is better: in average precision, or by how much its error is smaller.
 
-    `low` and `high` are the ends of the 90 % interval, by a bootstrap over the compared events, the same for both models.
+    `low` and `high` are the ends of the 80 % interval, by a bootstrap over the compared events, the same for both models.
     """
 
     value: float

@@ -319,7 +319,7 @@ def refit(
     if found.gain is not None:
         what = "average precision" if found.n_positive is not None else "error"
         low, high = (f"{end:+.3g}" for end in found.gain[1:])
-        note(f"gain in {what}: {found.gain.value:+.3g} (90 % interval {low} to {high})")
+        note(f"gain in {what}: {found.gain.value:+.3g} (80 % interval {low} to {high})")
     if found.generation is None:
         note(f"the old model stays: {found.reason}; --force uses the new one nevertheless")
     else:
