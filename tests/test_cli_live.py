@@ -341,7 +341,9 @@ def test_refit(model, tmp_path, monkeypatch):
     result = ok("refit", tmp_path / "live", "--force")
     assert "labelled events" in result.stderr
     assert [row.split()[0] for row in result.stdout.splitlines()] == ["AUC", "old", "new"]
-    assert "the new model is in use, as generation-0002" in result.stderr
+    assert "of them had been alerts" in result.stderr
+    assert "80 % interval" in result.stderr
+    assert "the new model is in use, as generation-0002: " in result.stderr
     assert "generation-0001" in ok("refit", tmp_path / "live", "--back").stderr
     assert run("refit", tmp_path / "live", "--back").exit_code == 1
     assert run("refit", tmp_path / "live", "--back", "--force").exit_code == 2

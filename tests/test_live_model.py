@@ -408,6 +408,7 @@ def test_the_position_of_the_source_survives(tmp_path):
 
 
 def test_a_full_disk_learns_nothing(live, monkeypatch):
+    monkeypatch.setattr("tdlg.live.log.PROBE_EVERY", 0.0)
     given = events()
     live.submit(given[:10])
     with monkeypatch.context() as patch:

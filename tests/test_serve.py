@@ -880,7 +880,16 @@ class TestQuestions:
         assert [(change["kind"], change["id"]) for change in found["changes"]] == [
             ("alert", "a"), ("alert", "b"), ("decision", "a"),
         ]  # fmt: skip
+        assert found["missed"] == 0
         assert len(client.get("/changes?since=2").json["changes"]) == 1
+
+    def test_changes_that_are_not_kept_are_said(self, live, client):
+        client.post("/score", [alert("a"), alert("b"), alert("c")])
+        del live._changes[:2]
+        assert [client.get(f"/changes?since={k}").json["missed"] for k in (0, 1, 2, 3, 9)] == [2, 1, 0, 0, 0]
+        stream = Stream(client, last_event_id="1")
+        assert next(iter(stream))[1]["missed"] == 1
+        stream.close()
 
     @pytest.mark.parametrize(
         ("method", "path", "status"), [("GET", "/nothing", 404), ("GET", "/score", 405), ("POST", "/alerts", 405)]

@@ -184,6 +184,7 @@ def test_what_is_known(live):
 
 
 def test_a_full_disk_and_the_return(live, monkeypatch):
+    monkeypatch.setattr("tdlg.live.log.PROBE_EVERY", 0.0)
     with serving(live) as client:
         client.post("/score", events(5))
 

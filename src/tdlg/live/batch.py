@@ -55,7 +55,7 @@ class Batch:
             id = id_key(event["id"]) if isinstance(event["id"], Hashable) else None
             stored = state.recent.get(id)
             if _has_label(event) and state.knows(id):
-                event = self._without_label(place, event)
+                event = self._without_label(state, place, event)
             if stored is not None and all(event.get(name) is not None for name in ("src", "dst", "time")):
                 self._answers[place] = state.answer_of(stored)
             elif id is not None and id in first_of:
@@ -67,9 +67,10 @@ class Batch:
                 self._at.append(place)
                 self.events.append(event)
 
-    def _without_label(self, place: int, event: dict[str, Any]) -> dict[str, Any]:
-        """An event that was there before, without its label, which is learnt as one that comes later."""
-        self._labelled[place] = {"id": event["id"], "label": event["label"], "time": event.get("label_time")}
+    def _without_label(self, state: LiveState, place: int, event: dict[str, Any]) -> dict[str, Any]:
+        """An event that was there before, without its label, learnt as one that comes later if it is ever known."""
+        if state.scorer.becomes_known(event["id"], event.get("label_time")):
+            self._labelled[place] = {"id": event["id"], "label": event["label"], "time": event.get("label_time")}
         return {name: value for name, value in event.items() if name not in LABEL_FIELDS}
 
     def _add_label(self, state: LiveState, place: int, first: int, event: dict[str, Any]) -> None:

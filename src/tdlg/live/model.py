@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -147,6 +148,7 @@ class LiveModel(Questions):
 
             state = StateDirectory(directory, fingerprint, None if file is None else fill)
         try:
+            state.warn_of_losses()
             loaded = load_model(state.generation.path / MODEL)
             restored, n_replayed = restored_state(state, loaded, n_recent)
             live = cls(state, loaded, restored, seconds_of(keep), snapshot_every)
@@ -339,9 +341,10 @@ class LiveModel(Questions):
     def health(self) -> dict[str, Any]:
         """Whether events can be scored, and why not; the state of the log, and what uses disk and memory.
 
-        If the log could not be written, a small write shows whether it can be written again.
+        If the log could not be written, a small write every 5 seconds at most shows whether it can be written again.
         """
-        self._directory.log.probe()
+        log = self._directory.log
+        log.probe()
         state, of_directory = self._state, self._directory.health()
         reason = None if self._failure is None else str(self._failure) or type(self._failure).__name__
         reason = reason or of_directory.pop("failure")
@@ -357,6 +360,8 @@ class LiveModel(Questions):
             "n_recent": len(state.recent),
             "state_bytes": state.scorer.nbytes,
             "snapshot_failure": self._snapshot_failure,
+            "missing_records": log.n_missing,
+            "free_bytes": shutil.disk_usage(log.folder).free,
             **of_directory,
         }
 

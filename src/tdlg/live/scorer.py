@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 HORIZON = 2.0  # of the longest time scale, and of the longest label delay: for how long labels of an event are accepted
+FAR_AHEAD = 10.0  # horizons after its event from which on a label counts as never known
 FORGET_EVERY = 100_000  # keys or events that are added before memory is looked through
 STARTED_AT_ONCE = 16_384  # fitted edges
 NO_ROW = -1
@@ -201,8 +202,8 @@ class StreamScorer:
         )
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
-        labels, known = self._tables.labels(edges)
-        return self._process(self._tables.arrived(edges), listed, labels, known)
+        arrived = self._tables.arrived(edges)
+        return self._process(arrived, listed, *self._becoming_known(arrived, *self._tables.labels(edges)))
 
     # ---- events
 
@@ -215,7 +216,20 @@ class StreamScorer:
             Each with the fields "src", "dst" and "time", the features that the model was fitted on, and, if there are any,
             "id", "label" and "label_time".
         """
-        return self._reader.read(events)
+        read, errors = self._reader.read(events)
+        labels, known = self._becoming_known(read.arrived, read.labels, read.known)
+        return read._replace(labels=labels, known=known), errors
+
+    def _becoming_known(
+        self, arrived: Arrived, labels: list[tuple[int, Any]], known: list[Any]
+    ) -> tuple[list[tuple[int, Any]], list[Any]]:
+        """Labels and when they become known, without those of the far future, for which memory would be held."""
+        timely = [not self._is_far_ahead(arrived.ticks[at], time) for (at, _), time in zip(labels, known, strict=True)]
+        return list(compress(labels, timely)), list(compress(known, timely))
+
+    def _is_far_ahead(self, tick: Any, known: Any) -> Any:
+        """Whether labels become known so long after their events that they count as never known."""
+        return known > tick + FAR_AHEAD * (self._horizon or np.inf)
 
     def process(self, events: Events) -> LiveScores:
         """Score events that were read, one after the other in the order of time, and absorb them."""
@@ -236,6 +250,7 @@ class StreamScorer:
         row = self._row_of(id)
         rows = self._engine.rows
         known = self._engine.clock if time is None else self._reader.tick_of(time)
+        self._check_known(row, known, time)
         targets = None if label is None else self._engine.targets_of(np.array([self._reader.label_of(label)]))
         if rows["labels"][row, 0]:
             if (
@@ -249,9 +264,20 @@ class StreamScorer:
         if targets is not None:
             self._engine.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
 
-    def check_label(self, id: Hashable, label: Any) -> None:
+    def _check_known(self, row: int, known: Any, time: Any) -> None:
+        if self._is_far_ahead(self._engine.rows["ticks"][row], known):
+            raise ParameterError(
+                f"The label would become known too long after its interaction. Got the time {time!r}: correct it, or pass "
+                "the label when it is known.",
+                parameter="time",
+                value=time,
+            )
+
+    def check_label(self, id: Hashable, label: Any, time: Any = None) -> None:
         """Refuse a label that `label` would refuse."""
-        self._row_of(id)
+        row = self._row_of(id)
+        if time is not None:
+            self._check_known(row, self._reader.tick_of(time), time)
         if label is not None:
             self._reader.label_of(label)
 
@@ -263,6 +289,16 @@ class StreamScorer:
         """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
         row = self._rows.get(id_key(id), NO_ROW)
         return row != NO_ROW and not self._is_expired(self._engine.rows["ticks"][row])
+
+    def becomes_known(self, id: Hashable, time: Any) -> bool:
+        """Whether a label of an interaction that came before is not dated in the far future. A wrong time is not judged."""
+        row = self._rows.get(id_key(id), NO_ROW)
+        if time is None or row == NO_ROW:
+            return True
+        try:
+            return not self._is_far_ahead(self._engine.rows["ticks"][row], self.tick_of(time))
+        except TdlgError:
+            return True
 
     def has_label(self, id: Hashable, label: Any) -> bool:
         """Whether an interaction has this label already; None: whether it has none."""
@@ -307,6 +343,7 @@ class StreamScorer:
         """Absorb the fitted edges."""
         engine = self._engine
         whole, labelled, known = self._tables.fitted(edges), *self._tables.fitted_labels(edges)
+        labelled = labelled & ~self._is_far_ahead(whole.ticks, known)
         order = np.argsort(whole.ticks, kind="stable")
         for start in range(0, len(order), STARTED_AT_ONCE):
             part = order[start : start + STARTED_AT_ONCE]

@@ -25,7 +25,7 @@ from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import DAY, Meaning
 from tdlg.live.recent import RecentEvents, StoredEvent
 from tdlg.live.scorer import StreamScorer, UnknownEventError
-from tdlg.live.threshold import Start, Threshold, start_of
+from tdlg.live.threshold import Start, Threshold, saved_start, start_of
 from tdlg.propagate.saved import Part, SavedArrays
 
 __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
@@ -170,15 +170,17 @@ class LiveState:
         settings = self.settings
         self.fields = Fields(settings.columns, _features(self.model))
         self.most_ahead = self.ticks_ahead(settings.ahead)
-        start = start or start_of(self.model, self.meaning, settings.alerts_per_day)
+        start = start or start_of(self.model, self.meaning)
         self._threshold = Threshold(self.meaning, settings.threshold, settings.alerts_per_day, start)
 
     def use(self, changed: dict[str, Any]) -> None:
         """Change settings, from now on."""
         before = self._threshold
         self.settings = replace(self.settings, **changed)
-        self._set_up(None if "alerts_per_day" in changed else before.start)
-        if "threshold" not in changed and "alerts_per_day" not in changed:
+        self._set_up(before.start)
+        if "threshold" in changed or "alerts_per_day" in changed:
+            self._threshold.follow(before)
+        else:
             self._threshold = before
 
     def ticks_ahead(self, ahead: Any) -> float:
@@ -316,7 +318,7 @@ class LiveState:
                 raise ParameterError("The id of an event must be text or a number.", parameter="id", value=id)
             self.ticks_of(time)
             if self.meaning.kind != "outlier_detector":
-                self.scorer.check_label(id, label)
+                self.scorer.check_label(id, label, time)
             elif self.recent.get(id) is None and self.alerts.get(id) is None:  # whose scores use no labels
                 raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
         except TdlgError as error:
@@ -416,7 +418,7 @@ class LiveState:
         n_recent = n_recent or content["n_recent"]
         scorer = StreamScorer.restore(model, Part(arrays, "scorer/"))
         threshold = Part(arrays, "threshold/")
-        state = cls(model, scorer, Settings(**content["settings"]), n_recent, Start(*threshold["counts"][2:].tolist()))
+        state = cls(model, scorer, Settings(**content["settings"]), n_recent, saved_start(threshold))
         state._threshold.restore(threshold)
         state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, Part(arrays, "recent/"))
         state.alerts = Alerts.restored(Part(arrays, "alerts/"))

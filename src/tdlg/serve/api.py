@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from tdlg import __version__
+from tdlg.live.alerts import n_missed
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import about, as_json, of_alert, of_answer, of_fault, of_label
 from tdlg.serve.batching import Worker
@@ -256,7 +257,8 @@ def _reason(live: LiveModel, id: Any) -> str:
 
 
 def _changes(live: LiveModel, since: int) -> dict[str, Any]:
-    return {"sequence": live.sequence, "changes": live.changes(since)}
+    changes = live.changes(since)
+    return {"sequence": live.sequence, "changes": changes, "missed": n_missed(changes, since)}
 
 
 def _checked_label(item: Mapping[str, Any] | Fault) -> Mapping[str, Any] | Fault:

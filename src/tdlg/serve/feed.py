@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from tdlg.live.alerts import n_missed
 from tdlg.serve.answers import as_json
 from tdlg.serve.batching import StoppingError, Worker
 
@@ -75,9 +76,10 @@ class Feed:
         try:
             while not self._closed:
                 changed.clear()
-                since, changes = await self._worker.ask(partial(_changes, since=since))
+                before, (since, changes) = since, await self._worker.ask(partial(_changes, since=since))
                 if changes:
-                    yield _message("changes", {"sequence": since, "changes": changes}, since)
+                    found = {"sequence": since, "changes": changes, "missed": n_missed(changes, before or 0)}
+                    yield _message("changes", found, since)
                 yield _message("pulse", {"sequence": since, **await self._pulse()})
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), PULSE)

@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
         epilog=example("tdlg stream model.tdlg --state live < events.jsonl > scores.jsonl"),
     )(stream)
     app.command(
-        short_help="Learn a new model from what was logged, and use it if it is better.",
+        short_help="Learn a new model from what was logged, and use it unless it is worse.",
         epilog=example("tdlg refit live"),
     )(refit)
 
@@ -291,14 +291,15 @@ def refit(
     state: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the state, which no other process uses now.")],
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Use the new model even if it is not better than the old one.")
+        bool, typer.Option("--force", help="Use the new model even if it is worse, or cannot be compared.")
     ] = False,
     back: Annotated[bool, typer.Option("--back", help="Go back to the model before the present one.")] = False,
 ) -> None:
-    """Learn a new model from all events and labels of a state, and use it if it is better.
+    """Learn a new model from all events and labels of a state, and use it unless it is worse.
 
-    Both models are compared on the latest labelled events, each scored with what was known when it came. The new model is
-    used if its average precision is larger (for numbers, if its error is smaller). The old one is kept: see --back.
+    Both models are compared on the latest labelled events, each scored with what was known when it came. The old model stays
+    if the new one has a smaller average precision (for numbers, a larger error) by more than chance, or if most of these
+    labels are of alerts. After a change it is kept: see --back.
     """
     from tdlg.live.refit import go_back
     from tdlg.live.refit import refit as fit_again
@@ -313,11 +314,16 @@ def refit(
     if found.old is not None and found.new is not None:
         n_positive = "" if found.n_positive is None else f", {found.n_positive:,} of them positive"
         note(f"compared on {count(found.n_events, 'labelled event')}{n_positive}, {found.start} to {found.stop}")
+        note(f"{found.n_alerts:,} of them had been alerts, {found.n_events - found.n_alerts:,} had not")
         typer.echo(_compared(found.old, found.new))
+    if found.gain is not None:
+        what = "average precision" if found.n_positive is not None else "error"
+        low, high = (f"{end:+.3g}" for end in found.gain[1:])
+        note(f"gain in {what}: {found.gain.value:+.3g} (80 % interval {low} to {high})")
     if found.generation is None:
-        note("the old model stays; --force uses the new one nevertheless")
+        note(f"the old model stays: {found.reason}; --force uses the new one nevertheless")
     else:
-        note(f"the new model is in use, as {found.generation}; --back returns to the old one")
+        note(f"the new model is in use, as {found.generation}: {found.reason}; --back returns to the old one")
 
 
 def _compared(old: Figures, new: Figures) -> str:
