@@ -116,7 +116,7 @@ class ByHand:
         kind = column.name.partition(":")[2].partition("@")[0].partition("[")[0]
         if kind == "trust":
             return self.edges[row].trust[("src", "dst").index(column.match)]
-        if column.about == "agreement":
+        if column.about in ("agreement", "common"):
             return self.agreement(row, column.match)[kind]
         return self.partners(row, column.match, kind, column.scale)
 

@@ -138,14 +138,15 @@ class Group(NamedTuple):
     """Columns that tell the same for several time scales."""
 
     match: str  # "" for an edge's own feature
-    kind: str  # "rate", "mean", "count", "gaps", "feature", "own" or "agreement"
+    kind: str  # what it measures, see `Column.about`
     feature: str  # "" where it is about none
     columns: list[int]
 
     @property
     def what(self) -> str:
-        """Its name, such as "src rate", "src amount" or "amount"."""
-        return " ".join(filter(None, [self.match, self.feature or self.kind]))
+        """Its name, such as "src rate", "src amount", "src usual amount" or "amount"."""
+        kind = "" if self.kind in ("feature", "own") else self.kind
+        return " ".join(filter(None, [self.match, kind, self.feature]))
 
 
 def _groups(features: PropagationFeatures) -> list[Group]:
@@ -171,12 +172,14 @@ class _Explained:
     ) -> None:
         self.groups = _groups(model.features_)
         self._typical, self._n_scales = model.typical_, len(model.features_.scale_names_)
-        self._columns = columns
+        self._columns, self._described = columns, model.features_.described()
         codes, self.classes = _codes(model, self._columns, positive)
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)
         self._edges, self._which, self._codes = edges, which, codes
-        self._words = TwoEndWords(model.features_, edges, query.evidence, query.at)
+        self._words = TwoEndWords(
+            model.features_, edges, query.evidence, query.at, getattr(model, "label_name_", None)
+        )
 
     @classmethod
     def of(cls, model: Any, scored: Scored, which: Positions, positive: Any) -> Self:
@@ -205,25 +208,41 @@ class _Explained:
         ends = int(self._edges.src_code[asked]), int(self._edges.dst_code[asked])
         if group.kind == "own":
             return g, self._words.category(asked, group.feature)
-        if group.match in PAIR_MATCHES or group.kind == "agreement":
+        if group.match in PAIR_MATCHES or group.kind in ("agreement", "common"):
             return g, ends
         return g, ends[group.match.startswith("dst")]
 
     def reason(self, i: int, g: int) -> Reason:
         """The reason that the g-th group gives for the i-th edge explained."""
         group, asked, code = self.groups[g], int(self._which[i]), int(self._codes[i])
+        raises, words = bool(self.effects[i, g] > 0), self._words
+        above = self._columns[i, group.columns] - self._typical[group.columns]
+        most = int(np.abs(above).argmax())  # the time scale at which it differs most from typical columns
         if group.kind == "own":
-            return self._words.own(asked, group.feature)
+            return words.own(asked, group.feature)
         if group.kind == "feature":
-            return self._words.feature(asked, group.match, group.feature)
+            return words.feature(asked, group.match, group.feature, raises)
+        if group.kind == "usual":
+            return words.usual(asked, group.match, group.feature)
         if group.kind == "gaps":
-            return self._words.gaps(asked, group.match)
+            return words.gaps(asked, group.match)
         if group.kind == "agreement":
-            return self._words.agreement(asked, group.match, code)
+            return words.agreement(asked, group.match, code, raises)
+        if group.kind == "common":
+            return words.common(asked, group.match, code)
         if group.kind == "count":
-            difference = np.abs(self._columns[i, group.columns] - self._typical[group.columns])
-            return self._words.count(asked, group.match, int(difference.argmax()) % self._n_scales)
-        return self._words.labels_or_partners(asked, group.match, code)
+            return words.count(asked, group.match, most % self._n_scales)
+        if group.kind == "known":
+            return words.known(asked, group.match, bool(above[most] > 0))
+        if group.kind == "partners":
+            return words.partners(asked, group.match, code, raises)
+        return words.labels(asked, group.match, code, raises, self._shift(group, above, code))
+
+    def _shift(self, group: Group, above: Floats, code: int) -> float:
+        """How much higher than typical the rate of the class is, over all time scales."""
+        if len(above) == self._n_scales:  # a number, or the rate of the second of two classes
+            return float(above.mean()) * (-1.0 if self.classes is not None and code == 0 else 1.0)
+        return float(above[[self._described[k].of_class == code for k in group.columns]].mean())
 
 
 def _codes(model: Any, columns: Floats, positive: Any) -> tuple[Positions, NDArray[Any] | None]:

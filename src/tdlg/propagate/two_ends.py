@@ -156,7 +156,7 @@ def two_end_names(
                 kinds = ("agreement", "agreement-sum", "agreement-common")
                 columns += [Column(f"{match}:{kind}{of}", match, "agreement", "", of_class) for kind in kinds]
     if not only_partners:
-        columns += [Column(f"{match}:common", match, "agreement") for match in ("src", "dst")]
+        columns += [Column(f"{match}:common", match, "common") for match in ("src", "dst")]
     return columns
 
 
