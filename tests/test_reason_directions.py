@@ -18,7 +18,7 @@ CLAIMS = [  # a sentence, and what it says about the score: 1 if it raises, -1 i
 ]
 NEUTRAL = [  # sentences that state facts without comparing them
     r"no labelled interaction .*",
-    r"[\d,]+ labelled interactions? (?:from|to|of) .*",
+    r"(?:\d+|more than 50) labelled interactions? (?:from|to|of) .*",
     r"(?:much|little) is known about interactions .*: (?:\d+ labels?|more than 50 labels), .*",
     r"(?:first|the only|no earlier|no other) interaction .*",
     r"[\d,]+ (?:earlier|other) interactions? .*",
@@ -27,13 +27,15 @@ NEUTRAL = [  # sentences that state facts without comparing them
     r"another interaction .* is at the same time",
     r"the (?:nearest interaction|interactions) .* (?:is|are) .*",
     r"\S+ is \S+, where about \S+ is usual .*",
-    r"\S+ is \S+, as in \d+ of the .*",
+    r"\S+ is \S+, which (?:(?:none|\d+) of the|the (?:only|last|nearest)) .* (?:had|did not have)",
     r"about \S+ is the usual \S+ .* \(the median of all is \S+\)",
     r"\S+ is missing.*",
     r"\S+ is \S+(?: \(the median is \S+\))?",
 ]
 LABELS = r"(none|\d+) of the (?:last |nearest )?(\d+) labelled interactions (.*)"
-ONE_LABEL = r"the (?:only|last|nearest) labelled interaction (.*) (was not|did not have|was|had) (?:\S+|\S+ = \S+|label \S+)"
+ONE_LABEL = (
+    r"the (?:only|last|nearest) labelled interaction (.*) (was not|did not have|was|had) (?:\S+|\S+ = \S+|label \S+)"
+)
 NUMBERS = r"the .*labelled interactions? (.*) had (\S+)(?: on average)? \(all: (\S+)\).*"
 CONTRARY = ("disagree with", "label unlike")  # labels of nodes that differ speak for the contrary
 
@@ -78,7 +80,11 @@ def check(model, asked):
 def is_weaker(model, scored, line):
     """Whether the rate that the model sees is nearer to the average than a typical rate, on the side of the effect."""
     match, names = line["what"].split()[0], model.features_.get_feature_names_out().tolist()
-    at = [k for k, name in enumerate(names) if re.match(rf"{match}:(rate|mean)(\[{re.escape(str(line.get('class')))}\])?@", name)]
+    at = [
+        k
+        for k, name in enumerate(names)
+        if re.match(rf"{match}:(rate|mean)(\[{re.escape(str(line.get('class')))}\])?@", name)
+    ]
     first_of_two = "class" in line and len(model.classes_) == 2 and line["class"] == model.classes_[0]
     sign = -1 if first_of_two else 1
     return sign * (scored.columns[line["edge"], at] - model.typical_[at]).mean() * line["effect"] > 0

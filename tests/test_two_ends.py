@@ -334,8 +334,8 @@ class TestNames:
     def test_classes_and_scales(self):
         named = two_end_names(["fine", "fraud", "spam"], bipartite=True, scale_names=["1h", "7d"])
         assert ("src:agreement[fraud]", "src", "agreement", "", 1, -1) in named
-        assert ("src:partners-residual[spam]@7d", "src", "partners", "", 2, 1) in named
-        assert named[-1] == ("dst:common", "dst", "agreement", "", -1, -1)
+        assert ("src:partners-residual[spam]@7d", "src", "labels", "", 2, 1) in named
+        assert named[-1] == ("dst:common", "dst", "common", "", -1, -1)
 
 
 @pytest.mark.parametrize("past_only", [False, True])

@@ -17,6 +17,7 @@ from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason
 from tdlg.explain.two_ends import TwoEndWords
+from tdlg.propagate.columns import ANY_CLASS
 from tdlg.propagate.evidence import Query
 from tdlg.propagate.features import PropagationFeatures
 
@@ -177,9 +178,7 @@ class _Explained:
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)
         self._edges, self._which, self._codes = edges, which, codes
-        self._words = TwoEndWords(
-            model.features_, edges, query.evidence, query.at, getattr(model, "label_name_", None)
-        )
+        self._words = TwoEndWords(model.features_, edges, query.evidence, query.at, getattr(model, "label_name_", None))
 
     @classmethod
     def of(cls, model: Any, scored: Scored, which: Positions, positive: Any) -> Self:
@@ -240,9 +239,11 @@ class _Explained:
 
     def _shift(self, group: Group, above: Floats, code: int) -> float:
         """How much higher than typical the rate of the class is, over all time scales."""
-        if len(above) == self._n_scales:  # a number, or the rate of the second of two classes
-            return float(above.mean()) * (-1.0 if self.classes is not None and code == 0 else 1.0)
-        return float(above[[self._described[k].of_class == code for k in group.columns]].mean())
+        described = [self._described[k] for k in group.columns]
+        is_rate = [column.name.startswith((f"{group.match}:rate", f"{group.match}:mean")) for column in described]
+        of_class = [column.of_class in (code, ANY_CLASS) for column in described]
+        is_first_of_two = self.classes is not None and described[0].of_class == ANY_CLASS and code == 0
+        return float(above[np.array(is_rate) & of_class].mean()) * (-1.0 if is_first_of_two else 1.0)
 
 
 def _codes(model: Any, columns: Floats, positive: Any) -> tuple[Positions, NDArray[Any] | None]:

@@ -24,6 +24,7 @@ Reason = tuple[str, list[int]]  # a sentence, and the positions of the edges beh
 RECENT = 10  # most neighbours that a sentence counts, the nearest in time
 NAMED = 5  # the most neighbours given with a reason
 MANY = 50  # most labelled neighbours that a sentence counts
+LEAST_USUAL = 3  # neighbours that make up a shorter time in which something is usual
 FEW = 20  # a node with at most so many neighbours is new, or not active, which is said
 RARE, USUAL = 0.25, 0.5  # shares of a category up to which it is unusual, and from which on it is usual
 ANSWERS = {"yes", "no", "y", "n", "true", "false", "t", "f"}  # labels that do not name what they are about
@@ -105,9 +106,11 @@ class Words:
         behind = self._telling(i, recent, above[:RECENT])
         if _agrees(shift, raises):
             said = self._shares(recent, code, self._many(recent, known))
-            little = f"the labels of interactions {where} say little {'against' if raises else 'for'} {self._name(code)}"
+            little = (
+                f"the labels of interactions {where} say little {'against' if raises else 'for'} {self._name(code)}"
+            )
             return f"{little}: {said}, {self._latest(i, recent)}", behind
-        return f"{_several(len(known), 'labelled interaction')} {where}, {self._latest(i, recent)}", behind
+        return f"{_capped(len(known), 'labelled interaction')} {where}, {self._latest(i, recent)}", behind
 
     def known(self, i: int, match: str, more: bool) -> Reason:
         """How many labels are known, and how old they are: more, or fewer than usual."""
@@ -116,8 +119,8 @@ class Words:
         if not len(known):
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
         nearest = self._nearest(i, known, MANY)
-        many = _several(len(known), "label") if len(known) <= MANY else f"more than {MANY} labels"
-        sentence = f"{'much' if more else 'little'} is known about interactions {where}: {many}, {self._latest(i, nearest)}"
+        labels = f"{_capped(len(known), 'label')}, {self._latest(i, nearest)}"
+        sentence = f"{'much' if more else 'little'} is known about interactions {where}: {labels}"
         return sentence, self._behind(nearest)
 
     def _above_usual(self, places: Positions, code: int) -> Floats:
@@ -144,7 +147,9 @@ class Words:
         if not several:
             return f"{subject} {self._were(code, 1) if is_class[0] else self._were(code, 1, negated=True)}"
         sentence = f"{is_class.sum() or 'none'} of {subject} {self._were(code, 2)}"
-        return sentence if is_class.all() or not is_class.any() else f"{sentence} ({_percent(self._prior(code))} of all)"
+        return (
+            sentence if is_class.all() or not is_class.any() else f"{sentence} ({_percent(self._prior(code))} of all)"
+        )
 
     def _shares(self, places: Positions, code: int, many: str) -> str:
         """The labels of edges in short."""
@@ -231,10 +236,12 @@ class Words:
         if not _present(self._given(name)[i : i + 1])[0]:
             return f"{name} is missing, unlike {where}", self._behind(recent)
         if self._own[name].categories:
-            return self._category(where, name, mine, values[recent], self._many(recent, around), raises), self._behind(recent)
+            return self._category(where, name, mine, values[recent], self._many(recent, around), raises), self._behind(
+                recent
+            )
         distance = self._distance(i, around)
         for some in (recent, *(around[distance <= width] for width in self._widths)):
-            if len(some):
+            if some is recent or len(some) >= LEAST_USUAL:
                 usual = float(np.median(values[some]))
                 how, above = _compared(mine, usual, self._own[name])
                 if _agrees(above, raises):
@@ -252,7 +259,9 @@ class Words:
         recent = self._nearest(i, around, RECENT)
         usual, where = float(np.median(self._values_of(name)[recent])), self._said(WHERE[match], i)
         beside = f"(the median of all is {_number(self._own[name].centre)})"
-        return f"about {_number(usual)} is the usual {name} {where}{self._span(i, recent)} {beside}", self._behind(recent)
+        return f"about {_number(usual)} is the usual {name} {where}{self._span(i, recent)} {beside}", self._behind(
+            recent
+        )
 
     def _with_feature(self, i: int, match: str, name: str) -> Positions:
         around = self._around(i, match)
@@ -275,7 +284,9 @@ class Words:
             return f"{name} {_value(mine)} is unusual among interactions {where}: {said}"
         if not raises and alike >= USUAL * n:
             return f"{name} {_value(mine)} is usual among interactions {where}: {said}"
-        return f"{name} is {_value(mine)}, as in {alike} of {many} interaction{'s' * (n > 1)} {where}"
+        if n == 1:
+            return f"{name} is {_value(mine)}, which {many} interaction {where} {'had' if alike else 'did not have'}"
+        return f"{name} is {_value(mine)}, which {alike or 'none'} of {many} interactions {where} had"
 
     def own(self, i: int, name: str) -> Reason:
         """A feature of the edge itself."""
@@ -449,6 +460,10 @@ def _in_calendar(name: str, value: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}" if share >= 0.001 else "a tiny part"
+
+
+def _capped(n: int, noun: str) -> str:
+    return _several(n, noun) if n <= MANY else f"more than {MANY} {noun}s"
 
 
 def _several(n: int, noun: str) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.explain.sentences import MANY, Reason, Words, _agrees, _by_key, _several
+from tdlg.explain.sentences import MANY, Reason, Words, _agrees, _by_key, _capped, _several
 from tdlg.linegraph.events import MATCHES
 from tdlg.propagate.two_ends import residuals
 
@@ -54,14 +54,16 @@ class TwoEndWords(Words):
                 many = f"the {len(places)}" if len(places) > 1 else "the only"
                 return self._of_labels(self._where_alike(i, match, sign), places, code, many), self._behind(places)
         sign, places = (1, ranked[0]) if len(ranked[0]) or not len(ranked[1]) else (-1, ranked[1])
-        many = _several(len(places), "labelled interaction") + " yet" * (self._past_only and not len(places))
-        return f"{many} {self._where_alike(i, match, sign)}", self._behind(places)
+        many = f"{_several(len(places), 'labelled interaction')} {self._where_alike(i, match, sign)}"
+        return many + " yet" * (self._past_only and not len(places)), self._behind(places)
 
     def common(self, i: int, match: str, code: int) -> Reason:
         """How many nodes of one end are known to others of the other end."""
         others, _, common = self._similar(i, match, code)
         near = int(common.sum())
-        return f"{_several(near, 'labelled interaction')} {self._said(COMMON[match], i)}", self._behind(others[common > 0])
+        return f"{_several(near, 'labelled interaction')} {self._said(COMMON[match], i)}", self._behind(
+            others[common > 0]
+        )
 
     def partners(self, i: int, match: str, code: int, raises: bool) -> Reason:
         """Which labels the partners of an end have elsewhere."""
@@ -74,7 +76,7 @@ class TwoEndWords(Words):
         behind = self._telling(i, recent, above)
         if _agrees(above.mean(), raises):
             return self._of_labels(where, recent, code, self._many(recent, known)), behind
-        return f"{_several(len(known), 'labelled interaction')} {where}", behind
+        return f"{_capped(len(known), 'labelled interaction')} {where}", behind
 
     def _where_alike(self, i: int, match: str, sign: int) -> str:
         return self._said(ALIKE[match].format(HOW[match][sign]), i)

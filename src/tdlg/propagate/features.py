@@ -399,7 +399,9 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         classes = self.classes_.tolist() if self.classes_ is not None and len(self.prior_) > 1 else ()
         bipartite, only_partners = self.edges_.bipartite, self.two_ends == "partners"
         names = self.two_end_scale_names_
-        return two_end_names(classes, bipartite=bipartite, only_partners=only_partners, scale_names=names)
+        columns = two_end_names(classes, bipartite=bipartite, only_partners=only_partners, scale_names=names)
+        about = "mean" if self.classes_ is None else "rate"
+        return [column._replace(about=about) if column.about == "labels" else column for column in columns]
 
     def columns_of_class(self, code: int) -> NDArray[np.int64]:
         """Positions of the columns that are about this class or about no class."""
