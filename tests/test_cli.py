@@ -815,7 +815,8 @@ def test_bursts(tmp_path):
     assert "method: shuffled" in ok("outliers", path).stderr
     told = ok("explain", tmp_path / "m.tdlg", path, "--row", 430, "-o", tmp_path / "why.csv").stderr
     assert f"row 430: outlier_score = {got[-1]['outlier_score']}, outlier = 1" in told
-    assert "explained: the surprise of a burst" in told
+    assert "explained: the outlier score, which is the surprise of a burst in digits: higher is more surprising" in told
+    assert rows_of((tmp_path / "why.csv").read_text())[0]["score"] == got[-1]["outlier_score"]
     assert "30 interactions from node 9 within 0.3676 time units" in (tmp_path / "why.csv").read_text()
     assert "only `tdlg score` and `tdlg explain` can use it" in refused("nodes", tmp_path / "m.tdlg", path)
 
