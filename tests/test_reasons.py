@@ -771,6 +771,18 @@ class TestTable:
         said = table.filter(pl.col("what") == "src rate")["reason"]
         assert said.str.contains(r"labelled interactions? from \S+ (had|did not have) label 1, ").any()
 
+    @pytest.mark.parametrize(("name", "said"), [(None, "label yes"), ("is_fraud", "is_fraud = yes")])
+    def test_yes_and_no_are_named_by_their_column(self, tmp_path, name, said):
+        edges = small()
+        model = fitted(edges.with_label(np.where(edges.label == "fraud", "yes", "no")), "stream")
+        if name is not None:
+            model.label_name_ = name
+        model.save(tmp_path / "model.tdlg")
+        reasons = everything(load_model(tmp_path / "model.tdlg"), edges.with_label(None), positive="yes")["reason"]
+        assert not reasons.str.contains("(was|were|was not) yes").any()
+        assert reasons.str.contains(rf"\d of the \d+ labelled interactions .* had {said}( \(\d+% of all\))?, ").any()
+        assert reasons.str.contains(f"labelled interaction from .* did not have {said}, ").any()
+
     @pytest.mark.parametrize("dated", [True, False])
     def test_saved_and_loaded(self, tmp_path, dated):
         edges = small(features=True, dated=dated)
