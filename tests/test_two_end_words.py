@@ -53,10 +53,11 @@ class TestAgreement:
 
     def test_sources_that_disagree(self):
         rows = [row for row in OPINIONS if row[:2] not in (("bob", "shop"), ("cat", "shop"))]
-        sentence, behind = words_for(opinions(rows)).agreement(10, "src", 1, raises=True)
-        told = "the only labelled interaction to 'shop' from sources that disagree with 'ann' about other destinations"
-        assert sentence == f"{told} was not fraud"
-        assert behind == [9]
+        for raises in (True, False):
+            sentence, behind = words_for(opinions(rows)).agreement(10, "src", 1, raises)
+            told = "1 labelled interaction to 'shop' from sources that disagree with 'ann' about other destinations"
+            assert sentence == told
+            assert behind == [9]
 
     def test_nobody(self):
         rows = [("ann", "x", "fraud"), ("bob", "shop", "fine"), ("ann", "shop", None)]

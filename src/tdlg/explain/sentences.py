@@ -157,7 +157,10 @@ class Words:
         if self._features.classes_ is None:
             had, usual = self._numbers(above)
             return f"{had} on average (all: {usual})"
-        return f"{int((above > 0).sum()) or 'none'} of {many}"
+        n_class = int((above > 0).sum())
+        if len(places) == 1:
+            return f"{many} one {self._were(code, 1, negated=not n_class)}"
+        return f"{n_class or 'none'} of {many}"
 
     def _numbers(self, above: Floats) -> tuple[str, str]:
         """The mean of numeric labels, and the mean of all."""

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.explain.sentences import MANY, Reason, Words, _agrees, _by_key, _capped, _several
+from tdlg.explain.sentences import MANY, Reason, Words, _agrees, _by_key, _capped
 from tdlg.linegraph.events import MATCHES
 from tdlg.propagate.two_ends import residuals
 
@@ -44,26 +44,26 @@ class TwoEndWords(Words):
         """Which labels the nodes most similar to one end have with the other end.
 
         With the match "src" these are sources that agree with the source about other destinations; with "dst", destinations
-        that other sources label like the destination. Those that disagree speak for the contrary.
+        that other sources label like the destination. If none does, the sentence counts those that disagree.
         """
         others, similarity, _ = self._similar(i, match, code)
-        found = [np.flatnonzero(similarity * sign > 0) for sign in (1, -1)]
-        ranked = [others[some[np.argsort(-np.abs(similarity[some]), kind="stable")]] for some in found]
-        for sign, places in zip((1, -1), ranked, strict=True):
-            if len(places) and _agrees(sign * self._above_usual(places, code).mean(), raises):
-                many = f"the {len(places)}" if len(places) > 1 else "the only"
-                return self._of_labels(self._where_alike(i, match, sign), places, code, many), self._behind(places)
-        sign, places = (1, ranked[0]) if len(ranked[0]) or not len(ranked[1]) else (-1, ranked[1])
-        many = f"{_several(len(places), 'labelled interaction')} {self._where_alike(i, match, sign)}"
-        return many + " yet" * (self._past_only and not len(places)), self._behind(places)
+        sign = 1 if (similarity > 0).any() or not (similarity < 0).any() else -1
+        chosen = np.flatnonzero(similarity * sign > 0)
+        places, where = (
+            others[chosen[np.argsort(-np.abs(similarity[chosen]), kind="stable")]],
+            self._where_alike(i, match, sign),
+        )
+        if sign > 0 and len(places) and _agrees(self._above_usual(places, code).mean(), raises):
+            many = f"the {len(places)}" if len(places) > 1 else "the only"
+            return self._of_labels(where, places, code, many), self._behind(places)
+        none_yet = " yet" * (self._past_only and not len(places))
+        return f"{_capped(len(places), 'labelled interaction')} {where}{none_yet}", self._behind(places)
 
     def common(self, i: int, match: str, code: int) -> Reason:
         """How many nodes of one end are known to others of the other end."""
         others, _, common = self._similar(i, match, code)
-        near = int(common.sum())
-        return f"{_several(near, 'labelled interaction')} {self._said(COMMON[match], i)}", self._behind(
-            others[common > 0]
-        )
+        many = _capped(int(common.sum()), "labelled interaction")
+        return f"{many} {self._said(COMMON[match], i)}", self._behind(others[common > 0])
 
     def partners(self, i: int, match: str, code: int, raises: bool) -> Reason:
         """Which labels the partners of an end have elsewhere."""
