@@ -47,11 +47,12 @@ def explain_propagation(
     """What moved each prediction most, in words.
 
     The columns that a model learns from are grouped by what they measure. For each match there are the labels ("src rate",
-    or "src mean" for a regressor), the number of interactions ("src count"), how long ago they were ("src gaps") and each
-    feature ("src amount"); in addition, there are the edge's own features ("amount") and, for both ends together, the labels
-    of similar nodes ("src agreement"). The effect of a group is the score
-    minus the score with the group's columns at their median over the training rows (`typical_`). Effects need not add up,
-    because two groups may share information.
+    or "src mean" for a regressor), how much is known ("src known"), the number of interactions ("src count"), how long ago
+    they were ("src gaps"), each feature beside theirs ("src amount") and theirs alone ("src usual amount"), and the labels of
+    partners elsewhere ("src partners"); in addition, there are the edge's own features ("amount") and, for both ends
+    together, the labels of similar nodes ("src agreement") and their number ("src common"). The effect of a group is the
+    score minus the score with the group's columns at their median over the training rows (`typical_`). Effects need not add
+    up, because two groups may share information.
 
     Parameters
     ----------
@@ -81,16 +82,17 @@ def explain_propagation(
 
     Notes
     -----
-    Sentences use only the data that the model may see, and at most the 10 interactions nearest in time (the "last" 10 if the
-    model sees only the past). A labelled interaction is an interaction whose label is known at the time of the edge; an
-    edge's own label is never used. The number of interactions is given for the time scale at which it differs most from the
-    median; the usual value of an amount is its median. Durations are rounded; if times are numbers, durations are in time
-    units.
+    A sentence that compares agrees with the sign of the effect. There may be several: about the 10 interactions nearest in
+    time (the "last" 10 if the model sees only the past), about up to 50, or about fewer. If none agrees, the sentence
+    states the values without comparing them. Sentences use only the data that the model may see. A labelled interaction is
+    an interaction whose label is known at the time of the edge; an edge's own label is never used. The number of
+    interactions is given for the time scale at which it differs most from the median; the usual value of an amount is its
+    median. Durations are rounded; if times are numbers, durations are in time units.
 
     Edges that are new to the model count as neighbours of each other. To explain some edges as they were scored, pass all
     edges and `rows`.
 
-    The time is that of predicting (number of groups + 1) times as many edges, about 25 times without features, plus about
+    The time is that of predicting (number of groups + 1) times as many edges, about 30 times without features, plus about
     0.1 ms per reason. Edges are processed in blocks to limit the memory.
 
     Examples
