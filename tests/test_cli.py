@@ -1147,8 +1147,11 @@ def test_a_terminal_gets_what_json_holds_as_text(tmp_path, on_terminal):
     assert shown.count('{"ip": [') + shown.count(" true ") == 20
 
 
-def test_a_terminal_gets_reasons_whole(table, model, on_terminal):
-    assert "labelled interactions to" in ok("explain", model, table, *OPTIONS, "--row", 1).stdout
+def test_a_terminal_gets_reasons_whole(table, model, on_terminal, tmp_path):
+    ok("explain", model, table, *OPTIONS, "--row", 1, "-o", tmp_path / "why.csv")
+    first = rows_of((tmp_path / "why.csv").read_text(encoding="utf-8"))[0]["reason"]
+    shown = ok("explain", model, table, *OPTIONS, "--row", 1).stdout
+    assert first in " ".join(shown.split())  # on several lines
     assert ok("nodes", model, table, *OPTIONS).stdout.count("Café") >= 2
     assert "bitcoinalpha" in ok("datasets").stdout
 
