@@ -815,7 +815,8 @@ def test_bursts(tmp_path):
     assert "method: shuffled" in ok("outliers", path).stderr
     told = ok("explain", tmp_path / "m.tdlg", path, "--row", 430, "-o", tmp_path / "why.csv").stderr
     assert f"row 430: outlier_score = {got[-1]['outlier_score']}, outlier = 1" in told
-    assert "explained: the surprise of a burst" in told
+    assert "explained: the outlier score, which is the surprise of a burst in digits: higher is more surprising" in told
+    assert rows_of((tmp_path / "why.csv").read_text())[0]["score"] == got[-1]["outlier_score"]
     assert "30 interactions from node 9 within 0.3676 time units" in (tmp_path / "why.csv").read_text()
     assert "only `tdlg score` and `tdlg explain` can use it" in refused("nodes", tmp_path / "m.tdlg", path)
 
@@ -1146,8 +1147,11 @@ def test_a_terminal_gets_what_json_holds_as_text(tmp_path, on_terminal):
     assert shown.count('{"ip": [') + shown.count(" true ") == 20
 
 
-def test_a_terminal_gets_reasons_whole(table, model, on_terminal):
-    assert "labelled interactions to" in ok("explain", model, table, *OPTIONS, "--row", 1).stdout
+def test_a_terminal_gets_reasons_whole(table, model, on_terminal, tmp_path):
+    ok("explain", model, table, *OPTIONS, "--row", 1, "-o", tmp_path / "why.csv")
+    first = rows_of((tmp_path / "why.csv").read_text(encoding="utf-8"))[0]["reason"]
+    shown = ok("explain", model, table, *OPTIONS, "--row", 1).stdout
+    assert first in " ".join(shown.split())  # on several lines
     assert ok("nodes", model, table, *OPTIONS).stdout.count("Café") >= 2
     assert "bitcoinalpha" in ok("datasets").stdout
 

@@ -175,7 +175,7 @@ def test_what_is_known(live):
         assert client.get(f"/charts/node.svg?id={given[-1]['src'].replace(' ', '%20')}").body.startswith(b"<svg")
         assert client.get("/nodes/nobody").json["events"] == []
         about = client.get("/about").json
-        assert (about["positive"], about["dismiss"], about["raises"]) == (1, 0, 1)
+        assert (about["positive"], about["dismiss"]) == (1, 0)
         assert client.get("/statistics").json["events"] == 50
         for path in ("/charts/days.svg", "/charts/scores.svg", "/metrics"):
             assert client.get(path).status == 200
@@ -210,8 +210,10 @@ def test_bursts(tmp_path):
         answers = client.post("/score", [{**one, "amount": None} for one in events(20)]).json
         assert all("probabilities" not in answer for answer in answers)
         about = client.get("/about").json
-        assert (about["confirm"], about["dismiss"], about["raises"], about["is_probability"]) == (1, 0, -1, False)
-        assert client.get(f"/explain/{answers[-1]['id']}").status == 200
+        assert (about["confirm"], about["dismiss"], about["is_probability"]) == (1, 0, False)
+        explained = client.get(f"/explain/{answers[-1]['id']}").json
+        assert explained["score"] >= 0
+        assert all(reason["effect"] > 0 for reason in explained["reasons"])
         assert client.get("/charts/node.svg?id=terminal%201").status == 200
 
 

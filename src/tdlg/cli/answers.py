@@ -136,7 +136,7 @@ def meaning(model: Any) -> str:
 def explained(model: Any) -> str:
     """A phrase for what the reasons of a model explain."""
     if kind_of(model) == "outlier_detector":
-        return "the surprise of a burst, in digits (lower is more surprising)"
+        return "the outlier score, which is the surprise of a burst in digits: higher is more surprising"
     return "the predicted number" if kind_of(model) == "regressor" else f"the score of {_class_in_words(model)}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,10 +84,9 @@ class History:
         live = {stored.number: stored for node in nodes for stored in self._live(node, number)}
         codes = [code for node in nodes for code in self._codes_of(node)]
         fitted = {row for code in codes for row in self._fitted(code)}
-        for code in self._partners(codes, sorted(fitted)):
-            fitted |= set(self._labelled_of(code, LABELLED))
-        for node in _partners_of(nodes, live.values()):
-            live |= {stored.number: stored for stored in self._live(node, number) if stored.label is not None}
+        for partner in [id for node in nodes for id in self._partners(node, number)]:
+            fitted |= {row for code in self._codes_of(partner) for row in self._labelled_of(code, LABELLED)}
+            live |= {stored.number: stored for stored in self._live(partner, number) if stored.label is not None}
         rows = np.array(sorted(fitted | {self._first}), np.int64)
         listed = [live[key] for key in sorted(live)]
         return Around(self._asked(event), self._joined(rows, listed, event, as_numbers), rows, listed)
@@ -159,11 +157,13 @@ class History:
         rows = self._rows_of(code)
         return rows[self._edges.labelled[rows]][-n:].tolist()
 
-    def _partners(self, codes: list[int], rows: list[int]) -> list[int]:
-        """The latest other nodes of these edges."""
-        ends = np.stack([self._edges.src_code[rows], self._edges.dst_code[rows]], axis=1)[::-1] if rows else ()
-        others = dict.fromkeys(code for pair in ends for code in pair.tolist() if code not in codes)
-        return [*others][:PARTNERS]
+    def _partners(self, node: Any, number: int | None) -> list[Any]:
+        """The latest other nodes that a node had to do with: in recent events, then in fitted edges."""
+        rows = [row for code in self._codes_of(node) for row in self._rows_of(code)[: -LATEST - 1 : -1].tolist()]
+        live = [(stored.src, stored.dst) for stored in self._live(node, number)]
+        fitted = zip(self._edges.src[rows].tolist(), self._edges.dst[rows].tolist(), strict=True)
+        others = {id_key(id): id for pair in [*live, *fitted] for id in pair if id_key(id) != id_key(node)}
+        return [*others.values()][:PARTNERS]
 
     # ---- recent events
 
@@ -243,9 +243,3 @@ def _typed(labels: list[Any], fitted: NDArray[Any] | None) -> NDArray[Any]:
     if fitted is None or fitted.dtype.kind not in "iuf":
         return np.array(labels, object)
     return np.array([np.nan if label is None else label for label in labels], np.float64)
-
-
-def _partners_of(nodes: list[Any], live: Iterable[StoredEvent]) -> list[Any]:
-    newest = sorted(live, key=lambda stored: -stored.number)
-    others = dict.fromkeys(end for stored in newest for end in (stored.src, stored.dst) if end not in nodes)
-    return [*others][:PARTNERS]

@@ -351,8 +351,9 @@ class _Past:
             warnings.simplefilter("ignore", TdlgWarning)  # the labels are as they were when the first model was fitted
             model.fit(edges)
         model.label_delay_ = self.model.label_delay_
-        if hasattr(self.model, "positive_"):
-            model.positive_ = self.model.positive_
+        for name in ("positive_", "label_name_"):  # which the shell sets
+            if hasattr(self.model, name):
+                setattr(model, name, getattr(self.model, name))
         return model, ids
 
     def scorer_of(self, model: Any, ids: list[Any], record: int) -> StreamScorer:

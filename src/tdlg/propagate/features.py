@@ -400,8 +400,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         bipartite, only_partners = self.edges_.bipartite, self.two_ends == "partners"
         names = self.two_end_scale_names_
         columns = two_end_names(classes, bipartite=bipartite, only_partners=only_partners, scale_names=names)
-        about = "mean" if self.classes_ is None else "rate"  # partners say what labels an end may expect
-        return [column._replace(about=about) if column.about == "partners" else column for column in columns]
+        about = "mean" if self.classes_ is None else "rate"
+        return [column._replace(about=about) if column.about == "labels" else column for column in columns]
 
     def columns_of_class(self, code: int) -> NDArray[np.int64]:
         """Positions of the columns that are about this class or about no class."""

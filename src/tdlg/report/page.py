@@ -35,10 +35,10 @@ __all__ = ["build_report", "write_report"]
 Evaluate = Literal["auto", "random", "time"]
 
 NAVIGATION = (
-    ("read", "Data"),
-    ("quality", "Quality"),
     ("interactions", "Interactions"),
     ("nodes", "Nodes"),
+    ("quality", "Quality"),
+    ("read", "Data"),
     ("activity", "Activity"),
     ("map", "Map"),
     ("settings", "Settings"),
@@ -63,8 +63,8 @@ def write_report(
 ) -> Path:
     """Write a report on a model and its edges: one HTML page that opens offline, on a laptop or a phone.
 
-    The page shows the data; how good the model is on labels hidden from a copy of it, next to label rates; which
-    interactions and nodes to look at first, and why; activity over time; a map of the interactions; the settings, and how to
+    The page shows which interactions and nodes to look at first, and why; how good the model is on labels hidden from a
+    copy of it, next to label rates; the data; activity over time; a map of the interactions; the settings, and how to
     reproduce the page. With many edges, tables and maps show a part of them and say so, which keeps the page below a few MB.
 
     Parameters
@@ -161,10 +161,10 @@ def build_report(
     dots = map_dots(subject, score, np.argsort(-score, kind="stable")[:200])
     how = evaluate.how if isinstance(evaluate, HeldOut) else evaluate
     body = [
-        what_was_read(subject),
-        quality(subject, judged, selected, why_not),
         interactions(subject, selected),
         nodes(subject, selected),
+        quality(subject, judged, selected, why_not),
+        what_was_read(subject),
         activity(subject, score, last),
         map_section(subject, dots),
         settings(subject, judged),

@@ -11,7 +11,6 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import get_tags
 
 from tdlg import __version__
 from tdlg.live.scorer import UnknownEventError
@@ -126,7 +125,7 @@ def of_alert(alert: Alert) -> dict[str, Any]:
 
 
 def about(live: LiveModel) -> dict[str, Any]:
-    """What the scores mean, which labels confirm and dismiss an alert, and the sign of effects that raise a score."""
+    """What the scores mean, and which labels confirm and dismiss an alert."""
     return {
         "version": __version__,
         "model": type(live.model).__name__,
@@ -136,5 +135,4 @@ def about(live: LiveModel) -> dict[str, Any]:
         "dismiss": 0 if live.positive is None else live.negative,
         "threshold": live.threshold,
         "is_probability": bool(live.classes),
-        "raises": -1 if get_tags(live.model).estimator_type == "outlier_detector" else 1,
     }

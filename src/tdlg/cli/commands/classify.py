@@ -175,12 +175,13 @@ def classify(
     if fits:
         delay = {} if late.delay is None or method == "rows" else {"label_delay": late.delay}
         _fit(model, known, positive_class, **delay)
+        model.label_name_ = label_in_words(label, positive, positive_class)
         keep_model(model, save)
     if report is not None or to_fill.any():
         with working("scoring"):
             scored = model.scored(known if report is not None else known[to_fill])
     if report is not None:
-        shown = {"label_name": label_in_words(label, positive, positive_class), "ids": _ids(table)}
+        shown = {"label_name": model.label_name_, "ids": _ids(table)}
         _write_page(report, model, scored, held, seed, shown)
         scored = scored.some(to_fill.nonzero()[0])
     if to_fill.any():

@@ -34,6 +34,7 @@ def summary(subject: Subject, judged: Judged | None, selected: Selected) -> str:
     if n_known < n_edges:
         span = subject.clock.span(selected.edges.ticks.min(), selected.edges.ticks.max())
         expected = f"about {selected.score.sum():,.0f} of them {subject.wanted}, by their probabilities"
+        expected += _how_far_off(judged)
         tiles.append(("To predict", f"{n_edges - n_known:,}", f"{escaped(span)}; {escaped(expected)}"))
     if judged is not None:
         precision, _ = judged.model.at(judged.top)
@@ -49,6 +50,19 @@ def summary(subject: Subject, judged: Judged | None, selected: Selected) -> str:
             )
         )
     return facts([(title, f"{value}<small>{note}</small>") for title, value, note in tiles], "tiles")
+
+
+def _how_far_off(judged: Judged | None) -> str:
+    """How much too high or too low the probabilities of held-out edges were; empty if that is small or may be chance."""
+    if judged is None:
+        return ""
+    predicted, observed = judged.model.scores, judged.model.is_positive
+    expected, found = float(predicted.sum()), int(observed.sum())
+    chance = 2.0 * float((predicted * (1.0 - predicted)).sum()) ** 0.5
+    ratio = max(expected, found) / max(min(expected, found), 1e-9)
+    if abs(expected - found) <= chance or ratio < 1.25:
+        return ""
+    return f"; on held-out labels the probabilities were {ratio:.2g} times too {'high' if expected > found else 'low'}"
 
 
 def what_was_read(subject: Subject) -> str:
