@@ -206,6 +206,12 @@ def test_ids_with_leading_zeros_stay_text(write):
     assert read_edges(write("007,7,1\n7,007,2\n")).node_ids.tolist() == ["007", "7"]
 
 
+def test_words_for_truth_are_ids_as_they_are_written(write):
+    assert rows(read_edges(write("src,dst,time\ntrue,False,0\n"))) == [("true", "False", 0)]
+    with pytest.raises(ReadError, match="'src' has the id True in data row 1"):
+        read_edges(write('{"src": true, "dst": false, "time": 0}\n', "edges.jsonl"))
+
+
 @pytest.mark.parametrize("other", ["x", "007", "true", "99999999999999999999"])
 def test_an_id_is_of_one_type_in_both_columns(write, other):
     path = write(f"a,b,time\n1,2,0\n2,{other},1\n1,{other},1\n")
@@ -213,9 +219,9 @@ def test_an_id_is_of_one_type_in_both_columns(write, other):
     assert read_edges(path, src="a", dst="b", bipartite=True).node_ids.tolist()[:2] == [1, 2]
 
 
-def test_a_frame_keeps_the_types_of_its_ids():
-    frame = pd.DataFrame({"src": [1, 2], "dst": ["2", "1"], "time": [0, 1]})
-    assert from_frame(frame).node_ids.tolist() == [1, "2", 2, "1"]
+def test_numbers_and_text_of_a_frame_are_the_same_ids():
+    frame = pd.DataFrame({"src": [1, 2], "dst": ["2", "01"], "time": [0, 1]})
+    assert from_frame(frame).node_ids.tolist() == [1, "2", "01"]
 
 
 @pytest.mark.parametrize("separator", ["::", " - ", "§"])

@@ -222,6 +222,9 @@ def build_edges(
     dated = [at[role] for role in ("time", "label_time") if role in at]
     as_is = {*code_at, *([] if time_format is None else dated)}
     columns = source.read(sorted({*at.values(), *feature_at}), alike, as_is)
+    for k in (at["src"], at["dst"]):
+        if str(getattr(columns[k], "dtype", "")) == "Boolean":  # ids that are written as true in a file without types
+            columns |= source.read([k], set(), {k})
     parts = {role: columns[position] for role, position in at.items()}
     made = {role: column for role, column in parts.items() if role != "label_time"}
     try:
