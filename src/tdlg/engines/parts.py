@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tdlg.engines.store import is_folder, is_remote, joined, names_in
 from tdlg.exceptions import ReadError
+from tdlg.tables.column import check_polars_works
 from tdlg.tables.frames import damaged_parquet
 from tdlg.tables.paths import PARQUET, check_path
 
@@ -104,6 +105,7 @@ def _looked_at(path: str) -> tuple[dict[str, Any], Part]:
     """The types of the columns of a file by name, and the number of its rows."""
     import polars as pl
 
+    check_polars_works(f"The file {path}", ReadError)
     try:
         lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         return dict(lazy.collect_schema()), Part(path, int(lazy.select(pl.len()).collect().item()))

@@ -200,6 +200,6 @@ def _codes_of_categories(values: Any) -> tuple[NDArray[np.float64], tuple[Hashab
 def _codes_of_strings(column: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     import polars as pl
 
-    categories = column.drop_nulls().unique().sort()
+    categories = pl.Series(sorted(column.drop_nulls().unique().to_list()), dtype=pl.String)  # polars sorts in threads
     codes = column.cast(pl.Enum(categories)).to_physical().cast(pl.Float64).to_numpy()
     return cast("NDArray[np.float64]", codes), tuple(categories.to_list())

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, first_null, frozen, read_only
+from tdlg.tables.column import (
+    Column,
+    as_column,
+    bad_row,
+    check_unicode,
+    converted,
+    first_null,
+    frozen,
+    polars_works,
+    read_only,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,7 +88,7 @@ def factorise(src: Column, dst: Column) -> Factors:
     >>> factorise(as_ids(["b", "a"], "src"), as_ids(["c", "a"], "dst"))[0].tolist()
     ['a', 'b', 'c']
     """
-    if not isinstance(src, np.ndarray) and not isinstance(dst, np.ndarray):
+    if not isinstance(src, np.ndarray) and not isinstance(dst, np.ndarray) and polars_works():
         return _factorise_strings(src, dst)
     if is_integers(src) and is_integers(dst):
         return _factorise_integers(np.asarray(src), np.asarray(dst))

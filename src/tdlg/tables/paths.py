@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tdlg.exceptions import Hint, ReadError
+from tdlg.tables.column import check_polars_works
 from tdlg.tables.csv import Source, csv_source
 from tdlg.tables.frames import parquet_source
 from tdlg.tables.jsonlines import jsonl_source
@@ -26,6 +27,7 @@ def file_source(
     least: int = 3,
 ) -> Source:
     """Open a file by the type that its name shows, csv by default; see `csv_source` for the other parameters."""
+    check_polars_works(f"The file {path}", ReadError)
     check_path(path)
     if is_csv(path):
         return csv_source(path, separator, header, time_format, least)

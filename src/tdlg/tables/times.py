@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 from tdlg.clock import UNITS
 from tdlg.exceptions import EdgesError, Hint
-from tdlg.tables.column import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed, short
+from tdlg.tables.column import (
+    as_column,
+    bad_row,
+    check_polars_works,
+    converted,
+    first_null,
+    frozen,
+    nulls,
+    row_name,
+    sealed,
+    short,
+)
 from tdlg.tables.text import MISSING_WORDS, numbers
 
 if TYPE_CHECKING:
@@ -258,6 +269,7 @@ def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
 def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
     import polars as pl
 
+    check_polars_works("Times as text")
     text = text.str.strip_chars()
     missing = _missing_words(text)
     if missing.any():
@@ -273,6 +285,7 @@ def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
 
 
 def _missing_words(text: pl.Series) -> NDArray[np.bool_]:
+    check_polars_works("Times as text")
     words = text.str.strip_chars().str.to_lowercase()
     return np.asarray((text.is_null() | words.is_in(MISSING_WORDS)).to_numpy())
 
