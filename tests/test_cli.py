@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from datetime import datetime, timedelta
@@ -746,6 +747,14 @@ def test_stdin(table, numbers):
     assert refused("info", "-", stdin="a\n").startswith("error: stdin.csv: only one column")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    lines = b'{"src": "a", "dst": "b", "time": 1}\n'
+    threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(lines), daemon=True).start()
+    assert "'src': text, 1 different" in ok("info", tmp_path / "pipe").stdout
+
+
 def test_candidates_without_a_header(tmp_path):
     rows = [{"src": "abc"[k % 3], "dst": "xyz"[k % 2], "time": k} for k in range(40)]
     edges = write_csv(tmp_path / "edges.csv", rows)
@@ -1301,6 +1310,7 @@ def test_a_process(table, tmp_path):
 
 AT_ONCE = """
 import sys
+import threading
 class Finder:
     def find_spec(self, name, *_):
         if name == "typer":
@@ -1376,13 +1386,15 @@ def test_an_excel_workbook_is_told(tmp_path):
 
 def test_info_tells_numbers_from_categories(table, tmp_path):
     rows = [
-        {"user": k, "item": k % 3, "ts": k, "mcc": 5000 + k % 4, "amount": f"{k},5", "fee": k / 2} for k in range(40)
+        {"user": k, "item": k % 3, "ts": k, "mcc": 5000 + k % 4, "amount": f"{k},000.5", "fee": k / 2}
+        for k in range(40)
     ]
     path = write_csv(tmp_path / "codes.csv", rows)
     result = ok("info", path, "--features", "mcc,amount,fee")
     assert "features       mcc (number), amount (40 categories), fee (number)" in result.stdout
     assert (
-        "'amount' is read as 40 different words, such as '0,5'; to have numbers, write them as 1234.56" in result.stderr
+        "warning: the feature 'amount' is read as 40 different words, such as '0,000.5'; to have numbers, write"
+        in result.stderr
     )
     result = ok("info", path, "--features", "fee", "--categories", "mcc,amount")
     assert "features       fee (number), mcc (4 categories), amount (40 categories)" in result.stdout

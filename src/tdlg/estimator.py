@@ -35,7 +35,7 @@ ENDS, ENDS_AND_TIME = 2, 3  # number of columns that a table of edges must have,
 ROLES = ("src", "dst", "time")
 LABELS_OF_EDGES = "TemporalEdges(..., label=...), read_edges(..., label=...)"
 FEW_NODES = 5  # below this number of nodes, new nodes are nothing unusual
-MOSTLY = 0.9  # above this share of new nodes, the ids are probably written differently from those of the fitted edges
+MOSTLY = 0.5  # above this share of new nodes, the ids may be written differently from those of the fitted edges
 
 
 def all_or_nothing(fit: Fit) -> Fit:
@@ -174,7 +174,7 @@ def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
 
 
 def strange_end(model: Any, edges: TemporalEdges) -> str | None:
-    """Say that nearly all sources, or nearly all destinations, are new to a fitted model: their ids may be in another form.
+    """Say that most sources, or most destinations, are new to a fitted model: their ids may be in another form.
 
     Parameters
     ----------
