@@ -1,5 +1,6 @@
 """What all estimators share: how they read ids and tables, and that a fit which does not end changes nothing."""
 
+import threading
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from tdlg import (
     EdgeEmbedding,
@@ -27,7 +29,7 @@ from tdlg import (
     from_frame,
     load_model,
 )
-from tdlg.estimator import new_nodes
+from tdlg.estimator import ANSWERS, EdgesEstimator, new_nodes
 
 SRC, DST, TIME = np.random.default_rng(0).integers(1, 30, (3, 200))
 LABEL = (DST % 3 == 0).astype(int)
@@ -224,3 +226,112 @@ def interrupted_after(n_attributes):
         object.__setattr__(self, name, value)
 
     return assign
+
+
+# ---- a fit beside answers, and after another fit
+
+
+def answers_of(model, edges):
+    """What the methods give that take edges alone."""
+    taken = {"get_feature_names_out": [], "rank": [5], "top": [3], "explain": [edges, 1], "contributions": [edges, 1]}
+    methods = [name for name in ANSWERS if hasattr(model, name) and name not in ("scored", "score")]
+    if getattr(model, "method", "burst") != "burst":
+        methods = [name for name in methods if name != "explain"]
+    return {name: (lambda name=name: getattr(model, name)(*taken.get(name, [edges]))) for name in methods}
+
+
+def assert_alike(one, other):
+    if isinstance(one, pl.DataFrame):
+        assert one.equals(other)
+    else:
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
+@pytest.mark.parametrize("model", [*ESTIMATORS, EdgeOutlierDetector("burst")], ids=str)
+def test_a_fit_in_the_middle_of_an_answer_does_not_change_it(model, monkeypatch):
+    first, second = edges_of("int", slice(0, 150)), edges_of("int", slice(50, 200))
+    read = EdgesEstimator._edges
+    for name, old in answers_of(clone(model).fit(first), first).items():
+        busy = clone(model).fit(first)
+
+        def fit_meanwhile(self, X, *, reset, busy=busy):
+            edges = read(self, X, reset=reset)
+            if not reset:
+                monkeypatch.setattr(EdgesEstimator, "_edges", read)
+                busy.fit(second)
+            return edges
+
+        expected = old()
+        monkeypatch.setattr(EdgesEstimator, "_edges", fit_meanwhile)
+        found = answers_of(busy, first)[name]()
+        monkeypatch.setattr(EdgesEstimator, "_edges", read)
+        assert_alike(found, expected)
+
+
+@pytest.mark.usefixtures("few_trees_here")
+def test_answers_beside_fits_in_a_thread_are_those_of_one_of_the_fits():
+    parts = edges_of("int", slice(0, 150)), edges_of("str", slice(20, 200))
+    models = [PropagationClassifier(random_state=0, setting="interpolate").fit(part) for part in parts]
+    asked = edges_of("int", slice(100, 120))
+    expected = [fitted.predict_proba(asked) for fitted in models]
+    model, stop = clone(models[0]).fit(parts[0]), threading.Event()
+
+    def fit_again():
+        while not stop.is_set():
+            for part in parts:
+                model.fit(part)
+
+    thread = threading.Thread(target=fit_again)
+    thread.start()
+    try:
+        found = [model.predict_proba(asked) for _ in range(60)]
+    finally:
+        stop.set()
+        thread.join()
+    assert all(any(np.array_equal(one, other) for other in expected) for one in found)
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
+def test_an_update_appears_at_once(monkeypatch):
+    edges = edges_of("int")
+    edges = edges[np.argsort(edges.time, kind="stable")]
+    model, asked = (
+        PropagationClassifier(random_state=0, setting="stream").fit(edges[:150]),
+        edges[180:].with_label(None),
+    )
+    expected, read = model.predict_proba(asked), EdgesEstimator._edges
+
+    def update_meanwhile(self, X, *, reset):
+        monkeypatch.setattr(EdgesEstimator, "_edges", read)
+        model.update(edges[150:180])
+        return read(self, X, reset=reset)
+
+    monkeypatch.setattr(EdgesEstimator, "_edges", update_meanwhile)
+    np.testing.assert_array_equal(model.predict_proba(asked), expected)
+    assert not np.array_equal(model.predict_proba(asked), expected)
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.parametrize(
+    ("model", "then"),
+    [
+        (EdgeOutlierDetector(random_state=0), {"method": "burst"}),
+        (EdgeOutlierDetector("burst"), {"method": "rows"}),
+        (LineGraphClassifier(bandwidth="auto"), {"bandwidth": 5.0}),
+        (LineGraphClassifier(bandwidth="auto", warm_start=True), {"bandwidth": 5.0}),
+        (LinkPredictor(random_state=0), {"method": "rows"}),
+    ],
+    ids=str,
+)
+def test_nothing_of_an_earlier_fit_is_left(model, then):
+    edges = edges_of("int")
+    again = clone(model).fit(edges).set_params(**then).fit(edges)
+    assert vars(again).keys() == vars(clone(model).set_params(**then).fit(edges)).keys()
+
+
+def test_a_fit_keeps_the_kind_of_output():
+    features = PropagationFeatures(two_ends="none").set_output(transform="pandas")
+    assert isinstance(features.fit(edges_of("int")).transform(edges_of("int")), pd.DataFrame)

@@ -29,27 +29,48 @@ __all__ = [
     "strange_end",
 ]
 
-Fit = TypeVar("Fit", bound=Callable[..., Any])
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 ENDS, ENDS_AND_TIME = 2, 3  # number of columns that a table of edges must have, and should have
 ROLES = ("src", "dst", "time")
+WARM_START = ("coef_", "intercept_")  # what a fit with `warm_start` goes on from
+ANSWERS = (  # methods that read fitted attributes
+    *("predict", "predict_proba", "decision_function", "score", "score_samples", "transform", "get_feature_names_out"),
+    *("scored", "explain", "contributions", "rank", "top", "pair_scores"),
+)
 LABELS_OF_EDGES = "TemporalEdges(..., label=...), read_edges(..., label=...)"
 FEW_NODES = 5  # below this number of nodes, new nodes are nothing unusual
 MOSTLY = 0.9  # above this share of new nodes, the ids are probably written differently from those of the fitted edges
 
 
-def all_or_nothing(fit: Fit) -> Fit:
-    """Make a `fit` that fails or is interrupted leave the estimator unchanged."""
+def all_or_nothing(change: Method) -> Method:
+    """Make a `fit` or `update` that fails or is interrupted leave the estimator unchanged; a `fit` starts from nothing."""
 
-    @wraps(fit)
+    @wraps(change)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
         fresh = object.__new__(type(self))
         fresh.__dict__.update(self.__dict__)
-        fit(fresh, *args, **options)
-        self.__dict__ = fresh.__dict__  # a single assignment, so that an interrupt cannot leave it half done
+        if change.__name__ == "fit":
+            kept = WARM_START if getattr(self, "warm_start", False) else ()
+            for name in [name for name in fresh.__dict__ if name.endswith("_") and name not in kept]:
+                del fresh.__dict__[name]
+        change(fresh, *args, **options)
+        self.__dict__ = fresh.__dict__  # a single assignment: neither an interrupt nor a thread can see half of it
         return self
 
-    return cast(Fit, whole)
+    return cast(Method, whole)
+
+
+def of_one_fit(answer: Method) -> Method:
+    """Let a method see one fit only, although another thread may fit or update the estimator while it runs."""
+
+    @wraps(answer)
+    def whole(self: Any, *args: Any, **options: Any) -> Any:
+        seen = object.__new__(type(self))
+        seen.__dict__ = self.__dict__  # which `all_or_nothing` replaces and does not change
+        return answer(seen, *args, **options)
+
+    return cast(Method, whole)
 
 
 class EdgesEstimator:
@@ -66,6 +87,12 @@ class EdgesEstimator:
     edges_: TemporalEdges
     decay_: Decay
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ANSWERS:
+            if name in vars(cls):
+                setattr(cls, name, of_one_fit(vars(cls)[name]))
+
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
         """X as edges. With `reset` X is fitted; else X needs the columns of `fit`, and its ids are converted to match."""
         edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset)
@@ -75,7 +102,6 @@ class EdgesEstimator:
             raise EdgesError(f"{type(self).__name__} got no edges to fit. Pass at least one edge.")
         if edges is X:
             self.n_features_in_ = X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
         return edges
 
     def _in_fitted_ids(self, edges: TemporalEdges) -> TemporalEdges:
