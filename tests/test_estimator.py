@@ -1,5 +1,6 @@
 """What all estimators share: how they read ids and tables, and that a fit which does not end changes nothing."""
 
+import gc
 import threading
 import warnings
 
@@ -29,7 +30,8 @@ from tdlg import (
     from_frame,
     load_model,
 )
-from tdlg.estimator import ANSWERS, EdgesEstimator, new_nodes
+from tdlg.estimator import ANSWERS, EdgesEstimator, known_labels, new_nodes
+from tdlg.linegraph.events import Layout
 
 SRC, DST, TIME = np.random.default_rng(0).integers(1, 30, (3, 200))
 LABEL = (DST % 3 == 0).astype(int)
@@ -335,3 +337,63 @@ def test_nothing_of_an_earlier_fit_is_left(model, then):
 def test_a_fit_keeps_the_kind_of_output():
     features = PropagationFeatures(two_ends="none").set_output(transform="pandas")
     assert isinstance(features.fit(edges_of("int")).transform(edges_of("int")), pd.DataFrame)
+
+
+# ---- scores
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.parametrize("model", ESTIMATORS[:3], ids=lambda model: type(model).__name__)
+class TestScore:
+    def test_leaves_out_missing_labels_and_takes_those_of_the_edges(self, model):
+        edges = edges_of("int")
+        model = clone(model).fit(edges)
+        some = edges.with_label(np.where(np.arange(200) < 150, LABEL, np.nan))
+        expected = model.score(edges[:150], LABEL[:150])
+        assert model.score(edges[:150]) == pytest.approx(expected)
+        assert model.score(some) == model.score(edges, some.label) == pytest.approx(expected)
+        weight = np.where(np.arange(200) < 75, 1.0, 0.0)
+        assert model.score(some, sample_weight=weight) == pytest.approx(model.score(edges[:75]))
+        assert np.isfinite(model.score(np.column_stack([SRC, DST, TIME]), LABEL))
+
+    def test_needs_labels(self, model):
+        model = clone(model).fit(edges_of("int"))
+        with pytest.raises(EdgesError, match="All labels are missing"):
+            model.score(edges_of("int").with_label(np.full(200, np.nan)))
+        with pytest.raises(EdgesError, match="no labels"):
+            model.score(edges_of("int").with_label(None))
+        with pytest.raises(EdgesError, match="y is None"):
+            model.score(np.column_stack([SRC, DST, TIME]))
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.Series, pl.Series, lambda y: pd.Series(y, dtype="Float64")])
+def test_numbers_with_decimals_are_not_looked_at_one_by_one(kind):
+    y = kind([0.0, 1.0, float("nan")] * 10)
+    edges = edges_of("int", slice(0, 30)).with_label(None)
+    if hasattr(y, "to_list"):
+        type(y).to_list, kept = None, type(y).to_list  # it would make a list of all labels
+    try:
+        assert known_labels(edges, y)[2].dtype == float
+    finally:
+        if hasattr(y, "to_list"):
+            type(y).to_list = kept
+    assert known_labels(edges, [0, 1, None] * 10)[2].dtype == int
+
+
+# ---- memory
+
+
+def test_a_fitted_model_keeps_no_sorted_events():
+    before = sum(isinstance(found, Layout) for found in gc.get_objects())
+    features, model = PropagationFeatures().fit(edges_of("int")), LineGraphClassifier().fit(edges_of("int"))
+    features.transform(features.edges_)
+    model.predict(model.edges_)
+    assert sum(isinstance(found, Layout) for found in gc.get_objects()) == before
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("past_only", [False, True])
+def test_times_whose_spread_overflows_are_refused(past_only):
+    edges = TemporalEdges(SRC, DST, TIME * 1e200, label=LABEL)
+    with pytest.raises(EdgesError, match=r"too far apart.*coarser unit"):
+        PropagationFeatures(past_only=past_only).fit(edges)

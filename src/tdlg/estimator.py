@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
@@ -24,6 +24,7 @@ __all__ = [
     "EdgesEstimator",
     "all_or_nothing",
     "check_target",
+    "known_and_predicted",
     "known_labels",
     "new_nodes",
     "strange_end",
@@ -95,6 +96,8 @@ class EdgesEstimator:
 
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
         """X as edges. With `reset` X is fitted; else X needs the columns of `fit`, and its ids are converted to match."""
+        if not reset:
+            self._check_has_edges()
         edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset)
         if not reset:
             return self._in_fitted_ids(edges)
@@ -181,7 +184,15 @@ class EdgesEstimator:
         """Save the fitted model to a file without executable code. Read it with `tdlg.load_model`."""
         from tdlg.persist.model import save_model
 
+        self._check_has_edges()
         save_model(self, path)
+
+    def _check_has_edges(self) -> None:
+        if "estimators_" in vars(self) and "edges_" not in vars(self):
+            raise EdgesError(
+                "This model was fitted by classify_file and holds no edges, so it cannot score or be saved.",
+                "Fit PropagationClassifier to edges in memory, read with read_edges.",
+            )
 
 
 def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
@@ -282,13 +293,27 @@ def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np
     return edges.label, edges.labelled, _plain(edges.label[edges.labelled], y, edges.labelled)
 
 
+def known_and_predicted(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    """For `score`: the known labels (y, by default those of X), what a model predicts for them, and their weights."""
+    check_is_fitted(model)
+    check_target(model, X, y)
+    edges = X if isinstance(X, TemporalEdges) else model._edges(X, reset=False)
+    _, known, values = known_labels(edges, y)
+    if not known.any():
+        raise EdgesError("All labels are missing: there is nothing to compare with. Pass the labels of some edges.")
+    return values, model.predict(X)[known], None if sample_weight is None else np.asarray(sample_weight)[known]
+
+
 def _plain(labels: NDArray[Any], y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
     """Known labels in their own type: booleans or integers, if only missing labels turned them into objects or floats."""
     types = set(map(type, labels)) if labels.dtype == object else set()
     if types in ({bool}, {int}):  # integers beyond 2**53 with missing labels are stored as objects
         return labels.astype(types.pop())
+    were_floats = str(getattr(y, "dtype", "")).lower().startswith("float")
+    if labels.dtype.kind != "f" or were_floats or known.all():
+        return labels
     given = y.to_list() if hasattr(y, "to_list") else y
-    if labels.dtype.kind != "f" or not isinstance(given, list | np.ndarray) or known.all():
+    if not isinstance(given, list | np.ndarray):
         return labels
     found = [value for value, keep in zip(given, known, strict=True) if keep]
     return np.array(found) if all(isinstance(value, Integral) for value in found) else labels
