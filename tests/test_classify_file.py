@@ -99,6 +99,17 @@ def test_answers_are_those_in_memory(payments, tmp_path, small, setting, options
     assert not list(tmp_path.glob(".*"))
 
 
+def test_the_model_of_a_file_refuses_what_needs_edges(payments, tmp_path):
+    model = classified(payments, tmp_path)[0].model
+    edges = read_edges(payments, label="fraud")
+    for use in (model.predict_proba, model.predict, model.scored, model.explain, model.score):
+        with pytest.raises(EdgesError, match="fitted by classify_file and holds no edges"):
+            use(edges)
+    with pytest.raises(EdgesError, match="holds no edges"):
+        model.save(tmp_path / "model.tdlg")
+    assert not (tmp_path / "model.tdlg").exists()
+
+
 def test_time_scales_and_words_as_labels(payments, tmp_path, small):
     table = pl.read_parquet(payments).with_columns(
         pl.col("fraud").replace_strict({0: "fine", 1: "fraud"}, return_dtype=pl.String).fill_null("?")

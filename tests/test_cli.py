@@ -262,9 +262,9 @@ def test_the_columns_can_be_chosen(table, numbers, tmp_path):
     result = ok(*given, "--calendar", "--scales", "3d, 0.1", "--no-two-ends")
     assert re.search(r"time scales: 3 days, \d+\.\d hours", result.stderr)
     names = tdlg.load_model(tmp_path / "model.tdlg").features_.get_feature_names_out().tolist()
-    assert {"src:rate@3d", "src:rate@0.1", "hour of day", "day of week"} <= set(names)
+    assert {"src_rate_3d", "src_rate_0.1", "hour_of_day", "day_of_week"} <= set(names)
     assert not [name for name in names if "partners" in name or "agreement" in name]
-    assert "src:agreement" in _names_by_default(given, tmp_path)
+    assert "src_agreement" in _names_by_default(given, tmp_path)
     assert "The 'calendar' parameter needs times that are datetimes" in refused(
         "classify", numbers, "--label", "stars", "--positive", "> 3", "--evaluate", "random", "--save", tmp_path / "x.tdlg",
         "--calendar",

@@ -61,11 +61,12 @@ def columns_by_kind():
     found = set()
     for label in (np.arange(60) % 2, np.arange(60) % 3, rng.random(60)):
         edges = tdlg.TemporalEdges(src, dst, days, label=label, features=features)
-        names = tdlg.PropagationFeatures(calendar=True).fit(edges).get_feature_names_out()
-        for name in names:
-            match, _, what = name.rpartition(":")
-            found.add(re.sub(r"\[g.*?\]", "[f]", match))
-            what = re.sub(r"@.*", "", what).replace("g=", "f=").replace("[g]", "[f]")
+        for column in tdlg.PropagationFeatures(calendar=True).fit(edges).described():
+            match, _, what = column.name.rpartition(":")
+            found.add(re.sub(r"\[g.*?\]", "_f", match))
+            what = (
+                re.sub(r"@.*", "", what).replace("g=", "f=").replace("[g]", "_f").replace("[f]", "_f").replace(" ", "_")
+            )
             found.add(re.sub(r"\[[\d.]+\]|(?<=f=).*", lambda found: "c" * (found[0][0] == "g"), what))
     return found - {""}
 

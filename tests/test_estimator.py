@@ -1,5 +1,7 @@
 """What all estimators share: how they read ids and tables, and that a fit which does not end changes nothing."""
 
+import gc
+import threading
 import warnings
 
 import numpy as np
@@ -8,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from tdlg import (
     EdgeEmbedding,
@@ -28,7 +31,8 @@ from tdlg import (
     from_frame,
     load_model,
 )
-from tdlg.estimator import new_nodes
+from tdlg.estimator import ANSWERS, EdgesEstimator, known_labels, new_nodes
+from tdlg.linegraph.events import Layout
 from tdlg.tables.ids import id_key
 
 SRC, DST, TIME = np.random.default_rng(0).integers(1, 30, (3, 200))
@@ -284,3 +288,172 @@ def interrupted_after(n_attributes):
         object.__setattr__(self, name, value)
 
     return assign
+
+
+# ---- a fit beside answers, and after another fit
+
+
+def answers_of(model, edges):
+    """What the methods give that take edges alone."""
+    taken = {"get_feature_names_out": [], "rank": [5], "top": [3], "explain": [edges, 1], "contributions": [edges, 1]}
+    methods = [name for name in ANSWERS if hasattr(model, name) and name not in ("scored", "score")]
+    if getattr(model, "method", "burst") != "burst":
+        methods = [name for name in methods if name != "explain"]
+    return {name: (lambda name=name: getattr(model, name)(*taken.get(name, [edges]))) for name in methods}
+
+
+def assert_alike(one, other):
+    if isinstance(one, pl.DataFrame):
+        assert one.equals(other)
+    else:
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
+@pytest.mark.parametrize("model", [*ESTIMATORS, EdgeOutlierDetector("burst")], ids=str)
+def test_a_fit_in_the_middle_of_an_answer_does_not_change_it(model, monkeypatch):
+    first, second = edges_of("int", slice(0, 150)), edges_of("int", slice(50, 200))
+    read = EdgesEstimator._edges
+    for name, old in answers_of(clone(model).fit(first), first).items():
+        busy = clone(model).fit(first)
+
+        def fit_meanwhile(self, X, *, reset, busy=busy):
+            edges = read(self, X, reset=reset)
+            if not reset:
+                monkeypatch.setattr(EdgesEstimator, "_edges", read)
+                busy.fit(second)
+            return edges
+
+        expected = old()
+        monkeypatch.setattr(EdgesEstimator, "_edges", fit_meanwhile)
+        found = answers_of(busy, first)[name]()
+        monkeypatch.setattr(EdgesEstimator, "_edges", read)
+        assert_alike(found, expected)
+
+
+@pytest.mark.usefixtures("few_trees_here")
+def test_answers_beside_fits_in_a_thread_are_those_of_one_of_the_fits():
+    parts = edges_of("int", slice(0, 150)), edges_of("str", slice(20, 200))
+    models = [PropagationClassifier(random_state=0, setting="interpolate").fit(part) for part in parts]
+    asked = edges_of("int", slice(100, 120))
+    expected = [fitted.predict_proba(asked) for fitted in models]
+    model, stop = clone(models[0]).fit(parts[0]), threading.Event()
+
+    def fit_again():
+        while not stop.is_set():
+            for part in parts:
+                model.fit(part)
+
+    thread = threading.Thread(target=fit_again)
+    thread.start()
+    try:
+        found = [model.predict_proba(asked) for _ in range(60)]
+    finally:
+        stop.set()
+        thread.join()
+    assert all(any(np.array_equal(one, other) for other in expected) for one in found)
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
+def test_an_update_appears_at_once(monkeypatch):
+    edges = edges_of("int")
+    edges = edges[np.argsort(edges.time, kind="stable")]
+    model, asked = (
+        PropagationClassifier(random_state=0, setting="stream").fit(edges[:150]),
+        edges[180:].with_label(None),
+    )
+    expected, read = model.predict_proba(asked), EdgesEstimator._edges
+
+    def update_meanwhile(self, X, *, reset):
+        monkeypatch.setattr(EdgesEstimator, "_edges", read)
+        model.update(edges[150:180])
+        return read(self, X, reset=reset)
+
+    monkeypatch.setattr(EdgesEstimator, "_edges", update_meanwhile)
+    np.testing.assert_array_equal(model.predict_proba(asked), expected)
+    assert not np.array_equal(model.predict_proba(asked), expected)
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.parametrize(
+    ("model", "then"),
+    [
+        (EdgeOutlierDetector(random_state=0), {"method": "burst"}),
+        (EdgeOutlierDetector("burst"), {"method": "rows"}),
+        (LineGraphClassifier(bandwidth="auto"), {"bandwidth": 5.0}),
+        (LineGraphClassifier(bandwidth="auto", warm_start=True), {"bandwidth": 5.0}),
+        (LinkPredictor(random_state=0), {"method": "rows"}),
+    ],
+    ids=str,
+)
+def test_nothing_of_an_earlier_fit_is_left(model, then):
+    edges = edges_of("int")
+    again = clone(model).fit(edges).set_params(**then).fit(edges)
+    assert vars(again).keys() == vars(clone(model).set_params(**then).fit(edges)).keys()
+
+
+def test_a_fit_keeps_the_kind_of_output():
+    features = PropagationFeatures(two_ends="none").set_output(transform="pandas")
+    assert isinstance(features.fit(edges_of("int")).transform(edges_of("int")), pd.DataFrame)
+
+
+# ---- scores
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.parametrize("model", ESTIMATORS[:3], ids=lambda model: type(model).__name__)
+class TestScore:
+    def test_leaves_out_missing_labels_and_takes_those_of_the_edges(self, model):
+        edges = edges_of("int")
+        model = clone(model).fit(edges)
+        some = edges.with_label(np.where(np.arange(200) < 150, LABEL, np.nan))
+        expected = model.score(edges[:150], LABEL[:150])
+        assert model.score(edges[:150]) == pytest.approx(expected)
+        assert model.score(some) == model.score(edges, some.label) == pytest.approx(expected)
+        weight = np.where(np.arange(200) < 75, 1.0, 0.0)
+        assert model.score(some, sample_weight=weight) == pytest.approx(model.score(edges[:75]))
+        assert np.isfinite(model.score(np.column_stack([SRC, DST, TIME]), LABEL))
+
+    def test_needs_labels(self, model):
+        model = clone(model).fit(edges_of("int"))
+        with pytest.raises(EdgesError, match="All labels are missing"):
+            model.score(edges_of("int").with_label(np.full(200, np.nan)))
+        with pytest.raises(EdgesError, match="no labels"):
+            model.score(edges_of("int").with_label(None))
+        with pytest.raises(EdgesError, match="y is None"):
+            model.score(np.column_stack([SRC, DST, TIME]))
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.Series, pl.Series, lambda y: pd.Series(y, dtype="Float64")])
+def test_numbers_with_decimals_are_not_looked_at_one_by_one(kind):
+    y = kind([0.0, 1.0, float("nan")] * 10)
+    edges = edges_of("int", slice(0, 30)).with_label(None)
+    if hasattr(y, "to_list"):
+        type(y).to_list, kept = None, type(y).to_list  # it would make a list of all labels
+    try:
+        assert known_labels(edges, y)[2].dtype == float
+    finally:
+        if hasattr(y, "to_list"):
+            type(y).to_list = kept
+    assert known_labels(edges, [0, 1, None] * 10)[2].dtype == int
+
+
+# ---- memory
+
+
+def test_a_fitted_model_keeps_no_sorted_events():
+    before = sum(isinstance(found, Layout) for found in gc.get_objects())
+    features, model = PropagationFeatures().fit(edges_of("int")), LineGraphClassifier().fit(edges_of("int"))
+    features.transform(features.edges_)
+    model.predict(model.edges_)
+    assert sum(isinstance(found, Layout) for found in gc.get_objects()) == before
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("past_only", [False, True])
+def test_times_whose_spread_overflows_are_refused(past_only):
+    edges = TemporalEdges(SRC, DST, TIME * 1e200, label=LABEL)
+    with pytest.raises(EdgesError, match=r"too far apart.*coarser unit"):
+        PropagationFeatures(past_only=past_only).fit(edges)

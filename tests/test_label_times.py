@@ -115,7 +115,7 @@ def far_ahead(n):
 
 def rates_of(model, edges):
     columns = model._columns(edges, None)[2]
-    return columns[:, [":rate@" in name for name in model.features_.get_feature_names_out()]]
+    return columns[:, ["_rate_" in name for name in model.features_.get_feature_names_out()]]
 
 
 class TestModels:

@@ -95,7 +95,7 @@ def fitted(edges, two_ends="all", past_only=True, **late):
 
 
 def of_kind(features, pattern):
-    return [re.search(pattern, name) is not None for name in features.get_feature_names_out()]
+    return [re.search(pattern, name) is not None for name in (column.name for column in features.described())]
 
 
 def existing(kinds, two_ends):
@@ -105,7 +105,7 @@ def existing(kinds, two_ends):
 
 def test_every_column_is_of_a_kind():
     """A column of a new kind needs tests here."""
-    names = fitted(payments()).get_feature_names_out()
+    names = [column.name for column in fitted(payments()).described()]
     assert [name for name in names if not any(re.search(pattern, name) for pattern in KINDS.values())] == []
     assert all(any(re.search(pattern, name) for name in names) for pattern in KINDS.values())
 

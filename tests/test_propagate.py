@@ -127,7 +127,7 @@ class TestColumns:
         table = dict(zip(features.get_feature_names_out(), features.transform(edges).T, strict=True))
         for match in MATCHES:
             expected = columns_by_hand(edges, features.prior_[0], match, 0.1 * spread, spread, past_only)
-            names = [f"{match}:{name}" for name in ("rate@0.1", "known@0.1", "count@0.1", "before", "after")]
+            names = [f"{match}_{name}" for name in ("rate_0.1", "known_0.1", "count_0.1", "before", "after")]
             for k, name in enumerate(names[:4] if past_only else names):
                 np.testing.assert_allclose(table[name], expected[:, k], atol=1e-6, err_msg=name)
         assert len(table) == 6 * (4 if past_only else 5)
@@ -147,7 +147,7 @@ class TestColumns:
 
     def test_two_types_of_nodes_have_no_matches_across(self):
         names = PropagationFeatures(scales=[1.0]).fit(labelled(bipartite=True)).get_feature_names_out()
-        assert {name.partition(":")[0] for name in names} == {"src", "dst", "pair"}
+        assert {name.partition("_")[0] for name in names} == {"src", "dst", "pair"}
 
     def test_each_column_is_described(self):
         edges = labelled(features={"amount": np.arange(1.0, 61.0), "code": [f"code {k % 25}" for k in range(60)]})
@@ -156,6 +156,24 @@ class TestColumns:
             assert len(features.described()) == features.transform(edges).shape[1]
             names = features.get_feature_names_out().tolist()
             assert len(set(names)) == len(names)
+
+    def test_names_are_what_other_libraries_accept(self):
+        """LightGBM refuses the special characters of JSON and joins words, XGBoost refuses brackets and "<"."""
+        odd = {
+            'a, "b": [c] {d}': np.arange(1.0, 61.0),
+            "a b c d": np.ones(60),
+            "<é>": [f"x:{k % 20}" for k in range(60)],
+        }
+        edges = labelled(features=odd).with_label([f"[{k % 3}]" for k in range(60)])
+        for calendar in (False, True):
+            dated = TemporalEdges(
+                edges.src, edges.dst, np.datetime64("2025-01-01") + np.arange(60), label=edges.label, features=odd
+            )
+            features = PropagationFeatures(calendar=calendar).set_output(transform="pandas").fit(dated)
+            names = features.transform(dated).columns.tolist()
+            assert len(set(names)) == len(names)
+            assert all(re.fullmatch(r"[\w.+=-]+", name) for name in names)
+        assert {"a_b_c_d", "a_b_c_d_2", "é_=x_1"} <= set(names)
 
     def test_no_labels_no_rates(self):
         names = PropagationFeatures(scales=[0.1, 1.0]).fit(network()).get_feature_names_out()
@@ -166,8 +184,8 @@ class TestColumns:
         edges = network().with_label(np.array(["a", "b", "c"])[np.arange(60) % 3])
         features = PropagationFeatures(["src"], scales=[1.0], two_ends="none").fit(edges)
         names = features.get_feature_names_out().tolist()
-        rates = ["src:rate[a]@1", "src:rate[b]@1", "src:rate[c]@1"]
-        assert names == [*rates, "src:known@1", "src:count@1", "src:before", "src:after"]
+        rates = ["src_rate_a_1", "src_rate_b_1", "src_rate_c_1"]
+        assert names == [*rates, "src_known_1", "src_count_1", "src_before", "src_after"]
         np.testing.assert_allclose(features.transform(edges)[:, :3].sum(axis=1), 0, atol=1e-12)
 
     def test_the_mean_of_a_number(self):
@@ -175,7 +193,7 @@ class TestColumns:
         features = PropagationFeatures(["src"], scales=[1.0]).fit(edges)
         H = line_graph(edges, edges, Laplace(edges.time.std()), "src", include_self=False)
         scaled = (edges.label - edges.label.mean()) / edges.label.std()
-        assert features.get_feature_names_out()[0] == "src:mean@1"
+        assert features.get_feature_names_out()[0] == "src_mean_1"
         np.testing.assert_allclose(features.transform(edges)[:, 0], H @ scaled / (H.sum(axis=1) + 1), atol=1e-12)
 
     def test_durations_and_datetimes(self):
@@ -185,7 +203,7 @@ class TestColumns:
         two = PropagationFeatures(["src"], scales=[0.5]).fit(dated).transform(dated)
         np.testing.assert_allclose(one, two)
         days = PropagationFeatures(["src"], scales=["2d"]).fit(dated)
-        assert days.get_feature_names_out()[0] == "src:rate@2d"
+        assert days.get_feature_names_out()[0] == "src_rate_2d"
         absolute = PropagationFeatures(["src"], scales=[2 * 86400 / plain.time.std()]).fit(plain).transform(plain)
         np.testing.assert_allclose(days.transform(dated), absolute)
 
@@ -200,14 +218,14 @@ class TestColumns:
         edges = TemporalEdges([1, 1, 2], [3, 4, 3], [7, 7, 7], label=[1, 0, 1])
         features = PropagationFeatures(["src"]).fit(edges)
         names = features.get_feature_names_out()[:3].tolist()
-        assert names == ["src:rate@all", "src:known@all", "src:count@all"]
+        assert names == ["src_rate_all", "src_known_all", "src_count_all"]
         mu = features.prior_[0]
         np.testing.assert_allclose(features.transform(edges)[:, 0], [-mu / 2, (1 - mu) / 2, 0])
 
     def test_set_output(self):
         table = PropagationFeatures().set_output(transform="polars").fit(labelled()).transform(labelled())
         assert isinstance(table, pl.DataFrame)
-        assert table.columns[0] == "src:rate@1"
+        assert table.columns[0] == "src_rate_1"
 
     def test_bad_parameters(self):
         for options, message in (
@@ -249,7 +267,7 @@ class TestOwnFeatures:
             ("score", np.where(there, (scaled - mean) / np.sqrt(variance), 0)),
             ("ratio", np.where(there, np.log(amount / (middle + (high - low) * mean)), 0)),
         ):
-            np.testing.assert_allclose(table[f"src:{name}[amount]@1"], expected, atol=1e-12, err_msg=name)
+            np.testing.assert_allclose(table[f"src_{name}_amount_1"], expected, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(table["amount"], np.where(there, np.arcsinh(scaled), 0))
         assert not any(name.startswith("dst-src:mean") for name in table)
 
@@ -260,7 +278,7 @@ class TestOwnFeatures:
         H = line_graph(edges, edges, Laplace(edges.time.std()), "dst", include_self=False)
         code = edges.features[:, 1]
         share = (H * (code[:, None] == code)).sum(axis=1) / (H.sum(axis=1) + 1)
-        np.testing.assert_allclose(table["dst:share[channel]@1"], share, atol=1e-12)
+        np.testing.assert_allclose(table["dst_share_channel_1"], share, atol=1e-12)
         np.testing.assert_array_equal(table["channel=web"], code == edges.feature_categories["channel"].index("web"))
 
     def test_new_edges_with_other_categories(self):
@@ -268,13 +286,13 @@ class TestOwnFeatures:
         new = TemporalEdges([1, 1], [2, 2], [9, 9], features={"amount": [1.0, 2.0], "channel": ["web", "pigeon"]})
         table = dict(zip(features.get_feature_names_out(), features.transform(new).T, strict=True))
         assert table["channel=web"].tolist() == [1, 0]
-        assert table["src:share[channel]@1"][0] > 0 == table["src:share[channel]@1"][1]
+        assert table["src_share_channel_1"][0] > 0 == table["src_share_channel_1"][1]
 
     def test_weight_is_a_feature(self):
         names = PropagationFeatures(["src"]).fit(network(weight=np.arange(60.0))).get_feature_names_out()
         assert "weight" in names
-        assert "src:deviation[weight]@1" in names
-        assert "src:ratio[weight]@1" in names
+        assert "src_deviation_weight_1" in names
+        assert "src_ratio_weight_1" in names
 
     def test_edges_without_the_features(self):
         with pytest.raises(EdgesError, match="lack 'amount', 'channel'"):
@@ -299,7 +317,7 @@ class TestFeaturesOfKnownEdges:
         features = PropagationFeatures().fit(self.edges(AMOUNT))
         names = features.get_feature_names_out().tolist()
         asked = self.edges(AMOUNT + 500)[7:8].with_label(None)
-        compared = r"amount|.*:(deviation|score|ratio)\[amount\].*"
+        compared = r"amount|.*_(deviation|score|ratio)_amount_.*"
         own = [k for k, name in enumerate(names) if re.fullmatch(compared, name)]
         fitted, changed = features.transform(self.edges(AMOUNT)[7:8]), features.transform(asked)
         assert (changed[:, own] > fitted[:, own]).all()
@@ -314,7 +332,7 @@ class TestFeaturesOfKnownEdges:
         # as an edge of that category, which the fitted edge at the same place is not
         here = [k for k in range(60) if CODE[k] == CODE[8]]
         gap = np.sort(np.abs(features.edges_.time[here] - features.edges_.time[7]))[0]
-        assert min(np.exp([row["category[code]:before"], row["category[code]:after"]])) == pytest.approx(
+        assert min(np.exp([row["category_code_before"], row["category_code_after"]])) == pytest.approx(
             1 + gap / features.edges_.time.std() / 1e-6
         )
 
@@ -330,9 +348,9 @@ class TestManyCategories:
         columns = features.transform(edges)
         by_category = TemporalEdges(CODE, ["all"] * 60, edges.time, label=edges.label)
         expected = PropagationFeatures(["src"], past_only=past_only, scales=[0.3], two_ends="none").fit(by_category)
-        mine = [k for k, name in enumerate(names) if name.startswith("category[code]:")]
-        assert [names[k].partition(":")[2] for k in mine] == [
-            name.partition(":")[2] for name in expected.get_feature_names_out()
+        mine = [k for k, name in enumerate(names) if name.startswith("category_code_")]
+        assert [names[k].removeprefix("category_code_") for k in mine] == [
+            name.removeprefix("src_") for name in expected.get_feature_names_out()
         ]
         np.testing.assert_allclose(columns[:, mine], expected.transform(by_category), atol=1e-12)
 
@@ -351,7 +369,7 @@ class TestManyCategories:
         edges = self.edges().with_label(np.arange(60) % 2)
         twice = edges[np.r_[0:40, 0:40]]
         features = PropagationFeatures(scales=[1.0]).fit(twice)
-        at = features.get_feature_names_out().tolist().index("category[code]:rate@1")
+        at = features.get_feature_names_out().tolist().index("category_code_rate_1")
         once = PropagationFeatures(scales=[1.0]).fit(edges[:40])
         alone = [k for k in range(40) if CODE[:40].count(CODE[k]) == 1]
         assert alone
@@ -420,7 +438,7 @@ class TestScaleNames:
         dated = TemporalEdges(edges.src, edges.dst, days, label=edges.label)
         features = PropagationFeatures().fit(dated)
         assert features.scale_names_[:2] == ["7.3d", "1.8d"]
-        assert {"src:rate@7.3d", "dst:partners@7.3d", "dst:partners@5.3h"} <= set(features.get_feature_names_out())
+        assert {"src_rate_7.3d", "dst_partners_7.3d", "dst_partners_5.3h"} <= set(features.get_feature_names_out())
         assert PropagationFeatures(scales=["7d", 0.1]).fit(dated).scale_names_ == ["7d", "0.1"]
         assert PropagationFeatures().fit(edges).scale_names_[:2] == ["1", "0.25"]
 
@@ -430,7 +448,7 @@ class TestScaleNames:
         dated = TemporalEdges(edges.src, edges.dst, (edges.time % 2).astype("datetime64[ns]"), label=edges.label)
         names = PropagationFeatures().fit(dated).get_feature_names_out()
         assert len(set(names)) == len(names)
-        assert "src:rate@0.25" in names
+        assert "src_rate_0.25" in names
 
 
 class TestNoLeak:
@@ -491,7 +509,7 @@ class TestNoLeak:
         edges = labelled(n_times=10**6, share=1.0)
         some = edges[np.r_[0:40, 0:20]]
         features = PropagationFeatures().fit(some)
-        pair = features.get_feature_names_out().tolist().index("pair:rate@1")
+        pair = features.get_feature_names_out().tolist().index("pair_rate_1")
         alone, beside = features.transform(edges[:40]), features.transform(edges)[:40]
         np.testing.assert_allclose(beside[:, pair], alone[:, pair], atol=1e-9)
 
@@ -501,8 +519,8 @@ class TestNoLeak:
         new = TemporalEdges([1, 1], [2, 2], [30, 31], label=[1, 0])
         alone, together = features.transform(new[:1]), features.transform(new)[:1]
         names = features.get_feature_names_out().tolist()
-        assert together[0, names.index("pair:count@1")] > alone[0, names.index("pair:count@1")]
-        rates = [k for k, name in enumerate(names) if ":rate@" in name]
+        assert together[0, names.index("pair_count_1")] > alone[0, names.index("pair_count_1")]
+        rates = [k for k, name in enumerate(names) if "_rate_" in name]
         np.testing.assert_array_equal(together[:, rates], alone[:, rates])
 
     def test_a_slice_of_the_same_table_is_new_where_it_was_not_fitted(self):

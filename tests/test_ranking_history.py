@@ -193,7 +193,7 @@ class TestArguments:
             TemporalEdges(["a"], ["n"], ["2024-01-01"]),
             TemporalEdges(["a"], ["n"], [3], bipartite=True),
         ):
-            with pytest.raises(EdgesError, match="Either all or none"):
+            with pytest.raises(EdgesError, match="Use one kind"):
                 ranker.update(strange)
         assert ranker.edges_.n_edges == 2
         assert ranker.rank("a", 5).height == 2

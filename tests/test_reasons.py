@@ -518,7 +518,7 @@ class TestEffects:
         edges = small(features=True, classes=3)
         for setting in SETTINGS:
             features = fitted(edges, setting).features_
-            names = features.get_feature_names_out()
+            names = [column.name for column in features.described()]
             groups = propagation._groups(features)
             assert sorted(k for group in groups for k in group.columns) == list(range(len(names)))
             for group in groups:
@@ -546,7 +546,7 @@ class TestEffects:
         model = PropagationClassifier(setting=setting, random_state=0).fit(hide(edges, hidden))
         columns = model._columns(edges[hidden], None)[2]
         table = everything(model, edges[hidden], positive="fraud")
-        names = model.features_.get_feature_names_out().tolist()
+        names = [column.name for column in model.features_.described()]
         typical = np.median(model._rows_to_learn_from(model.features_.evidence(edges)[0])[0], axis=0)
         np.testing.assert_allclose(model.typical_, typical)
         checked = 0
@@ -572,7 +572,7 @@ class TestEffects:
         score = everything(model, edges).unique("edge", maintain_order=True)["score"].to_numpy()
         np.testing.assert_allclose(score, np.log(probability / (1 - probability)))
         columns = model._columns(edges, None)[2]
-        names = model.features_.get_feature_names_out()
+        names = [column.name for column in model.features_.described()]
         group = [
             k
             for k, name in enumerate(names)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
@@ -24,32 +24,54 @@ __all__ = [
     "EdgesEstimator",
     "all_or_nothing",
     "check_target",
+    "known_and_predicted",
     "known_labels",
     "new_nodes",
     "strange_end",
 ]
 
-Fit = TypeVar("Fit", bound=Callable[..., Any])
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 ENDS, ENDS_AND_TIME = 2, 3  # number of columns that a table of edges must have, and should have
 ROLES = ("src", "dst", "time")
+WARM_START = ("coef_", "intercept_")  # what a fit with `warm_start` goes on from
+ANSWERS = (  # methods that read fitted attributes
+    *("predict", "predict_proba", "decision_function", "score", "score_samples", "transform", "get_feature_names_out"),
+    *("scored", "explain", "contributions", "rank", "top", "pair_scores"),
+)
 LABELS_OF_EDGES = "TemporalEdges(..., label=...), read_edges(..., label=...)"
 FEW_NODES = 5  # below this number of nodes, new nodes are nothing unusual
 MOSTLY = 0.5  # above this share of new nodes, the ids may be written differently from those of the fitted edges
 
 
-def all_or_nothing(fit: Fit) -> Fit:
-    """Make a `fit` that fails or is interrupted leave the estimator unchanged."""
+def all_or_nothing(change: Method) -> Method:
+    """Make a `fit` or `update` that fails or is interrupted leave the estimator unchanged; a `fit` starts from nothing."""
 
-    @wraps(fit)
+    @wraps(change)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
         fresh = object.__new__(type(self))
         fresh.__dict__.update(self.__dict__)
-        fit(fresh, *args, **options)
-        self.__dict__ = fresh.__dict__  # a single assignment, so that an interrupt cannot leave it half done
+        if change.__name__ == "fit":
+            kept = WARM_START if getattr(self, "warm_start", False) else ()
+            for name in [name for name in fresh.__dict__ if name.endswith("_") and name not in kept]:
+                del fresh.__dict__[name]
+        change(fresh, *args, **options)
+        self.__dict__ = fresh.__dict__  # a single assignment: neither an interrupt nor a thread can see half of it
         return self
 
-    return cast(Fit, whole)
+    return cast(Method, whole)
+
+
+def of_one_fit(answer: Method) -> Method:
+    """Let a method see one fit only, although another thread may fit or update the estimator while it runs."""
+
+    @wraps(answer)
+    def whole(self: Any, *args: Any, **options: Any) -> Any:
+        seen = object.__new__(type(self))
+        seen.__dict__ = self.__dict__  # which `all_or_nothing` replaces and does not change
+        return answer(seen, *args, **options)
+
+    return cast(Method, whole)
 
 
 class EdgesEstimator:
@@ -66,8 +88,16 @@ class EdgesEstimator:
     edges_: TemporalEdges
     decay_: Decay
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ANSWERS:
+            if name in vars(cls):
+                setattr(cls, name, of_one_fit(vars(cls)[name]))
+
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
         """X as edges. With `reset` X is fitted; else X needs the columns of `fit`, and its ids are converted to match."""
+        if not reset:
+            self._check_has_edges()
         edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset)
         if not reset:
             return self._in_fitted_ids(edges)
@@ -75,7 +105,6 @@ class EdgesEstimator:
             raise EdgesError(f"{type(self).__name__} got no edges to fit. Pass at least one edge.")
         if edges is X:
             self.n_features_in_ = X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
         return edges
 
     def _in_fitted_ids(self, edges: TemporalEdges) -> TemporalEdges:
@@ -155,7 +184,15 @@ class EdgesEstimator:
         """Save the fitted model to a file without executable code. Read it with `tdlg.load_model`."""
         from tdlg.persist.model import save_model
 
+        self._check_has_edges()
         save_model(self, path)
+
+    def _check_has_edges(self) -> None:
+        if "estimators_" in vars(self) and "edges_" not in vars(self):
+            raise EdgesError(
+                "This model was fitted by classify_file and holds no edges, so it cannot score or be saved.",
+                "Fit PropagationClassifier to edges in memory, read with read_edges.",
+            )
 
 
 def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
@@ -256,13 +293,27 @@ def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np
     return edges.label, edges.labelled, _plain(edges.label[edges.labelled], y, edges.labelled)
 
 
+def known_and_predicted(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    """For `score`: the known labels (y, by default those of X), what a model predicts for them, and their weights."""
+    check_is_fitted(model)
+    check_target(model, X, y)
+    edges = X if isinstance(X, TemporalEdges) else model._edges(X, reset=False)
+    _, known, values = known_labels(edges, y)
+    if not known.any():
+        raise EdgesError("All labels are missing: there is nothing to compare with. Pass the labels of some edges.")
+    return values, model.predict(X)[known], None if sample_weight is None else np.asarray(sample_weight)[known]
+
+
 def _plain(labels: NDArray[Any], y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
     """Known labels in their own type: booleans or integers, if only missing labels turned them into objects or floats."""
     types = set(map(type, labels)) if labels.dtype == object else set()
     if types in ({bool}, {int}):  # integers beyond 2**53 with missing labels are stored as objects
         return labels.astype(types.pop())
+    were_floats = str(getattr(y, "dtype", "")).lower().startswith("float")
+    if labels.dtype.kind != "f" or were_floats or known.all():
+        return labels
     given = y.to_list() if hasattr(y, "to_list") else y
-    if labels.dtype.kind != "f" or not isinstance(given, list | np.ndarray) or known.all():
+    if not isinstance(given, list | np.ndarray):
         return labels
     found = [value for value, keep in zip(given, known, strict=True) if keep]
     return np.array(found) if all(isinstance(value, Integral) for value in found) else labels

@@ -1,4 +1,4 @@
-"""The events of a line graph: the ends of its edges, sorted by key and time. They are built once per set of edges."""
+"""The events of a line graph: the ends of its edges, sorted by key and time. What uses a set of edges shares them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,19 +173,19 @@ def _find_copies(edges: TemporalEdges) -> tuple[NDArray[np.int64], TemporalEdges
 def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout:
     """Sort the events of rows and columns; no row and no column may occur twice.
 
-    The layout is cached with the rows for as long as both sets of edges exist.
+    A layout is shared by all that use the same edges at the same time, and freed with the last of them.
     """
     row_key, col_key = MATCHES[match]
     _check_number(rows, cols, match)
-    if rows is not cols:
-        partners: WeakKeyDictionary[TemporalEdges, dict[str, Layout]] = rows.cached(("layouts",), WeakKeyDictionary)
-        layouts = partners.setdefault(cols, {})
-        if match not in layouts:
-            layouts[match] = _rectangular(rows, cols, row_key, col_key)
-        return layouts[match]
-    if row_key == col_key:
-        return cols.cached(("layout", match), lambda: _symmetric(cols, col_key))
-    return cols.cached(("layout", match), lambda: _rectangular(cols, cols, row_key, col_key))
+    partners: WeakKeyDictionary[TemporalEdges, WeakValueDictionary[str, Layout]]
+    partners = rows.cached(("layouts",), WeakKeyDictionary)
+    layouts = partners.setdefault(cols, WeakValueDictionary())
+    layout = layouts.get(match)
+    if layout is None:
+        same = rows is cols and row_key == col_key
+        layout = _symmetric(cols, col_key) if same else _rectangular(rows, cols, row_key, col_key)
+        layouts[match] = layout
+    return layout
 
 
 def _symmetric(edges: TemporalEdges, key: str) -> Layout:

@@ -97,7 +97,7 @@ class LabelRates(Method):
     def _past(self, edges: TemporalEdges) -> Columns:
         """The same columns from strictly earlier edges."""
         columns = self.features_.columns(self.features_.evidence(edges, edges.label))
-        wanted = [":rate" in name or ":count" in name for name in self.features_.get_feature_names_out()]
+        wanted = [":rate" in column.name or ":count" in column.name for column in self.features_.described()]
         return columns[:, wanted]
 
     def columns(self, edges: TemporalEdges) -> Columns:

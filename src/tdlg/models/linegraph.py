@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_and_predicted, known_labels
 from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
@@ -211,11 +211,8 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         sample_weight
             Weight of each edge. By default all edges have weight 1.
         """
-        check_is_fitted(self)
-        edges = self._edges(X, reset=False)
-        _, known, values = _known(edges, y)
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(values, self.predict(edges[known]), sample_weight=weight))
+        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
+        return float(accuracy_score(known, predicted, sample_weight=weight))
 
     def scored(self, X: Any, *, label_time: None = None) -> Scored:
         """Edges with their probabilities, to pass to `explain` and `node_scores`; see `predict_proba`."""

@@ -125,7 +125,6 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
     def _learn(self, edges: TemporalEdges) -> Self:
         self.edges_, self.classes_ = edges, np.array([0, 1])
-        self.__dict__.pop("ranker_", None)  # that of an earlier fit
         if self.method == "propagation":
             self.link_model_ = LinkModel.learnt(edges, None, as_generator(self.random_state))
             return self

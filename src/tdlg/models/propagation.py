@@ -130,6 +130,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self.estimators_ = self.fitted_members(TrainingRows(columns, target[at], weight, edges.ticks[at]))
         return self
 
+    @all_or_nothing
     def update(self, X: Any, y: Any = None, *, label_time: Any = None) -> Self:
         """Add edges and labels that came since `fit`, so that later edges see them. The trees stay as they are.
 

@@ -10,8 +10,10 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
+from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError
 from tdlg.models.boosting import TrainingRows, linear_member, member_shares
 from tdlg.models.propagation import PropagationModel
@@ -115,6 +117,21 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         """The most probable class of each edge."""
         best = self._logs(X, label_time).argmax(axis=1)
         return self.classes_[best]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of labelled edges that are predicted correctly.
+
+        Parameters
+        ----------
+        X
+            The edges.
+        y
+            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
+        sample_weight
+            Weight of each edge. By default all edges have weight 1.
+        """
+        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
+        return float(accuracy_score(known, predicted, sample_weight=weight))
 
     def _logs(self, X: Any, label_time: Any) -> Floats:
         return self._answer(self._columns(X, label_time)[2])

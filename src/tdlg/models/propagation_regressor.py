@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 
+from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError
 from tdlg.models.boosting import linear_member, member_shares
 from tdlg.models.propagation import PropagationModel
@@ -52,6 +54,21 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
         """The predicted number of each edge, shape (n_edges,)."""
         return self.scored(X, label_time=label_time).values
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R squared: 1 less the mean squared error over labelled edges, in units of the variance of their labels.
+
+        Parameters
+        ----------
+        X
+            The edges.
+        y
+            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
+        sample_weight
+            Weight of each edge. By default all edges have weight 1.
+        """
+        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
+        return float(r2_score(known, predicted, sample_weight=weight))
 
     def _answer(self, columns: Floats) -> Floats:
         if not len(columns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -65,6 +66,15 @@ class Description(NamedTuple):
     own: Sequence[OwnColumn]
     past_only: bool
     two_ends: Sequence[Column] = ()
+
+    def names(self) -> list[str]:
+        """Names of all columns that any library takes: letters, digits and _.+=- only, each name once."""
+        names: dict[str, None] = {}
+        for column in self.columns():
+            name = re.sub(r"[^\w.+=-]+", "_", column.name).strip("_")
+            again = (f"{name}_{k}" for k in range(2, len(names) + 3))  # two features may differ in other characters
+            names[name if name not in names else next(one for one in again if one not in names)] = None
+        return list(names)
 
     def columns(self) -> list[Column]:
         """All columns, in order: those of each match, of both ends together, then the edge's own features."""

@@ -16,7 +16,7 @@ from tdlg.clock import durations_in_words, rounded_up, short_duration
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import EdgesError, Hint, ParameterError
-from tdlg.linegraph.decay import Laplace
+from tdlg.linegraph.decay import Laplace, time_spread
 from tdlg.linegraph.events import Copies, own_columns
 from tdlg.linegraph.product import default_threads
 from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
@@ -125,7 +125,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
            [-0.15,  3.83,  3.83, 13.59, 16.81],
            [ 0.  ,  0.  ,  0.  , 16.81, 16.81]])
     >>> features.get_feature_names_out().tolist()
-    ['src:rate@1', 'src:known@1', 'src:count@1', 'src:before', 'src:after']
+    ['src_rate_1', 'src_known_1', 'src_count_1', 'src_before', 'src_after']
     """
 
     def __init__(
@@ -198,9 +198,12 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         return self.columns(self.evidence(self._edges(X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names such as "src:rate@13d", "pair:before" and "dst:mean[amount]@1"; see `scale_names_` for the part after @."""
+        """Names such as "src_rate_13d", "pair_before" and "dst_mean_amount_1"; see `scale_names_` for the last part.
+
+        They hold letters, digits and _.+=- only, which LightGBM and XGBoost accept; other characters become "_".
+        """
         check_is_fitted(self)
-        return np.array([column.name for column in self.described()], object)
+        return np.array(self.description().names(), object)
 
     # ---- evidence
 
@@ -335,7 +338,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             self.fit_scales(0.0, [])
             return
         scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
-        self.fit_scales(float((edges.ticks - edges.ticks[0]).astype(np.float64).std()), scales)
+        self.fit_scales(time_spread(edges), scales)
 
     def fit_scales(self, deviation: float, scales: Sequence[float | str]) -> None:
         """Fix the bandwidths of the decays.

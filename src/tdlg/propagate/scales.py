@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError
+from tdlg.linegraph.decay import time_spread
 
 __all__ = ["choose_scales", "gaps_of_nodes", "scales_between", "usual_gap"]
 
@@ -29,13 +31,15 @@ def choose_scales(edges: TemporalEdges) -> list[float]:
     >>> choose_scales(TemporalEdges(["a"] * 100, ["b"] * 100, range(100)))
     [1.0, 0.25, 0.0625, 0.015625]
     """
-    spread = float((edges.ticks - edges.ticks.min()).astype(np.float64).std())
+    spread = time_spread(edges)
     gap = min(usual_gap(gaps_of_nodes(edges.ticks, code)) for code in (edges.src_code, edges.dst_code))
     return scales_between(spread, gap)
 
 
 def scales_between(spread: float, gap: float) -> list[float]:
     """Time scales from the standard deviation of the times down to the usual gap of a node, both in ticks."""
+    if not math.isfinite(spread):
+        raise EdgesError("The times are too far apart: their spread overflows. Count them in a coarser unit.")
     if spread == 0.0:
         return [FACTOR**-k for k in range(FEWEST)]
     gap = spread if math.isinf(gap) else max(gap, spread / FACTOR**MOST)

@@ -39,15 +39,10 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
 
 def check_alike(parts: tuple[TemporalEdges, ...]) -> None:
     """Refuse sets of edges of which some, but not all, are bipartite or have datetimes."""
-    for what, of in (
-        ("bipartite", lambda part: part.bipartite),
-        ("with datetimes", lambda part: part.time_unit is not None),
-    ):
-        found = [of(part) for part in parts]
-        if len(set(found)) > 1:
-            raise EdgesError(
-                f"Either all or none of these sets of edges must be {what}. Got {found} instead. Make them the same."
-            )
+    if len({part.bipartite for part in parts}) > 1:
+        raise EdgesError("Some of these edges are bipartite and others are not. Use one kind.")
+    if len({part.time_unit is None for part in parts}) > 1:
+        raise EdgesError("Some of these edges have datetimes and others have plain numbers. Use one kind.")
 
 
 class EdgeIndex:
