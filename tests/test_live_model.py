@@ -26,12 +26,13 @@ from live_payments import (
     regressor,
 )
 from tdlg import PropagationClassifier, TemporalEdges
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.live import model as models
 from tdlg.live.log import LogFullError, StateError
 from tdlg.live.model import LiveModel
+from tdlg.live.refit import refit
 from tdlg.live.scorer import UnknownEventError
-from tdlg.live.state import EVENTS, LABELS
+from tdlg.live.state import EVENTS, LABELS, SETTINGS, events_payload
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -161,7 +162,7 @@ def test_events_without_ids(live):
 
 
 @pytest.mark.parametrize("n_recent", [1000, 1])
-@pytest.mark.parametrize(("id", "same"), [(17, "17"), ("17", 17), (17, 17.0), ("017", 17), (1.5, "1.5")])
+@pytest.mark.parametrize(("id", "same"), [(17, "17"), ("17", 17), (17, 17.0), ("017", "017"), (1.5, "1.5")])
 def test_ids_that_mean_the_same_are_one_event(tmp_path, n_recent, id, same):
     one, other = event(N_FITTED, id=id), event(N_FITTED + 1)
     with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent, threshold=0.0) as live:
@@ -831,3 +832,104 @@ def test_a_large_state_is_written_less_often(tmp_path, monkeypatch):
             for k in range(0, 20, 5):
                 live.submit(events(range(N_FITTED + k, N_FITTED + k + 5)))
             assert len(written) == n_snapshots
+
+
+# ---- a directory that always opens
+
+
+@pytest.mark.parametrize("wrong", [{"customer": "src"}, {"src": 5}, {"src": ["a"]}])
+def test_a_wrong_setting_is_refused_before_it_is_logged(tmp_path, wrong):
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        n_records = live._directory.log.synced
+    with pytest.raises(ParameterError, match="columns"):
+        LiveModel.open(tmp_path / "live", columns=wrong)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live._directory.log.synced == n_records
+        assert live.settings.columns == {}
+        with pytest.raises(ParameterError, match="columns"):
+            live.remember(wrong, {})
+        assert live.submit(events([N_FITTED]))[0].error is None, "it goes on"
+
+
+BAD_EVENT = event(N_FITTED + 1, id="bad", label=1, label_time="no time")
+BAD_RECORDS = {
+    SETTINGS: [b'{"columns":{"customer":"src"}}', b'{"never":1}', b"{"],
+    EVENTS: [events_payload("x", [json.dumps(BAD_EVENT).encode()]), b'{"position":null}\n5', b"[]"],
+    LABELS: [
+        b"\n".join([json.dumps(label(N_FITTED)).encode(), b'{"id":"p501"}']),  # the first one is learnt, then it fails
+        b"5",
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "payload"), [(kind, one) for kind, many in BAD_RECORDS.items() for one in many])
+def test_a_record_that_cannot_be_learnt_is_set_aside(tmp_path, kind, payload):
+    first, later = events(range(N_FITTED, N_FITTED + 5)), events(range(N_FITTED + 5, N_FITTED + 60))
+    with LiveModel.open(tmp_path / "never", classifier(), threshold=0.2) as live:
+        live.submit(first, position="a")
+        want = scores(live.submit(later))
+    live = LiveModel.open(tmp_path / "live", classifier(), threshold=0.2)
+    live.submit(first, position="a")
+    sequence = live._directory.log.append(kind, payload, 2)
+    live._directory.log.sync()
+    live.label([{"id": id_of(N_FITTED), "label": 1}])
+    live.label([{"id": id_of(N_FITTED), "label": None}])
+    crash(live)
+    with pytest.warns(TdlgWarning, match=f"Record {sequence} of the log .* is set aside"):
+        live = LiveModel.open(tmp_path / "live")
+    (aside,) = live.health()["set_aside"]
+    assert (aside["sequence"], aside["count"]) == (sequence, 2)
+    assert aside["kind"] in ("events", "labels", "settings")
+    assert live.health()["ok"]
+    assert (live.position, live.settings.columns) == ("a", {})
+    assert scores(live.submit(later)) == want
+    live.close()
+    with LiveModel.open(tmp_path / "live") as live:  # without a warning
+        assert live.health()["set_aside"] == [aside], "it is remembered"
+
+
+def test_a_refit_leaves_out_what_was_set_aside(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        play(live, acts())
+        live._directory.log.append(EVENTS, BAD_RECORDS[EVENTS][0])
+        live._directory.log.sync()
+        crash(live)
+    with pytest.warns(TdlgWarning, match="is set aside"):
+        LiveModel.open(tmp_path / "live").close()
+    refit(tmp_path / "live", force=True)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert not live.knows("bad")
+
+
+@pytest.mark.parametrize("field", ["time", "label_time"])
+@pytest.mark.parametrize("value", [10**19, -(10**19), 1e300, 2**63])
+def test_numbers_beyond_the_clock_are_refused(tmp_path, field, value):
+    start = 2**60
+    edges = TemporalEdges(["a", "b", "c"] * 20, ["x", "y"] * 30, start + np.arange(60), label=[0, 1, 1] * 20)
+    model = PropagationClassifier(**OPTIONS).fit(edges)
+    with LiveModel.open(tmp_path / "live", model) as live:
+        bad = {"id": "e", "src": "a", "dst": "x", "time": start + 60, "label": 1, field: value}
+        (answer,) = live.submit([bad])
+        assert (answer.error.field, answer.error.value) == (field, value)
+        assert live.submit([{"id": "f", "src": "a", "dst": "x", "time": start + 61}])[0].error is None
+        if field == "label_time":
+            assert live.label([{"id": "f", "label": 1, "time": value}])[0].error.parameter == "time"
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.health()["n_events"] == 1
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59", "0001-01-01T00:00:00", "1500-01-01", "2500-01-01"])
+@pytest.mark.parametrize("field", ["time", "label_time"])
+def test_datetimes_beyond_nanoseconds(tmp_path, field, time):
+    """As in batch, a label that becomes known in the far future is not known yet."""
+    start = np.datetime64("2025-01-01T00:00:00.000000001")
+    times = start + np.arange(60) * np.timedelta64(1, "h")
+    edges = TemporalEdges(["a", "b", "c"] * 20, ["x", "y"] * 30, times, label=[0, 1, 1] * 20)
+    with LiveModel.open(tmp_path / "live", PropagationClassifier(**OPTIONS).fit(edges)) as live:
+        good = {"src": "a", "dst": "x", "time": "2025-01-04T00:00:00", "label": 1}
+        (answer,) = live.submit([{"id": "e", **good, field: time}])
+        assert (answer.error is None) == (field == "label_time")
+        assert live.submit([{"id": "f", **good}])[0].error is None
+        crash(live)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.health()["set_aside"] == []

@@ -35,6 +35,7 @@ Floats = NDArray[np.float64]
 
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
+LATEST = 2**62  # time that is a whole number, so that differences of times are whole numbers too
 LABEL_FIELDS = ("label", "label_time")
 
 
@@ -300,6 +301,8 @@ def _number_tick(value: Any, dtype: np.dtype[Any]) -> Any:
         raise _FaultError("The time must be finite.")
     if dtype.kind == "i" and int(value) != value:
         raise _FaultError("The time must be a whole number, like those of the fitted edges.")
+    if dtype.kind == "i" and abs(value) > LATEST:
+        raise _FaultError(f"The time must be between -{LATEST} and {LATEST}.")
     return int(value) if dtype.kind == "i" else float(value)
 
 

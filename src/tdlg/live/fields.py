@@ -75,6 +75,13 @@ class Fields:
                 parameter="columns",
                 value=columns,
             )
+        strange = [field for field in self.columns.values() if not isinstance(field, str)]
+        if strange:
+            raise ParameterError(
+                f"The 'columns' must give the name of a field for each role. Got {strange[0]!r} instead.",
+                parameter="columns",
+                value=columns,
+            )
         self._fields = [(name, self.columns.get(name, name)) for name in self._names]
 
     def found_in(self, event: Mapping[str, Any]) -> Fields:

@@ -135,7 +135,7 @@ class LiveModel(Questions):
         check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
         given = {"columns": columns, "late": late, "ahead": ahead, "threshold": threshold}
         given |= {"alerts_per_day": alerts_per_day}
-        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        chosen: dict[str, Any] = {name: plain(value) for name, value in given.items() if value is not None}
         if alerts_per_day is not None and threshold is None:
             chosen["threshold"] = None  # which was fixed before
         with model_file(model) as file:
@@ -151,7 +151,6 @@ class LiveModel(Questions):
             restored, n_replayed = restored_state(state, loaded, n_recent)
             live = cls(state, loaded, restored, seconds_of(keep), snapshot_every)
             live._since_snapshot = n_replayed
-            live._state.ticks_ahead(ahead)
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
@@ -294,11 +293,11 @@ class LiveModel(Questions):
             log.sync()
 
     def _use(self, changed: dict[str, Any]) -> None:
-        """Log other settings, and use them from now on."""
+        """Log other settings, and use them from now on; settings that cannot be used are refused before."""
         if changed:
+            prepared = self._state.prepared(changed)
             self._write((SETTINGS, encode(changed).encode(), 1))
-            with self._learning():
-                self._state.use(changed)
+            self._state.use(prepared)
 
     def _count(self, n: int) -> None:
         """Write a snapshot after enough events. If that fails, the log is longer to replay, and it is tried again later."""
@@ -332,7 +331,7 @@ class LiveModel(Questions):
                 raise failure
             raise StateError(
                 f"An event was logged but not learnt, because of {type(failure).__name__}: {failure}.",
-                "Open the directory again: the log is replayed.",
+                "Open the directory again: the log is replayed, without that event if it cannot be learnt.",
             )
 
     @locked
@@ -357,6 +356,7 @@ class LiveModel(Questions):
             "n_recent": len(state.recent),
             "state_bytes": state.scorer.nbytes,
             "snapshot_failure": self._snapshot_failure,
+            "set_aside": state.set_aside,
             **of_directory,
         }
 

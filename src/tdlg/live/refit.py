@@ -19,7 +19,16 @@ from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError, TdlgWar
 from tdlg.judge.metrics import auc_and_precision
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode
-from tdlg.live.generations import MODEL, ArrayFile, Origin, fingerprint_of, origin_of, restored_state, write_state
+from tdlg.live.generations import (
+    MODEL,
+    ArrayFile,
+    Origin,
+    fingerprint_of,
+    origin_of,
+    restored_state,
+    set_aside,
+    write_state,
+)
 from tdlg.live.history import feature_value
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
@@ -197,7 +206,8 @@ class _Past:
             )
         origin = origin_of(state.generation, model)
         after = max(origin.sequence, state.log.first - 1)
-        return cls(model, origin, list(state.log.replay(after)))
+        aside = {record["sequence"] for record in set_aside(state)}
+        return cls(model, origin, [record for record in state.log.replay(after) if record.sequence not in aside])
 
     def _ticks(self, time: Any) -> Any:
         return self._scorer.tick_of(time)

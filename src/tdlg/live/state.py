@@ -10,13 +10,13 @@ import time
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import ticks_per_second
-from tdlg.exceptions import ParameterError, TdlgError
+from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.alerts import Alert, Alerts
 from tdlg.live.events import EventError, Events
 from tdlg.live.fields import Fields, decode, encode
@@ -110,6 +110,15 @@ class Settings:
     reading: dict[str, Any] = field(default_factory=dict)
 
 
+class Prepared(NamedTuple):
+    """Settings, and what follows from them."""
+
+    settings: Settings
+    fields: Fields
+    most_ahead: float
+    threshold: Threshold
+
+
 def events_payload(position: Any, lines: Sequence[bytes]) -> bytes:
     """The payload of a record of events, each of them as JSON."""
     return b"\n".join([encode({"position": position}).encode(), *lines])
@@ -148,6 +157,8 @@ class LiveState:
         How far an event may be ahead of the latest one, in ticks.
     is_fresh
         Whether no event has come since the directory was opened.
+    set_aside
+        The records of the log that could not be learnt, and are left out: "sequence", "kind", "count" and "error" of each.
     """
 
     def __init__(
@@ -162,24 +173,26 @@ class LiveState:
         self.days: dict[int, list[int]] = {}
         self._day = self.meaning.day
         self._last_fitted = self.meaning.on_clock(model.edges_.ticks, model.edges_.time_unit).max().item()
-        self.settings, self.is_fresh = settings, True
-        self._set_up(start)
+        self.is_fresh = True
+        self.set_aside: list[dict[str, Any]] = []
+        self.use(self._prepared(settings, start))
 
-    def _set_up(self, start: Start | None = None) -> None:
-        """Prepare what follows from the settings."""
-        settings = self.settings
-        self.fields = Fields(settings.columns, _features(self.model))
-        self.most_ahead = self.ticks_ahead(settings.ahead)
+    def _prepared(self, settings: Settings, start: Start | None) -> Prepared:
         start = start or start_of(self.model, self.meaning, settings.alerts_per_day)
-        self._threshold = Threshold(self.meaning, settings.threshold, settings.alerts_per_day, start)
+        threshold = Threshold(self.meaning, settings.threshold, settings.alerts_per_day, start)
+        fields = Fields(settings.columns, _features(self.model))
+        return Prepared(settings, fields, self.ticks_ahead(settings.ahead), threshold)
 
-    def use(self, changed: dict[str, Any]) -> None:
-        """Change settings, from now on."""
+    def prepared(self, changed: dict[str, Any]) -> Prepared:
+        """What follows from other settings, for `use`. Settings that cannot be used are refused here, before the log."""
         before = self._threshold
-        self.settings = replace(self.settings, **changed)
-        self._set_up(None if "alerts_per_day" in changed else before.start)
-        if "threshold" not in changed and "alerts_per_day" not in changed:
-            self._threshold = before
+        found = self._prepared(replace(self.settings, **changed), None if "alerts_per_day" in changed else before.start)
+        is_new = "threshold" in changed or "alerts_per_day" in changed
+        return found if is_new else found._replace(threshold=before)
+
+    def use(self, prepared: Prepared) -> None:
+        """Use other settings from now on."""
+        self.settings, self.fields, self.most_ahead, self._threshold = prepared
 
     def ticks_ahead(self, ahead: Any) -> float:
         """How far an event may be ahead of the latest one, in ticks; by default as long as labels are accepted."""
@@ -300,8 +313,6 @@ class LiveState:
                 raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
         except TdlgError as error:
             return LabelAnswer(id, error)
-        except (ValueError, OverflowError, TypeError) as error:  # of a log that an older version wrote
-            return LabelAnswer(id, TdlgError(str(error), parameter="label", value=label))
         self.n_labels += 1
         if stored is not None:
             stored.label, stored.label_ticks = label, None if label is None else ticks
@@ -357,12 +368,15 @@ class LiveState:
             self.position = self.position if position is None else position
             if lines:
                 events = decode(lines)
-                self.process(events, lines, self.scorer.read(events)[0])
+                read, errors = self.scorer.read(events)
+                if errors:
+                    raise EdgesError(f"{errors[0].field}: {errors[0].message} Got {errors[0].value!r}.")
+                self.process(events, lines, read)
         elif record.kind == LABELS:
             for label in decode(record.payload.split(b"\n")):
                 self.label(label["id"], label["label"], label["time"])
         elif record.kind == SETTINGS:
-            self.use(decode([record.payload])[0])
+            self.use(self.prepared(decode([record.payload])[0]))
         else:
             raise StateError(
                 f"Record {record.sequence} of the log has the kind {record.kind}, which this version does not know.",
