@@ -165,8 +165,8 @@ def restored_state(directory: StateDirectory, model: Any, n_recent: int | None =
 def set_aside(directory: StateDirectory) -> list[dict[str, Any]]:
     """The records of the log that could not be learnt and are left out; see `LiveState`."""
     try:
-        found: list[dict[str, Any]] = decode([(directory.folder / ASIDE).read_bytes()])[0]
-        return found
+        found: Any = decode([(directory.folder / ASIDE).read_bytes()])[0]
+        return list(found)
     except (OSError, ValueError):  # a damaged list is found again by replaying
         return []
 

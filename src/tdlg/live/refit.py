@@ -29,7 +29,7 @@ from tdlg.live.generations import (
     set_aside,
     write_state,
 )
-from tdlg.live.history import feature_value
+from tdlg.live.history import feature_value, weight_of
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.scorer import StreamScorer
@@ -276,7 +276,7 @@ class _Past:
             name: [feature_value(content.get(name), name, fitted) for content in contents]
             for name in fitted.feature_names
         }
-        weight = None if fitted.weight is None else [content.get("weight", 1.0) for content in contents]
+        weight = None if fitted.weight is None else [weight_of(content) for content in contents]
         src, dst = ([content[end] for content in contents] for end in ("src", "dst"))
         times = times_of(np.array([event.ticks for event in events], self._dtype), self.meaning.unit)
         edges = TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)

@@ -28,12 +28,19 @@ class Features(NamedTuple):
     categories: dict[str, tuple[Hashable, ...]]
 
     def like(self, other: Features) -> Features:
-        """The same features with categories written as others write them; itself if nothing changes."""
+        """The same features with categories, which may be numbers here, as others write them; itself if nothing changes."""
+        matrix, categories = self.matrix, dict(self.categories)
+        for name in other.categories:
+            if name in self.names and name not in categories:
+                at = self.names.index(name)
+                codes, categories[name] = _codes_of_numbers(matrix[:, at], other.categories[name])
+                matrix = matrix.astype(np.float64)
+                matrix[:, at] = codes
         written = {
             name: tuple(written_alike(np.fromiter(mine, object, len(mine)), other.categories.get(name, ())))
-            for name, mine in self.categories.items()
+            for name, mine in categories.items()
         }
-        return self if written == self.categories else self._replace(categories=written)
+        return self if written == self.categories else Features(frozen(matrix), self.names, written)
 
 
 def as_features(values: Any, name: str = "features") -> Features | None:
@@ -182,6 +189,20 @@ def _codes_of_categories(values: Any) -> tuple[NDArray[np.float64], tuple[Hashab
     code_of = np.full(len(own) + 1, np.nan)  # a missing value has the code -1, the last entry
     code_of[used] = np.arange(len(used))
     return code_of[own_codes], tuple(own[code] for code in used)
+
+
+def _codes_of_numbers(
+    column: NDArray[np.floating[Any]], like: Sequence[Hashable]
+) -> tuple[NDArray[np.float64], tuple[Hashable, ...]]:
+    """Numbers as categories: as text, unless the others are not."""
+    found, codes = np.unique(column, return_inverse=True)  # NaN is the last
+    numbers = found[~np.isnan(found)].tolist()
+    is_text = all(isinstance(category, str) for category in like)
+    return np.where(np.isnan(column), np.nan, codes), tuple(map(_written, numbers) if is_text else numbers)
+
+
+def _written(number: float) -> str:
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _codes_of_strings(column: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
