@@ -116,11 +116,18 @@ class EventReader:
         such a label is known at the time of its event.
     allow_missing
         Whether an event may lack the field of a feature. False by default: what is unknown is null.
+
+    Attributes
+    ----------
+    features
+        The features that an event must have.
     """
 
     def __init__(self, engine: Engine, label_delay: Any = None, *, allow_missing: bool = False) -> None:
         self._engine, self._delay, self.allow_missing = engine, label_delay, allow_missing
         self._columns = [column for column in engine.own if column.name not in CALENDAR]
+        self.features = [column.name for column in self._columns]
+        self._needed = dict(zip(self.features, self.features, strict=True))
         self._has_calendar = len(self._columns) < len(engine.own)
         self._places = {
             column.name: {id_key(c): k for k, c in enumerate(column.categories)} for column in self._columns
@@ -129,11 +136,6 @@ class EventReader:
         self._seen = {name: frozenset(map(id_key, categories)) for name, categories in fitted.items()}
         self._numbers = {c.name: _Number.of(engine.edges, c.name) for c in self._columns if not c.categories}
         self._categories = category_numbers(engine.edges, [column.name for column in self._columns if column.has_more])
-
-    @property
-    def features(self) -> list[str]:
-        """The features that an event must have."""
-        return [column.name for column in self._columns]
 
     def read(self, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[EventError]]:
         """The events that can be scored, and what is wrong with the others."""
@@ -153,7 +155,7 @@ class EventReader:
                 for column in self._columns:
                     field = column.name
                     values.append(self._value(event.get(field), column))
-                lacking = None if self.allow_missing else absent(event, {name: name for name in self.features})
+                lacking = None if self.allow_missing else absent(event, self._needed)
                 if lacking is not None:
                     field, message = lacking
                     raise _FaultError(message)

@@ -137,5 +137,6 @@ class Fields:
 
     def absent(self, given: Any) -> tuple[str, str] | None:
         """The first feature that an event has no field for, and what to do; None if it has a field for each of them."""
-        used = [field for _, field in self._fields]
-        return absent(given, self._needed_fields, used) if isinstance(given, Mapping) else None
+        if not isinstance(given, Mapping):
+            return None
+        return absent(given, self._needed_fields, {field for _, field in self._fields} if self.columns else self._names)
