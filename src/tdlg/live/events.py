@@ -397,7 +397,11 @@ def _identity(value: Any) -> Hashable | None:
 
 def id_problem(id: Any) -> str | None:
     """What an id must be, if it is not; None for text and numbers."""
-    if isinstance(id, bool | np.bool_) or not isinstance(id, Hashable):
+    try:
+        hash(id)
+    except TypeError:
+        return "text or a number"
+    if isinstance(id, bool | np.bool_):
         return "text or a number"
     if isinstance(id, str) and not id.isascii() and SURROGATE.search(id):
         return "valid Unicode: this holds a lone surrogate, half of a character"

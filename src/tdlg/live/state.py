@@ -36,6 +36,7 @@ Arrays = dict[str, NDArray[Any]]
 
 EVENTS, LABELS, SETTINGS = 1, 2, 3  # kinds of records
 FORMAT = 3  # of snapshots
+ALIAS = "@id"  # field of a logged event that is a fitted edge: the id that it came with
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = ("id", "src", "dst", "time", "label", "label_time")
 
@@ -230,7 +231,7 @@ class LiveState:
         events, lines, read
             The events, each of them as JSON, and as the scorer read them.
         """
-        self._aliases |= {id_key(event["alias"]): event["id"] for event in events if "alias" in event}
+        self._aliases |= {id_key(event[ALIAS]): event["id"] for event in events if ALIAS in event}
         scores = self.scorer.process(read)
         values, classes = scores.values.reshape(len(events), -1), self.meaning.classes
         labels = {k: (label, ticks) for (k, label), ticks in zip(read.labels, read.known, strict=True)}
@@ -292,7 +293,7 @@ class LiveState:
         """The event with the id by which it is known.
 
         That is its own id, or one made of source, destination and time if it has none, or if a fitted edge has these: then
-        the event is that edge, and its own id is its "alias".
+        the event is that edge, and its own id is its `ALIAS`.
 
         Parameters
         ----------
@@ -321,7 +322,7 @@ class LiveState:
             return event
         taken = {*self._aliases.values(), *aliases.values()} if len(copies) > 1 else ()
         edge = aliases[id_key(given)] = next((copy for copy in copies if copy not in taken), made)
-        return {**event, "id": edge, "alias": given}
+        return {**event, "id": edge, ALIAS: given}
 
     def known_as(self, id: Any) -> Any:
         """The id by which an event is known: another one than its own if it is a fitted edge."""
