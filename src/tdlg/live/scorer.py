@@ -146,7 +146,7 @@ class StreamScorer:
         self._n_at_last_look = self.n_unseen = 0
         ticks = self._engine.ticks_of(model.edges_.ticks, model.edges_.time_unit)
         self._fitted_order = np.argsort(ticks, kind="stable")
-        self._fitted_ticks, self._fitted_have_ids = ticks[self._fitted_order], False
+        self._fitted_ticks = ticks[self._fitted_order]
 
     def _ticks_of(self, name: str, given: Any, default: float | None) -> float | None:
         """A duration or a number in ticks."""
@@ -186,8 +186,8 @@ class StreamScorer:
     def update(self, X: Any, y: Any = None, *, label_time: Any = None, ids: Iterable[Hashable] | None = None) -> None:
         """Absorb edges, and their labels if they are known.
 
-        An edge with the source, destination and time of a fitted edge is that edge, and does not count again; its label, if
-        the fitted edges have no ids, is left out.
+        An edge without an id that has the source, destination and time of a fitted edge is that edge: it does not count
+        again, and its label is left out. An edge with an id is known by it.
 
         Parameters
         ----------
@@ -342,7 +342,7 @@ class StreamScorer:
 
     def _start(self, edges: TemporalEdges, ids: list[Hashable] | None) -> None:
         """Absorb the fitted edges."""
-        engine, order, self._fitted_have_ids = self._engine, self._fitted_order, ids is not None
+        engine, order = self._engine, self._fitted_order
         whole, labelled, known = self._tables.fitted(edges), *self._tables.fitted_labels(edges)
         for start in range(0, len(order), STARTED_AT_ONCE):
             part = order[start : start + STARTED_AT_ONCE]
@@ -409,10 +409,10 @@ class StreamScorer:
         return found, None if columns is None else _in_place(columns, order, len(order))
 
     def _are_fitted(self, arrived: Arrived, ids: list[Hashable | None]) -> NDArray[np.bool_]:
-        """Which events are fitted edges, by source, destination and time; if those have ids, of events without one."""
+        """Which events without an id are fitted edges, by source, destination and time."""
         found = np.zeros(len(ids), bool)
         for k in np.flatnonzero(arrived.ticks <= self._fitted_ticks[-1]).tolist():
-            if ids[k] is None or not self._fitted_have_ids:
+            if ids[k] is None:
                 found[k] = self._is_fitted(int(arrived.src[k]), int(arrived.dst[k]), arrived.ticks[k])
         return found
 
@@ -470,11 +470,10 @@ class StreamScorer:
         self, ids: list[Hashable | None], repeated: NDArray[np.bool_], late: NDArray[np.bool_]
     ) -> Floats:
         """The values that repeated events got first; whether they were late is written to `late`."""
-        found = np.full((len(ids), self._engine.n_values), np.nan)
+        found = np.empty((len(ids), self._engine.n_values))
         for k in np.flatnonzero(repeated).tolist():
-            row = self._rows.get(ids[k], NO_ROW)
-            if row != NO_ROW:
-                found[k], late[k] = self._engine.rows["answer"][row], self._engine.rows["late"][row]
+            row = self._rows[ids[k]]
+            found[k], late[k] = self._engine.rows["answer"][row], self._engine.rows["late"][row]
         return found
 
     def _shaped(self, values: Floats) -> Floats:
@@ -544,7 +543,6 @@ class StreamScorer:
         ids, rows = list(self._rows), list(self._rows.values())
         settings = {"horizon": self._horizon, "forget_after": self._forget_after, "looked_at": self._n_at_last_look}
         settings |= {"unseen": self.n_unseen, "allow_missing": self._reader.allow_missing}
-        settings |= {"fitted_have_ids": self._fitted_have_ids}
         listed = {"nodes": self._nodes.listed(), "ids": ids, "categories": self._reader.categories(), **settings}
         text = np.frombuffer(json.dumps(listed).encode(), np.uint8)
         arrays = self._engine.state()
@@ -572,7 +570,7 @@ class StreamScorer:
         scorer._rows = dict(zip(listed["ids"], state["rows_of_ids"].tolist(), strict=True))
         scorer._horizon, scorer._forget_after = listed["horizon"], listed["forget_after"]
         scorer._n_at_last_look, scorer.n_unseen = listed["looked_at"], listed["unseen"]
-        scorer._reader.allow_missing, scorer._fitted_have_ids = listed["allow_missing"], listed["fitted_have_ids"]
+        scorer._reader.allow_missing = listed["allow_missing"]
         return scorer
 
 
