@@ -255,6 +255,29 @@ def test_a_line_in_the_far_future_is_skipped_unless_that_is_wanted(model, tmp_pa
     assert answers(result)[0]["id"] == future["id"]
 
 
+def test_a_line_without_the_field_of_a_feature(model, tmp_path):
+    bare = {name: value for name, value in event(N_FITTED).items() if name != "amount"}
+    result = ok("stream", model, "--state", tmp_path / "live", given=lines([{**bare, "amt": 5}]))
+    assert "line 1 is skipped: amount: The event lacks 'amount'" in result.stderr
+    assert "'amt'" in result.stderr
+    strict = run("stream", "--state", tmp_path / "live", "--strict", given=lines([bare]))
+    assert strict.exit_code == 1
+    result = ok("stream", "--state", tmp_path / "live", "--allow-missing", given=lines([bare]))
+    assert answers(result)[0]["id"] == bare["id"]
+    again = ok("stream", "--state", tmp_path / "live", given=lines([{**bare, "amount": 5}, {**bare, "src": "x"}]))
+    assert [one.get("differs") for one in answers(again)] == [True, True]
+
+
+def test_a_record_that_is_set_aside_is_said(model, tmp_path):
+    with LiveModel.open(tmp_path / "live", model) as live:
+        live._directory.log.append(3, b'{"columns":{"customer":"src"}}')
+        live._directory.log.sync()
+        live._failure = RuntimeError("killed")
+    result = ok("stream", "--state", tmp_path / "live", given=lines(events(range(N_FITTED, 502))))
+    assert "warning: Record 1 of the log (1 settings) cannot be learnt and is set aside" in result.stderr
+    assert len(answers(result)) == 2
+
+
 def test_many_complaints_are_not_all_shown(model, tmp_path):
     result = ok("stream", model, "--state", tmp_path / "live", given="nonsense\n" * 50)
     assert result.stderr.count("is skipped") == 20

@@ -105,6 +105,28 @@ def test_bad_events_are_named_and_the_good_ones_count(live):
         assert client.get("/health").json["n_events"] == 1
 
 
+def test_what_a_client_gets_wrong_is_said_and_counted(live):
+    good = event(N_FITTED + 1)
+    bare = {name: value for name, value in good.items() if name != "amount"}
+    with serving(live) as client:
+        for bad, field in (
+            ({**bare, "amt": 5}, "amount"),
+            ({**good, "id": "a\ud800"}, "id"),
+            ({**good, "time": 10**19}, "time"),
+            ({**good, "label": 1, "label_time": 10**19}, "label_time"),
+        ):
+            answer = client.post("/score", bad)
+            assert (answer.status, answer.json["error"]["field"]) == (422, field)
+        assert client.post("/labels", {"id": "a\ud800", "label": 1}).status == 422
+        assert "differs" not in client.post("/score", good).json
+        assert "differs" not in client.post("/score", good).json
+        assert client.post("/score", {**good, "amount": 77_777}).json["differs"] is True
+        health, metrics = client.get("/health").json, client.get("/metrics").body.decode()
+        assert (health["n_differing"], health["n_unseen_categories"], health["set_aside"]) == (1, 0, [])
+        for line in ("tdlg_differing_repetitions 1", "tdlg_unseen_categories 0", "tdlg_records_set_aside 0"):
+            assert line in metrics
+
+
 @pytest.mark.parametrize(
     ("id", "path"), [("--5", "--5"), ("²", "%C2%B2"), (1.5, "1.5"), (-7, "-7"), ("007", "007"), (7, "7")]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,10 @@ from tdlg.edges import TemporalEdges
 from tdlg.live.recent import StoredEvent
 from tdlg.live.state import LiveState
 from tdlg.models.update import feature_values
+from tdlg.propagate.nodes import DST, SRC
 from tdlg.tables.ids import id_key
 
-__all__ = ["Around", "History", "feature_value"]
+__all__ = ["Around", "History", "feature_value", "weight_of"]
 
 Positions = NDArray[np.int64]
 
@@ -65,7 +67,6 @@ class History:
             self._edges = self._edges.with_label(None).with_label(features.labels_, times)
         self._first = int(np.argmin(self._edges.ticks)) if len(self._edges) else 0
         self._sorted: dict[str, tuple[Positions, NDArray[Any]]] = {}
-        self._codes: dict[Any, list[int]] | None = None
         self._ticks = state.meaning.on_clock(self._edges.ticks, self._edges.time_unit)
 
     def around(self, event: dict[str, Any], number: int | None, *, as_numbers: bool) -> Around:
@@ -94,12 +95,12 @@ class History:
     def of_node(self, node: Any, limit: int) -> tuple[list[int], list[StoredEvent], int, int]:
         """The latest fitted edges and recent events of a node, in the order of time, and how many there are of each."""
         live = list(self._state.recent.of_node(node))
-        fitted = [row for code in self._codes_of(node) for row in self._rows_of(code).tolist()]
-        ticks = self._edges.ticks
-        fitted.sort(key=lambda row: ticks[row])
-        newest = sorted(live, key=lambda stored: stored.ticks)[-limit:]
-        n_fitted = max(0, limit - len(newest))
-        return (fitted[-n_fitted:] if n_fitted else []), newest, len(fitted), len(live)
+        parts = [self._rows_of(code) for code in self._codes_of(node)]
+        fitted = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        fitted = fitted[np.argsort(self._edges.ticks[fitted], kind="stable")] if len(parts) > 1 else fitted
+        newest = nlargest(limit, live, key=lambda stored: stored.ticks)[::-1]
+        n_shown = max(0, limit - len(newest))
+        return fitted[len(fitted) - min(n_shown, len(fitted)) :].tolist(), newest, len(fitted), len(live)
 
     def fitted_event(self, row: int) -> dict[str, Any]:
         """A fitted edge as an event without an id."""
@@ -122,11 +123,14 @@ class History:
 
     def _codes_of(self, node: Any) -> list[int]:
         """The codes of a node in the fitted edges: none, one, or two if it is a source and a destination of two types."""
-        if self._codes is None:
-            self._codes = {}
-            for code, id in enumerate(self._edges.node_ids.tolist()):
-                self._codes.setdefault(id_key(id), []).append(code)
-        return self._codes.get(id_key(node), [])
+        ids, key = self._edges.node_ids, id_key(node)
+        found = {self._state.scorer.code_of(node, end) for end in (SRC, DST)}
+        codes = sorted(code for code in found if code is not None and code < len(ids))
+        codes = [code for code in codes if id_key(ids[code]) == key]
+        if codes:
+            return codes
+        is_node = np.any([ids == form for form in {key, str(key)}], axis=0)  # a node that the stream has forgotten
+        return np.flatnonzero(is_node).tolist()
 
     def _written(self, node: Any) -> Any:
         """A node as the fitted edges write it, if they have it."""
@@ -227,15 +231,22 @@ class History:
         }
         weight = None
         if fitted.weight is not None:
-            weight = [*fitted.weight.tolist(), *(event.get("weight", 1.0) for event in events)]
+            weight = [*fitted.weight.tolist(), *(weight_of(event) for event in events)]
         return TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)
 
 
 def feature_value(value: Any, name: str, fitted: TemporalEdges) -> Any:
     """A feature as its column has it: text for categories, a number else."""
-    if name in fitted.feature_categories:
-        return None if value is None else str(value) if isinstance(fitted.feature_categories[name][0], str) else value
-    return float("nan") if value is None else float(value)
+    if name not in fitted.feature_categories:
+        return float("nan") if value is None else float(value)
+    if value is None or not isinstance(fitted.feature_categories[name][0], str):
+        return value
+    return str(value) if isinstance(value, bool) else str(id_key(value))
+
+
+def weight_of(event: dict[str, Any]) -> Any:
+    """The weight of an event; 1 if it is missing."""
+    return 1.0 if event.get("weight") is None else event["weight"]
 
 
 def _typed(labels: list[Any], fitted: NDArray[Any] | None) -> NDArray[Any]:

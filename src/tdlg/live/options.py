@@ -19,7 +19,13 @@ def seconds_of(keep: str | None) -> float | None:
 
 
 def check_options(
-    keep: Any, late: Any, threshold: Any, alerts_per_day: Any, snapshot_every: Any, n_recent: Any
+    keep: Any,
+    late: Any,
+    threshold: Any,
+    alerts_per_day: Any,
+    allow_missing: Any,
+    snapshot_every: Any,
+    n_recent: Any,
 ) -> None:
     """Refuse invalid options of `LiveModel.open`; None stands for an option that is not given."""
     seconds_of(keep)
@@ -30,6 +36,12 @@ def check_options(
     if threshold is not None and not np.isfinite(threshold):
         raise ParameterError(
             f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold", value=threshold
+        )
+    if allow_missing not in (None, True, False):
+        raise ParameterError(
+            f"The 'allow_missing' parameter must be True or False. Got {allow_missing!r} instead.",
+            parameter="allow_missing",
+            value=allow_missing,
         )
     if snapshot_every is not None:
         check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)

@@ -19,8 +19,17 @@ from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError, TdlgWar
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode
-from tdlg.live.generations import MODEL, ArrayFile, Origin, fingerprint_of, origin_of, restored_state, write_state
-from tdlg.live.history import feature_value
+from tdlg.live.generations import (
+    MODEL,
+    ArrayFile,
+    Origin,
+    fingerprint_of,
+    origin_of,
+    restored_state,
+    set_aside,
+    write_state,
+)
+from tdlg.live.history import feature_value, weight_of
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.scorer import StreamScorer
@@ -260,7 +269,8 @@ class _Past:
             )
         origin = origin_of(state.generation, model)
         after = max(origin.sequence, state.log.first - 1)
-        past = cls(model, origin, list(state.log.replay(after)))
+        aside = {record["sequence"] for record in set_aside(state)}
+        past = cls(model, origin, [record for record in state.log.replay(after) if record.sequence not in aside])
         past.n_lost = after - origin.sequence
         return past
 
@@ -331,7 +341,7 @@ class _Past:
             name: [feature_value(content.get(name), name, fitted) for content in contents]
             for name in fitted.feature_names
         }
-        weight = None if fitted.weight is None else [content.get("weight", 1.0) for content in contents]
+        weight = None if fitted.weight is None else [weight_of(content) for content in contents]
         src, dst = ([content[end] for content in contents] for end in ("src", "dst"))
         times = times_of(np.array([event.ticks for event in events], self._dtype), self.meaning.unit)
         edges = TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)

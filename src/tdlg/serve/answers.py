@@ -97,6 +97,8 @@ def of_answer(answer: Answer, classes: Sequence[str]) -> dict[str, Any]:
     }
     if answer.probabilities:
         found["probabilities"] = dict(zip(classes, answer.probabilities, strict=True))
+    if answer.differs:
+        found["differs"] = True
     if answer.label_error is not None:
         found["label_error"] = _of_error(answer.label_error)
     return found

@@ -171,6 +171,9 @@ class Api:
             "tdlg_nodes": found["n_nodes"],
             "tdlg_pending_events": found["n_pending"],
             "tdlg_disk_bytes": sum(found["bytes"].values()),
+            "tdlg_unseen_categories": found["n_unseen_categories"],
+            "tdlg_differing_repetitions": found["n_differing"],
+            "tdlg_records_set_aside": len(found["set_aside"]),
         }
         return Response(self._metrics.text(gauges), media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -28,13 +28,20 @@ class Features(NamedTuple):
     categories: dict[str, tuple[Hashable, ...]]
 
     def like(self, other: Features) -> Features:
-        """The same features with categories written as others write them; itself if nothing changes."""
+        """The same features with categories, which may be numbers here, as others write them; itself if nothing changes."""
+        matrix, categories = self.matrix, dict(self.categories)
+        for name in other.categories:
+            if name in self.names and name not in categories:
+                at = self.names.index(name)
+                codes, categories[name] = _codes_of_numbers(matrix[:, at], other.categories[name])
+                matrix = matrix.astype(np.float64)
+                matrix[:, at] = codes
         written = {}
-        for name, mine in self.categories.items():
+        for name, mine in categories.items():
             theirs = {category: category for category in other.categories.get(name, ())}
             found = [alike(theirs, category) for category in mine]
             written[name] = tuple(own if same is None else same for own, same in zip(mine, found, strict=True))
-        return self if written == self.categories else self._replace(categories=written)
+        return self if written == self.categories else Features(frozen(matrix), self.names, written)
 
 
 def as_features(values: Any, name: str = "features") -> Features | None:
@@ -195,6 +202,20 @@ def _codes_of_categories(values: Any) -> tuple[NDArray[np.float64], tuple[Hashab
     for code in used:
         code_of[code] = places[id_key(own[code])]
     return code_of[own_codes], tuple(written.values())
+
+
+def _codes_of_numbers(
+    column: NDArray[np.floating[Any]], like: Sequence[Hashable]
+) -> tuple[NDArray[np.float64], tuple[Hashable, ...]]:
+    """Numbers as categories: as text, unless the others are not."""
+    found, codes = np.unique(column, return_inverse=True)  # NaN is the last
+    numbers = found[~np.isnan(found)].tolist()
+    is_text = all(isinstance(category, str) for category in like)
+    return np.where(np.isnan(column), np.nan, codes), tuple(map(_written, numbers) if is_text else numbers)
+
+
+def _written(number: float) -> str:
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _codes_of_strings(column: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:

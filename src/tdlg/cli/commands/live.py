@@ -17,6 +17,7 @@ import typer
 from tdlg.cli.live import (
     Ahead,
     AlertsPerDay,
+    AllowMissing,
     IdColumn,
     Keep,
     LateEvents,
@@ -86,6 +87,7 @@ def stream(
     keep: Keep = None,
     threshold: Threshold = None,
     alerts_per_day: AlertsPerDay = None,
+    allow_missing: AllowMissing = None,
 ) -> None:
     """Score events as they come: JSON lines from stdin, one line of JSON per event to stdout.
 
@@ -96,7 +98,7 @@ def stream(
     given = {"src": src, "dst": dst, "time": time, "id": id, "label": label, "label_time": label_time}
     columns = {role: field for role, field in given.items() if field is not None}
     options = {"keep": keep, "late": late, "ahead": ahead, "threshold": threshold}
-    options["alerts_per_day"] = alerts_per_day
+    options |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
     with _stoppable() as stop, open_live(state, model, columns=columns or None, **options) as live:
         _begin_line()
         lines, answers = _Lines(stop, _resumed_at(live) if resume else 0), _Answers(live, strict)

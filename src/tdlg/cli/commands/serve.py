@@ -13,7 +13,17 @@ from typing import Annotated
 
 import typer
 
-from tdlg.cli.live import Ahead, AlertsPerDay, IdColumn, Keep, LateEvents, StateFolder, Threshold, open_live
+from tdlg.cli.live import (
+    Ahead,
+    AlertsPerDay,
+    AllowMissing,
+    IdColumn,
+    Keep,
+    LateEvents,
+    StateFolder,
+    Threshold,
+    open_live,
+)
 from tdlg.cli.options import example
 from tdlg.cli.process import heed_termination
 from tdlg.cli.terminal import is_terminal, note
@@ -61,6 +71,7 @@ def serve(
     keep: Keep = None,
     late: LateEvents = None,
     ahead: Ahead = None,
+    allow_missing: AllowMissing = None,
     src: Annotated[
         str | None,
         typer.Option(metavar="FIELD", help="Field of the source, for example customer. Stored with the state."),
@@ -90,7 +101,7 @@ def serve(
     given = {"src": src, "dst": dst, "time": time, "id": id}
     columns = {role: field for role, field in given.items() if field is not None}
     options = {"keep": keep, "late": late, "ahead": ahead, "threshold": threshold}
-    options["alerts_per_day"] = alerts_per_day
+    options |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
     with (
         _logged(),
         open_live(state, model, columns=columns or None, **options) as live,
