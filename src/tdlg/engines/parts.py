@@ -13,6 +13,7 @@ from tdlg.engines.store import is_folder, is_remote, joined, names_in
 from tdlg.exceptions import ReadError
 from tdlg.tables.column import check_polars_works
 from tdlg.tables.frames import damaged_parquet
+from tdlg.tables.parquet import check_parquet
 from tdlg.tables.paths import PARQUET, check_path
 
 __all__ = ["Part", "Parts", "find_parts", "parts_of"]
@@ -107,9 +108,11 @@ def _looked_at(path: str) -> tuple[dict[str, Any], Part]:
 
     check_polars_works(f"The file {path}", ReadError)
     try:
+        if not is_remote(path):
+            check_parquet(path)
         lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         return dict(lazy.collect_schema()), Part(path, int(lazy.select(pl.len()).collect().item()))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         raise damaged_parquet(path, error) from None
 
 
