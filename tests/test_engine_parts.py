@@ -5,6 +5,7 @@ import math
 import os
 import threading
 import time
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_size
 from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pairs, uniform
 from tdlg.engines.local import Local
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
+from tdlg.engines.output import Output
 from tdlg.engines.sizes import Sizes
 from tdlg.engines.split_file import SplitFile, head_bytes, read_split, write_split
 from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
@@ -84,6 +86,24 @@ def test_files_of_a_store(tmp_path):
     assert store.exists(path)
     store.remove_folder("memory://some/folder")
     assert not store.exists(path)
+
+
+@pytest.mark.parametrize(
+    ("paths", "path", "folder", "work_folder"),
+    [
+        (PurePosixPath, "/out.parquet", "/", "/.out.parquet.tdlg-work"),
+        (PurePosixPath, "/data/out.parquet", "/data", "/data/.out.parquet.tdlg-work"),
+        (PureWindowsPath, "C:\\data\\out.parquet", "C:\\data", "C:\\data/.out.parquet.tdlg-work"),
+        (PureWindowsPath, "C:\\out.parquet", "C:\\", "C:\\/.out.parquet.tdlg-work"),
+        (PureWindowsPath, "s3://bucket/out", "s3://bucket", "s3://bucket/.out.tdlg-work"),
+    ],
+)
+def test_the_work_folder_is_beside_the_output(monkeypatch, paths, path, folder, work_folder):
+    monkeypatch.setattr(store, "Path", paths)
+    output = Output(path, is_folder=False)
+    assert store.parted(path) == (folder, path.replace("\\", "/").rpartition("/")[2])
+    assert output.work_folder == work_folder
+    assert output.work_folder_in("/tmp").startswith("/tmp/.out")
 
 
 # ---- keys
