@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 import resource
+import stat
 import subprocess
 import sys
 
@@ -183,6 +184,25 @@ def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch, ra
     assert not work.exists()
     assert filled["probability"].count() == N // 10
     assert (model.random_state, answer.model.random_state) == (random_state, seed)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+def test_temporary_files_are_private(payments, tmp_path, monkeypatch):
+    work, modes = tmp_path / ".out.parquet.tdlg-work", {}
+
+    def look(done, total, text):
+        modes.update(
+            {file.name.partition("-")[0]: stat.S_IMODE(file.stat().st_mode) for file in work.glob("*/model-*")}
+        )
+        modes["folder"] = stat.S_IMODE(work.stat().st_mode)
+
+    classified(payments, tmp_path, callback=look)
+    assert modes == {"model": 0o600, "folder": 0o700}
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(
+        ParameterError, match=r"out\.parquet\.tdlg-work: this folder is of another user.*Remove it, or pass"
+    ):
+        classified(payments, tmp_path)
 
 
 @pytest.mark.parametrize("case", ["killed long ago", "still working", "unknown"])
