@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from datetime import datetime, timedelta
@@ -746,6 +747,14 @@ def test_stdin(table, numbers):
     assert refused("info", "-", stdin="a\n").startswith("error: stdin.csv: only one column")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    lines = b'{"src": "a", "dst": "b", "time": 1}\n'
+    threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(lines), daemon=True).start()
+    assert "'src': text, 1 different" in ok("info", tmp_path / "pipe").stdout
+
+
 def test_candidates_without_a_header(tmp_path):
     rows = [{"src": "abc"[k % 3], "dst": "xyz"[k % 2], "time": k} for k in range(40)]
     edges = write_csv(tmp_path / "edges.csv", rows)
@@ -1297,6 +1306,7 @@ def test_a_process(table, tmp_path):
 
 AT_ONCE = """
 import sys
+import threading
 class Finder:
     def find_spec(self, name, *_):
         if name == "typer":

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import re
+import threading
 import tracemalloc
 import warnings
 from datetime import UTC, datetime
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tdlg.engines.table import InputTable
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.io import from_frame, read_edges
 
@@ -1019,3 +1022,28 @@ def test_words_are_not_warned_of(write, words):
         warnings.simplefilter("error")
         read_edges(path, features="kind")
         read_edges(path, categories="kind")
+
+
+def test_a_tilde_is_the_folder_of_the_user(write, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write("src,dst,time\na,b,1\n", "home.csv")
+    assert rows(read_edges("~/home.csv")) == [("a", "b", 1)]
+    pl.DataFrame({"src": ["a"], "dst": ["b"], "time": [1]}).write_parquet(tmp_path / "home.parquet")
+    assert InputTable.open("~/home.parquet", {"src": None, "dst": None, "time": None}).n_rows == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read_once(tmp_path, pack):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(pack(b"src,dst,time\na,b,1\n")), daemon=True)
+    writer.start()
+    assert rows(read_edges(pipe)) == [("a", "b", 1)]
+
+
+@pytest.mark.parametrize("target", ["loop.csv", "elsewhere.csv"])
+def test_a_link_that_leads_to_no_file(tmp_path, target):
+    (tmp_path / "loop.csv").symlink_to(target)
+    with pytest.raises(ReadError, match=rf"loop\.csv: this is a link to '{target}', which leads to no file"):
+        read_edges(tmp_path / "loop.csv")

@@ -183,14 +183,17 @@ def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
 
 @contextmanager
 def _on_disk(path: Path) -> Iterator[Path]:
-    """The file; stdin is copied to a temporary file."""
-    if str(path) != STDIN:
+    """The file; stdin and pipes are copied to a temporary file."""
+    if str(path) != STDIN and not path.is_fifo():
         yield path
         return
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "stdin.csv"
+        file = Path(folder) / ("stdin.csv" if str(path) == STDIN else "pipe.csv")
         with file.open("wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
+            if str(path) == STDIN:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+            else:
+                copy.write(path.read_bytes())
         try:
             yield file.rename(file.with_suffix(_suffix(file)))
         except ReadError as error:

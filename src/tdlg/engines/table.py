@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
 from tdlg.engines.keys import id_keys
 from tdlg.engines.parts import Part, Parts, find_parts, parts_of
@@ -79,7 +80,9 @@ class InputTable:
         label_delay: Any = None,
     ) -> Self:
         """Look at the columns and the number of rows. See `tdlg.io.tables.build_edges` for the parameters."""
-        path = str(path) if is_remote(str(path)) else os.path.abspath(path)  # workers may have other current folders
+        path = (
+            str(path) if is_remote(str(path)) else os.path.abspath(as_path(path))
+        )  # workers have other current folders
         parts = find_parts(path)
         source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
         at = {role: source.names[position] for role, position in roles(source, wanted).items()}

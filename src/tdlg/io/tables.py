@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.atomic import as_path
 from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ReadError, warn
@@ -72,7 +72,8 @@ def read_edges(
     Parameters
     ----------
     path
-        The file. A name that does not end in .jsonl, .ndjson, .json, .parquet or .pq is read as csv.
+        The file, or a pipe; a ~ at the start is the user's folder. A name that does not end in .jsonl, .ndjson, .json,
+        .parquet or .pq is read as csv.
     src, dst, time
         The columns, by name or 0-based position. By default they are detected by common names (source, user_id, target,
         timestamp, ...) in the header or in a comment above the first row, such as "# FromNodeId ToNodeId"; without names
@@ -127,7 +128,7 @@ def read_edges(
     >>> read_edges(path, label="fraud")
     TemporalEdges(2 edges, 3 nodes, 2020-01-31 to 2020-02-01, label: 2 values)
     """
-    source = file_source(Path(path), separator, header, time_format)
+    source = file_source(as_path(path), separator, header, time_format)
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
     return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit, label_delay)[0]
 

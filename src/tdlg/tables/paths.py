@@ -60,10 +60,14 @@ def _check_no_csv_options(path: Path, file_type: str, **options: Any) -> None:
 
 
 def check_path(path: Path) -> None:
-    """Refuse a folder and a file that does not exist."""
+    """Refuse a folder, a file that does not exist, and a link that leads to none."""
     if path.is_dir():
         some_file = min((entry.name for entry in path.iterdir() if entry.is_file()), default="edges.csv")
         raise ReadError(f"{path}: this is a folder. Pass one file of it, such as {some_file!r}.")
+    if path.is_symlink() and not path.exists():
+        raise ReadError(
+            f"{path}: this is a link to {os.readlink(path)!r}, which leads to no file. Pass the file itself."
+        )
     if not path.exists():
         near = os.listdir(path.parent) if path.parent.is_dir() else []
         close = difflib.get_close_matches(path.name, near, 3, 0.5)
