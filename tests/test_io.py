@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from tdlg.engines.table import InputTable
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.io import from_frame, read_edges
+from tdlg.tables import times
+from tdlg.tables.times import as_times
 
 
 @pytest.fixture
@@ -1047,3 +1049,32 @@ def test_a_link_that_leads_to_no_file(tmp_path, target):
     (tmp_path / "loop.csv").symlink_to(target)
     with pytest.raises(ReadError, match=rf"loop\.csv: this is a link to '{target}', which leads to no file"):
         read_edges(tmp_path / "loop.csv")
+
+
+def test_columns_that_are_not_used_are_not_looked_at(write, monkeypatch):
+    """Each name was read as a time, which took 3 ms per column."""
+    seen = []
+    monkeypatch.setattr(times, "as_times", lambda *args, **options: seen.append(args) or as_times(*args, **options))
+    names = [f"c{k}" for k in range(500)]
+    path = write(f"src,dst,time,{','.join(names)}\na,b,1,{','.join(names)}\n")
+    assert rows(read_edges(path)) == [("a", "b", 1)]
+    assert len(seen) < 10
+
+
+@pytest.mark.parametrize(
+    ("first", "time_format", "is_value"),
+    [
+        ("31 Jan 2020", None, True),
+        ("Jan 32 2020", None, False),
+        ("week 3", None, False),
+        ("12h30", "%Hh%M", True),
+        ("2020w3-1", "%Gw%V-%u", True),
+        ("c17", "%d.%m.%Y", False),
+    ],
+)
+def test_a_time_in_the_first_line_is_a_value(write, first, time_format, is_value):
+    path = write(f"a,b,{first}\n")
+    if is_value:
+        assert len(read_edges(path, time_format=time_format)) == 1
+    else:
+        assert len(read_edges(path, time_format=time_format, src=0, dst=1, time=2)) == 0

@@ -17,7 +17,7 @@ import numpy as np
 from tdlg.exceptions import Hint, ReadError, warn
 from tdlg.tables.packed import text_bytes
 from tdlg.tables.text import MISSING_WORDS, numbers
-from tdlg.tables.times import reads_as_time
+from tdlg.tables.times import has_time
 
 if TYPE_CHECKING:
     import polars as pl
@@ -218,11 +218,10 @@ def _found_separator(lines: list[str], path: Path, least: int) -> str:
 
 def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
     """Whether no field is a number, a date or a word for a missing value; pandas leaves a name empty."""
-
-    def is_value(text: str) -> bool:
-        return bool(NUMBER_OR_DATE.match(text)) or text.lower() in MISSING_WORDS or reads_as_time(text, time_format)
-
-    return not any(is_value(text) for text in fields if text)
+    given = [text for text in fields if text]
+    if any(NUMBER_OR_DATE.match(text) or text.lower() in MISSING_WORDS for text in given):
+        return False
+    return not has_time(given, time_format)
 
 
 def _single_blanks(text: bytes) -> bytes:
@@ -259,10 +258,11 @@ def _read_columns(
         raise _bad_line(body, separator, n_columns, path, error) from None
     if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is not an empty field
         raise _bad_line(body, separator, n_columns, path, None)
-    columns = {position: frame[names[position]].str.strip_chars(BLANKS) for position in positions}
+    text = pl.all().str.strip_chars(BLANKS)
     if sign != separator:
-        columns = {k: text.str.replace_all(sign, separator, literal=True) for k, text in columns.items()}
-    return {k: text.replace("", None) for k, text in columns.items()}
+        text = text.str.replace_all(sign, separator, literal=True)
+    frame = frame.select(text.replace("", None))
+    return {position: frame[names[position]] for position in positions}
 
 
 def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Exception | None) -> ReadError:
