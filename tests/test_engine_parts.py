@@ -106,6 +106,16 @@ def test_the_work_folder_is_beside_the_output(monkeypatch, paths, path, folder, 
     assert output.work_folder_in("/tmp").startswith("/tmp/.out")
 
 
+def test_numbers_with_a_decimal_comma_are_refused(tmp_path):
+    """In blocks, they would be categories, each of a few rows."""
+    path, roles = tmp_path / "edges.parquet", {"src": None, "dst": None, "time": None}
+    frame = pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": [0, 1], "amount": ["52,98", "7"], "kind": ["a", "b"]})
+    frame.write_parquet(path)
+    with pytest.raises(ReadError, match=r"the feature 'amount' is text such as '52,98'\. Write it as numbers"):
+        InputTable.open(path, roles, (["kind", "amount"], []))
+    assert InputTable.open(path, roles, (["kind"], ["amount"])).features == ("kind", "amount")
+
+
 # ---- keys
 
 

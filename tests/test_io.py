@@ -1007,7 +1007,26 @@ def test_categories_are_columns_that_are_not_used_already(write, options, messag
         read_edges(write("src,dst,time,mcc\na,b,1,5411\n"), **options)
 
 
-@pytest.mark.parametrize("amounts", [["3,20", "1,10"], ["1,234.50", "7.00"], ["1.234,50", "-12,00"], ["1'234.5", "8"]])
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize(
+    ("amounts", "read"),
+    [
+        (["3,20", "1,10", "7"], [3.2, 1.1, 7.0]),
+        (["1.234,50", "-12,00", "1.000"], [1234.5, -12.0, 1000.0]),
+        (["0,125", "", "2,250"], [0.125, None, 2.25]),
+        (["1234,125", "NA", "+2,250"], [1234.125, None, 2.25]),
+    ],
+)
+def test_a_decimal_comma(write, amounts, read, separator):
+    lines = ["src dst time amount", *(f"{k},5 b{k} {k}" for k in range(3))]
+    content = "\n".join([lines[0], *(f"{line} {amount}" for line, amount in zip(lines[1:], amounts, strict=True))])
+    edges = read_edges(write(content.replace(" ", separator)), features="amount")
+    assert [None if x != x else x for x in edges.features[:, 0].tolist()] == read
+    assert edges.src.tolist() == ["0,5", "1,5", "2,5"]  # text is compared as it is written
+    assert edges.feature_categories == {}
+
+
+@pytest.mark.parametrize("amounts", [["3,200", "1,100"], ["1,234.50", "7.00"], ["007,5", "1,5"], ["1'234.5", "8"]])
 def test_numbers_that_are_read_as_words_are_warned_of(write, amounts):
     path = write("src;dst;time;amount\na;b;1;{}\nb;c;2;{}\n".format(*amounts))
     with pytest.warns(

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tdlg.cli.options import Columns, Late
-from tdlg.cli.terminal import note
+from tdlg.cli.terminal import note, warn
 from tdlg.exceptions import ReadError
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def note_words(edges: TemporalEdges, columns: Columns) -> None:
         number = unread_number(words)
         if name not in meant and (number is not None or len(words) > MANY_WORDS):
             hint = "" if number is None else f"; to have numbers, write them as 1234.56 is, not as {number}"
-            note(f"feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}{hint}")
+            warn(f"the feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}{hint}")
 
 
 def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple[Any, Any]]:

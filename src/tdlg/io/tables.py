@@ -89,8 +89,8 @@ def read_edges(
     features
         The columns of the features: a list of names or positions, or one of them. By default the edges have no features. If
         several columns share a name, the position is added to it. The columns of `src`, `dst`, `time`, `label` and
-        `label_time` are refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma or
-        thousands separators are read as text, with a warning.
+        `label_time` are refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma are read
+        where columns are separated by ; or tab; else, and with other thousands separators, they are text, with a warning.
     categories
         The columns of features that are codes and not amounts, such as merchant category codes: a list of names or
         positions, or one of them. Their values become categories as they are written. They need not be listed in

@@ -16,7 +16,7 @@ import numpy as np
 
 from tdlg.exceptions import Hint, ReadError, warn
 from tdlg.tables.packed import text_bytes
-from tdlg.tables.text import MISSING_WORDS, numbers
+from tdlg.tables.text import MISSING_WORDS, numbers, numbers_with_comma
 from tdlg.tables.times import has_time
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = ["Source", "agreed", "csv_source", "typed"]
 
 SEPARATORS = ("\t", ";", "|", ",", "::", " ")
 SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal comma, a blank may be part of a name or a date
+WITH_DECIMAL_COMMA = (";", "\t", "|")  # separators of tables in which 52,98 is a number
 STAND_IN = "\x1f"  # replaces a separator of several characters: polars and csv support only one
 CODE = r"^[+-]?0\d"  # 007 is not a number
 NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
@@ -77,7 +78,7 @@ def csv_source(
         new = [k for k in positions if k not in text]
         if new:
             text.update(_read_columns(body, separator, len(first), new, path))
-        columns = {k: text[k] if k in as_is else typed(text[k]) for k in positions}
+        columns = {k: text[k] if k in as_is else typed(text[k], separator if k not in alike else "") for k in positions}
         return agreed(columns, alike, text.__getitem__)
 
     return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))
@@ -290,13 +291,19 @@ def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], An
     return {**columns, **{k: as_text(k) for k in alike}} if len(kinds) > 1 else columns
 
 
-def typed(text: pl.Series) -> pl.Series:
-    """Convert text to integers, floats or booleans if all of it can be converted, else keep it."""
+def typed(text: pl.Series, separator: str = "") -> pl.Series:
+    """Convert text to integers, floats or booleans if all of it can be converted, else keep it.
+
+    Where the separator is none that a decimal comma could be taken for, numbers may have one.
+    """
     import polars as pl
 
     if not len(text):
         return text.cast(pl.Int64)
-    read = None if text.str.contains(CODE).any() else numbers(text)
+    is_code = text.str.contains(CODE).any()
+    read = None if is_code else numbers(text)
+    if read is None and not is_code and separator in WITH_DECIMAL_COMMA:
+        read = numbers_with_comma(text)
     if read is not None:
         return read
     truth = text.str.to_lowercase()
