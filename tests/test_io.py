@@ -924,6 +924,14 @@ def test_a_time_of_very_many_digits_is_refused(write, name):
         ("from_account_id", "to_account_id", "event_time"),
         ("src_ip", "dst_ip", "start_time"),
         ("userid", "itemid", "unixtime"),
+        ("card_no", "shop", "booked_at"),
+        ("Card Number", "shop_id", "time"),
+        ("account_no", "store_code", "time"),
+        ("username", "device", "time"),
+        ("customer_number", "merchant_name", "time"),
+        ("user", "ip", "time"),
+        ("ip_address", "url", "time"),
+        ("client_ip", "server", "time"),
     ],
 )
 def test_usual_names_of_columns(write, src, dst, time):
@@ -936,6 +944,20 @@ def test_a_usual_name_goes_before_a_less_usual_one(write):
     assert rows(edges) == [("a", "b", 1)]
     with pytest.raises(ReadError, match=r"More than one column may be 'dst': \['shop', 'terminal'\].*Pass dst='shop'"):
         read_edges(write("src,shop,terminal,time\na,b,x,1\n"))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("user,user_id,dst,time", ("a", "c")),
+        ("product_name,card_no,shop,time", ("b", "c")),
+        ("card_no,ip,shop,time", ("a", "c")),
+        ("merchant_name,merchant_id,card,time", ("c", "b")),
+        ("uid,user_name,item,time", ("b", "c")),
+    ],
+)
+def test_the_closest_name_wins(write, names, expected):
+    assert rows(read_edges(write(f"{names}\na,b,c,1\n"))) == [(*expected, 1)]
 
 
 @pytest.mark.parametrize("name", ["id", "tid", "t_id", "uid2", "amount"])
