@@ -1,8 +1,12 @@
 """The parts of the engines: split files, keys, statistics of a table in blocks, the local engine."""
 
 import errno
+import gzip
 import math
 import os
+import shlex
+import subprocess
+import sys
 import threading
 import time
 from pathlib import PurePosixPath, PureWindowsPath
@@ -114,6 +118,30 @@ def test_numbers_with_a_decimal_comma_are_refused(tmp_path):
     with pytest.raises(ReadError, match=r"the feature 'amount' is text such as '52,98'\. Write it as numbers"):
         InputTable.open(path, roles, (["kind", "amount"], []))
     assert InputTable.open(path, roles, (["kind"], ["amount"])).features == ("kind", "amount")
+
+
+TEXTS = {
+    "commas": "src,dst,time,amount,kind,label\n007,7,2025-01-31,3.5,a,1\n7,8,2025-02-01,NA,b,0\n08,7,2025-02-02,7,,\n",
+    "semicolons": "card_no;shop;day;amount;mcc;label\n1;2;31.01.2025;52,98;0742;1\n02;1;01.02.2025;7,5;742;0\n",
+    "no header": "007,7,5\n7,8,6\n",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", TEXTS)
+def test_the_advised_command_keeps_the_edges(tmp_path, form, packed):
+    path = tmp_path / f"it's a table.csv{'.gz' if packed else ''}"
+    path.write_bytes(gzip.compress(TEXTS[form].encode()) if packed else TEXTS[form].encode())
+    with pytest.raises(ReadError) as raised:
+        InputTable.open(path, {"src": None, "dst": None, "time": None})
+    command = str(raised.value).partition("as parquet first: ")[2]
+    subprocess.run(command.replace("python", shlex.quote(sys.executable), 1), shell=True, check=True)
+    written = path.with_suffix(".parquet")
+    options = {} if form == "no header" else {"label": "label", "features": ["amount"]}
+    expected, edges = read_edges(path, **options), read_edges(written, **options)
+    assert edges.node_ids.tolist() == [str(id) for id in expected.node_ids]
+    for name in ("src_code", "dst_code", "time", "label", "features"):
+        np.testing.assert_array_equal(getattr(edges, name), getattr(expected, name), name)
 
 
 # ---- keys
@@ -412,6 +440,7 @@ def test_problems_of_the_table_are_errors(tmp_path):
     table = InputTable.open(path, wanted)
     with pytest.raises(ReadError, match=r"counted from row 2: The 'src' has a missing id in row 0"):
         table.read(table.blocks(1)[1])
+    (tmp_path / "edges.csv").write_text("src,dst,time\na,b,1\n")
     with pytest.raises(ReadError, match="only a parquet file can be read in blocks"):
         InputTable.open(tmp_path / "edges.csv", wanted)
     with pytest.raises(ReadError, match=r"no such file. Did you mean 'edges.parquet'"):

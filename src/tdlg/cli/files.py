@@ -58,6 +58,7 @@ def is_too_large(path: Path) -> bool:
     """
     from tdlg.memory import free_bytes
     from tdlg.models.propagation import MOST_TWO_ENDS
+    from tdlg.tables.paths import parquet_command
 
     if path.is_dir():
         files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_"))]
@@ -68,8 +69,7 @@ def is_too_large(path: Path) -> bool:
     if path.is_file() and TEXT_BYTES * path.stat().st_size > free_bytes():
         raise ReadError(
             f"{path}: the table needs about {in_bytes(TEXT_BYTES * path.stat().st_size)} of memory, and "
-            f"{in_bytes(free_bytes())} are free. Write it as parquet, which can be read in blocks: "
-            f"""python -c 'import polars; polars.scan_csv("{path.name}").sink_parquet("{path.stem}.parquet")'"""
+            f"{in_bytes(free_bytes())} are free. Write it as parquet, which can be read in blocks: {parquet_command(path)}"
         )
     return False
 

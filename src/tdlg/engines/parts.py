@@ -14,7 +14,7 @@ from tdlg.exceptions import ReadError
 from tdlg.tables.column import check_polars_works
 from tdlg.tables.frames import damaged_parquet
 from tdlg.tables.parquet import check_parquet
-from tdlg.tables.paths import PARQUET, check_path
+from tdlg.tables.paths import PARQUET, check_path, parquet_command
 
 __all__ = ["Part", "Parts", "find_parts", "parts_of"]
 
@@ -90,15 +90,13 @@ def _is_table(path: str) -> bool:
 
 
 def _checked(path: str) -> str:
-    if not path.lower().endswith(PARQUET):
-        name = Path(path).name
-        raise ReadError(
-            f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first: "
-            f"""python -c 'import polars; polars.scan_csv("{name}", try_parse_dates=True)"""
-            f""".sink_parquet("{Path(name).stem}.parquet")', with separator=";" if columns are not separated by commas."""
-        )
     if not is_remote(path):
         check_path(Path(path))
+    if not path.lower().endswith(PARQUET):
+        raise ReadError(
+            f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first: "
+            f"{parquet_command(path)}"
+        )
     return path
 
 

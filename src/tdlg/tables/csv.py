@@ -41,7 +41,7 @@ class Source:
     """A table whose columns are read on demand.
 
     `read` takes the positions to read and, for files without types, the positions whose types must agree and those to keep
-    as text. `comments` are lines above the table that may contain the column names.
+    as text. `comments` are lines above the table that may contain the column names. `separator` is that of a csv file.
     """
 
     origin: str
@@ -50,6 +50,7 @@ class Source:
     first_row: list[str]
     read: Callable[[list[int], set[int], set[int]], dict[int, Any]]
     comments: list[list[str]] = field(default_factory=list)
+    separator: str = ""
 
 
 def csv_source(
@@ -81,7 +82,8 @@ def csv_source(
         columns = {k: text[k] if k in as_is else typed(text[k], separator if k not in alike else "") for k in positions}
         return agreed(columns, alike, text.__getitem__)
 
-    return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))
+    named = _possible_names(comments, separator, len(first))
+    return Source(str(path), names, has_names, first, read, named, separator)
 
 
 def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:

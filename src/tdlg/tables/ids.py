@@ -122,6 +122,8 @@ def id_key(value: Any) -> Any:
         return int(value) if WHOLE_NUMBER.fullmatch(value) else value
     if isinstance(value, float | np.floating):
         return int(value) if value.is_integer() else repr(float(value))
+    if isinstance(value, np.integer):
+        return int(value)
     return ("bool", value) if isinstance(value, bool | np.bool_) else value
 
 
@@ -141,9 +143,9 @@ def _spellings(value: Any) -> Iterator[Any]:
     """An id as number, as text and as bytes; 7 and 7.0 are equal in Python."""
     key = id_key(value)
     yield key
-    if isinstance(key, int | np.integer):
+    if isinstance(key, int):
         yield str(key)
-    if isinstance(key, int | np.integer | str):
+    if isinstance(key, int | str):
         yield str(key).encode(errors="replace")
     if isinstance(key, str):
         with suppress(ValueError):
@@ -212,7 +214,7 @@ def _factorise_hashables(src: list[Any], dst: list[Any]) -> Factors:
     written = dict(zip(reversed(keys.values()), reversed(keys), strict=True))  # each key as it was written first
     distinct = list(dict.fromkeys(keys.values()))
     with suppress(TypeError):  # ids of types without a common order stay in order of appearance
-        distinct.sort(key=written.__getitem__)  # type: ignore[arg-type]
+        distinct.sort(key=written.__getitem__)
     ids = np.empty(len(distinct), object)
     for code, key in enumerate(distinct):
         ids[code] = written[key]
