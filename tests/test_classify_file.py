@@ -640,7 +640,7 @@ def test_a_large_table_goes_by_way_of_files(payments, tmp_path, monkeypatch):
         (["--memory", "2GB", "-o", "out.parquet", "--save", "m.tdlg"], "--save: it needs all rows in memory at once"),
         (["--memory", "2GB", "-o", "out.parquet", "--two-ends"], "Leave out --two-ends"),
         (["--memory", "much", "-o", "out.parquet"], "must be a size of at least 1 GB, such as '2GB'"),
-        (["--memory", "2GB", "--method", "rows"], "works only with --method propagation"),
+        (["--memory", "2GB", "--method", "rows"], "rows cannot run on disk"),
         (["--memory", "2GB", "-o", "out.parquet", "--positive", "> 3"], "holds for no known label"),
     ],
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import typer
 
-from tdlg.cli.answers import meaning
+from tdlg.cli.answers import meaning, positive_label
 from tdlg.cli.cost import FileShape, Needs, classify_cost, file_cost, in_bytes, in_time
 from tdlg.cli.labels import label_in_words, labelled_edges, labels_to_learn
 from tdlg.cli.options import Columns, Late, as_usage
@@ -233,7 +233,7 @@ def classify_large(
     if answer.model.n_rows_ < answer.model.n_rows_sampled_from_:
         note(f"fitted to a sample of {count(answer.model.n_rows_, 'row')}; probabilities are corrected for it")
     note_setting(answer.model)
-    note(meaning(answer.model, label_in_words(label, positive, getattr(answer.model, "positive_", None))))
+    note(meaning(answer.model, label_in_words(label, positive, positive_label(answer.model))))
     note(f"wrote {count(answer.n_rows, 'row')} to {where.output}")
 
 
