@@ -1463,7 +1463,7 @@ WITH_LABELS = {"classify": [], "compare": ["--methods", "label-rates"], "backtes
 def test_columns_that_are_not_used_are_named(wide, command):
     text = ok(command, wide, "--label", "bad", *WITH_LABELS[command]).stderr
     assert "168 known labels, 42 missing" in text
-    assert f"not used: {OTHERS}; add columns with --features\n" in text
+    assert f"not used: {OTHERS}; add with --features those known at the time of the row\n" in text
     assert "since 1970: --time-unit s" in text
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tdlg.tables.csv import Source
 
 __all__ = ["Table", "chosen_columns", "looks_like_seconds", "note_table", "note_words", "read_pairs", "read_table"]
-__all__ += ["text_columns"]
+__all__ += ["text_columns", "unused_in_words"]
 
 STDIN = "-"
 AT_ONCE = Late()  # labels are known at the time of their row
@@ -194,10 +194,15 @@ def note_table(table: Table, columns: Columns, more: str = "", *, features: bool
     what = repr(table.edges).removeprefix("TemporalEdges(").partition(", label")[0].removesuffix(")")
     note(f"read {what}{looks_like_seconds(table.edges)}{more}")
     if table.unused:
-        few, n_more = table.unused[:SHOWN_COLUMNS], len(table.unused) - SHOWN_COLUMNS
-        names = ", ".join([*few, *([f"{n_more} more"] if n_more > 0 else [])])
-        way_out = "; add columns with --features" if features else " (only source, destination and time are)"
-        note(f"not used: {names}{way_out}")
+        note(f"not used: {unused_in_words(table, features)}")
+
+
+def unused_in_words(table: Table, features: bool = True) -> str:
+    """The columns that are not used, and what to do where the command can use features."""
+    few, n_more = table.unused[:SHOWN_COLUMNS], len(table.unused) - SHOWN_COLUMNS
+    names = ", ".join([*few, *([f"{n_more} more"] if n_more > 0 else [])])
+    way_out = "; add with --features those known at the time of the row"
+    return f"{names}{way_out if features else ' (only source, destination and time are)'}"
 
 
 def looks_like_seconds(edges: TemporalEdges) -> str:

@@ -24,7 +24,7 @@ from tdlg.cli.options import (
     with_columns,
 )
 from tdlg.cli.output import check_output, give
-from tdlg.cli.table import Table, looks_like_seconds, note_words, read_table, text_columns
+from tdlg.cli.table import Table, looks_like_seconds, note_words, read_table, text_columns, unused_in_words
 from tdlg.cli.terminal import aligned, count, note, one_line, working
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _describe_columns(table: Table) -> list[tuple[str, str]]:
             if edges.feature_names
             else []
         ),
-        *([("not used", f"{', '.join(table.unused)}; add columns with --features")] if table.unused else []),
+        *([("not used", unused_in_words(table))] if table.unused else []),
     ]
 
 
