@@ -1470,6 +1470,9 @@ def test_columns_that_are_not_used_are_named(wide, command):
 def test_all_features(wide, tmp_path):
     text = ok("classify", wide, "--label", "bad", "--features", "all", "--save", tmp_path / "m").stderr
     assert "not used: payment_id, note, posted, fixed; add" in text
+    page = tmp_path / "page.html"
+    ok("classify", wide, "--label", "bad", "--features", "amount", "--report", page, "-o", tmp_path / "out.csv")
+    assert "amount<small>not used: payment_id, channel, note, posted and fixed</small>" in page.read_text()
     model = tdlg.load_model(tmp_path / "m")
     assert model.edges_.feature_names == ("amount", "channel")
     assert set(model.edges_.feature_categories) == {"channel"}

@@ -181,7 +181,11 @@ def classify(
         with working("scoring"):
             scored = model.scored(known if report is not None else known[to_fill])
     if report is not None:
-        shown = {"label_name": label_in_words(label, positive, positive_class), "ids": _ids(table)}
+        shown = {
+            "label_name": label_in_words(label, positive, positive_class),
+            "ids": _ids(table),
+            "unused": table.unused,
+        }
         _write_page(report, model, scored, held, seed, shown)
         scored = scored.some(to_fill.nonzero()[0])
     if to_fill.any():
