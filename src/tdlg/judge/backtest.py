@@ -54,7 +54,7 @@ def backtest(
     every: Any,
     *,
     start: Any = None,
-    alerts_per_day: int = 100,
+    alerts_per_day: int = 20,
     positive: Any = None,
     random_state: Any = 0,
     callback: Callable[[int, int], bool | None] | None = None,
