@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -43,6 +44,25 @@ def test_the_readme_runs_and_prints_what_it_shows():
     assert len(pairs) == 2
     for printed, shown in pairs:
         assert printed == shown
+
+
+@pytest.mark.needs("time")
+def test_the_commands_of_the_readme_run(tmp_path):
+    """The file of the commands is made by a line before them, the report uses the amounts, and all else is said."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (python -c .*|tdlg .*)$", readme, re.MULTILINE)
+    assert [command.split()[1] for command in commands] == ["-c", "classify", "backtest"]
+    programs = {"python": [sys.executable], "tdlg": [sys.executable, "-m", "tdlg.cli"]}
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        run = subprocess.run(
+            [*programs[name], *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "what is usual" in page
+    assert {path.name for path in tmp_path.iterdir()} == {"payments.csv", "page.html", "filled.csv", "periods.csv"}
 
 
 def test_the_page_on_live_scoring_prints_what_it_shows():

@@ -1119,3 +1119,14 @@ def test_a_time_in_the_first_line_is_a_value(write, first, time_format, is_value
         assert len(read_edges(path, time_format=time_format)) == 1
     else:
         assert len(read_edges(path, time_format=time_format, src=0, dst=1, time=2)) == 0
+
+
+def test_other_values_for_missing_labels(tmp_path):
+    (path := tmp_path / "x.csv").write_text("src,dst,time,y,known\na,b,1,0,5\nb,c,2,1,6\nc,a,3,2,\nb,a,4,2,\n")
+    assert read_edges(path, label="y").labelled.all()
+    assert read_edges(path, label="y", missing=[2], label_time="known").labelled.tolist() == [True, True, False, False]
+    (path := tmp_path / "words.csv").write_text("src,dst,time,y\na,b,1,0\nb,c,2,1\nc,a,3,Pending\nb,a,4,?\n")
+    edges = read_edges(path, label="y", missing=["?", "pending"])
+    assert np.array_equal(edges.label, [0, 1, np.nan, np.nan], equal_nan=True)
+    frame = pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": [1, 2], "y": ["ok", "?"]})
+    assert from_frame(frame, label="y", missing="?").label.tolist() == ["ok", None]

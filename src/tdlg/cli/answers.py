@@ -128,9 +128,21 @@ def spread(values: Any, selected: NDArray[np.bool_]) -> pl.Series:
     return pl.select(pl.when(pl.Series(selected)).then(series.gather(place))).to_series()
 
 
-def meaning(model: Any) -> str:
-    """A note that names the class of the column "probability"."""
-    return f"probability: of {_class_in_words(model)}"
+def meaning(model: Any, label: str | None = None) -> str:
+    """A note that says what the column "probability" is the probability of.
+
+    Parameters
+    ----------
+    model
+        A fitted classifier.
+    label
+        The name of the label, or a condition such as "(stars > 3)", see `label_in_words`; by default unknown.
+    """
+    both = two_classes(model)
+    of = _class_in_words(model)
+    if both is not None and label is not None:
+        of = label[1:-1] if label.startswith("(") else f"{label} = {both[1]}"
+    return f'"probability" is the probability of {of}'
 
 
 def explained(model: Any) -> str:

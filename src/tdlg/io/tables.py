@@ -19,6 +19,7 @@ from tdlg.tables.features import as_categories
 from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
 from tdlg.tables.frames import frame_source
 from tdlg.tables.label_times import without_infinity
+from tdlg.tables.labels import without_words
 from tdlg.tables.paths import file_source
 from tdlg.tables.text import unread_number
 from tdlg.tables.times import as_times, as_times_or_missing, from_numbers
@@ -43,6 +44,7 @@ def read_edges(
     dst: Which = None,
     time: Which = None,
     label: Which = None,
+    missing: Iterable[Any] | None = None,
     label_time: Which = None,
     label_delay: Any = None,
     weight: Which = None,
@@ -80,6 +82,9 @@ def read_edges(
         they are the columns 0, 1 and, if there are three columns, 2.
     label, weight
         The columns of the label and the weight, by name or position. By default the edges have no labels and no weights.
+    missing
+        Values of the label column that mark a missing label beside empty cells, NA, null and similar words, for example
+        ["?", "pending"] or [2]; in any case of letters. By default there are no others.
     label_time
         The column of the times at which the labels became known, by name or position, in the same form as the times. It
         may be empty where the label is missing. By default each label counts as known at the time of its edge.
@@ -130,7 +135,9 @@ def read_edges(
     """
     source = file_source(as_path(path), separator, header, time_format)
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
-    return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit, label_delay)[0]
+    return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit, label_delay, missing)[
+        0
+    ]
 
 
 def from_frame(
@@ -140,6 +147,7 @@ def from_frame(
     dst: Which = None,
     time: Which = None,
     label: Which = None,
+    missing: Iterable[Any] | None = None,
     label_time: Which = None,
     label_delay: Any = None,
     weight: Which = None,
@@ -155,7 +163,7 @@ def from_frame(
     ----------
     frame
         The dataframe, one row per edge.
-    src, dst, time, label, label_time, label_delay, weight, features, categories, bipartite, time_format, time_unit
+    src, dst, time, label, missing, label_time, label_delay, weight, features, categories, bipartite, time_format, time_unit
         The same as for `read_edges`.
 
     Returns
@@ -177,7 +185,8 @@ def from_frame(
     """
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
     listed = features, categories
-    return build_edges(_frame_source(frame), wanted, listed, bipartite, time_format, time_unit, label_delay)[0]
+    of_times = time_format, time_unit, label_delay
+    return build_edges(_frame_source(frame), wanted, listed, bipartite, *of_times, missing)[0]
 
 
 def build_edges(
@@ -188,6 +197,7 @@ def build_edges(
     time_format: str | None = None,
     time_unit: str | None = None,
     label_delay: Any = None,
+    missing: Iterable[Any] | None = None,
     *,
     checked: bool = True,
     with_ids: bool = True,
@@ -203,7 +213,7 @@ def build_edges(
         detect "src", "dst" and "time", and to leave out the others.
     features
         The columns of the features, and of the features that are categories.
-    bipartite, time_format, time_unit, label_delay
+    bipartite, time_format, time_unit, label_delay, missing
         The same as for `read_edges`.
     checked
         Whether a known label without a time is refused at once. If False, it is refused when the label times are needed,
@@ -233,6 +243,8 @@ def build_edges(
         names = dict(zip(feature_at, _unlike(source, feature_at), strict=True))
         chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
         edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bipartite)
+        if missing is not None and edges.label is not None:
+            edges = edges.with_label(without_words(edges.label, _listed(missing)))
         if "label_time" in parts or label_delay is not None:
             late = _label_times(parts["label_time"], time_format, time_unit) if "label_time" in parts else None
             dated_edges = edges.unchecked_labels(edges.label, late, label_delay)

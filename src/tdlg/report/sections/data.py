@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
+from collections.abc import Sequence
 from importlib.metadata import version
 from inspect import signature
 from typing import Any
@@ -65,7 +66,7 @@ def _how_far_off(judged: Judged | None) -> str:
     return f"; on held-out labels the probabilities were {ratio:.2g} times too {'high' if expected > found else 'low'}"
 
 
-def what_was_read(subject: Subject) -> str:
+def what_was_read(subject: Subject, unused: Sequence[str] = ()) -> str:
     """The edges in words, and the labels as bars."""
     edges = subject.edges
     sides = (
@@ -81,12 +82,19 @@ def what_was_read(subject: Subject) -> str:
         ("Time", escaped(subject.clock.span(edges.ticks.min(), edges.ticks.max())) + _as_dates(subject)),
         ("Distinct times", f"{len(np.unique(edges.ticks)):,}"),
         ("Busiest node", _busiest(subject)),
-        ("Features", escaped(in_words([name_of(name, 40) for name in edges.feature_names])) or "none"),
+        (
+            "Features",
+            (_names(edges.feature_names) or "none") + (f"<small>not used: {_names(unused)}</small>" if unused else ""),
+        ),
         ("Weights", "none" if edges.weight is None else "one per interaction"),
     ]
     if not subject.is_learnt:
         lines.append(("Model fitted on", count(len(subject.learnt), "other interaction")))
     return section("read", "Data", f'<div class="halves">{facts(lines)}{_label_bars(subject)}</div>')
+
+
+def _names(columns: Sequence[str]) -> str:
+    return escaped(in_words([name_of(name, 40) for name in columns]))
 
 
 def _as_dates(subject: Subject) -> str:
