@@ -444,11 +444,11 @@ def test_numbers_with_decimals_are_not_looked_at_one_by_one(kind):
 
 
 def test_a_fitted_model_keeps_no_sorted_events():
-    before = sum(isinstance(found, Layout) for found in gc.get_objects())
+    before = sum(type(found) is Layout for found in gc.get_objects())
     features, model = PropagationFeatures().fit(edges_of("int")), LineGraphClassifier().fit(edges_of("int"))
     features.transform(features.edges_)
     model.predict(model.edges_)
-    assert sum(isinstance(found, Layout) for found in gc.get_objects()) == before
+    assert sum(type(found) is Layout for found in gc.get_objects()) == before
 
 
 @pytest.mark.filterwarnings("ignore:overflow")

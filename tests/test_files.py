@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import typer
 
 from tdlg import LineGraphClassifier, ParameterError, TemporalEdges, read_edges, write_report
 from tdlg import atomic as files
@@ -261,7 +262,7 @@ def test_folders_are_refused(write, model, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.parquet.gz", "a.PQ.GZ"])
 def test_packed_parquet_is_refused(name, tmp_path):
-    with pytest.raises(ParameterError, match=r"parquet is packed already.*Leave out the \.gz"):
+    with pytest.raises(typer.BadParameter, match=r"parquet is packed already.*Leave out the \.gz"):
         writing.check_output(tmp_path / name)
 
 
