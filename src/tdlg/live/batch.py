@@ -10,7 +10,7 @@ from tdlg.clock import duration_in_words
 from tdlg.live.events import LABEL_FIELDS, EventError, Events
 from tdlg.live.fields import encode
 from tdlg.live.scorer import UnknownEventError
-from tdlg.live.state import Answer, LabelAnswer, LiveState
+from tdlg.live.state import ALIAS, Answer, LabelAnswer, LiveState
 from tdlg.tables.ids import id_key
 
 __all__ = ["Batch", "LabelBatch", "lacking_fields"]
@@ -62,7 +62,7 @@ class Batch:
             if stored is not None and all(event.get(name) is not None for name in ("src", "dst", "time")):
                 self._answers[place] = state.answer_of(stored)
                 self._compare(place, state.scorer.is_same(event, stored.content()))
-            elif id is not None and id in first_of:
+            elif id is not None and id in first_of and ALIAS not in event:  # an alias is logged with its event
                 self._first_of[place] = self._at[first_of[id]]
                 self._compare(place, state.scorer.is_same(event, self.events[first_of[id]]))
                 if _has_label(event):

@@ -137,8 +137,13 @@ class LiveModel(Questions):
             Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
             default as many as before; 100,000 in a new directory.
         """
-        check_options(keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
-        given = {"columns": columns, "late": late, "ahead": ahead, "threshold": threshold}
+        check_options(columns, keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
+        given = {
+            "columns": None if columns is None else dict(columns),
+            "late": late,
+            "ahead": ahead,
+            "threshold": threshold,
+        }
         given |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
         chosen: dict[str, Any] = {name: plain(value) for name, value in given.items() if value is not None}
         if alerts_per_day is not None and threshold is None:
@@ -223,8 +228,8 @@ class LiveModel(Questions):
             If the log cannot be written. Nothing is scored or learnt then.
         """
         self._check()
-        if events and not self._state.n_events and isinstance(events[0], Mapping):
-            self._detect_fields(events[0])
+        if not self._state.n_events:
+            self._detect_fields(events)
         batch = Batch(self._state, events)
         records = [*_labels_record(batch.labels)]
         if batch.events or position is not None:
@@ -266,10 +271,13 @@ class LiveModel(Questions):
         given = {"columns": dict(columns), "reading": dict(reading)}
         self._use({name: value for name, value in given.items() if value != getattr(self.settings, name)})
 
-    def _detect_fields(self, event: Mapping[str, Any]) -> None:
-        found = self._state.fields.found_in(event)
-        if found is not self._state.fields:
-            self._use({"columns": found.columns})
+    def _detect_fields(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Find src, dst and time by the names in the first event that is right with them: a wrong one decides nothing."""
+        for event in events:
+            found = self._state.fields.found_in(event) if isinstance(event, Mapping) else self._state.fields
+            if found is not self._state.fields and not self._state.scorer.read([found.event(event)])[1]:
+                self._use({"columns": found.columns})
+                return
 
     @locked
     def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:

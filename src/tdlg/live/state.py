@@ -30,7 +30,7 @@ from tdlg.live.threshold import Start, Threshold, saved_start, start_of
 from tdlg.propagate.saved import Part, SavedArrays
 from tdlg.tables.ids import id_key
 
-__all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
+__all__ = ["ALIAS", "Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
 
 Arrays = dict[str, NDArray[Any]]
 
