@@ -63,6 +63,10 @@ class EventError(NamedTuple):
     value: Any
     message: str
 
+    def in_words(self) -> str:
+        """The field, what is wrong with it, and its value if it has one."""
+        return f"{self.field}: {self.message}" + ("" if self.value is None else f" Got {self.value!r}.")
+
 
 class Events(NamedTuple):
     """Events that can be scored. Nothing is kept of them yet: their nodes get codes when they are processed.

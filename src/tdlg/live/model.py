@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from tdlg.live.batch import Batch, LabelBatch, lacking_fields
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError
-from tdlg.live.fields import encode, plain
+from tdlg.live.fields import Fields, encode, plain
 from tdlg.live.generations import (
     MODEL,
     fingerprint_of,
@@ -228,8 +228,9 @@ class LiveModel(Questions):
             If the log cannot be written. Nothing is scored or learnt then.
         """
         self._check()
-        if not self._state.n_events:
-            self._detect_fields(events)
+        fields = self._fields_for(events)
+        if fields is not self._state.fields:
+            self._use({"columns": fields.columns})
         batch = Batch(self._state, events)
         records = [*_labels_record(batch.labels)]
         if batch.events or position is not None:
@@ -250,8 +251,9 @@ class LiveModel(Questions):
     @locked
     def check(self, events: Sequence[Mapping[str, Any]]) -> list[EventError]:
         """What is wrong with events, in their order; nothing is logged or learnt."""
-        read = [self._state.fields.event(event) for event in events]
-        errors = [*self._state.scorer.read(read)[1], *lacking_fields(self._state, events, read)]
+        fields = self._fields_for(events)
+        read = [fields.event(event) for event in events]
+        errors = [*self._state.scorer.read(read)[1], *lacking_fields(self._state, fields, events, read)]
         first = {error.position: error for error in reversed(errors)}
         return [first[position] for position in sorted(first)]
 
@@ -271,13 +273,14 @@ class LiveModel(Questions):
         given = {"columns": dict(columns), "reading": dict(reading)}
         self._use({name: value for name, value in given.items() if value != getattr(self.settings, name)})
 
-    def _detect_fields(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Find src, dst and time by the names in the first event that is right with them: a wrong one decides nothing."""
-        for event in events:
-            found = self._state.fields.found_in(event) if isinstance(event, Mapping) else self._state.fields
-            if found is not self._state.fields and not self._state.scorer.read([found.event(event)])[1]:
-                self._use({"columns": found.columns})
-                return
+    def _fields_for(self, events: Sequence[Mapping[str, Any]]) -> Fields:
+        """The fields; before the first event, src, dst and time are found by the names that an event without fault has."""
+        fields, scorer = self._state.fields, self._state.scorer
+        for event in () if self._state.n_events else events:
+            found = fields.found_in(event) if isinstance(event, Mapping) else fields
+            if found is not fields and not scorer.read([found.event(event)])[1]:
+                return found
+        return fields
 
     @locked
     def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:

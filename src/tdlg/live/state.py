@@ -406,7 +406,7 @@ class LiveState:
                 events = decode(lines)
                 read, errors = self.scorer.read(events)
                 if errors:
-                    raise EdgesError(f"{errors[0].field}: {errors[0].message} Got {errors[0].value!r}.")
+                    raise EdgesError(errors[0].in_words())
                 self.process(events, lines, read)
         elif record.kind == LABELS:
             for label in decode(record.payload.split(b"\n")):
