@@ -336,7 +336,7 @@ def own_signals():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--host", "0.0.0.0"], "Pass --token-file, or --host '127.0.0.1'."),
+        (["--host", "0.0.0.0"], "Pass --token-file, or --host 127.0.0.1."),
         (["--token-file", "{short}"], "a token has at least 16 printable characters"),
         (["--token-file", "{nowhere}"], "No such file"),
         (["--port", "{taken}"], "cannot listen on '127.0.0.1'"),
