@@ -260,6 +260,7 @@ def test_a_line_without_the_field_of_a_feature(model, tmp_path):
     result = ok("stream", model, "--state", tmp_path / "live", given=lines([{**bare, "amt": 5}]))
     assert "line 1 is skipped: amount: The event lacks 'amount'" in result.stderr
     assert "'amt'" in result.stderr
+    assert "None" not in result.stderr
     strict = run("stream", "--state", tmp_path / "live", "--strict", given=lines([bare]))
     assert strict.exit_code == 1
     result = ok("stream", "--state", tmp_path / "live", "--allow-missing", given=lines([bare]))
@@ -274,7 +275,7 @@ def test_a_record_that_is_set_aside_is_said(model, tmp_path):
         live._directory.log.sync()
         live._failure = RuntimeError("killed")
     result = ok("stream", "--state", tmp_path / "live", given=lines(events(range(N_FITTED, 502))))
-    assert "warning: Record 1 of the log (1 settings) cannot be learnt and is set aside" in result.stderr
+    assert "warning: Record 1 of the log (1 setting) cannot be learnt and is set aside" in result.stderr
     assert len(answers(result)) == 2
 
 

@@ -545,14 +545,28 @@ def test_common_names_of_fields_are_found(live):
         "timestamp": one["time"],
         "amount": 3,
     }
+    assert live.check([renamed]) == []
+    assert live.settings.columns == {}
     assert live.submit([renamed])[0].error is None
     assert live.settings.columns == {"src": "customer", "dst": "terminal_id", "time": "timestamp"}
+
+
+def test_a_wrong_event_does_not_name_the_fields(live):
+    one = event(N_FITTED)
+    renamed = {"customer": one["src"], "dst": one["dst"], "time": one["time"], "amount": 3}
+    assert live.submit([{"payer": "x"}, {**renamed, "time": "soon"}])[0].error is not None
+    assert live.settings.columns == {}
+    found = live.submit([{"sender": "x"}, renamed])
+    assert [answer.error is None for answer in found] == [False, True]
+    assert live.settings.columns == {"src": "customer"}
 
 
 @pytest.mark.parametrize(
     ("options", "name"),
     [({"late": "drop"}, "late"), ({"threshold": np.nan}, "threshold"), ({"alerts_per_day": 0}, "alerts_per_day"),
-     ({"snapshot_every": 0}, "snapshot_every"), ({"n_recent": 0}, "n_recent"), ({"keep": "long"}, "duration")],
+     ({"snapshot_every": 0}, "snapshot_every"), ({"n_recent": 0}, "n_recent"), ({"keep": "long"}, "duration"),
+     ({"threshold": "0.5"}, "threshold"), ({"threshold": [1]}, "threshold"), ({"threshold": True}, "threshold"),
+     ({"columns": "customer"}, "columns"), ({"columns": [("src", "customer")]}, "columns")],
 )  # fmt: skip
 def test_options_are_checked(tmp_path, options, name):
     with pytest.raises(ParameterError, match=name):
@@ -876,7 +890,7 @@ def test_a_record_that_cannot_be_learnt_is_set_aside(tmp_path, kind, payload):
     live.label([{"id": id_of(N_FITTED), "label": 1}])
     live.label([{"id": id_of(N_FITTED), "label": None}])
     crash(live)
-    with pytest.warns(TdlgWarning, match=f"Record {sequence} of the log .* is set aside"):
+    with pytest.warns(TdlgWarning, match=rf"Record {sequence} of the log \(2 .* is set aside.*[^.]\. It was never"):
         live = LiveModel.open(tmp_path / "live")
     (aside,) = live.health()["set_aside"]
     assert (aside["sequence"], aside["count"]) == (sequence, 2)
@@ -1034,6 +1048,26 @@ def test_differing_within_a_batch(live):
     assert differs.score == first.score
 
 
+@pytest.mark.parametrize("name", ["src", "dst", "time"])
+def test_a_repetition_of_an_event_that_lacks_a_field(live, name):
+    one = event(N_FITTED)
+    found = live.submit([{key: value for key, value in one.items() if key != name}, one, event(N_FITTED + 1)])
+    assert [answer.error and answer.error.field for answer in found] == [name, name, None]
+
+
+def test_a_fitted_edge_is_recognised_by_a_time_that_is_a_whole_number(tmp_path):
+    edges = TemporalEdges(["a", "b", "c"] * 20, ["x", "y"] * 30, range(60), label=[0, 1, 1] * 20)
+    last = {"src": "c", "dst": "y", "time": 59}
+    with LiveModel.open(tmp_path / "live", PropagationClassifier(**OPTIONS).fit(edges)) as live:
+        assert live.id_of(last) == live.id_of({**last, "time": 59.0}) == "c>y@59"
+        given = [last, {**last, "id": "own"}, {**last, "id": "other"}, last]
+        assert [(answer.repeated, answer.differs) for answer in live.submit(given)] == 4 * [(True, False)]
+        assert live.health()["n_events"] == 0
+        answers = live.label([{"id": id, "label": 0} for id in ("own", "other")])
+        assert [answer.error for answer in answers] == [None, None]
+        assert live.submit([{**last, "time": 59.5}])[0].id == "c>y@59.5"
+
+
 def test_a_fitted_edge_is_labelled_by_the_id_that_it_came_with(tmp_path):
     row = N_FITTED - 1
     live = LiveModel.open(tmp_path / "live", classifier())
@@ -1121,6 +1155,8 @@ def test_bursts_need_no_features(tmp_path):
 def test_ids_that_no_answer_can_show_are_refused(live):
     answers = live.submit([event(N_FITTED, id="a\ud800"), event(N_FITTED, src="b\udfff")])
     assert [answer.error.field for answer in answers] == ["id", "src"]
+    answers = live.submit([event(N_FITTED, id=np.inf), event(N_FITTED, src=-np.inf), event(N_FITTED + 1, dst=1e300)])
+    assert [answer.error.field for answer in answers] == ["id", "src", "dst"]
     (answer,) = live.label([{"id": "a\ud800", "label": 1}])
     assert answer.error.parameter == "id"
     assert not isinstance(answer.error, UnknownEventError)

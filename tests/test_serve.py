@@ -1077,7 +1077,15 @@ class TestHosts:
 
     @pytest.mark.parametrize(
         "origin",
-        ["http://evil.example", "null", "https://127.0.0.1", "file://{host}", "http://{host}.evil.example", ""],
+        [
+            "http://evil.example",
+            "null",
+            "https://127.0.0.1",
+            "file://{host}",
+            "http://{host}.evil.example",
+            "",
+            "http://[",
+        ],
     )
     def test_pages_of_others_are_refused(self, client, live, origin):
         origin = origin.format(host=client.host)
@@ -1188,6 +1196,7 @@ class TestToken:
             (b'{"token": "x"}', "text/plain", 415),
             (b"nonsense", "application/json", 422),
             (b"[]", "application/json", 422),
+            (b"[" * 4000, "application/json", 422),
             (b"{}", "application/json", 422),
             (b" " * 5000, "application/json", 413),
         ],

@@ -150,3 +150,7 @@ def test_another_number_of_alerts_scores_no_fitted_edge_again(tmp_path, monkeypa
         assert live.threshold == many
     with LiveModel.open(tmp_path / "live", alerts_per_day=0.1) as live:
         assert live.threshold > many
+
+
+def test_more_alerts_than_can_be_counted():
+    assert score_reached(np.array([0.3, 0.1, 0.2]), np.inf) == 0.1, "all events are alerts"

@@ -8,9 +8,9 @@ from typing import Any
 
 from tdlg.clock import duration_in_words
 from tdlg.live.events import LABEL_FIELDS, EventError, Events
-from tdlg.live.fields import encode
+from tdlg.live.fields import Fields, encode
 from tdlg.live.scorer import UnknownEventError
-from tdlg.live.state import Answer, LabelAnswer, LiveState
+from tdlg.live.state import ALIAS, Answer, LabelAnswer, LiveState
 from tdlg.tables.ids import id_key
 
 __all__ = ["Batch", "LabelBatch", "lacking_fields"]
@@ -62,7 +62,7 @@ class Batch:
             if stored is not None and all(event.get(name) is not None for name in ("src", "dst", "time")):
                 self._answers[place] = state.answer_of(stored)
                 self._compare(place, state.scorer.is_same(event, stored.content()))
-            elif id is not None and id in first_of:
+            elif id is not None and id in first_of and ALIAS not in event:  # an alias is logged with its event
                 self._first_of[place] = self._at[first_of[id]]
                 self._compare(place, state.scorer.is_same(event, self.events[first_of[id]]))
                 if _has_label(event):
@@ -95,7 +95,7 @@ class Batch:
         """Read the new events; those with an error get it as their answer and are left out."""
         read, errors = state.scorer.read(self.events)
         timely = _too_late(state, self.events, read) + _too_far_ahead(state, self.events, read)
-        lacking = lacking_fields(state, [self._given[place] for place in self._at], self.events)
+        lacking = lacking_fields(state, state.fields, [self._given[place] for place in self._at], self.events)
         wrong = {error.position: error for error in [*lacking, *errors, *timely]}
         for k, *content in zip(read.positions, read.ids, read.src, read.dst, read.ticks.tolist(), strict=True):
             if content[0] is not None and state.scorer.knows(content[0]):
@@ -186,20 +186,20 @@ class LabelBatch:
 
 
 def lacking_fields(
-    state: LiveState, given: Sequence[Mapping[str, Any]], events: Sequence[dict[str, Any]]
+    state: LiveState, fields: Fields, given: Sequence[Mapping[str, Any]], events: Sequence[dict[str, Any]]
 ) -> list[EventError]:
     """Errors of events that lack the field of a feature, unless that is allowed, or the event came before.
 
     Parameters
     ----------
-    state
-        The state of the live model.
+    state, fields
+        The state of the live model, and the names that events use.
     given, events
         The events as they were passed, and as `Fields.event` reads them.
     """
     if state.settings.allow_missing:
         return []
-    found = [(k, state.fields.absent(event)) for k, event in enumerate(given)]
+    found = [(k, fields.absent(event)) for k, event in enumerate(given)]
     errors = [EventError(k, lacking[0], None, lacking[1]) for k, lacking in found if lacking is not None]
     return [error for error in errors if not state.knows(events[error.position].get("id"))]
 

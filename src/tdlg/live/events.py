@@ -41,6 +41,7 @@ LABEL_FIELDS = ("label", "label_time")
 NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 SURROGATE = re.compile("[\ud800-\udfff]")
 OFFSET = re.compile(r":[0-9.]+[+-](?:2[4-9]|[3-9][0-9]):?[0-9]{2}")  # at the end of a time, of more than a day
+EXACT = 2.0**53  # from which on a float may stand for several whole numbers
 LARGEST = 1e15  # amount, if no fitted one is larger
 
 
@@ -61,6 +62,10 @@ class EventError(NamedTuple):
     field: str
     value: Any
     message: str
+
+    def in_words(self) -> str:
+        """The field, what is wrong with it, and its value if it has one."""
+        return f"{self.field}: {self.message}" + ("" if self.value is None else f" Got {self.value!r}.")
 
 
 class Events(NamedTuple):
@@ -176,9 +181,9 @@ class EventReader:
         """Whether two events have the same source, destination, time and features, as far as `event` has them."""
         try:
             for end in ("src", "dst"):
-                if id_key(_node(event, end)) != id_key(first[end]):
+                if id_key(_node(event, end)) != id_key(_node(first, end)):
                     return False
-            if self._tick(event.get("time")) != self._tick(first["time"]):
+            if self._tick(event.get("time")) != self._tick(first.get("time")):
                 return False
             both = [
                 (column, event[column.name], first.get(column.name)) for column in self._columns if column.name in event
@@ -380,12 +385,10 @@ def _node(event: Mapping[str, Any], field: str) -> Any:
     value = event.get(field)
     if value is None or value != value or (isinstance(value, str) and not value.strip()):
         raise _FaultError("The id of the node is missing.")
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
     problem = id_problem(value)
     if problem is not None:
         raise _FaultError(f"The id of a node must be {problem}.")
-    return value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _identity(value: Any) -> Hashable | None:
@@ -405,6 +408,8 @@ def id_problem(id: Any) -> str | None:
         return "text or a number"
     if isinstance(id, str) and not id.isascii() and SURROGATE.search(id):
         return "valid Unicode: this holds a lone surrogate, half of a character"
+    if isinstance(id, float) and not abs(id) < EXACT:  # as in a table
+        return "text or a whole number: floats of this size have no distinct values"
     return None
 
 

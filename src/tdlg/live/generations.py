@@ -155,9 +155,10 @@ def restored_state(directory: StateDirectory, model: Any, n_recent: int | None =
         aside = [*aside, failed]  # and again from the snapshot: the state may have changed before it failed
         with suppress(OSError), new_file(directory.folder / ASIDE) as file:
             file.write(encode(aside).encode())
+        what = failed["kind"].removesuffix("s") if failed["count"] == 1 else failed["kind"]
         warn(
-            f"Record {failed['sequence']} of the log ({failed['count']} {failed['kind']}) cannot be learnt and is set "
-            f"aside, because of {failed['error']}.",
+            f"Record {failed['sequence']} of the log ({failed['count']:,} {what}) cannot be learnt and is set aside, "
+            f"because of {failed['error'].removesuffix('.')}.",
             "It was never answered: if its sender does not send it again, send it yourself without what is wrong with it.",
         )
 
@@ -185,7 +186,7 @@ def _replay(
             except (MemoryError, OSError, StateError):
                 raise  # which are not the fault of the record
             except Exception as error:
-                what = {"sequence": record.sequence, "kind": KINDS.get(record.kind), "count": record.count}
+                what = {"sequence": record.sequence, "kind": KINDS[record.kind], "count": record.count}
                 return n_replayed, {**what, "error": f"{type(error).__name__}: {error}"}
             n_replayed += record.count
     return n_replayed, None

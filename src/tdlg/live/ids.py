@@ -15,17 +15,17 @@ __all__ = ["copies_of", "id_of", "ids_of_edges", "numbered"]
 
 
 def id_of(src: Any, dst: Any, time: Any) -> str:
-    r"""The id of an event that comes without one; the time is as `Meaning.time` writes it.
+    r"""The id of an event that comes without one; the time is as `Meaning.time` writes it, 5.0 as 5.
 
     A ">" in the id of the source is marked with a backslash, so that no other source and destination have the same id.
 
     Examples
     --------
-    >>> id_of("ann", "007", "2025-01-31T00:00:00"), id_of("a>b", "c>d", 5)
+    >>> id_of("ann", "007", "2025-01-31T00:00:00"), id_of("a>b", "c>d", 5.0)
     ('ann>007@2025-01-31T00:00:00', 'a\\>b>c>d@5')
     """
     first = str(id_key(src)).replace("\\", r"\\").replace(">", r"\>")
-    return f"{first}>{id_key(dst)}@{time}"
+    return f"{first}>{id_key(dst)}@{id_key(time)}"
 
 
 def copies_of(id: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from tdlg.live.batch import Batch, LabelBatch, lacking_fields
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError
-from tdlg.live.fields import encode, plain
+from tdlg.live.fields import Fields, encode, plain
 from tdlg.live.generations import (
     MODEL,
     fingerprint_of,
@@ -137,8 +137,13 @@ class LiveModel(Questions):
             Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
             default as many as before; 100,000 in a new directory.
         """
-        check_options(keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
-        given = {"columns": columns, "late": late, "ahead": ahead, "threshold": threshold}
+        check_options(columns, keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
+        given = {
+            "columns": None if columns is None else dict(columns),
+            "late": late,
+            "ahead": ahead,
+            "threshold": threshold,
+        }
         given |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
         chosen: dict[str, Any] = {name: plain(value) for name, value in given.items() if value is not None}
         if alerts_per_day is not None and threshold is None:
@@ -223,8 +228,9 @@ class LiveModel(Questions):
             If the log cannot be written. Nothing is scored or learnt then.
         """
         self._check()
-        if events and not self._state.n_events and isinstance(events[0], Mapping):
-            self._detect_fields(events[0])
+        fields = self._fields_for(events)
+        if fields is not self._state.fields:
+            self._use({"columns": fields.columns})
         batch = Batch(self._state, events)
         records = [*_labels_record(batch.labels)]
         if batch.events or position is not None:
@@ -245,8 +251,9 @@ class LiveModel(Questions):
     @locked
     def check(self, events: Sequence[Mapping[str, Any]]) -> list[EventError]:
         """What is wrong with events, in their order; nothing is logged or learnt."""
-        read = [self._state.fields.event(event) for event in events]
-        errors = [*self._state.scorer.read(read)[1], *lacking_fields(self._state, events, read)]
+        fields = self._fields_for(events)
+        read = [fields.event(event) for event in events]
+        errors = [*self._state.scorer.read(read)[1], *lacking_fields(self._state, fields, events, read)]
         first = {error.position: error for error in reversed(errors)}
         return [first[position] for position in sorted(first)]
 
@@ -266,10 +273,14 @@ class LiveModel(Questions):
         given = {"columns": dict(columns), "reading": dict(reading)}
         self._use({name: value for name, value in given.items() if value != getattr(self.settings, name)})
 
-    def _detect_fields(self, event: Mapping[str, Any]) -> None:
-        found = self._state.fields.found_in(event)
-        if found is not self._state.fields:
-            self._use({"columns": found.columns})
+    def _fields_for(self, events: Sequence[Mapping[str, Any]]) -> Fields:
+        """The fields; before the first event, src, dst and time are found by the names that an event without fault has."""
+        fields, scorer = self._state.fields, self._state.scorer
+        for event in () if self._state.n_events else events:
+            found = fields.found_in(event) if isinstance(event, Mapping) else fields
+            if found is not fields and not scorer.read([found.event(event)])[1]:
+                return found
+        return fields
 
     @locked
     def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:

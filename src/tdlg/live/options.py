@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tdlg.checks import check_choice, check_count, check_number
+from tdlg.checks import check_choice, check_count, check_number, is_number
 from tdlg.clock import as_seconds
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 __all__ = ["check_options", "seconds_of"]
 
@@ -19,6 +20,7 @@ def seconds_of(keep: str | None) -> float | None:
 
 
 def check_options(
+    columns: Any,
     keep: Any,
     late: Any,
     threshold: Any,
@@ -28,12 +30,19 @@ def check_options(
     n_recent: Any,
 ) -> None:
     """Refuse invalid options of `LiveModel.open`; None stands for an option that is not given."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise ParameterError(
+            f"The 'columns' parameter of LiveModel.open must be a mapping from roles to fields. Got {columns!r} instead.",
+            Hint("Pass {columns}, for example.", columns={"src": "customer", "dst": "terminal", "time": "when"}),
+            parameter="columns",
+            value=columns,
+        )
     seconds_of(keep)
     if late is not None:
         check_choice("LiveModel.open", "late", late, ("score", "refuse"))
     if alerts_per_day is not None:
         check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
-    if threshold is not None and not np.isfinite(threshold):
+    if threshold is not None and not (is_number(threshold) and -np.inf < threshold < np.inf):
         raise ParameterError(
             f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold", value=threshold
         )

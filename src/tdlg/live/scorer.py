@@ -100,7 +100,7 @@ class StreamScorer:
     n_nodes, nbytes
         The number of nodes that are remembered, and the bytes of all arrays.
     n_unseen
-        How many events had a category that no fitted edge has. They are scored as if the category were missing.
+        How many events of `process` had a category that no fitted edge has. It is scored as if it were missing.
 
     Examples
     --------

@@ -30,7 +30,7 @@ from tdlg.live.threshold import Start, Threshold, saved_start, start_of
 from tdlg.propagate.saved import Part, SavedArrays
 from tdlg.tables.ids import id_key
 
-__all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
+__all__ = ["ALIAS", "Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -406,7 +406,7 @@ class LiveState:
                 events = decode(lines)
                 read, errors = self.scorer.read(events)
                 if errors:
-                    raise EdgesError(f"{errors[0].field}: {errors[0].message} Got {errors[0].value!r}.")
+                    raise EdgesError(errors[0].in_words())
                 self.process(events, lines, read)
         elif record.kind == LABELS:
             for label in decode(record.payload.split(b"\n")):

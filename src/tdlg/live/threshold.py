@@ -206,7 +206,7 @@ def score_reached(scores: Floats, wanted: float) -> float:
     >>> score_reached(np.array([0.1, 0.9, 0.5, 0.7]), 2)
     0.7
     """
-    k = min(max(1, round(wanted)), len(scores))
+    k = max(1, round(min(wanted, len(scores))))
     border = np.partition(scores, len(scores) - k)[len(scores) - k]
     above = scores[scores > border]
     if len(above) and np.count_nonzero(scores >= border) > 2 * k:

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Iterable
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -159,8 +158,8 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
     if origin is None:
         return
     text = origin.decode("latin-1").lower()
-    parts = urlsplit(text)
-    if parts.scheme not in DEFAULT_PORTS or parts.netloc.encode("latin-1") != headers.get(b"host", b"").lower():
+    scheme, _, host = text.partition("://")
+    if scheme not in DEFAULT_PORTS or host.encode("latin-1") != headers.get(b"host", b"").lower():
         raise RefusedError(403, f"Cross-origin request refused: Origin {text!r} is not this service.")
 
 

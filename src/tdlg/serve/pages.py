@@ -131,7 +131,7 @@ class Pages:
 def _given(body: bytes) -> str:
     try:
         return str(json.loads(body)["token"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise RefusedError(422, 'The body must be {"token": "..."}.', field="token") from None
 
 

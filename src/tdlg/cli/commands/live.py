@@ -213,11 +213,11 @@ class _Answers:
             if answer.error is None:
                 sys.stdout.write(answer_line(answer) + "\n")
             if answer.label_error is not None:
-                self._complain(line.number, _in_words(answer.label_error), "has a label that was refused")
+                self._complain(line.number, answer.label_error.in_words(), "has a label that was refused")
             if answer.error is not None:
-                self._complain(line.number, _in_words(answer.error))
+                self._complain(line.number, answer.error.in_words())
         for error in wrong:
-            self._complain(lines[error.position].number, _in_words(error))
+            self._complain(lines[error.position].number, error.in_words())
 
     def _label(self, lines: list[_Line]) -> None:
         names = self._live.settings.columns
@@ -234,10 +234,6 @@ class _Answers:
         self.n_skipped += 1
         if self.n_skipped <= MOST_COMPLAINTS:
             warn(f"line {number:,} {what}: {problem}")
-
-
-def _in_words(error: Any) -> str:
-    return f"{error.field}: {error.message} Got {error.value!r}."
 
 
 # ---- signals
