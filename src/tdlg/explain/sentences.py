@@ -120,7 +120,7 @@ class Words:
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
         nearest = self._nearest(i, known, MANY)
         labels = f"{_capped(len(known), 'label')}, {self._latest(i, nearest)}"
-        sentence = f"{'much' if more else 'little'} is known about interactions {where}: {labels}"
+        sentence = f"{'more' if more else 'less'} is known than is typical about interactions {where}: {labels}"
         return sentence, self._behind(nearest)
 
     def _above_usual(self, places: Positions, code: int) -> Floats:
