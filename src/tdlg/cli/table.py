@@ -147,17 +147,17 @@ def chosen_columns(
 
         given = [*which.values(), *codes]
         taken = {*roles(named_by_comment(source, given), which).values(), *_places(source.names, codes)}
-        listed = [at for at, column in enumerate(frame()) if at not in taken and _is_feature(column)]
+        listed = [at for at, column in enumerate(frame()) if at not in taken and _is_feature(column, source.separator)]
     return which, (listed, codes)
 
 
-def _is_feature(column: pl.Series) -> bool:
+def _is_feature(column: pl.Series, separator: str) -> bool:
     """Whether --features all takes a column: numbers, and text of few different words; no ids and no dates."""
     import polars as pl
 
     from tdlg.tables.csv import typed
 
-    column = typed(column) if column.dtype == pl.String else column
+    column = typed(column, separator) if column.dtype == pl.String else column
     n_values = 0 if column.dtype.is_nested() or column.dtype == pl.Object else column.drop_nulls().n_unique()
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return n_values > 1 and not (ID_COLUMN.fullmatch(column.name) and n_values == len(column))
