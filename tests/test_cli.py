@@ -312,7 +312,7 @@ def test_more_than_two_classes(numbers, tmp_path):
 @pytest.mark.parametrize("more", [[], ["--method", "rows"], ["--setting", "stream"]])
 def test_evaluate(table, kind, more):
     text = ok("classify", table, *OPTIONS, "--label", LABEL, "--evaluate", kind, *more).stderr
-    assert ("at random" if kind == "random" else "the latest ones") in text
+    assert ("random split" if kind == "random" else "the latest ones") in text
     assert re.search(r"AUC +average precision for 'betrug' +precision in the top \d+ for 'betrug'", text)
     lines = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines()}
     assert all(
@@ -1495,6 +1495,12 @@ def test_all_features(wide, tmp_path):
     given = ["--label", "bad", "--features", "all", "--categories", "fixed"]
     assert "features       amount (number), channel (2 categories), fixed" in ok("info", wide, *given).stdout
     assert f"not used       {OTHERS}; add" in ok("info", wide, "--label", "bad").stdout
+
+
+def test_all_features_with_a_decimal_comma(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("card_no;shop;day;amount\n" + "".join(f"{k};s;{k};{k},75\n" for k in range(9)))
+    assert "features       amount (number)" in ok("info", path, "--features", "all", "--time", "day").stdout
 
 
 def test_commands_without_features_say_so(wide):
