@@ -213,6 +213,7 @@ def test_completion():
     [
         ["nosuch"],
         ["--nosuch"],
+        ["node"],
         ["classify", "x.csv", "--label"],
         ["classify"],
         ["classify", "x.csv"],
@@ -221,7 +222,7 @@ def test_completion():
     ],
 )
 def test_wrong_usage(arguments):
-    assert re.search(r"Use `tdlg( \w+)? --help` for help\.$", refused(*arguments, code=2))
+    assert re.search(r"[^.?][.?] Use `tdlg( \w+)? --help` for help\.$", refused(*arguments, code=2))
 
 
 # ---- classify
@@ -1596,7 +1597,14 @@ def test_a_column_is_the_same_on_disk(tmp_path):
     assert re.search(r"label +'1': ", plain)
     assert re.search(r"label +'1': 2 values; 50 missing", on_disk)
     out = ["--memory", "2GB", "-o", tmp_path / "out.parquet"]
-    ok("classify", path, *ends, "--features", "a, b", *out)
+    add = "add with --features those known at the time of the row"
+    assert f"not used: x; {add}\n" in ok("classify", path, *ends, "--features", "a, b", *out).stderr
+    assert re.search(rf"not used +x, a, b; {add}", plain)
+    assert re.search(rf"source +'customer'\n(?s:.*)not used +x, a, b; {add}", on_disk)
+    text = ok(
+        "outliers", path, "--method", "burst", *ends[:4], "--memory", "2GB", "-o", tmp_path / "bursts.parquet"
+    ).stderr
+    assert "not used: x, 1, a, b (only source, destination and time are)\n" in text
     assert "No column 'a' for 'features'" in refused("classify", path, *ends, "--features", "a,x", *out)
     ok("classify", path, *ends, "--features", "all", *out)
     assert pl.read_parquet(tmp_path / "out.parquet")["probability"].count() == 50

@@ -155,8 +155,8 @@ class Loops:
         if not known:
             return [f"no labelled interaction {where}" + (" yet" if self.past_only else "")]
         last = "" if len(known) == 1 else f"the {self.last} "
-        told = f"is known than is typical about interactions {where}: {plural(len(known), 'label')}, {last}{self.when(i, known[0])}"
-        return [f"more {told}", f"less {told}"]
+        told = f"{plural(len(known), 'label')}, {last}{self.when(i, known[0])}"
+        return [f"{how} is known than is typical about interactions {where}: {told}" for how in ("more", "less")]
 
     def first(self, i, match):
         first = "first" if self.past_only else "the only"
