@@ -248,7 +248,10 @@ def test_the_table_comes_back_with_columns_added(table):
 def test_a_rating_becomes_a_label(numbers, tmp_path, method):
     frame = pl.read_csv(numbers).with_columns(pl.when(pl.col("timestamp") < 150).then("stars"))
     frame.write_csv(path := tmp_path / "late.csv")
-    result = ok("classify", path, "--label", "stars", "--positive", "> 3", "--method", method)
+    at = frame.columns.index("stars")
+    model = tmp_path / "m.tdlg"
+    result = ok("classify", path, "--label", at, "--positive", "> 3", "--method", method, "--save", model)
+    assert '"probability" is the probability of stars > 3\n' in ok("score", model, path).stderr
     answers = [row for row in rows_of(result.stdout) if row["predicted"]]
     assert len(answers) == 50
     assert {row["predicted"] for row in answers} == {"0", "1"}
@@ -1599,6 +1602,7 @@ def test_a_column_is_the_same_on_disk(tmp_path):
     out = ["--memory", "2GB", "-o", tmp_path / "out.parquet"]
     add = "add with --features those known at the time of the row"
     assert f"not used: x; {add}\n" in ok("classify", path, *ends, "--features", "a, b", *out).stderr
+    assert '"probability" is the probability of 1 = 1\n' in ok("classify", path, *ends[:4], "--label", 4, *out).stderr
     assert re.search(rf"not used +x, a, b; {add}", plain)
     assert re.search(rf"source +'customer'\n(?s:.*)not used +x, a, b; {add}", on_disk)
     text = ok(

@@ -783,6 +783,14 @@ class TestTable:
         assert reasons.str.contains(rf"\d of the \d+ labelled interactions .* had {said}( \(\d+% of all\))?, ").any()
         assert reasons.str.contains(f"labelled interaction from .* did not have {said}, ").any()
 
+    def test_a_condition_is_named_as_it_is(self):
+        edges = small()
+        model = fitted(edges.with_label((edges.label == "fraud") * 1), "stream")
+        model.label_name_ = "(stars > 3)"
+        reasons = everything(model, edges.with_label(None), positive=1)["reason"]
+        assert reasons.str.contains(r"labelled interactions .* had stars > 3( \(\d+% of all\))?, ").any()
+        assert not reasons.str.contains(r"(stars > 3)", literal=True).any()
+
     @pytest.mark.parametrize("dated", [True, False])
     def test_saved_and_loaded(self, tmp_path, dated):
         edges = small(features=True, dated=dated)

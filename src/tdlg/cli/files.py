@@ -235,7 +235,8 @@ def classify_large(
     if answer.model.n_rows_ < answer.model.n_rows_sampled_from_:
         note(f"fitted to a sample of {count(answer.model.n_rows_, 'row')}; probabilities are corrected for it")
     note_setting(answer.model)
-    note(meaning(answer.model, label_in_words(label, positive, positive_label(answer.model))))
+    answer.model.label_name_ = label_in_words(which["label"], positive, positive_label(answer.model))
+    note(meaning(answer.model))
     note(f"wrote {count(answer.n_rows, 'row')} to {where.output}")
 
 
@@ -350,7 +351,9 @@ def _chosen(path: str, columns: Columns, label: str | None = None, late: Late = 
     parts = find_parts(path)
     source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
     which, listed = chosen_columns(source, columns, label, late, frame=lambda: _first_rows(parts.files[0].path))
-    used = {*roles(source, which).values(), *places(source.names, [*listed[0], *listed[1]])}
+    at = roles(source, which)
+    used = {*at.values(), *places(source.names, [*listed[0], *listed[1]])}
+    which = {role: None if given is None else source.names[at[role]] for role, given in which.items()}
     return which, listed, [name for at, name in enumerate(source.names) if at not in used]
 
 
