@@ -213,6 +213,7 @@ def test_completion():
     [
         ["nosuch"],
         ["--nosuch"],
+        ["node"],
         ["classify", "x.csv", "--label"],
         ["classify"],
         ["classify", "x.csv"],
@@ -221,7 +222,7 @@ def test_completion():
     ],
 )
 def test_wrong_usage(arguments):
-    assert re.search(r"Use `tdlg( \w+)? --help` for help\.$", refused(*arguments, code=2))
+    assert re.search(r"[^.?][.?] Use `tdlg( \w+)? --help` for help\.$", refused(*arguments, code=2))
 
 
 # ---- classify
@@ -247,7 +248,10 @@ def test_the_table_comes_back_with_columns_added(table):
 def test_a_rating_becomes_a_label(numbers, tmp_path, method):
     frame = pl.read_csv(numbers).with_columns(pl.when(pl.col("timestamp") < 150).then("stars"))
     frame.write_csv(path := tmp_path / "late.csv")
-    result = ok("classify", path, "--label", "stars", "--positive", "> 3", "--method", method)
+    at = frame.columns.index("stars")
+    model = tmp_path / "m.tdlg"
+    result = ok("classify", path, "--label", at, "--positive", "> 3", "--method", method, "--save", model)
+    assert '"probability" is the probability of stars > 3\n' in ok("score", model, path).stderr
     answers = [row for row in rows_of(result.stdout) if row["predicted"]]
     assert len(answers) == 50
     assert {row["predicted"] for row in answers} == {"0", "1"}
@@ -312,7 +316,7 @@ def test_more_than_two_classes(numbers, tmp_path):
 @pytest.mark.parametrize("more", [[], ["--method", "rows"], ["--setting", "stream"]])
 def test_evaluate(table, kind, more):
     text = ok("classify", table, *OPTIONS, "--label", LABEL, "--evaluate", kind, *more).stderr
-    assert ("at random" if kind == "random" else "the latest ones") in text
+    assert ("random split" if kind == "random" else "the latest ones") in text
     assert re.search(r"AUC +average precision for 'betrug' +precision in the top \d+ for 'betrug'", text)
     lines = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines()}
     assert all(
@@ -1497,6 +1501,12 @@ def test_all_features(wide, tmp_path):
     assert f"not used       {OTHERS}; add" in ok("info", wide, "--label", "bad").stdout
 
 
+def test_all_features_with_a_decimal_comma(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("card_no;shop;day;amount\n" + "".join(f"{k};s;{k};{k},75\n" for k in range(9)))
+    assert "features       amount (number)" in ok("info", path, "--features", "all", "--time", "day").stdout
+
+
 def test_commands_without_features_say_so(wide):
     for name, *more in (["outliers"], ["links"], ["rank", "--node", 3], ["embed", "--dim", 1]):
         text = ok(name, wide, *more).stderr
@@ -1590,7 +1600,15 @@ def test_a_column_is_the_same_on_disk(tmp_path):
     assert re.search(r"label +'1': ", plain)
     assert re.search(r"label +'1': 2 values; 50 missing", on_disk)
     out = ["--memory", "2GB", "-o", tmp_path / "out.parquet"]
-    ok("classify", path, *ends, "--features", "a, b", *out)
+    add = "add with --features those known at the time of the row"
+    assert f"not used: x; {add}\n" in ok("classify", path, *ends, "--features", "a, b", *out).stderr
+    assert '"probability" is the probability of 1 = 1\n' in ok("classify", path, *ends[:4], "--label", 4, *out).stderr
+    assert re.search(rf"not used +x, a, b; {add}", plain)
+    assert re.search(rf"source +'customer'\n(?s:.*)not used +x, a, b; {add}", on_disk)
+    text = ok(
+        "outliers", path, "--method", "burst", *ends[:4], "--memory", "2GB", "-o", tmp_path / "bursts.parquet"
+    ).stderr
+    assert "not used: x, 1, a, b (only source, destination and time are)\n" in text
     assert "No column 'a' for 'features'" in refused("classify", path, *ends, "--features", "a,x", *out)
     ok("classify", path, *ends, "--features", "all", *out)
     assert pl.read_parquet(tmp_path / "out.parquet")["probability"].count() == 50

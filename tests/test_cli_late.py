@@ -94,12 +94,12 @@ class TestClassify:
     def test_evaluates_with_labels_known_at_the_cut(self, tmp_path):
         file = write(tmp_path / "a.csv", lambda k: k + 50)
         result = ok("classify", file, "--label", "bad", "--label-time", "known", "--evaluate", "time")
-        assert "held out 90 labels, the latest ones; fitted to 160" in result.stderr
+        assert "trained on 160 labels, tested on 90 labels (the latest ones)" in result.stderr
         assert AT_ONCE not in result.stderr
         result = ok("classify", file, "--label", "bad", "--label-delay", "50", "--evaluate", "time")
-        assert "fitted to 160" in result.stderr
+        assert "trained on 160" in result.stderr
         result = ok("classify", file, "--label", "bad", "--evaluate", "time")
-        assert "fitted to 210" in result.stderr
+        assert "trained on 210" in result.stderr
         assert result.stderr.count(AT_ONCE) == 1
         assert AT_ONCE not in ok("classify", file, "--label", "bad", "--evaluate", "random").stderr
 

@@ -123,6 +123,8 @@ def test_numbers_with_a_decimal_comma_are_refused(tmp_path):
 TEXTS = {
     "commas": "src,dst,time,amount,kind,label\n007,7,2025-01-31,3.5,a,1\n7,8,2025-02-01,NA,b,0\n08,7,2025-02-02,7,,\n",
     "semicolons": "card_no;shop;day;amount;mcc;label\n1;2;31.01.2025;52,98;0742;1\n02;1;01.02.2025;7,5;742;0\n",
+    "quoted": 'src,dst,time,amount,label\n"007","7",5,"1.5","1"\n"7","8",6,"","0"\n"8","7",7,"2.5",""\n',
+    "words": 'src,dst,time,amount,label\na,b,5,1,yes\nb,c,6,2,no\nc,a,7,3,""\n',
     "no header": "007,7,5\n7,8,6\n",
 }
 

@@ -1130,3 +1130,9 @@ def test_other_values_for_missing_labels(tmp_path):
     assert np.array_equal(edges.label, [0, 1, np.nan, np.nan], equal_nan=True)
     frame = pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": [1, 2], "y": ["ok", "?"]})
     assert from_frame(frame, label="y", missing="?").label.tolist() == ["ok", None]
+
+
+@pytest.mark.parametrize("bipartite", [False, True])
+def test_ids_with_a_comma_stay_as_they_are_written(write, bipartite):
+    edges = read_edges(write("src;dst;time\n1,5;a;1\n1,50;b;2\n"), bipartite=bipartite)
+    assert edges.src.tolist() == ["1,5", "1,50"]

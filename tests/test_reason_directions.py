@@ -19,7 +19,7 @@ CLAIMS = [  # a sentence, and what it says about the score: 1 if it raises, -1 i
 NEUTRAL = [  # sentences that state facts without comparing them
     r"no labelled interaction .*",
     r"(?:\d+|more than 50) labelled interactions? (?:from|to|of) .*",
-    r"(?:much|little) is known about interactions .*: (?:\d+ labels?|more than 50 labels), .*",
+    r"(?:more|less) is known than is typical about interactions .*: (?:\d+ labels?|more than 50 labels), .*",
     r"(?:first|the only|no earlier|no other) interaction .*",
     r"[\d,]+ (?:earlier|other) interactions? .*",
     r".* (?:made|received) (?:no|[\d,]+) (?:other )?interactions?(?: in the| within| before).*",
@@ -78,7 +78,7 @@ def check(model, asked):
 
 def is_weaker(model, scored, line):
     """Whether the rate that the model sees is nearer to the average than a typical rate, on the side of the effect."""
-    match, names = line["what"].split()[0], model.features_.get_feature_names_out().tolist()
+    match, names = line["what"].split()[0], [column.name for column in model.features_.described()]
     at = [
         k
         for k, name in enumerate(names)

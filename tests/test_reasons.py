@@ -155,8 +155,8 @@ class Loops:
         if not known:
             return [f"no labelled interaction {where}" + (" yet" if self.past_only else "")]
         last = "" if len(known) == 1 else f"the {self.last} "
-        told = f"is known about interactions {where}: {plural(len(known), 'label')}, {last}{self.when(i, known[0])}"
-        return [f"much {told}", f"little {told}"]
+        told = f"{plural(len(known), 'label')}, {last}{self.when(i, known[0])}"
+        return [f"{how} is known than is typical about interactions {where}: {told}" for how in ("more", "less")]
 
     def first(self, i, match):
         first = "first" if self.past_only else "the only"
@@ -782,6 +782,14 @@ class TestTable:
         assert not reasons.str.contains("(was|were|was not) yes").any()
         assert reasons.str.contains(rf"\d of the \d+ labelled interactions .* had {said}( \(\d+% of all\))?, ").any()
         assert reasons.str.contains(f"labelled interaction from .* did not have {said}, ").any()
+
+    def test_a_condition_is_named_as_it_is(self):
+        edges = small()
+        model = fitted(edges.with_label((edges.label == "fraud") * 1), "stream")
+        model.label_name_ = "(stars > 3)"
+        reasons = everything(model, edges.with_label(None), positive=1)["reason"]
+        assert reasons.str.contains(r"labelled interactions .* had stars > 3( \(\d+% of all\))?, ").any()
+        assert not reasons.str.contains(r"(stars > 3)", literal=True).any()
 
     @pytest.mark.parametrize("dated", [True, False])
     def test_saved_and_loaded(self, tmp_path, dated):

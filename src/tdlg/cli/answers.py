@@ -128,17 +128,12 @@ def spread(values: Any, selected: NDArray[np.bool_]) -> pl.Series:
     return pl.select(pl.when(pl.Series(selected)).then(series.gather(place))).to_series()
 
 
-def meaning(model: Any, label: str | None = None) -> str:
-    """A note that says what the column "probability" is the probability of.
+def meaning(model: Any) -> str:
+    """A note that says what the column "probability" of a fitted classifier is the probability of.
 
-    Parameters
-    ----------
-    model
-        A fitted classifier.
-    label
-        The name of the label, or a condition such as "(stars > 3)", see `label_in_words`; by default unknown.
+    Its `label_name_` is the name of the label, or a condition such as "(stars > 3)", see `label_in_words`.
     """
-    both = two_classes(model)
+    both, label = two_classes(model), getattr(model, "label_name_", None)
     of = _class_in_words(model)
     if both is not None and label is not None:
         of = label[1:-1] if label.startswith("(") else f"{label} = {both[1]}"

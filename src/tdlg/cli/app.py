@@ -78,7 +78,7 @@ def _of_usage(error: Any, context: Any) -> str:
             return f"{error.param_hint}: {error.message}"
         text = f"{max(error.param.opts, key=len)}: {error.message.removeprefix('Value error, ')}"
     command = " ".join(["tdlg", *filter(None, [context.invoked_subcommand])])
-    return f"{text.rstrip('.')}. Use `{command} --help` for help."
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} Use `{command} --help` for help."
 
 
 def _is_plain(error: Exception) -> bool:

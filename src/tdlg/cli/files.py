@@ -18,7 +18,7 @@ from tdlg.cli.cost import FileShape, Needs, classify_cost, file_cost, in_bytes, 
 from tdlg.cli.labels import label_in_words, labelled_edges, labels_to_learn
 from tdlg.cli.options import Columns, Late, as_usage
 from tdlg.cli.process import check_interrupt
-from tdlg.cli.table import AT_ONCE, chosen_columns
+from tdlg.cli.table import AT_ONCE, chosen_columns, places, unused_in_words
 from tdlg.cli.terminal import count, note, progress, working
 from tdlg.exceptions import ReadError, TooLargeError
 
@@ -209,7 +209,7 @@ def classify_large(
     """Fill in the missing labels of a table on disk; for the parameters see `classify`."""
     from tdlg.models.classify_file import classify_file
 
-    which, (features, categories) = _chosen(where.path, columns, label, late)
+    which, (features, categories), unused = _chosen(where.path, columns, label, late)
     note("large table: processing on disk, without the similarity features")
     with _progress() as said:
         answer = classify_file(
@@ -230,10 +230,13 @@ def classify_large(
         )
     known, scored = count(answer.n_known, "known label"), f"{answer.n_scored:,} missing"
     note(f"read {count(answer.n_rows, 'edge')}; {known}, {scored}")
+    if unused:
+        note(f"not used: {unused_in_words(unused)}")
     if answer.model.n_rows_ < answer.model.n_rows_sampled_from_:
         note(f"fitted to a sample of {count(answer.model.n_rows_, 'row')}; probabilities are corrected for it")
     note_setting(answer.model)
-    note(meaning(answer.model, label_in_words(label, positive, positive_label(answer.model))))
+    answer.model.label_name_ = label_in_words(which["label"], positive, positive_label(answer.model))
+    note(meaning(answer.model))
     note(f"wrote {count(answer.n_rows, 'row')} to {where.output}")
 
 
@@ -242,7 +245,7 @@ def outliers_large(where: Where, fast: Any, slow: Any, columns: Columns) -> None
     from tdlg.clock import duration_in_words
     from tdlg.models.outliers_file import outliers_file
 
-    which, _ = _chosen(where.path, columns)
+    which, _, unused = _chosen(where.path, columns)
     with _progress() as said:
         found = outliers_file(
             where.path,
@@ -260,6 +263,8 @@ def outliers_large(where: Where, fast: Any, slow: Any, columns: Columns) -> None
     unit = found.time_unit
     widths = [duration_in_words(decay.parts(unit)[0].bandwidth, unit) for decay in (found.fast, found.slow)]
     note(f"read {count(found.n_rows, 'edge')} in blocks")
+    if unused:
+        note(f"not used: {unused_in_words(unused, features=False)}")
     note(f"method: burst, bursts of {widths[0]} beside what is usual in {widths[1]}; --fast and --slow change it")
     note(f"wrote {count(found.n_rows, 'row')} to {where.output}")
 
@@ -280,7 +285,7 @@ def describe_large(
 
     with as_usage("memory", "--memory"):
         limit = int(0.6 * free_bytes()) if memory is None else as_bytes(memory)
-    wanted, features = _chosen(_address(path), columns, label, late)
+    wanted, features, unused = _chosen(_address(path), columns, label, late)
     times: dict[str, Any] = {
         "time_format": columns.time_format,
         "time_unit": columns.time_unit,
@@ -296,7 +301,9 @@ def describe_large(
         known = labelled_edges(_one_of_each(values), label, None, missing, to_learn=False).labelled
     known_labels = {value: seen.labels[value] for value, is_known in zip(values, known, strict=True) if is_known}
     n_known = sum(known_labels.values())
-    lines = [(role, repr(table.roles[role])) for role in ("src", "dst", "time")]
+    names = {"src": "source", "dst": "destination", "time": "time"}
+    lines = [(name, repr(table.roles[role])) for role, name in names.items()]
+    lines += [("not used", unused_in_words(unused))] if unused else []
     lines += [("span", f"{first} to {last}"), ("interactions", f"{table.n_rows:,}, read in blocks")]
     if label is not None:
         lines.append(
@@ -332,9 +339,10 @@ def note_setting(model: Any) -> None:
 
 
 def _chosen(path: str, columns: Columns, label: str | None = None, late: Late = AT_ONCE) -> Any:
-    """The chosen columns of a parquet file or folder, as `chosen_columns` finds them."""
+    """The chosen columns of a parquet file or folder, as `chosen_columns` finds them, and the names of all others."""
     from tdlg.engines.parts import find_parts
     from tdlg.tables.csv import Source
+    from tdlg.tables.find_columns import roles
 
     if columns.separator is not None:
         raise typer.BadParameter(
@@ -342,7 +350,11 @@ def _chosen(path: str, columns: Columns, label: str | None = None, late: Late = 
         )
     parts = find_parts(path)
     source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
-    return chosen_columns(source, columns, label, late, frame=lambda: _first_rows(parts.files[0].path))
+    which, listed = chosen_columns(source, columns, label, late, frame=lambda: _first_rows(parts.files[0].path))
+    at = roles(source, which)
+    used = {*at.values(), *places(source.names, [*listed[0], *listed[1]])}
+    which = {role: None if given is None else source.names[at[role]] for role, given in which.items()}
+    return which, listed, [name for at, name in enumerate(source.names) if at not in used]
 
 
 def _first_rows(path: str) -> Any:

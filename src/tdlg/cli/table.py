@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.tables.csv import Source
 
-__all__ = ["Table", "chosen_columns", "looks_like_seconds", "note_table", "note_words", "read_pairs", "read_table"]
+__all__ = [
+    "Table",
+    "chosen_columns",
+    "looks_like_seconds",
+    "note_table",
+    "note_words",
+    "places",
+    "read_pairs",
+    "read_table",
+]
 __all__ += ["text_columns", "unused_in_words"]
 
 STDIN = "-"
@@ -109,7 +118,7 @@ def read_table(
             edges, roles = build_edges(source, which, listed, columns.bipartite, *of_times, checked=False)
     if not len(edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
-    used = {*roles.values(), *_places(frame.columns, edges.feature_names)}
+    used = {*roles.values(), *places(frame.columns, edges.feature_names)}
     frame = _without_numbers(frame, source, roles)
     unused = tuple(name for at, name in enumerate(frame.columns) if at not in used)
     return Table(edges, frame, {role: frame.columns[at] for role, at in roles.items()}, unused)
@@ -146,18 +155,18 @@ def chosen_columns(
         from tdlg.tables.find_columns import named_by_comment, roles
 
         given = [*which.values(), *codes]
-        taken = {*roles(named_by_comment(source, given), which).values(), *_places(source.names, codes)}
-        listed = [at for at, column in enumerate(frame()) if at not in taken and _is_feature(column)]
+        taken = {*roles(named_by_comment(source, given), which).values(), *places(source.names, codes)}
+        listed = [at for at, column in enumerate(frame()) if at not in taken and _is_feature(column, source.separator)]
     return which, (listed, codes)
 
 
-def _is_feature(column: pl.Series) -> bool:
+def _is_feature(column: pl.Series, separator: str) -> bool:
     """Whether --features all takes a column: numbers, and text of few different words; no ids and no dates."""
     import polars as pl
 
     from tdlg.tables.csv import typed
 
-    column = typed(column) if column.dtype == pl.String else column
+    column = typed(column, separator) if column.dtype == pl.String else column
     n_values = 0 if column.dtype.is_nested() or column.dtype == pl.Object else column.drop_nulls().n_unique()
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return n_values > 1 and not (ID_COLUMN.fullmatch(column.name) and n_values == len(column))
@@ -175,7 +184,7 @@ def _are_dates(words: pl.Series) -> bool:
         return False
 
 
-def _places(names: Sequence[str], chosen: Sequence[Any]) -> list[int]:
+def places(names: Sequence[str], chosen: Sequence[Any]) -> list[int]:
     """The positions of chosen columns, by position, by name, or by a name such as "x (column 4)"."""
     return [at for at, name in enumerate(names) if {at, name, f"{name} (column {at})"} & set(chosen)]
 
@@ -194,12 +203,12 @@ def note_table(table: Table, columns: Columns, more: str = "", *, features: bool
     what = repr(table.edges).removeprefix("TemporalEdges(").partition(", label")[0].removesuffix(")")
     note(f"read {what}{looks_like_seconds(table.edges)}{more}")
     if table.unused:
-        note(f"not used: {unused_in_words(table, features)}")
+        note(f"not used: {unused_in_words(table.unused, features)}")
 
 
-def unused_in_words(table: Table, features: bool = True) -> str:
+def unused_in_words(unused: Sequence[str], features: bool = True) -> str:
     """The columns that are not used, and what to do where the command can use features."""
-    few, n_more = table.unused[:SHOWN_COLUMNS], len(table.unused) - SHOWN_COLUMNS
+    few, n_more = unused[:SHOWN_COLUMNS], len(unused) - SHOWN_COLUMNS
     names = ", ".join([*few, *([f"{n_more} more"] if n_more > 0 else [])])
     way_out = "; add with --features those known at the time of the row"
     return f"{names}{way_out if features else ' (only source, destination and time are)'}"

@@ -120,7 +120,7 @@ class Words:
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
         nearest = self._nearest(i, known, MANY)
         labels = f"{_capped(len(known), 'label')}, {self._latest(i, nearest)}"
-        sentence = f"{'much' if more else 'little'} is known about interactions {where}: {labels}"
+        sentence = f"{'more' if more else 'less'} is known than is typical about interactions {where}: {labels}"
         return sentence, self._behind(nearest)
 
     def _above_usual(self, places: Positions, code: int) -> Floats:
@@ -179,7 +179,10 @@ class Words:
         name = label_in_words(label)
         if isinstance(label, str) and name.lower() not in ANSWERS:
             return name
-        return f"label {name}" if self._label_name is None else f"{self._label_name} = {name}"
+        if self._label_name is None:
+            return f"label {name}"
+        is_condition = self._label_name.startswith("(") and name == "1"  # such as "(stars > 3)"
+        return self._label_name[1:-1] if is_condition else f"{self._label_name} = {name}"
 
     def _were(self, code: int, n: int, negated: bool = False) -> str:
         """The verb of n edges and the class: "were fraud", "was not fraud", "had label 1"."""

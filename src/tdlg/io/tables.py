@@ -14,7 +14,7 @@ from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ReadError, warn
 from tdlg.tables.column import as_column, row_name, short
-from tdlg.tables.csv import Source
+from tdlg.tables.csv import WITH_DECIMAL_COMMA, Source
 from tdlg.tables.features import as_categories
 from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
 from tdlg.tables.frames import frame_source
@@ -95,7 +95,7 @@ def read_edges(
         The columns of the features: a list of names or positions, or one of them. By default the edges have no features. If
         several columns share a name, the position is added to it. The columns of `src`, `dst`, `time`, `label` and
         `label_time` are refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma are read
-        where columns are separated by ; or tab; else, and with other thousands separators, they are text, with a warning.
+        where columns are separated by ;, | or tab; else, and with other thousands separators, they are text, with a warning.
     categories
         The columns of features that are codes and not amounts, such as merchant category codes: a list of names or
         positions, or one of them. Their values become categories as they are written. They need not be listed in
@@ -234,7 +234,7 @@ def build_edges(
     as_is = {*code_at, *([] if time_format is None else dated)}
     columns = source.read(sorted({*at.values(), *feature_at}), alike, as_is)
     for k in (at["src"], at["dst"]):
-        if str(getattr(columns[k], "dtype", "")) == "Boolean":  # ids that are written as true in a file without types
+        if _is_misread_id(columns[k], source, k):
             columns |= source.read([k], set(), {k})
     parts = {role: columns[position] for role, position in at.items()}
     made = {role: column for role, column in parts.items() if role != "label_time"}
@@ -260,6 +260,14 @@ def build_edges(
 
 
 # ---- parts of it
+
+
+def _is_misread_id(column: Any, source: Source, at: int) -> bool:
+    """Whether ids of a file without types were read as truth values, or as numbers with a decimal comma."""
+    kind = str(getattr(column, "dtype", ""))
+    if kind == "Float64" and source.separator in WITH_DECIMAL_COMMA:
+        return bool(source.read([at], set(), {at})[at].str.contains(",").any())
+    return kind == "Boolean"
 
 
 def _warn_of_unread_numbers(edges: TemporalEdges, categories: set[str]) -> None:

@@ -22,7 +22,7 @@ from tdlg.tables.times import has_time
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Source", "agreed", "csv_source", "typed"]
+__all__ = ["WITH_DECIMAL_COMMA", "Source", "agreed", "csv_source", "typed"]
 
 SEPARATORS = ("\t", ";", "|", ",", "::", " ")
 SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal comma, a blank may be part of a name or a date

@@ -58,7 +58,7 @@ def parquet_command(path: Path | str) -> str:
         options = ', schema_overrides={"src": polars.String, "dst": polars.String}'
         with suppress(OSError, EOFError, zlib.error, ReadError):  # such as of a store, or of a file that is damaged
             options = "".join(f", {name}={value}" for name, value in _scan_options(Path(path)).items())
-        options += ', infer_schema_length=None, null_values=["NA", "null", "NULL"]'
+        options += ', infer_schema_length=None, null_values=["", "NA", "null", "NULL"]'
     scan = "scan_csv" if is_csv(Path(path)) else "scan_ndjson"
     code = f"import polars; polars.{scan}({json.dumps(str(path))}{options}).sink_parquet({json.dumps(target)})"
     return f"python -c {shlex.quote(code)}"

@@ -176,7 +176,7 @@ def classify(
     if fits:
         delay = {} if late.delay is None or method == "rows" else {"label_delay": late.delay}
         _fit(model, known, positive_class, **delay)
-        model.label_name_ = label_in_words(label, positive, positive_class)
+        model.label_name_ = label_in_words(table.names["label"], positive, positive_class)
         keep_model(model, save)
     if report is not None or to_fill.any():
         with working("scoring"):
@@ -187,7 +187,7 @@ def classify(
         scored = scored.some(to_fill.nonzero()[0])
     if to_fill.any():
         added = answers(model, scored)
-        note(meaning(model, label_in_words(label, positive, positive_class)))
+        note(meaning(model))
         give(
             table.with_columns(**{name: spread(values, to_fill) for name, values in added.items()}),
             output,

@@ -128,7 +128,7 @@ def _describe_columns(table: Table) -> list[tuple[str, str]]:
             if edges.feature_names
             else []
         ),
-        *([("not used", unused_in_words(table))] if table.unused else []),
+        *([("not used", unused_in_words(table.unused))] if table.unused else []),
     ]
 
 

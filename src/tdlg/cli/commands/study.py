@@ -29,6 +29,7 @@ from tdlg.cli.options import (
 )
 from tdlg.cli.output import check_output, give, rounded
 from tdlg.cli.process import heed_termination
+from tdlg.cli.quality import HELD_OUT
 from tdlg.cli.table import note_table, read_table
 from tdlg.cli.terminal import count, note, progress
 from tdlg.exceptions import ParameterError
@@ -165,8 +166,7 @@ def compare(
     precise = "AUC and average precision are means over the classes"
     precise = precise if positive_class is None else f"average precision for {positive_class!r}"
     trained, tested = (count(found[name][0], "label") for name in ("n_train", "n_test"))
-    split = "random split" if evaluate == "random" else "the latest ones"
-    note(f"trained on {trained}, tested on {tested} ({split}); {precise}")
+    note(f"trained on {trained}, tested on {tested} ({HELD_OUT[evaluate]}); {precise}")
     give(_summary(found), output, first="auc")
 
 
