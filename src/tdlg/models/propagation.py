@@ -32,7 +32,7 @@ Positions = NDArray[np.int64]
 
 MOST_TWO_ENDS = 20_000_000  # edges up to which the columns about both ends are made
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
-HORIZONS = (0.1, 0.5)  # least and most rows to train on after a cut, as shares of the labelled edges
+HORIZON = 0.5  # rows to train on after a cut, as a share of the labelled edges: whatever the edges to score are
 COLD = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
 SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
 
@@ -222,11 +222,10 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         """For each of several cuts in time, what was known before it, and the edges after the cut."""
         ticks, n_known = evidence.edges.ticks, len(by_time)
         known_at = ticks if evidence.label_ticks is None else np.maximum(evidence.label_ticks, ticks)
-        horizon = np.clip((len(ticks) - n_known) / n_known or HORIZONS[1], *HORIZONS)
         parts = []
         for share in CUTS:
             cut = ticks[by_time[int(share * n_known)]]
-            stop = ticks[by_time[min(int((share + horizon) * n_known), n_known - 1)]]
+            stop = ticks[by_time[min(int((share + HORIZON) * n_known), n_known - 1)]]
             window = by_time[(ticks[by_time] >= cut) & (ticks[by_time] <= stop)]
             parts.append((evidence._replace(labelled=evidence.labelled & (known_at < cut)), window))
         return parts
