@@ -278,6 +278,7 @@ class TestClassifier:
             PropagationClassifier().fit(edges.with_label(None))
 
     @pytest.mark.parametrize("n_edges", [2, 3, 5, 12, 30])
+    @pytest.mark.filterwarnings("ignore:Only")
     def test_few_edges(self, n_edges):
         edges = TemporalEdges(range(n_edges), range(1, n_edges + 1), range(n_edges), label=np.arange(n_edges) % 2)
         for setting in ("interpolate", "forecast", "stream"):

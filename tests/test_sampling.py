@@ -77,7 +77,7 @@ class TestConcatenateEdges:
     def test_kinds_that_do_not_go_together(self):
         with pytest.raises(EdgesError, match="Some of these edges are bipartite"):
             concatenate_edges(network(), network(bipartite=True))
-        with pytest.raises(EdgesError, match="datetimes and others have plain numbers. Use one kind"):
+        with pytest.raises(EdgesError, match="datetimes and others have plain numbers"):
             concatenate_edges(network(), TemporalEdges([1], [2], ["2020-01-01"]))
 
     def test_times_that_would_change_beside_others(self):

@@ -208,8 +208,8 @@ def sampled_rows(group: NDArray[Any], most: int, rng: np.random.Generator) -> Po
         return np.arange(len(group))
     _, code, size = np.unique(group, return_inverse=True, return_counts=True)
     quota = quotas(size, most).tolist()
-    rows = [rng.choice(np.flatnonzero(code == k), n, replace=False) for k, n in enumerate(quota)]
-    return np.sort(np.concatenate(rows))
+    groups = np.split(np.argsort(code, kind="stable"), np.cumsum(size)[:-1])
+    return np.sort(np.concatenate([rng.choice(rows, n, replace=False) for rows, n in zip(groups, quota, strict=True)]))
 
 
 def quotas(sizes: NDArray[np.int64], most: int) -> Positions:

@@ -15,7 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tdlg.checks import as_generator, as_seed
 from tdlg.estimator import known_and_predicted
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, warn
+from tdlg.models import boosting
 from tdlg.models.boosting import (
     ROWS_TO_TUNE,
     TrainingRows,
@@ -35,6 +36,9 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 FEW_CLASSES = 5  # with more classes, each class has its own trees
+FEW_LABELS = 20  # of a class, which are hardly enough to learn from
+MANY_CLASSES = 20  # with more classes, each has fewer trees of larger steps
+FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 
 
@@ -160,8 +164,8 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
             return _mean_logs(self.estimators_, columns) + self.log_shares_
         by_class = np.array_split(np.arange(len(self.estimators_)), len(self.classes_))
         logs = [
-            _mean_logs([self.estimators_[k] for k in members], columns[:, self.features_.columns_of_class(code)])[:, 1]
-            for code, members in enumerate(by_class)
+            _mean_logs([self.estimators_[k] for k in members], columns[:, of_class])[:, 1]
+            for members, of_class in zip(by_class, self.features_.columns_of_classes(), strict=True)
         ]
         return np.column_stack(logs) + self.log_shares_
 
@@ -187,10 +191,20 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
             members = super().fitted_members(rows)
             return members[:1] if len(members) > 1 and self._linear_goes_astray(members, rows) else members
         fitted = []
-        for code, label in enumerate(self.classes_):
-            columns = rows.columns[:, self.features_.columns_of_class(code)]
-            fitted += super().fitted_members(rows._replace(columns=columns, target=rows.target == label))
+        for label, of_class in zip(self.classes_, self.features_.columns_of_classes(), strict=True):
+            one = rows._replace(columns=rows.columns[:, of_class], target=rows.target == label)
+            fitted += super().fitted_members(one)
         return fitted
+
+    def _settings(self, rows: TrainingRows) -> dict[str, Any]:
+        """Settings of the boosted trees; with many classes, each has fewer trees of larger steps."""
+        n_classes = len(self.classes_)
+        if n_classes <= MANY_CLASSES:
+            return super()._settings(rows)
+        settings = boosting.boosting_settings(len(rows.target), rows.columns.shape[1])
+        n_trees = max(FEWEST_TREES, settings["max_iter"] * MANY_CLASSES // n_classes)
+        rate = min(settings["learning_rate"] * settings["max_iter"] / n_trees, LARGEST_RATE)
+        return settings | {"max_iter": n_trees, "learning_rate": rate, "random_state": as_seed(self.random_state)}
 
     def _linear_goes_astray(self, members: list[Any], rows: TrainingRows) -> bool:
         """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones.
@@ -212,10 +226,20 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
     def _check_labels(self, values: NDArray[Any]) -> None:
         check_classification_targets(values)
-        self.classes_ = np.unique(values)
+        self.classes_, counts = np.unique(values, return_counts=True)
         if len(self.classes_) < 2:
             raise EdgesError(
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
+            )
+        if counts.min() < FEW_LABELS:
+            warn(
+                f"Only {counts.min()} of the {counts.sum():,} known labels are {self.classes_[counts.argmin()]!s}, which is "
+                "hardly enough to learn from. Pass more labels, and judge the model on held-out ones."
+            )
+        if len(self.classes_) > MANY_CLASSES and self.estimator is None:
+            warn(
+                f"The labels have {len(self.classes_):,} classes, and each gets its own columns and trees: time and memory "
+                "grow with their number. To be faster, make groups of classes."
             )
 
     def _groups(self, rows: Positions) -> NDArray[Any]:
