@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tdlg.checks import as_generator, as_seed
 from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError, warn
+from tdlg.explain.positive import plain_classes
 from tdlg.models import boosting
 from tdlg.models.boosting import (
     ROWS_TO_TUNE,
@@ -232,8 +233,9 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
             )
         if counts.min() < FEW_LABELS:
+            rarest = plain_classes(self.classes_)[counts.argmin()]
             warn(
-                f"Only {counts.min()} of the {counts.sum():,} known labels are {self.classes_[counts.argmin()]!s}, which is "
+                f"Only {counts.min()} of the {counts.sum():,} known labels are {rarest!s}, which is "
                 "hardly enough to learn from. Pass more labels, and judge the model on held-out ones."
             )
         if len(self.classes_) > MANY_CLASSES and self.estimator is None:
