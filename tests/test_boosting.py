@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from tdlg import PropagationClassifier, TemporalEdges
-from tdlg.models import boosting
+from tdlg.models import boosting, propagation_classifier
 from tdlg.models.boosting import TrainingRows, boosting_settings, sampled_rows, tuned_settings
 
 
@@ -73,3 +73,43 @@ class TestTuning:
         rows = rows._replace(target=rows.columns[:, 0] + np.random.default_rng(0).normal(size=1500))
         found = tuned_settings(HistGradientBoostingRegressor, rows, False, np.random.default_rng(0))
         assert found["max_iter"] <= 200
+
+
+class TestLinearMember:
+    """A forecast averages trees with a linear model, unless the trees alone predict the latest rows better."""
+
+    @staticmethod
+    def rows(n=5000, *, bent=False, n_classes=2):
+        """Rows whose class follows ten weak columns, or is bent along one of them."""
+        rng = np.random.default_rng(0)
+        columns = rng.normal(size=(n, 10))
+        score = 4 * np.abs(columns[:, 0]) - 3 if bent else columns.sum(axis=1) / 3
+        target = np.digitize(score + rng.logistic(size=n), np.linspace(-1, 1, n_classes + 1)[1:-1])
+        return TrainingRows(columns, target, None, np.arange(n))
+
+    @staticmethod
+    def members(rows):
+        model = PropagationClassifier(setting="forecast", random_state=0)
+        model.setting_, model.classes_ = "forecast", np.unique(rows.target)
+        return model.fitted_members(rows)
+
+    @pytest.mark.usefixtures("few_trees_here")
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_stays_where_it_helps(self, monkeypatch, n_classes):
+        monkeypatch.setattr(boosting, "ENOUGH_ROWS", 500)
+        monkeypatch.setattr(boosting, "ROWS_TO_TUNE", 0)
+        assert len(self.members(self.rows(n_classes=n_classes))) == 2
+
+    @pytest.mark.usefixtures("few_trees_here")
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("most", [60_000, 2000])
+    def test_goes_where_trees_alone_are_clearly_better(self, monkeypatch, weighted, most):
+        monkeypatch.setattr(boosting, "ENOUGH_ROWS", 500)
+        monkeypatch.setattr(boosting, "ROWS_TO_TUNE", 0)
+        monkeypatch.setattr(propagation_classifier, "ROWS_TO_TUNE", most)
+        rows = self.rows(bent=True)
+        rows = rows._replace(weight=np.where(np.arange(5000) % 5, 1.0, 0.0)) if weighted else rows
+        assert len(self.members(rows)) == 1
+
+    def test_stays_where_there_are_few_rows(self):
+        assert len(self.members(self.rows(300, bent=True))) == 2

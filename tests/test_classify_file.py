@@ -436,13 +436,13 @@ def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch
     said = []
     monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 1000)
     with pytest.raises(
-        TooLargeError, match=r"the temporary files and the result need .* kB, and the disk has 1 kB free"
+        TooLargeError, match=r"the temporary files and the result need .* MB, and the disk has 1 kB free"
     ):
         classified(payments, tmp_path, callback=lambda *of: said.append(of[2]))
     assert set(said) == {"reading"}
     monkeypatch.setattr(file_run, "same_disk", lambda *_: False)
     with pytest.raises(
-        TooLargeError, match=r"tdlg-work/\w+: the temporary files need .* kB, and the disk has 1 kB free"
+        TooLargeError, match=r"tdlg-work/\w+: the temporary files need .* MB, and the disk has 1 kB free"
     ):
         classified(payments, tmp_path)
     monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 10**9 if "tdlg-work" in folder else 1000)

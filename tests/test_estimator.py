@@ -444,10 +444,12 @@ def test_numbers_with_decimals_are_not_looked_at_one_by_one(kind):
 
 
 def test_a_fitted_model_keeps_no_sorted_events():
+    gc.collect()
     before = sum(type(found) is Layout for found in gc.get_objects())
     features, model = PropagationFeatures().fit(edges_of("int")), LineGraphClassifier().fit(edges_of("int"))
     features.transform(features.edges_)
     model.predict(model.edges_)
+    gc.collect()
     assert sum(type(found) is Layout for found in gc.get_objects()) == before
 
 

@@ -477,6 +477,7 @@ METHODS = ("predict", "predict_proba", "decision_function", "score_samples", "tr
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore:Only")
 def test_every_public_estimator_keeps_its_bits(name, path):
     edges, kind = made_edges(ids=str), ESTIMATORS[name]
     few = {"n_components": 5} if "n_components" in kind().get_params() else {}

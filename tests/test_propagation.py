@@ -278,6 +278,7 @@ class TestClassifier:
             PropagationClassifier().fit(edges.with_label(None))
 
     @pytest.mark.parametrize("n_edges", [2, 3, 5, 12, 30])
+    @pytest.mark.filterwarnings("ignore:Only")
     def test_few_edges(self, n_edges):
         edges = TemporalEdges(range(n_edges), range(1, n_edges + 1), range(n_edges), label=np.arange(n_edges) % 2)
         for setting in ("interpolate", "forecast", "stream"):
@@ -443,6 +444,16 @@ def test_beats_the_paper_on_its_own_data(data_dir, monkeypatch):
     edges = load_dataset("bitcoinalpha")
     hidden = random_part(len(edges))
     assert auc(PropagationClassifier(random_state=0).fit(hide(edges, hidden)), edges, hidden) > 0.97
+
+
+@pytest.mark.usefixtures("few_trees_here")
+@pytest.mark.parametrize("late", [None, 5.0])
+def test_a_forecast_does_not_depend_on_how_much_else_is_scored(late):
+    edges = network(1500)
+    edges = hide(edges, edges.time >= 40)[np.argsort(edges.time, kind="stable")]
+    few, many = (edges[: np.searchsorted(edges.time, end)] for end in (50, 90))
+    models = [PropagationClassifier(setting="forecast", random_state=0).fit(e, label_delay=late) for e in (few, many)]
+    np.testing.assert_allclose(*(model.predict_proba(few) for model in models), rtol=0, atol=1e-9)  # sums are rounded
 
 
 class TestLateForecast:

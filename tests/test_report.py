@@ -293,12 +293,14 @@ def test_all_at_one_time(true_map):
     assert "happened at one time" in Reader(build_report(PropagationClassifier(random_state=0), edges)).text
 
 
+@pytest.mark.filterwarnings("ignore:Only 1 of the")
 def test_a_handful_of_edges(true_map):
     edges = TemporalEdges(list("abcd"), list("wxyz"), [1, 2, 3, 4], label=["no", "yes", "no", None])
     text = Reader(build_report(PropagationClassifier(random_state=0), edges)).text
     assert "too few interactions" in text
 
 
+@pytest.mark.filterwarnings("ignore:Only 1 of the")
 def test_one_of_a_class_can_be_held_out():
     labels = ["fine"] * 59 + ["fraud"] + [None] * 10
     edges = TemporalEdges(np.arange(70) % 7, np.arange(70) % 5 + 7, np.arange(70), label=labels)

@@ -75,9 +75,9 @@ class TestConcatenateEdges:
         assert concatenate_edges(coarse, fine).time.tolist() == [*coarse.time.tolist(), *fine.time.tolist()]
 
     def test_kinds_that_do_not_go_together(self):
-        with pytest.raises(EdgesError, match=r"must be bipartite.*\[False, True\]"):
+        with pytest.raises(EdgesError, match="Some of these edges are bipartite"):
             concatenate_edges(network(), network(bipartite=True))
-        with pytest.raises(EdgesError, match="must be with datetimes"):
+        with pytest.raises(EdgesError, match="datetimes and others have plain numbers"):
             concatenate_edges(network(), TemporalEdges([1], [2], ["2020-01-01"]))
 
     def test_times_that_would_change_beside_others(self):

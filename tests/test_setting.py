@@ -4,8 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 
-from tdlg import EdgesError, ParameterError, PropagationClassifier, TdlgWarning, TemporalEdges
+from tdlg import EdgesError, ParameterError, PropagationClassifier, PropagationRegressor, TdlgWarning, TemporalEdges
+from tdlg.models import setting
 from tdlg.models.setting import choose_setting, warn_of_late_classes
 from tdlg.propagate.scales import choose_scales
 
@@ -142,3 +144,38 @@ class TestScales:
         rng = np.random.default_rng(0)
         dst = rng.integers(0, 300, N)
         assert choose_scales(TemporalEdges(np.arange(N) + N, dst, np.arange(N))) == [4.0**-k for k in range(4)]
+
+
+@pytest.mark.usefixtures("few_trees_here")
+class TestDoubtfulTables:
+    @staticmethod
+    def edges(n, twice=False, amount=None):
+        rng = np.random.default_rng(0)
+        src, dst, time = rng.integers(0, 9, n), rng.integers(0, 9, n), rng.random(n)
+        at = np.tile(np.arange(n), 2) if twice else np.arange(n)
+        features = {
+            "amount": np.where(np.arange(len(at)) % 7, rng.random(n)[at % n], np.nan) if amount is None else amount
+        }
+        return TemporalEdges(src[at], dst[at], time[at], label=(dst % 2)[at], features=features)
+
+    def test_rows_that_were_read_twice(self, monkeypatch):
+        with pytest.warns(TdlgWarning, match="50% of the edges are exact copies"):
+            PropagationClassifier(DummyClassifier(), setting="interpolate").fit(self.edges(210, twice=True))
+        monkeypatch.setattr(setting, "LOOKED_AT", 300)
+        with pytest.warns(TdlgWarning, match="exact copies"):
+            PropagationRegressor(setting="stream", random_state=0).fit(self.edges(2100, twice=True))
+
+    def test_rows_that_differ_in_amount_are_no_copies(self):
+        edges = self.edges(210, twice=True, amount=np.arange(420.0))
+        PropagationClassifier(DummyClassifier(), setting="interpolate").fit(edges)
+
+    def test_few_labels_of_a_class(self):
+        with pytest.warns(TdlgWarning, match=r"Only 1\d of the 30 known labels are \d, which is hardly enough"):
+            PropagationClassifier(DummyClassifier()).fit(self.edges(30))
+
+    def test_many_classes(self):
+        edges = self.edges(600).with_label([f"class {k % 25}" for k in range(600)])
+        with pytest.warns(TdlgWarning, match="The labels have 25 classes, and each gets its own columns and trees"):
+            model = PropagationClassifier(setting="interpolate", random_state=0, matches=["dst"]).fit(edges)
+        assert len(model.estimators_) == 25
+        assert model.predict_proba(edges).shape == (600, 25)

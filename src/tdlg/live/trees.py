@@ -261,7 +261,7 @@ def _forest_of(model: Any) -> Forest | None:
     """The trees of a propagation model; None if it has other members, or trees that cannot be compiled."""
     members, n_columns = model.estimators_, len(model.typical_)
     if _is_one_against_rest(model):
-        columns_of = [model.features_.columns_of_class(code) for code in range(len(model.classes_))]
+        columns_of = model.features_.columns_of_classes()
     else:
         columns_of = [np.arange(n_columns)]
     if len(members) != len(columns_of) or any(type(each) is not model._boosting or _obstacle(each) for each in members):

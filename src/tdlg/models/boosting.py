@@ -16,8 +16,12 @@ from tdlg.exceptions import ParameterError
 
 __all__ = [
     "MOST_ROWS",
+    "ROWS_TO_TUNE",
     "TrainingRows",
     "boosting_settings",
+    "is_clear",
+    "is_enough",
+    "latest",
     "linear_member",
     "member_shares",
     "quotas",
@@ -104,8 +108,8 @@ def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.
         rows, settings = rows.some(rows.weight > 0), settings | {"max_bins": BINS_OF_WEIGHTED}
     group = rows.target if make is HistGradientBoostingClassifier else np.zeros(len(rows.target))
     ticks = rows.ticks
-    is_inner = ticks >= np.quantile(ticks, 1 - INNER) if in_time else rng.random(len(ticks)) < INNER
-    if len(group) > ROWS_TO_TUNE or not _is_enough(group[is_inner], group[~is_inner]):
+    is_inner = latest(ticks) if in_time else rng.random(len(ticks)) < INNER
+    if len(group) > ROWS_TO_TUNE or not is_enough(group[is_inner], group[~is_inner]):
         return settings
     inner, outer = rows.some(is_inner), rows.some(~is_inner)
     losses: dict[tuple[int, int], Floats] = {}
@@ -116,12 +120,12 @@ def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.
         losses |= {(k, n_trees): loss for n_trees, loss in _staged_losses(trees, inner)}
     usual = losses[0, settings["max_iter"]]
     best = min(losses, key=lambda key: np.average(losses[key], weights=inner.weight))
-    if not _is_clear(usual - losses[best], inner.weight):
+    if not is_clear(usual - losses[best], inner.weight):
         return settings
     return settings | SHAPES[best[0]] | {"max_iter": best[1]}
 
 
-def _is_clear(gain: Floats, weight: Floats | None) -> bool:
+def is_clear(gain: Floats, weight: Floats | None) -> bool:
     """Whether the mean gain is more than two standard errors above 0."""
     weight = np.ones(len(gain)) if weight is None else weight
     mean = np.average(gain, weights=weight)
@@ -129,8 +133,13 @@ def _is_clear(gain: Floats, weight: Floats | None) -> bool:
     return bool(mean > 2.0 * error)
 
 
-def _is_enough(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
-    """Whether there are enough rows of each class to choose settings by."""
+def latest(ticks: NDArray[Any]) -> NDArray[np.bool_]:
+    """The latest rows, on which what was learnt from the others is compared."""
+    return ticks >= np.quantile(ticks, 1 - INNER)  # type: ignore[no-any-return]
+
+
+def is_enough(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
+    """Whether there are enough rows of each class to compare models by."""
     of_inner, of_outer = (np.unique(part, return_counts=True)[1] for part in (inner, outer))
     smallest = min(of_inner.min(initial=len(inner)), of_outer.min(initial=len(outer)))
     return len(of_inner) == len(of_outer) and len(inner) >= ENOUGH_ROWS and smallest >= ENOUGH_OF_CLASS
@@ -199,8 +208,8 @@ def sampled_rows(group: NDArray[Any], most: int, rng: np.random.Generator) -> Po
         return np.arange(len(group))
     _, code, size = np.unique(group, return_inverse=True, return_counts=True)
     quota = quotas(size, most).tolist()
-    rows = [rng.choice(np.flatnonzero(code == k), n, replace=False) for k, n in enumerate(quota)]
-    return np.sort(np.concatenate(rows))
+    groups = np.split(np.argsort(code, kind="stable"), np.cumsum(size)[:-1])
+    return np.sort(np.concatenate([rng.choice(rows, n, replace=False) for rows, n in zip(groups, quota, strict=True)]))
 
 
 def quotas(sizes: NDArray[np.int64], most: int) -> Positions:

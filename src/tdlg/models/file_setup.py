@@ -30,7 +30,7 @@ from tdlg.engines.statistics import (
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.models.boosting import quotas
-from tdlg.models.propagation import COLD, CUTS, HORIZONS
+from tdlg.models.propagation import COLD, CUTS, HORIZON
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.setting import LATEST, given_setting, setting_of_times, warn_of_late_counts
 from tdlg.propagate.columns import OWN_MATCHES
@@ -230,9 +230,8 @@ def _setting(
     n_known = found["known"].n
     given = given_setting("PropagationClassifier", setting, look.late)
     shares = [*CUTS, COLD]
-    horizon = _horizon(sum(part.n for part in found.values()), n_known)
     ranks = [int(share * n_known) for share in shares]
-    ranks += [min(int((share + horizon) * n_known), n_known - 1) for share in CUTS]
+    ranks += [min(int((share + HORIZON) * n_known), n_known - 1) for share in CUTS]
     ranks += [max(n_known - max(int(LATEST * n_known), 1), 0)]
     wanted: dict[str, Sequence[int]] = {"known": ranks}
     if given is None and "missing" in found:
@@ -255,10 +254,6 @@ def _setting(
     n_later = window_counts(engine, tasks, [(after, look.clock.high)], max(tasks[0].labels.codes) + 1).sum()
     ends = found["known"].low, found["known"].high
     return *setting_of_times(ends, found["missing"].low, float(n_later) / n_known), ticks
-
-
-def _horizon(n_rows: int, n_known: int) -> float:
-    return float(np.clip((n_rows - n_known) / n_known or HORIZONS[1], *HORIZONS))
 
 
 def _windows(setting: str, ticks: dict[str, Any], look: Look) -> tuple[tuple[Any, Any, Any], ...]:

@@ -17,7 +17,7 @@ from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_l
 from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.models.boosting import MOST_ROWS, TrainingRows, sampled_rows, tuned_settings, weights_for
-from tdlg.models.setting import Setting, choose_setting, warn_of_late_classes
+from tdlg.models.setting import Setting, choose_setting, warn_of_copies, warn_of_late_classes
 from tdlg.models.update import add_edges, warn_of_gap
 from tdlg.propagate.evidence import Evidence, Query
 from tdlg.propagate.features import MATCHES, PropagationFeatures, Scales
@@ -32,7 +32,7 @@ Positions = NDArray[np.int64]
 
 MOST_TWO_ENDS = 20_000_000  # edges up to which the columns about both ends are made
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
-HORIZONS = (0.1, 0.5)  # least and most rows to train on after a cut, as shares of the labelled edges
+HORIZON = 1 / 3  # rows to train on after a cut, as a share of the labelled edges: whatever the edges to score are
 COLD = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
 SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
 
@@ -102,6 +102,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         if not known.any():
             raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
         self._check_labels(values)
+        warn_of_copies(edges)
         target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
         target[known] = values
         dated = label_time is not None or label_delay is not None
@@ -222,11 +223,10 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         """For each of several cuts in time, what was known before it, and the edges after the cut."""
         ticks, n_known = evidence.edges.ticks, len(by_time)
         known_at = ticks if evidence.label_ticks is None else np.maximum(evidence.label_ticks, ticks)
-        horizon = np.clip((len(ticks) - n_known) / n_known or HORIZONS[1], *HORIZONS)
         parts = []
         for share in CUTS:
             cut = ticks[by_time[int(share * n_known)]]
-            stop = ticks[by_time[min(int((share + horizon) * n_known), n_known - 1)]]
+            stop = ticks[by_time[min(int((share + HORIZON) * n_known), n_known - 1)]]
             window = by_time[(ticks[by_time] >= cut) & (ticks[by_time] <= stop)]
             parts.append((evidence._replace(labelled=evidence.labelled & (known_at < cut)), window))
         return parts

@@ -6,16 +6,29 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
-from sklearn.base import ClassifierMixin
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
+from tdlg.checks import as_generator, as_seed
 from tdlg.estimator import known_and_predicted
-from tdlg.exceptions import EdgesError
-from tdlg.models.boosting import TrainingRows, linear_member, member_shares
+from tdlg.exceptions import EdgesError, warn
+from tdlg.explain.positive import plain_classes
+from tdlg.models import boosting
+from tdlg.models.boosting import (
+    ROWS_TO_TUNE,
+    TrainingRows,
+    is_clear,
+    is_enough,
+    latest,
+    linear_member,
+    member_shares,
+    sampled_rows,
+    weights_for,
+)
 from tdlg.models.propagation import PropagationModel
 
 __all__ = ["FEW_CLASSES", "PropagationClassifier"]
@@ -24,6 +37,9 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 FEW_CLASSES = 5  # with more classes, each class has its own trees
+FEW_LABELS = 20  # of a class, which are hardly enough to learn from
+MANY_CLASSES = 20  # with more classes, each has fewer trees of larger steps
+FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 
 
@@ -34,9 +50,10 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
     of the trees are chosen on a part of the training edges: the latest ones, or for "interpolate" a random part. Of more
     than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are corrected for it, so
     that they stay calibrated. For forecasts, where the future may differ from the past, the log-probabilities of the trees
-    are averaged with those of logistic regression, with weights 2 and 1. Pass all edges to
-    `fit`, with missing labels where they are to be predicted, and then call `predict_proba(edges)`. New edges can be scored
-    too; they count as unlabelled neighbours of each other. A training edge never sees its own label, however it is passed.
+    are averaged with those of logistic regression, with weights 2 and 1, unless the trees alone clearly predict the latest
+    training edges better. Pass all edges to `fit`, with missing labels where they are to be predicted, and then call
+    `predict_proba(edges)`. New edges can be scored too; they count as unlabelled neighbours of each other. A training edge
+    never sees its own label, however it is passed.
 
     Parameters
     ----------
@@ -148,8 +165,8 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
             return _mean_logs(self.estimators_, columns) + self.log_shares_
         by_class = np.array_split(np.arange(len(self.estimators_)), len(self.classes_))
         logs = [
-            _mean_logs([self.estimators_[k] for k in members], columns[:, self.features_.columns_of_class(code)])[:, 1]
-            for code, members in enumerate(by_class)
+            _mean_logs([self.estimators_[k] for k in members], columns[:, of_class])[:, 1]
+            for members, of_class in zip(by_class, self.features_.columns_of_classes(), strict=True)
         ]
         return np.column_stack(logs) + self.log_shares_
 
@@ -172,19 +189,59 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
     def fitted_members(self, rows: TrainingRows) -> list[Any]:
         """The estimators, fitted to these rows; with many classes, those of each class."""
         if not self._is_one_against_rest:
-            return super().fitted_members(rows)
+            members = super().fitted_members(rows)
+            return members[:1] if len(members) > 1 and self._linear_goes_astray(members, rows) else members
         fitted = []
-        for code, label in enumerate(self.classes_):
-            columns = rows.columns[:, self.features_.columns_of_class(code)]
-            fitted += super().fitted_members(rows._replace(columns=columns, target=rows.target == label))
+        for label, of_class in zip(self.classes_, self.features_.columns_of_classes(), strict=True):
+            one = rows._replace(columns=rows.columns[:, of_class], target=rows.target == label)
+            fitted += super().fitted_members(one)
         return fitted
+
+    def _settings(self, rows: TrainingRows) -> dict[str, Any]:
+        """Settings of the boosted trees; with many classes, each has fewer trees of larger steps."""
+        n_classes = len(self.classes_)
+        if n_classes <= MANY_CLASSES:
+            return super()._settings(rows)
+        settings = boosting.boosting_settings(len(rows.target), rows.columns.shape[1])
+        n_trees = max(FEWEST_TREES, settings["max_iter"] * MANY_CLASSES // n_classes)
+        rate = min(settings["learning_rate"] * settings["max_iter"] / n_trees, LARGEST_RATE)
+        return settings | {"max_iter": n_trees, "learning_rate": rate, "random_state": as_seed(self.random_state)}
+
+    def _linear_goes_astray(self, members: list[Any], rows: TrainingRows) -> bool:
+        """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones.
+
+        Where columns drift, for example because there are more payments in December, a linear model exaggerates.
+        """
+        rows = rows if rows.weight is None else rows.some(rows.weight > 0)
+        code, is_inner = np.searchsorted(self.classes_, rows.target), latest(rows.ticks)
+        outer = np.flatnonzero(~is_inner)
+        if not is_enough(code[is_inner], code[outer]):
+            return False
+        some = outer[sampled_rows(code[outer], ROWS_TO_TUNE, as_generator(as_seed(self.random_state)))]
+        shares = np.log(np.bincount(code[outer]) / np.bincount(code[some]))
+        earlier, inner = rows.some(some), rows.some(is_inner)
+        fitted = [clone(each).fit(*earlier[:2], **weights_for(each, earlier.weight)) for each in members]
+        both, alone = (_mean_logs(some, inner.columns) + shares for some in (fitted, fitted[:1]))
+        mine = np.arange(len(both)), code[is_inner]
+        return is_clear(log_softmax(alone, axis=1)[mine] - log_softmax(both, axis=1)[mine], inner.weight)
 
     def _check_labels(self, values: NDArray[Any]) -> None:
         check_classification_targets(values)
-        self.classes_ = np.unique(values)
+        self.classes_, counts = np.unique(values, return_counts=True)
         if len(self.classes_) < 2:
             raise EdgesError(
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
+            )
+        if counts.min() < FEW_LABELS:
+            rarest = plain_classes(self.classes_)[counts.argmin()]
+            warn(
+                f"Only {counts.min()} of the {counts.sum():,} known labels are {rarest!s}, which is "
+                "hardly enough to learn from. Pass more labels, and judge the model on held-out ones."
+            )
+        if len(self.classes_) > MANY_CLASSES and self.estimator is None:
+            warn(
+                f"The labels have {len(self.classes_):,} classes, and each gets its own columns and trees: time and memory "
+                "grow with their number. To be faster, make groups of classes."
             )
 
     def _groups(self, rows: Positions) -> NDArray[Any]:

@@ -12,12 +12,14 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError, warn
 
 __all__ = ["LATEST", "Setting", "choose_setting", "given_setting", "setting_of_times", "warn_of_late_classes"]
-__all__ += ["warn_of_late_counts"]
+__all__ += ["warn_of_copies", "warn_of_late_counts"]
 
 Setting = Literal["auto", "interpolate", "forecast", "stream"]
 
 AFTER = 0.1  # "forecast" if at most this share of the known labels is later than the median unlabelled edge
 LATEST = 0.05  # share of the latest known labels that are looked at for a missing class
+COPIES, FEWEST_COPIES = 0.3, 100  # share and number of copies from which on a table was probably read twice
+LOOKED_AT = 100_000  # edges that are looked at for copies
 UNLIKELY = 1e-4  # probability below which the latest labels do not lack a class by chance
 
 
@@ -116,3 +118,18 @@ def warn_of_late_counts(values: NDArray[Any], counts: NDArray[np.int64], latest:
                 "or set labels that are not final to missing (NaN or None).",
             )
             return
+
+
+def warn_of_copies(edges: TemporalEdges) -> None:
+    """Warn if many edges equal another one in all but their label: a table may have been read twice."""
+    every = max(len(edges) // LOOKED_AT, 1)
+    some = edges if every == 1 else edges[edges.src_code % every == 0]  # copies have the same source
+    values = [some.src_code, some.dst_code, some.ticks, *([] if some.features is None else some.features.T)]
+    order = np.lexsort(values[::-1])
+    same = [np.isclose(v[order][1:], v[order][:-1], rtol=0, atol=0, equal_nan=v.dtype.kind == "f") for v in values]
+    n_copies = int(np.logical_and.reduce(same).sum())
+    if n_copies >= FEWEST_COPIES and n_copies > COPIES * len(some):
+        warn(
+            f"{n_copies / len(some):.0%} of the edges are exact copies of others. If rows were read twice, drop the copies: "
+            "they count as further interactions."
+        )

@@ -313,9 +313,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             numbers = labels.astype(np.float64)
             self.prior_, self.target_spread_ = np.array([numbers.mean()]), float(numbers.std() or 1.0)
             return
-        self.classes_ = np.unique(labels)
-        n_classes = len(self.classes_)
-        self.prior_ = np.array([(labels == label).mean() for label in self.classes_[int(n_classes == 2) :]])
+        self.classes_, counts = np.unique(labels, return_counts=True)
+        self.prior_ = (counts / len(labels))[int(len(counts) == 2) :]
 
     def _targets_of(self, labels: NDArray[Any] | None, known: NDArray[np.bool_]) -> Floats:
         """Labels as numbers minus their prior, (n_edges, n_targets); 0 where unknown."""
@@ -407,9 +406,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         about = "mean" if self.classes_ is None else "rate"
         return [column._replace(about=about) if column.about == "labels" else column for column in columns]
 
-    def columns_of_class(self, code: int) -> NDArray[np.int64]:
-        """Positions of the columns that are about this class or about no class."""
-        return np.array([k for k, column in enumerate(self.described()) if column.of_class in (code, ANY_CLASS)])
+    def columns_of_classes(self) -> list[NDArray[np.int64]]:
+        """For each class, positions of the columns that are about it or about no class."""
+        of_class = np.array([column.of_class for column in self.described()])
+        n_classes = 0 if self.classes_ is None else len(self.classes_)
+        return [np.flatnonzero((of_class == code) | (of_class == ANY_CLASS)) for code in range(n_classes)]
 
     def columns(self, query: Query) -> Floats:
         """Make the columns of edges to score."""
