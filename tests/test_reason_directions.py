@@ -82,7 +82,7 @@ def is_weaker(model, scored, line):
     at = [
         k
         for k, name in enumerate(names)
-        if re.match(rf"{match}_(rate|mean)(_{re.escape(str(line.get('class')))})?_[^_]+$", name)
+        if re.match(rf"{match}:(rate|mean)(\[{re.escape(str(line.get('class')))}\])?@", name)
     ]
     first_of_two = "class" in line and len(model.classes_) == 2 and line["class"] == model.classes_[0]
     sign = -1 if first_of_two else 1
