@@ -1,12 +1,14 @@
 """Draw the pictures of these pages: `python docs/make_pictures.py`; needs the extras `plots` and `serve`, and Chromium.
 
-Every curve and bar is computed or measured, none is drawn by hand. With a folder as argument, PNGs for a look go there.
+Every curve and bar is computed or measured, none is drawn by hand. Names as arguments draw only these pictures, for example
+`python docs/make_pictures.py report`.
 """
 
 from __future__ import annotations
 
-import doctest
 import itertools
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tdlg import Laplace, LineGraph, TemporalEdges, make_payments, write_report
+from tdlg import Laplace, LineGraph, TemporalEdges, make_payments
 from tdlg.judge.results import read_results, summarise
 from tdlg.linegraph.exponentials import _fit_exponentials, product_error
 from tdlg.live.model import LiveModel
@@ -25,6 +27,7 @@ from tdlg.serve.demo import fit_on_past, steps
 from tdlg.serve.service import Service
 
 HERE = Path(__file__).parent
+IMAGES = HERE / "images"
 RESULTS = HERE.parent / "results"
 
 PEOPLE = ("ann", "bob", "cai", "dan")
@@ -61,26 +64,24 @@ STYLE = {
 WIDTH = 600 / 72  # inches: 600 points are 800 pixels of a browser
 
 
-def main(folder: str | None = None) -> None:
-    """Draw all pictures beside this file, or for a look into `folder`."""
+def main(*names: str) -> None:
+    """Draw these pictures, by default all of them."""
     import matplotlib
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    for name, draw in (("walk", draw_walk), ("waves", draw_waves), ("bandwidths", draw_bandwidths)):
-        with plt.rc_context(STYLE):
-            figure = draw(plt)
-            if folder is None:
-                place = HERE / "images" / f"{name}.svg"
-                figure.savefig(place, metadata={"Date": None})
-            else:
-                place = Path(folder) / f"{name}.png"
-                figure.savefig(place, dpi=144)
-            plt.close(figure)
-        print(place)
-    for shoot in (shoot_report, shoot_desk):
-        print(shoot(HERE / "images" if folder is None else Path(folder)))
+    for name, draw in {"walk": draw_walk, "waves": draw_waves, "bandwidths": draw_bandwidths}.items():
+        if name in names or not names:
+            with plt.rc_context(STYLE):
+                figure = draw(plt)
+                figure.savefig(IMAGES / f"{name}.svg", metadata={"Date": None})
+                plt.close(figure)
+            print(IMAGES / f"{name}.svg")
+    for name, shoot in {"report": shoot_report, "desk": shoot_desk}.items():
+        if name in names or not names:
+            shoot(IMAGES / f"{name}.png")
+            print(IMAGES / f"{name}.png")
 
 
 def draw_walk(plt: Any) -> Any:
@@ -295,38 +296,23 @@ def draw_lines(ax: Any, rows: pl.DataFrame, ours: float) -> None:
     ax.grid(axis="y", color=PALE, lw=0.5)
 
 
-def shoot_report(folder: Path) -> Path:
-    """Take a picture of the report on the example of explanations.md, which is run for it."""
-    page = HERE / "explanations.md"
-    test = doctest.DocTestParser().get_doctest(page.read_text(encoding="utf-8"), {}, page.name, None, 0)
-    doctest.DocTestRunner().run(test, clear_globs=False)
-    place = folder.resolve() / "report.png"
+def shoot_report(place: Path) -> None:
+    """Run the commands of README that write the report, and take a picture of its table of interactions."""
+    readme = (HERE.parent / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (python -c .*|tdlg classify .*)$", readme, re.MULTILINE)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.html"
-        write_report(report, test.globs["model"], test.globs["edges"], title="Payments of 2025", positive="fraud")
-        head, _, rest = report.read_text(encoding="utf-8").partition('<section id="read"')
-        report.write_text(
-            head + rest[rest.index('<section id="interactions"') :], encoding="utf-8"
-        )  # the two main parts
-        options = [
-            "--headless",
-            "--no-sandbox",
-            "--hide-scrollbars",
-            f"--user-data-dir={scratch}",
-            "--window-size=1100,960",
-        ]
-        subprocess.run(
-            [find_browser(), *options, f"--screenshot={place}", report.as_uri()], check=True, capture_output=True
-        )
-    return place
+        for command in commands:
+            subprocess.run(command, shell=True, check=True, cwd=scratch, env={**os.environ, "PATH": path})
+        browser = open_browser(scratch)
+        browser.open(Path(scratch) / "page.html", width=1100, height=860)
+        browser.run("document.getElementById('interactions').scrollIntoView(); scrollBy(0, 50)")
+        place.write_bytes(browser.screenshot())
+        browser.close()
 
 
-def shoot_desk(folder: Path) -> Path:
+def shoot_desk(place: Path) -> None:
     """Take a picture of the desk after 20 days of the payments of `tdlg demo --live`."""
-    sys.path.insert(0, str(HERE.parent / "tests"))
-    from browser import Browser
-
-    place = folder.resolve() / "desk.png"
     payments = make_payments(30_000, random_state=0)
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -336,8 +322,7 @@ def shoot_desk(folder: Path) -> Path:
         for due in itertools.islice(steps(payments, 0), 20):
             live.submit(due.events)
             live.label(due.labels)
-        browser = Browser(find_browser(), Path(scratch) / "browser")
-        browser.call("Emulation.setScrollbarsHidden", hidden=True)
+        browser = open_browser(scratch)
         browser.open(service.url, width=1200, height=860)
         browser.wait("document.querySelector('.why-list') && document.querySelector('#state.live')")
         browser.run("document.querySelectorAll('.alert')[2].click()")
@@ -346,12 +331,17 @@ def shoot_desk(folder: Path) -> Path:
         )
         place.write_bytes(browser.screenshot())
         browser.close()
-    return place
 
 
-def find_browser() -> str:
-    """The path of Chromium."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+def open_browser(scratch: str) -> Any:
+    """Chromium without scrollbars, which keeps its files in a folder."""
+    sys.path.insert(0, str(HERE.parent / "tests"))
+    from browser import Browser
+
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    browser = Browser(path, Path(scratch) / "browser")
+    browser.call("Emulation.setScrollbarsHidden", hidden=True)
+    return browser
 
 
 if __name__ == "__main__":

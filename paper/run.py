@@ -388,4 +388,4 @@ def _checked_datasets(datasets: Sequence[str] | None) -> tuple[str, ...]:
 def _check_matplotlib() -> None:
     """Check before the measurements, which take an hour."""
     if find_spec("matplotlib") is None:
-        raise ImportError('The figures need matplotlib: pip install "tdlg[plots]".')
+        raise ImportError('The figures need matplotlib: pip install ".[plots]".')

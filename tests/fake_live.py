@@ -99,7 +99,7 @@ class FakeLive:
         return SimpleNamespace(
             id=id, score=score, probabilities=probabilities, predicted=None if score is None else int(score > 0.5),
             late=late, repeated=repeated, alert=id in self._alerts, error=error,
-            label_error=None,
+            label_error=None, differs=False,
         )  # fmt: skip
 
     def _score(self, event):
@@ -206,4 +206,5 @@ class FakeLive:
         return {
             "ok": reason is None, "reason": reason, "model": "Fake", "n_events": len(self._events), "n_labels": 0,
             "clock": None, "n_pending": 3, "n_nodes": 7, "bytes": {"log": 1000, "snapshots": 234}, "last_sync": None,
+            "n_unseen_categories": 0, "n_differing": 0, "set_aside": [],
         }  # fmt: skip

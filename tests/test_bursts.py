@@ -117,7 +117,7 @@ def test_finds_the_burst_and_says_why():
     table = fitted.explain(TemporalEdges(src, dst, time), rows=worst)
     assert table.columns[:6] == ["edge", "src", "dst", "time", "score", "rank"]
     assert table["what"][0] == "src"
-    assert table["score"][0] == table["effect"][0] == fitted.scores_[worst]
+    assert table["score"][0] == table["effect"][0] == -fitted.scores_[worst] > 0  # the outlier score of the command
     earlier = np.flatnonzero((src == 3) & (time <= 151) & (time >= 147))
     assert table["reason"][0].startswith(f"{len(earlier)} interactions from node 3 within 4 time units, where 0.")
     assert set(table["neighbours"][0]) <= set(earlier)

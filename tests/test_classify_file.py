@@ -4,6 +4,7 @@ import os
 import pickle
 import re
 import resource
+import stat
 import subprocess
 import sys
 
@@ -194,6 +195,25 @@ def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch, ra
     assert not work.exists()
     assert filled["probability"].count() == N // 10
     assert (model.random_state, answer.model.random_state) == (random_state, seed)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+def test_temporary_files_are_private(payments, tmp_path, monkeypatch):
+    work, modes = tmp_path / ".out.parquet.tdlg-work", {}
+
+    def look(done, total, text):
+        modes.update(
+            {file.name.partition("-")[0]: stat.S_IMODE(file.stat().st_mode) for file in work.glob("*/model-*")}
+        )
+        modes["folder"] = stat.S_IMODE(work.stat().st_mode)
+
+    classified(payments, tmp_path, callback=look)
+    assert modes == {"model": 0o600, "folder": 0o700}
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(
+        ParameterError, match=r"out\.parquet\.tdlg-work: this folder is of another user.*Remove it, or pass"
+    ):
+        classified(payments, tmp_path)
 
 
 @pytest.mark.parametrize("case", ["killed long ago", "still working", "unknown"])
@@ -549,9 +569,9 @@ def test_memory_on_the_command_line(payments, tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert f"read {N:,} edges; {9 * N // 10:,} known labels, {N // 10} missing" in result.stderr
-    assert "both ends together are left out" in result.stderr
+    assert "processing on disk, without the similarity features" in result.stderr
     assert "setting: forecast" in result.stderr
-    assert "probability: of class 0" in result.stderr
+    assert '"probability" is the probability of fraud = 0\n' in result.stderr
     filled = pl.read_parquet(output)
     assert filled["probability"].count() == N // 10
     assert filled["probability"].mean() > 0.5
@@ -587,7 +607,7 @@ def test_a_folder_on_the_command_line(payments, tmp_path, options):
         (["embed", "--dim", "4"], "A smaller --dim needs less"),
         (["links"], ""),
         (["links", "--method", "rows"], ""),
-        (["rank", "--src", "c1"], ""),
+        (["rank", "--node", "c1"], ""),
         (["compare", "--label", "fraud"], ""),
         (["backtest", "--label", "fraud", "--every", "7d"], ""),
     ],
@@ -609,7 +629,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read(payments, tmp_path, monk
 def test_what_fits_is_said_and_can_be_done(payments, tmp_path, monkeypatch):
     monkeypatch.setattr("tdlg.memory.free_bytes", lambda: int(5e8 + 2750 * 1510))
     monkeypatch.setattr("tdlg.cli.files.ROUND", 100)
-    result = CliRunner().invoke(app, ["rank", str(payments), "--src", "c1"])
+    result = CliRunner().invoke(app, ["rank", str(payments), "--node", "c1"])
     command = re.search(r"The last 1,500 rows fit: python -c '(.*)'", " ".join(result.stderr.split()))
     assert command is not None, result.stderr
     subprocess.run([sys.executable, "-c", command[1]], check=True, cwd=tmp_path)
@@ -638,9 +658,9 @@ def test_a_large_table_goes_by_way_of_files(payments, tmp_path, monkeypatch):
     monkeypatch.setattr(propagation, "MOST_TWO_ENDS", N - 1)
     result = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet")
     assert result.exit_code == 0, result.output
-    assert "in blocks" in result.stderr
+    assert "processing on disk" in result.stderr
     result = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet", "--two-ends")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "Leave out --two-ends" in result.stderr
 
 
@@ -651,7 +671,7 @@ def test_a_large_table_goes_by_way_of_files(payments, tmp_path, monkeypatch):
         (["--memory", "2GB", "-o", "out.parquet", "--save", "m.tdlg"], "--save: it needs all rows in memory at once"),
         (["--memory", "2GB", "-o", "out.parquet", "--two-ends"], "Leave out --two-ends"),
         (["--memory", "much", "-o", "out.parquet"], "must be a size of at least 1 GB, such as '2GB'"),
-        (["--memory", "2GB", "--method", "rows"], "works only with --method propagation"),
+        (["--memory", "2GB", "--method", "rows"], "rows cannot run on disk"),
         (["--memory", "2GB", "-o", "out.parquet", "--positive", "> 3"], "holds for no known label"),
     ],
 )

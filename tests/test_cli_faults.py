@@ -140,7 +140,7 @@ def test_predicted_is_a_word_of_the_user(gaps, tmp_path, word):
     result = ok("classify", gaps, "--label", "verdict", "--positive", word, "--evaluate", "random", "--save", path)
     filled = [row for row in rows_of(result.stdout) if row["predicted"]]
     assert {row["predicted"] for row in filled} == {"ok", "fraud"}
-    assert f"probability: of class {word!r}" in result.stderr
+    assert f'"probability" is the probability of verdict = {word}\n' in result.stderr
     assert f"average precision for {word!r}" in result.stderr
     for row in (*filled, *rows_of(ok("score", path, gaps).stdout)):
         assert row["predicted"] == (word if float(row["probability"]) > 0.5 else other)

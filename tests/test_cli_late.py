@@ -94,12 +94,12 @@ class TestClassify:
     def test_evaluates_with_labels_known_at_the_cut(self, tmp_path):
         file = write(tmp_path / "a.csv", lambda k: k + 50)
         result = ok("classify", file, "--label", "bad", "--label-time", "known", "--evaluate", "time")
-        assert "held out 90 labels, the latest ones; fitted to 160" in result.stderr
+        assert "trained on 160 labels, tested on 90 labels (the latest ones)" in result.stderr
         assert AT_ONCE not in result.stderr
         result = ok("classify", file, "--label", "bad", "--label-delay", "50", "--evaluate", "time")
-        assert "fitted to 160" in result.stderr
+        assert "trained on 160" in result.stderr
         result = ok("classify", file, "--label", "bad", "--evaluate", "time")
-        assert "fitted to 210" in result.stderr
+        assert "trained on 210" in result.stderr
         assert result.stderr.count(AT_ONCE) == 1
         assert AT_ONCE not in ok("classify", file, "--label", "bad", "--evaluate", "random").stderr
 
@@ -107,7 +107,8 @@ class TestClassify:
         file = write(tmp_path / "a.csv", lambda k: k + 50, label=lambda k, bad: "" if k % 10 == 0 else bad)
         result = ok("classify", file, "--label", "bad", "--label-time", "known")
         assert (
-            "setting: stream (the times at which labels became known are given; --setting overrides)" in result.stderr
+            "setting: stream, because the times at which labels became known are given (change with --setting)"
+            in result.stderr
         )
 
     def test_a_label_that_is_a_word_for_missing_needs_no_time(self, tmp_path):
@@ -160,10 +161,10 @@ def test_compare(tmp_path):
     file = write(tmp_path / "a.csv", lambda k: k + 50)
     options = ["--label", "bad", "--methods", "propagation,label-rates", "--evaluate", "time"]
     result = ok("compare", file, *options, "--label-time", "known")
-    assert "held out 90 labels, chronological, prequential; fitted to 160" in result.stderr
+    assert "trained on 160 labels, tested on 90 labels (the latest ones)" in result.stderr
     assert AT_ONCE not in result.stderr
     result = ok("compare", file, *options)
-    assert "chronological, frozen; fitted to 210" in result.stderr
+    assert "trained on 210 labels, tested on 90 labels (the latest ones)" in result.stderr
     assert result.stderr.count(AT_ONCE) == 1
 
 

@@ -255,6 +255,30 @@ def test_a_line_in_the_far_future_is_skipped_unless_that_is_wanted(model, tmp_pa
     assert answers(result)[0]["id"] == future["id"]
 
 
+def test_a_line_without_the_field_of_a_feature(model, tmp_path):
+    bare = {name: value for name, value in event(N_FITTED).items() if name != "amount"}
+    result = ok("stream", model, "--state", tmp_path / "live", given=lines([{**bare, "amt": 5}]))
+    assert "line 1 is skipped: amount: The event lacks 'amount'" in result.stderr
+    assert "'amt'" in result.stderr
+    assert "None" not in result.stderr
+    strict = run("stream", "--state", tmp_path / "live", "--strict", given=lines([bare]))
+    assert strict.exit_code == 1
+    result = ok("stream", "--state", tmp_path / "live", "--allow-missing", given=lines([bare]))
+    assert answers(result)[0]["id"] == bare["id"]
+    again = ok("stream", "--state", tmp_path / "live", given=lines([{**bare, "amount": 5}, {**bare, "src": "x"}]))
+    assert [one.get("differs") for one in answers(again)] == [True, True]
+
+
+def test_a_record_that_is_set_aside_is_said(model, tmp_path):
+    with LiveModel.open(tmp_path / "live", model) as live:
+        live._directory.log.append(3, b'{"columns":{"customer":"src"}}')
+        live._directory.log.sync()
+        live._failure = RuntimeError("killed")
+    result = ok("stream", "--state", tmp_path / "live", given=lines(events(range(N_FITTED, 502))))
+    assert "warning: Record 1 of the log (1 setting) cannot be learnt and is set aside" in result.stderr
+    assert len(answers(result)) == 2
+
+
 def test_many_complaints_are_not_all_shown(model, tmp_path):
     result = ok("stream", model, "--state", tmp_path / "live", given="nonsense\n" * 50)
     assert result.stderr.count("is skipped") == 20
@@ -341,7 +365,9 @@ def test_refit(model, tmp_path, monkeypatch):
     result = ok("refit", tmp_path / "live", "--force")
     assert "labelled events" in result.stderr
     assert [row.split()[0] for row in result.stdout.splitlines()] == ["AUC", "old", "new"]
-    assert "the new model is in use, as generation-0002" in result.stderr
+    assert "of them had been alerts" in result.stderr
+    assert "80 % interval" in result.stderr
+    assert "the new model is in use, as generation-0002: " in result.stderr
     assert "generation-0001" in ok("refit", tmp_path / "live", "--back").stderr
     assert run("refit", tmp_path / "live", "--back").exit_code == 1
     assert run("refit", tmp_path / "live", "--back", "--force").exit_code == 2

@@ -36,9 +36,7 @@ def letters(tmp_path_factory):
 
 
 def test_the_next_partner(letters):
-    result = ok(
-        "rank", letters, "--src-column", "sender", "--dst", "receiver", "--time", "date", "--src", "p3", "--top", 4
-    )
+    result = ok("rank", letters, "--src", "sender", "--dst", "receiver", "--time", "date", "--node", "p3", "--top", 4)
     got = rows_of(result.stdout)
     assert [list(row) for row in got] == [["sender", "receiver", "date", "score", "seen"]] * 4
     assert {row["sender"] for row in got} == {"p3"}
@@ -49,7 +47,9 @@ def test_the_next_partner(letters):
 
 
 def test_several_sources_at_a_time(letters):
-    result = ok("rank", letters, "--src", "p3", "--src", "me", "--at", "2024-01-09", "--top", 2, "--method", "recency")
+    result = ok(
+        "rank", letters, "--node", "p3", "--node", "me", "--at", "2024-01-09", "--top", 2, "--method", "recency"
+    )
     got = rows_of(result.stdout)
     assert [row["sender"] for row in got] == ["p3", "p3", "me", "me"]
     assert list(got[0]) == ["sender", "receiver", "date", "recency_score", "seen"]
@@ -59,11 +59,22 @@ def test_several_sources_at_a_time(letters):
     assert "'me' never occurred" in result.stderr
 
 
+@pytest.mark.parametrize("command", [["rank", "--node", "p3"], ["links"]])
+def test_only_what_happened_strictly_before_counts(letters, tmp_path, command):
+    lines = letters.read_text().splitlines()
+    early = [line for line in lines[1:] if line.split(",")[-1] < "2024-01-09"]
+    assert 0 < len(early) < sum(line.split(",")[-1] <= "2024-01-09" for line in lines[1:])
+    (path := tmp_path / "early.csv").write_text("\n".join([lines[0], *early]))
+    name, *more = command
+    whole, cut = (ok(name, file, *more, "--at", "2024-01-09").stdout for file in (letters, path))
+    assert whole == cut
+
+
 def test_a_saved_model_knows_later_rows(letters, tmp_path):
     lines = letters.read_text().splitlines()
     (early := tmp_path / "early.csv").write_text("\n".join(lines[:651]))
-    ok("rank", early, "--src", "p3", "--save", tmp_path / "m")
-    result = ok("rank", letters, "--src", "p3", "--model", tmp_path / "m", "--top", 5)
+    ok("rank", early, "--node", "p3", "--save", tmp_path / "m")
+    result = ok("rank", letters, "--node", "p3", "--model", tmp_path / "m", "--top", 5)
     assert "the model knows 650 rows; 50 later ones are added" in result.stderr
     model = load_model(tmp_path / "m")
     assert model.edges_.n_edges == 650
@@ -71,7 +82,7 @@ def test_a_saved_model_knows_later_rows(letters, tmp_path):
     assert [row["receiver"] for row in rows_of(result.stdout)] == expected["dst"].to_list()[:5]
     assert list(rows_of(ok("score", tmp_path / "m", early).stdout)[0])[-1] == "score"
     assert "Leave out one of the two" in refused(
-        "rank", letters, "--src", "p3", "--model", tmp_path / "m", "--method", "trees", code=2
+        "rank", letters, "--node", "p3", "--model", tmp_path / "m", "--method", "trees", code=2
     )
 
 
@@ -79,14 +90,14 @@ def test_rows_at_the_last_time_of_the_model(letters, tmp_path):
     """The first 640 rows end within a day; the other rows of that day are added."""
     lines = letters.read_text().splitlines()
     (early := tmp_path / "early.csv").write_text("\n".join(lines[:641]))
-    ok("rank", early, "--src", "p3", "--save", tmp_path / "m", "--method", "recency")
-    result = ok("rank", letters, "--src", "p3", "--model", tmp_path / "m", "--top", 30, "--save", tmp_path / "all")
+    ok("rank", early, "--node", "p3", "--save", tmp_path / "m", "--method", "recency")
+    result = ok("rank", letters, "--node", "p3", "--model", tmp_path / "m", "--top", 30, "--save", tmp_path / "all")
     assert "the model knows 640 rows; 60 later ones are added" in result.stderr
     found = LinkRanker("recency").fit(read_edges(letters)).rank("p3")
     assert [row["receiver"] for row in rows_of(result.stdout)] == found["dst"].to_list()
     assert load_model(tmp_path / "all").edges_.n_edges == 700
     (numbers := tmp_path / "numbers.csv").write_text("src,dst,time\np1,p2,5\n")
-    said = refused("rank", numbers, "--src", "p3", "--model", tmp_path / "m")
+    said = refused("rank", numbers, "--node", "p3", "--model", tmp_path / "m")
     assert "times of the table are numbers, and those of the model datetimes" in said
     assert "--time-unit" in said
 
@@ -98,11 +109,14 @@ def test_links_fit_no_more_than_they_need(letters, monkeypatch):
 
 def test_without_lightgbm_the_header_says_so(letters, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    for arguments in (["rank", letters, "--src", "p3"], ["links", letters]):
+    for arguments in (["rank", letters, "--node", "p3"], ["links", letters]):
         result = ok(*arguments)
         assert list(rows_of(result.stdout)[0]) == ["sender", "receiver", "date", "recency_score", "seen"]
-        assert "ranked by the recency rule: LightGBM is not installed (pip install 'tdlg[rank]')" in result.stderr
-    assert "pip install" in refused("rank", letters, "--src", "p3", "--method", "trees")
+        assert (
+            "ranked by the recency rule: LightGBM is not installed (from a clone of tdlg: pip install '.[rank]')"
+            in result.stderr
+        )
+    assert "pip install" in refused("rank", letters, "--node", "p3", "--method", "trees")
 
 
 def test_links_are_ranked_by_trees(letters, tmp_path):
@@ -114,8 +128,8 @@ def test_links_are_ranked_by_trees(letters, tmp_path):
 
 
 def test_what_is_refused(letters, tmp_path):
-    assert "--src" in refused("rank", letters, code=2)
-    assert "'soon'" in refused("rank", letters, "--src", "p3", "--at", "soon")
-    assert "there is no folder" in refused("rank", letters, "--src", "p3", "-o", tmp_path / "no" / "x.csv")
+    assert "--node" in refused("rank", letters, code=2)
+    assert "'soon'" in refused("rank", letters, "--node", "p3", "--at", "soon")
+    assert "there is no folder" in refused("rank", letters, "--node", "p3", "-o", tmp_path / "no" / "x.csv")
     ok("embed", letters, "--dim", 2, "--save", tmp_path / "e", "-o", tmp_path / "e.csv")
-    assert "this is a EdgeEmbedding" in refused("rank", letters, "--src", "p3", "--model", tmp_path / "e")
+    assert "this is a EdgeEmbedding" in refused("rank", letters, "--node", "p3", "--model", tmp_path / "e")

@@ -172,13 +172,13 @@ class TestFiles:
     def test_methods_that_need_all_rows_are_refused_on_the_shell(self, payments, tmp_path):
         more = [str(payments), "--engine", "tcp://127.0.0.1:9", "-o", str(tmp_path / "out.parquet")]
         for command, text in (
-            (["classify", "--label", "fraud", "--method", "rows"], "'rows' needs hundreds of products"),
-            (["outliers", "--method", "rows"], "'rows' needs hundreds of products"),
-            (["outliers"], "'shuffled' needs all rows in memory at once. Use --method 'burst'"),
+            (["classify", "--label", "fraud", "--method", "rows"], "rows cannot run on disk or on a cluster"),
+            (["outliers", "--method", "rows"], "rows cannot run on disk or on a cluster"),
+            (["outliers"], "shuffled cannot run on disk or on a cluster. Use --method burst"),
             (["outliers", "--method", "burst", "--contamination", "0.1"], "it needs all rows in memory at once"),
         ):
             done = CliRunner().invoke(app, [*command, *more])
-            assert done.exit_code != 0
+            assert done.exit_code == 2
             assert text in " ".join(f"{done.output} {done.exception}".replace("│", " ").split()), done.output
 
 

@@ -463,7 +463,7 @@ def test_unit_scale_of_nothing():
 def test_without_torch_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     for method in SMALL_METHODS.values():
-        with pytest.raises(ImportError, match=r'pip install "tdlg\[compare\]"'):
+        with pytest.raises(ImportError, match=r'pip install "\.\[compare\]"'):
             vectors_of(method, SPARSE)
 
 

@@ -265,14 +265,14 @@ def test_figures(desk, client):
     browser = desk("#figures")
     browser.wait("document.querySelectorAll('#figures svg.chart [data-tip]').length === 2")
     tiles = browser.run("[...document.querySelectorAll('#tiles div')].map(tile => tile.innerText)")
-    assert tiles[0] == "Right\n67 %\n2 of 3 alerts looked at"
+    assert tiles[0] == "Precision\n67 %\n2 of 3 alerts confirmed"
     tips = browser.run("[...document.querySelectorAll('#figures [data-tip]')].map(mark => mark.dataset.tip)")
-    assert tips == ["2025-01-04: 2 of 3 right, 67 %", "score 0.50 to 1.00: 2 of 3 right, 67 %"]
+    assert tips == ["2025-01-04: 2 of 3 confirmed, 67 %", "score 0.50 to 1.00: 2 of 3 confirmed, 67 %"]
     weeks = browser.run("[...document.querySelectorAll('#weeks tbody tr')].map(row => row.innerText)")
-    assert weeks[-1].split("\t") == ["Share right", "67 %", "50 %", "+17 points"]
+    assert weeks[-1].split("\t") == ["Precision", "67 %", "50 %", "+17 points"]
     assert weeks[0].split("\t") == ["Events", "4", "40", "−90 %"]
     browser.run("document.querySelector('#figures [data-tip]').focus()")
-    assert browser.run("document.getElementById('tip').textContent") == "2025-01-042 of 3 right, 67 %"
+    assert browser.run("document.getElementById('tip').textContent") == "2025-01-042 of 3 confirmed, 67 %"
     client.post("/labels", {"id": "p1", "label": 1})  # the figures follow
     browser.wait("document.querySelector('#tiles dd').textContent.startsWith('100 %')")
     assert calm(browser)

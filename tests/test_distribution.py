@@ -169,7 +169,7 @@ class TestSourceDistribution:
     ("arguments", "words"),
     [
         (["--version"], f"tdlg {tdlg.__version__}"),
-        (["--help"], "Machine learning on temporal networks"),
+        (["--help"], "Score, explain and predict timed interactions"),
         (["info", "payments.csv", "--label", "is_fraud"], "3 at 3 different times"),
     ],
     ids=["version", "help", "info"],

@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -45,6 +46,25 @@ def test_the_readme_runs_and_prints_what_it_shows():
         assert printed == shown
 
 
+@pytest.mark.needs("time")
+def test_the_commands_of_the_readme_run(tmp_path):
+    """The file of the commands is made by a line before them, the report uses the amounts, and all else is said."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (python -c .*|tdlg .*)$", readme, re.MULTILINE)
+    assert [command.split()[1] for command in commands] == ["-c", "classify", "backtest"]
+    programs = {"python": [sys.executable], "tdlg": [sys.executable, "-m", "tdlg.cli"]}
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        run = subprocess.run(
+            [*programs[name], *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "what is usual" in page
+    assert {path.name for path in tmp_path.iterdir()} == {"payments.csv", "page.html", "filled.csv", "periods.csv"}
+
+
 def test_the_page_on_live_scoring_prints_what_it_shows():
     pairs = run_page((ROOT / "docs" / "live.md").read_text(encoding="utf-8"))
     assert len(pairs) == 2
@@ -69,6 +89,14 @@ def columns_by_kind():
             )
             found.add(re.sub(r"\[[\d.]+\]|(?<=f=).*", lambda found: "c" * (found[0][0] == "g"), what))
     return found - {""}
+
+
+def test_lines_that_install_work_from_a_clone():
+    """The package is in no registry, so its name alone cannot be installed."""
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.py"), *ROOT.glob("paper/*.py")]
+    found = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines() if "pip install" in line]
+    assert len(found) > 15
+    assert not [line for line in found if re.search(r"""pip install[^#&]*["' ]tdlg(\W|$)""", line)]
 
 
 def test_every_kind_of_column_is_listed():

@@ -1,10 +1,15 @@
 """The parts of the engines: split files, keys, statistics of a table in blocks, the local engine."""
 
 import errno
+import gzip
 import math
 import os
+import shlex
+import subprocess
+import sys
 import threading
 import time
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +25,7 @@ from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_size
 from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pairs, uniform
 from tdlg.engines.local import Local
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
+from tdlg.engines.output import Output
 from tdlg.engines.sizes import Sizes
 from tdlg.engines.split_file import SplitFile, head_bytes, read_split, write_split
 from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
@@ -86,6 +92,60 @@ def test_files_of_a_store(tmp_path):
     assert not store.exists(path)
 
 
+@pytest.mark.parametrize(
+    ("paths", "path", "folder", "work_folder"),
+    [
+        (PurePosixPath, "/out.parquet", "/", "/.out.parquet.tdlg-work"),
+        (PurePosixPath, "/data/out.parquet", "/data", "/data/.out.parquet.tdlg-work"),
+        (PureWindowsPath, "C:\\data\\out.parquet", "C:\\data", "C:\\data/.out.parquet.tdlg-work"),
+        (PureWindowsPath, "C:\\out.parquet", "C:\\", "C:\\/.out.parquet.tdlg-work"),
+        (PureWindowsPath, "s3://bucket/out", "s3://bucket", "s3://bucket/.out.tdlg-work"),
+    ],
+)
+def test_the_work_folder_is_beside_the_output(monkeypatch, paths, path, folder, work_folder):
+    monkeypatch.setattr(store, "Path", paths)
+    output = Output(path, is_folder=False)
+    assert store.parted(path) == (folder, path.replace("\\", "/").rpartition("/")[2])
+    assert output.work_folder == work_folder
+    assert output.work_folder_in("/tmp").startswith("/tmp/.out")
+
+
+def test_numbers_with_a_decimal_comma_are_refused(tmp_path):
+    """In blocks, they would be categories, each of a few rows."""
+    path, roles = tmp_path / "edges.parquet", {"src": None, "dst": None, "time": None}
+    frame = pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": [0, 1], "amount": ["52,98", "7"], "kind": ["a", "b"]})
+    frame.write_parquet(path)
+    with pytest.raises(ReadError, match=r"the feature 'amount' is text such as '52,98'\. Write it as numbers"):
+        InputTable.open(path, roles, (["kind", "amount"], []))
+    assert InputTable.open(path, roles, (["kind"], ["amount"])).features == ("kind", "amount")
+
+
+TEXTS = {
+    "commas": "src,dst,time,amount,kind,label\n007,7,2025-01-31,3.5,a,1\n7,8,2025-02-01,NA,b,0\n08,7,2025-02-02,7,,\n",
+    "semicolons": "card_no;shop;day;amount;mcc;label\n1;2;31.01.2025;52,98;0742;1\n02;1;01.02.2025;7,5;742;0\n",
+    "quoted": 'src,dst,time,amount,label\n"007","7",5,"1.5","1"\n"7","8",6,"","0"\n"8","7",7,"2.5",""\n',
+    "words": 'src,dst,time,amount,label\na,b,5,1,yes\nb,c,6,2,no\nc,a,7,3,""\n',
+    "no header": "007,7,5\n7,8,6\n",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("form", TEXTS)
+def test_the_advised_command_keeps_the_edges(tmp_path, form, packed):
+    path = tmp_path / f"it's a table.csv{'.gz' if packed else ''}"
+    path.write_bytes(gzip.compress(TEXTS[form].encode()) if packed else TEXTS[form].encode())
+    with pytest.raises(ReadError) as raised:
+        InputTable.open(path, {"src": None, "dst": None, "time": None})
+    command = str(raised.value).partition("as parquet first: ")[2]
+    subprocess.run(command.replace("python", shlex.quote(sys.executable), 1), shell=True, check=True)
+    written = path.with_suffix(".parquet")
+    options = {} if form == "no header" else {"label": "label", "features": ["amount"]}
+    expected, edges = read_edges(path, **options), read_edges(written, **options)
+    assert edges.node_ids.tolist() == [str(id) for id in expected.node_ids]
+    for name in ("src_code", "dst_code", "time", "label", "features"):
+        np.testing.assert_array_equal(getattr(edges, name), getattr(expected, name), name)
+
+
 # ---- keys
 
 
@@ -105,7 +165,7 @@ def test_unsigned_integers_have_the_keys_of_signed_ones():
     assert len({*keys.tolist(), *id_keys(np.array([-1, -(2**63)]), "dst").tolist()}) == 7
 
 
-@pytest.mark.parametrize("ids", [[2**64], [True, 2**63], [b"a"], [-1, 2**63]])
+@pytest.mark.parametrize("ids", [[2**64], [b"a"], [-1, 2**63]])
 def test_ids_that_have_no_keys(ids):
     with pytest.raises(EdgesError, match=r"must hold integers or text.*Convert the ids to text"):
         id_keys(pl.Series(ids, dtype=pl.Object), "src")
@@ -116,6 +176,17 @@ def test_text_has_the_same_keys_in_every_block():
     keys = id_keys(ids, "src")
     assert len(set(keys.tolist())) == 3000
     assert np.array_equal(id_keys(ids[100:200], "dst"), keys[100:200])
+
+
+def test_text_that_spells_an_integer_has_its_key():
+    ids = [0, 7, -7, 2**63 - 1, -(2**63), 2**63, 2**64 - 1]
+    text = id_keys([str(id) for id in ids], "src")
+    assert np.array_equal(text[:5], id_keys(np.array(ids[:5]), "dst"))
+    assert np.array_equal(text[5:], id_keys(np.array(ids[5:], np.uint64), "dst"))
+    others = ["007", "7.0", "+7", "-0", " 7", "7\n", str(2**64), "x", ""]
+    assert len({*text.tolist(), *id_keys(others, "src").tolist()}) == len(ids) + len(others)
+    with pytest.raises(EdgesError, match="has the id True"):
+        id_keys(pl.Series([True]), "src")
 
 
 def test_a_pair_and_its_reverse():
@@ -371,6 +442,7 @@ def test_problems_of_the_table_are_errors(tmp_path):
     table = InputTable.open(path, wanted)
     with pytest.raises(ReadError, match=r"counted from row 2: The 'src' has a missing id in row 0"):
         table.read(table.blocks(1)[1])
+    (tmp_path / "edges.csv").write_text("src,dst,time\na,b,1\n")
     with pytest.raises(ReadError, match="only a parquet file can be read in blocks"):
         InputTable.open(tmp_path / "edges.csv", wanted)
     with pytest.raises(ReadError, match=r"no such file. Did you mean 'edges.parquet'"):

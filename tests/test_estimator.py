@@ -25,6 +25,7 @@ from tdlg import (
     PropagationClassifier,
     PropagationFeatures,
     PropagationRegressor,
+    ReadError,
     TdlgWarning,
     TemporalEdges,
     from_frame,
@@ -32,6 +33,7 @@ from tdlg import (
 )
 from tdlg.estimator import ANSWERS, EdgesEstimator, known_labels, new_nodes
 from tdlg.linegraph.events import Layout
+from tdlg.tables.ids import id_key
 
 SRC, DST, TIME = np.random.default_rng(0).integers(1, 30, (3, 200))
 LABEL = (DST % 3 == 0).astype(int)
@@ -102,21 +104,58 @@ def test_one_odd_id_does_not_make_every_node_new(model):
 
 @given(st.lists(st.one_of(st.integers(-5, 5), st.integers(-5, 5).map(str), st.sampled_from(["a", "007", "7", ""]))))
 @settings(max_examples=100, deadline=None)
-def test_ids_written_alike_never_mix_up_known_ids(ids):
-    like = TemporalEdges([1, 2, "7", "x"], [3, "3", 4, "07"], range(4))
+def test_ids_are_written_as_the_fitted_ones(ids):
+    like = TemporalEdges([1, 2, "7", "x"], [3, "-3", 4, "07"], range(4))
+    written = {id_key(id): id for id in like.node_ids.tolist()}
     asked = TemporalEdges(ids, ids, range(len(ids)))
-    written = asked.with_ids_of(like).src.tolist()
-    for old, new in zip(ids, written, strict=True):
-        if old in like.node_ids.tolist():
-            assert (new, type(new)) == (old, type(old))
-        elif new != old:
-            assert new in like.node_ids.tolist()
-            assert int(new) == int(old)
+    for old, new in zip(ids, asked.with_ids_of(like).src.tolist(), strict=True):
+        assert id_key(new) == id_key(old)
+        expected = written.get(id_key(old), new)
+        assert (new, type(new)) == (expected, type(expected))
 
 
-def test_ambiguous_ids_stay_as_they_are():
-    like = TemporalEdges(["7", "07"], ["a", "b"], [0, 1])
-    assert TemporalEdges([7], [8], [0]).with_ids_of(like).src.tolist() == [7]
+@pytest.mark.parametrize(
+    ("fitted", "asked", "found"),
+    [
+        (["7", "a7"], [7, 8], [0, -1]),
+        ([7, 8], ["007", "8", b"7", 7.0], [-1, 1, 0, 0]),
+        ([7, 8], ["x", np.int64(7)], [-1, 0]),
+        ([7, 8], ["7", "99999999999999999999", "x"], [0, -1, -1]),
+        ([1.5, 2.5], ["1.5", 2.5], [0, 1]),
+        ([2**63, -1], [str(2**63), "-1"], [1, 0]),
+        ([("a", 1), "7"], [("a", 1), 7, ("a", 2)], [0, 1, -1]),
+    ],
+)
+def test_an_id_is_found_however_it_is_written(fitted, asked, found):
+    known, more = (TemporalEdges(ids, ids, range(len(ids))) for ids in (fitted, asked))
+    assert known.codes_of(more)[0].tolist() == found
+
+
+def test_mixed_forms_of_an_id_are_one_node():
+    edges = TemporalEdges([7, "7", "007"], [7.0, b"7", "x"], range(3))
+    assert edges.node_ids.tolist() == [7, "007", "x"]
+    assert edges.src.tolist() == [7, 7, "007"]
+    numbers_and_text = TemporalEdges([8, 7], ["7", "8"], [0, 1])
+    assert numbers_and_text.n_nodes == 2
+    assert numbers_and_text.dst_code.tolist() == numbers_and_text.src_code[::-1].tolist()
+    assert TemporalEdges([b"\xff"], [b"\xfe"], [0]).n_nodes == 2
+
+
+@pytest.mark.parametrize("ids", [[True, False], np.array([True, False]), [1, True], np.array(["x", np.True_], object)])
+def test_truth_values_are_no_ids(ids):
+    with pytest.raises(
+        EdgesError, match=r"'dst' has the id True in row \d .*, a truth value. Pass ids as integers or text"
+    ):
+        TemporalEdges([1, 2], ids, [0, 1])
+
+
+def test_an_unknown_id_makes_no_table_of_the_fitted_ids(monkeypatch):
+    fitted = TemporalEdges([f"u{k}" for k in range(1000)], [str(k) for k in range(1000)], range(1000))
+    fitted.codes_of(TemporalEdges(["u1"], ["u2"], [0]))
+    seen = []
+    monkeypatch.setattr("tdlg.tables.ids.id_key", lambda value: seen.append(value) or id_key(value))
+    assert fitted.codes_of(TemporalEdges(["new"], [3], [0]))[0].tolist() == [-1]
+    assert len(seen) < 10
 
 
 def test_nearly_all_nodes_new_is_said():
@@ -144,8 +183,29 @@ class TestCategories:
 
     def test_of_another_type_are_the_same(self):
         model = PropagationFeatures().fit(from_frame(self.frame, categories=["mcc"]), LABEL)
-        asked = from_frame(self.frame.assign(mcc=[f"0{5400 + k % 3}" for k in DST]), features=["mcc"])
+        asked = from_frame(self.frame.assign(mcc=[f"{5400 + k % 3}" for k in DST]), features=["mcc"])
         np.testing.assert_allclose(model.transform(asked), model.transform(model.edges_), atol=1e-12)
+        other = from_frame(self.frame.assign(mcc=[f"0{5400 + k % 3}" for k in DST]), features=["mcc"])
+        with pytest.warns(TdlgWarning, match=r"None of the categories .* Fitted: 5400; here: '05400'"):
+            model.transform(other)
+
+    def test_of_mixed_types_are_the_same(self):
+        mixed = pd.Series([7, "7", "07", 7.0]).astype("category")
+        assert TemporalEdges([1] * 4, [2] * 4, range(4), features={"kind": mixed}).features[:, 0].tolist() == [
+            0,
+            0,
+            1,
+            0,
+        ]
+        frame = pl.DataFrame(
+            {"src": [1, 1], "dst": [2, 2], "time": [0, 1], "kind": pl.Series([7.0, "x"], dtype=pl.Object)}
+        )
+        assert from_frame(frame, categories=["kind"]).feature_categories == {"kind": ("7", "x")}
+
+    def test_truth_values_are_refused(self):
+        frame = pl.DataFrame({"src": [1], "dst": [2], "time": [0], "kind": [True]})
+        with pytest.raises(ReadError, match=r"'kind' has the truth value True in data row 1 .*Pass it as a feature"):
+            from_frame(frame, categories=["kind"])
 
     def test_that_are_all_new_are_said(self):
         model = PropagationFeatures().fit(from_frame(self.frame, categories=["mcc"]), LABEL)
@@ -385,12 +445,12 @@ def test_numbers_with_decimals_are_not_looked_at_one_by_one(kind):
 
 def test_a_fitted_model_keeps_no_sorted_events():
     gc.collect()
-    before = sum(isinstance(found, Layout) for found in gc.get_objects())
+    before = sum(type(found) is Layout for found in gc.get_objects())
     features, model = PropagationFeatures().fit(edges_of("int")), LineGraphClassifier().fit(edges_of("int"))
     features.transform(features.edges_)
     model.predict(model.edges_)
     gc.collect()
-    assert sum(isinstance(found, Layout) for found in gc.get_objects()) == before
+    assert sum(type(found) is Layout for found in gc.get_objects()) == before
 
 
 @pytest.mark.filterwarnings("ignore:overflow")

@@ -94,7 +94,7 @@ def test_warnings_carry_hints():
     assert (message.problem, message.hint) == ("Late.", "Fit with setting='forecast'.")
     assert caught[0].filename == __file__
     context = shell("score", score=["top"], classify=["setting"])
-    assert in_shell_words(message, context) == "Late. Fit with --setting 'forecast'."
+    assert in_shell_words(message, context) == "Late. Fit with --setting forecast."
     assert str(pickle.loads(pickle.dumps(message))) == str(message)
 
 
@@ -108,7 +108,7 @@ def test_warnings_carry_hints():
         (Hint("Pass {src}.", src=0), "No. Pass --src 0."),
         (Hint("Pass {src}.", src=...), "No. Pass --src."),
         (Hint("Pass {bipartite}.", bipartite=True), "No. Pass --bipartite."),
-        (Hint("Pass {features}.", features=["a", "b"]), "No. Pass --features 'a,b'."),
+        (Hint("Pass {features}.", features=["a", "b"]), "No. Pass --features a,b."),
         (Hint("Pass {random_state}.", random_state=3), "No. Pass --seed 3."),
         (Hint("Pass {tol}.", tol=1), "No."),
         (Hint("Pass {decay}.", decay=NoDecay()), "No."),  # only another command has --method

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import typer
 
 from tdlg import LineGraphClassifier, ParameterError, TemporalEdges, read_edges, write_report
 from tdlg import atomic as files
@@ -186,6 +187,30 @@ def test_drafts_of_killed_processes_are_removed_after_a_day(name, tmp_path):
     assert set(tmp_path.iterdir()) == {path, others, fresh}
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no such signals")
+@pytest.mark.parametrize("name", ["out.csv", "ü" * 120 + ".csv"])
+def test_drafts_of_killed_processes_are_removed_by_the_next_one(name, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(b"before")
+    assert subprocess.run([sys.executable, "-c", KILLED, path]).returncode == -9
+    assert path.read_bytes() == b"before"
+    mine = files.draft_of(path)
+    mine.touch()  # as by another thread
+    with files.new_file(path) as file:
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole"
+    assert set(tmp_path.iterdir()) == {path, mine}
+
+
+def test_a_process_of_another_machine_is_not_taken_to_be_dead(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_machine", lambda: "0" * 8)
+    (other := files.draft_of(tmp_path / "out")).touch()
+    monkeypatch.undo()
+    with files.new_file(tmp_path / "out"):
+        pass
+    assert other.exists()
+
+
 def test_an_owner_finds_the_draft_of_a_killed_process(tmp_path):
     path = tmp_path / "out"
     old = [files.draft_of(path), files.draft_of(path, "a lock"), files.draft_of(path, "another lock")]
@@ -237,7 +262,7 @@ def test_folders_are_refused(write, model, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.parquet.gz", "a.PQ.GZ"])
 def test_packed_parquet_is_refused(name, tmp_path):
-    with pytest.raises(ParameterError, match=r"parquet is packed already.*Leave out the \.gz"):
+    with pytest.raises(typer.BadParameter, match=r"parquet is packed already.*Leave out the \.gz"):
         writing.check_output(tmp_path / name)
 
 

@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import subprocess
+import sys
 import time
 import warnings
 from contextlib import suppress
@@ -171,3 +173,50 @@ def test_an_error_that_is_not_ours_is_found(tmp_path, monkeypatch):
     with pytest.raises(KeyError) as caught:
         run(tmp_path, SEED, lambda number: number == QUICK)
     assert "input 0 of seed" in caught.value.__notes__[0]
+
+
+MUTATED_PARQUET = """
+import random, sys
+import polars as pl
+from tdlg import ReadError, read_edges
+from tdlg.engines.table import Block, InputTable
+
+path, n_files, roles = sys.argv[1], int(sys.argv[2]), {"src": None, "dst": None, "time": None}
+rng = random.Random(7)
+forms = []
+for compression in ("uncompressed", "zstd"):
+    columns = {"src": [f"u{k % 7}" for k in range(40)], "dst": range(40), "time": [k % 3 * 1.5 for k in range(40)]}
+    frame = pl.DataFrame(columns)
+    frame.write_parquet(path, compression=compression, row_group_size=25)
+    forms.append(open(path, "rb").read())
+read = refused = 0
+for k in range(n_files):
+    form = bytearray(forms[k % 2])
+    at = k // 2 % 80 if k % 4 < 2 else rng.randrange(len(form))  # headers of pages are at the start
+    form[at] = rng.choice([rng.randrange(256), form[at] ^ 1 << rng.randrange(8), 1, 255])
+    open(path, "wb").write(form)
+    for reads in (read_edges, lambda path: InputTable.open(path, roles).read(Block(0, 40))):
+        try:
+            reads(path)
+            read += 1
+        except ReadError:
+            refused += 1
+print(read, refused)
+"""
+
+
+@pytest.mark.parametrize("n_files", [400, pytest.param(10_000, marks=pytest.mark.needs("time"))])
+def test_damaged_parquet_never_ends_the_process(tmp_path, n_files):
+    """Some bytes of the header of a page make polars end the process, which no handler of errors survives."""
+    command = [sys.executable, "-c", MUTATED_PARQUET, str(tmp_path / "edges.parquet"), str(n_files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert min(map(int, done.stdout.split())) > n_files // 10
+
+
+@pytest.mark.needs("data")
+def test_damaged_parquet_that_was_found(data_dir):
+    for path in sorted((data_dir / "damaged").glob("*.parquet")):
+        done = subprocess.run([sys.executable, "-m", "tdlg", "info", path], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "this is not a parquet file, or it is damaged" in done.stderr.replace("\n", " ")

@@ -185,7 +185,7 @@ def test_a_feature_with_a_name_that_is_needed():
 
 def test_networkx_loads_when_it_is_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(ImportError, match=r'pip install "tdlg\[networkx\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[networkx\]"'):
         to_networkx(TemporalEdges([1], [2], [3]))
 
 
@@ -253,7 +253,7 @@ def test_a_wrong_time_unit():
 
 def test_torch_geometric_loads_when_it_is_needed(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_geometric.data", None)
-    with pytest.raises(ImportError, match=r'needs PyTorch Geometric: pip install "tdlg\[pyg\]"'):
+    with pytest.raises(ImportError, match=r'needs PyTorch Geometric.*pip install "\.\[pyg\]"'):
         to_pyg(TemporalEdges([1], [2], [3]))
 
 

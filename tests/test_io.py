@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import re
+import threading
 import tracemalloc
 import warnings
 from datetime import UTC, datetime
@@ -15,8 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tdlg.engines.table import InputTable
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.io import from_frame, read_edges
+from tdlg.tables import times
+from tdlg.tables.times import as_times
 
 
 @pytest.fixture
@@ -206,6 +211,12 @@ def test_ids_with_leading_zeros_stay_text(write):
     assert read_edges(write("007,7,1\n7,007,2\n")).node_ids.tolist() == ["007", "7"]
 
 
+def test_words_for_truth_are_ids_as_they_are_written(write):
+    assert rows(read_edges(write("src,dst,time\ntrue,False,0\n"))) == [("true", "False", 0)]
+    with pytest.raises(ReadError, match="'src' has the id True in data row 1"):
+        read_edges(write('{"src": true, "dst": false, "time": 0}\n', "edges.jsonl"))
+
+
 @pytest.mark.parametrize("other", ["x", "007", "true", "99999999999999999999"])
 def test_an_id_is_of_one_type_in_both_columns(write, other):
     path = write(f"a,b,time\n1,2,0\n2,{other},1\n1,{other},1\n")
@@ -213,9 +224,9 @@ def test_an_id_is_of_one_type_in_both_columns(write, other):
     assert read_edges(path, src="a", dst="b", bipartite=True).node_ids.tolist()[:2] == [1, 2]
 
 
-def test_a_frame_keeps_the_types_of_its_ids():
-    frame = pd.DataFrame({"src": [1, 2], "dst": ["2", "1"], "time": [0, 1]})
-    assert from_frame(frame).node_ids.tolist() == [1, "2", 2, "1"]
+def test_numbers_and_text_of_a_frame_are_the_same_ids():
+    frame = pd.DataFrame({"src": [1, 2], "dst": ["2", "01"], "time": [0, 1]})
+    assert from_frame(frame).node_ids.tolist() == [1, "2", "01"]
 
 
 @pytest.mark.parametrize("separator", ["::", " - ", "§"])
@@ -913,6 +924,14 @@ def test_a_time_of_very_many_digits_is_refused(write, name):
         ("from_account_id", "to_account_id", "event_time"),
         ("src_ip", "dst_ip", "start_time"),
         ("userid", "itemid", "unixtime"),
+        ("card_no", "shop", "booked_at"),
+        ("Card Number", "shop_id", "time"),
+        ("account_no", "store_code", "time"),
+        ("username", "device", "time"),
+        ("customer_number", "merchant_name", "time"),
+        ("user", "ip", "time"),
+        ("ip_address", "url", "time"),
+        ("client_ip", "server", "time"),
     ],
 )
 def test_usual_names_of_columns(write, src, dst, time):
@@ -925,6 +944,20 @@ def test_a_usual_name_goes_before_a_less_usual_one(write):
     assert rows(edges) == [("a", "b", 1)]
     with pytest.raises(ReadError, match=r"More than one column may be 'dst': \['shop', 'terminal'\].*Pass dst='shop'"):
         read_edges(write("src,shop,terminal,time\na,b,x,1\n"))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("user,user_id,dst,time", ("a", "c")),
+        ("product_name,card_no,shop,time", ("b", "c")),
+        ("card_no,ip,shop,time", ("a", "c")),
+        ("merchant_name,merchant_id,card,time", ("c", "b")),
+        ("uid,user_name,item,time", ("b", "c")),
+    ],
+)
+def test_the_closest_name_wins(write, names, expected):
+    assert rows(read_edges(write(f"{names}\na,b,c,1\n"))) == [(*expected, 1)]
 
 
 @pytest.mark.parametrize("name", ["id", "tid", "t_id", "uid2", "amount"])
@@ -996,7 +1029,26 @@ def test_categories_are_columns_that_are_not_used_already(write, options, messag
         read_edges(write("src,dst,time,mcc\na,b,1,5411\n"), **options)
 
 
-@pytest.mark.parametrize("amounts", [["3,20", "1,10"], ["1,234.50", "7.00"], ["1.234,50", "-12,00"], ["1'234.5", "8"]])
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+@pytest.mark.parametrize(
+    ("amounts", "read"),
+    [
+        (["3,20", "1,10", "7"], [3.2, 1.1, 7.0]),
+        (["1.234,50", "-12,00", "1.000"], [1234.5, -12.0, 1000.0]),
+        (["0,125", "", "2,250"], [0.125, None, 2.25]),
+        (["1234,125", "NA", "+2,250"], [1234.125, None, 2.25]),
+    ],
+)
+def test_a_decimal_comma(write, amounts, read, separator):
+    lines = ["src dst time amount", *(f"{k},5 b{k} {k}" for k in range(3))]
+    content = "\n".join([lines[0], *(f"{line} {amount}" for line, amount in zip(lines[1:], amounts, strict=True))])
+    edges = read_edges(write(content.replace(" ", separator)), features="amount")
+    assert [None if x != x else x for x in edges.features[:, 0].tolist()] == read
+    assert edges.src.tolist() == ["0,5", "1,5", "2,5"]  # text is compared as it is written
+    assert edges.feature_categories == {}
+
+
+@pytest.mark.parametrize("amounts", [["3,200", "1,100"], ["1,234.50", "7.00"], ["007,5", "1,5"], ["1'234.5", "8"]])
 def test_numbers_that_are_read_as_words_are_warned_of(write, amounts):
     path = write("src;dst;time;amount\na;b;1;{}\nb;c;2;{}\n".format(*amounts))
     with pytest.warns(
@@ -1013,3 +1065,74 @@ def test_words_are_not_warned_of(write, words):
         warnings.simplefilter("error")
         read_edges(path, features="kind")
         read_edges(path, categories="kind")
+
+
+def test_a_tilde_is_the_folder_of_the_user(write, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write("src,dst,time\na,b,1\n", "home.csv")
+    assert rows(read_edges("~/home.csv")) == [("a", "b", 1)]
+    pl.DataFrame({"src": ["a"], "dst": ["b"], "time": [1]}).write_parquet(tmp_path / "home.parquet")
+    assert InputTable.open("~/home.parquet", {"src": None, "dst": None, "time": None}).n_rows == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read_once(tmp_path, pack):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(pack(b"src,dst,time\na,b,1\n")), daemon=True)
+    writer.start()
+    assert rows(read_edges(pipe)) == [("a", "b", 1)]
+
+
+@pytest.mark.parametrize("target", ["loop.csv", "elsewhere.csv"])
+def test_a_link_that_leads_to_no_file(tmp_path, target):
+    (tmp_path / "loop.csv").symlink_to(target)
+    with pytest.raises(ReadError, match=rf"loop\.csv: this is a link to '{target}', which leads to no file"):
+        read_edges(tmp_path / "loop.csv")
+
+
+def test_columns_that_are_not_used_are_not_looked_at(write, monkeypatch):
+    """Each name was read as a time, which took 3 ms per column."""
+    seen = []
+    monkeypatch.setattr(times, "as_times", lambda *args, **options: seen.append(args) or as_times(*args, **options))
+    names = [f"c{k}" for k in range(500)]
+    path = write(f"src,dst,time,{','.join(names)}\na,b,1,{','.join(names)}\n")
+    assert rows(read_edges(path)) == [("a", "b", 1)]
+    assert len(seen) < 10
+
+
+@pytest.mark.parametrize(
+    ("first", "time_format", "is_value"),
+    [
+        ("31 Jan 2020", None, True),
+        ("Jan 32 2020", None, False),
+        ("week 3", None, False),
+        ("12h30", "%Hh%M", True),
+        ("2020w3-1", "%Gw%V-%u", True),
+        ("c17", "%d.%m.%Y", False),
+    ],
+)
+def test_a_time_in_the_first_line_is_a_value(write, first, time_format, is_value):
+    path = write(f"a,b,{first}\n")
+    if is_value:
+        assert len(read_edges(path, time_format=time_format)) == 1
+    else:
+        assert len(read_edges(path, time_format=time_format, src=0, dst=1, time=2)) == 0
+
+
+def test_other_values_for_missing_labels(tmp_path):
+    (path := tmp_path / "x.csv").write_text("src,dst,time,y,known\na,b,1,0,5\nb,c,2,1,6\nc,a,3,2,\nb,a,4,2,\n")
+    assert read_edges(path, label="y").labelled.all()
+    assert read_edges(path, label="y", missing=[2], label_time="known").labelled.tolist() == [True, True, False, False]
+    (path := tmp_path / "words.csv").write_text("src,dst,time,y\na,b,1,0\nb,c,2,1\nc,a,3,Pending\nb,a,4,?\n")
+    edges = read_edges(path, label="y", missing=["?", "pending"])
+    assert np.array_equal(edges.label, [0, 1, np.nan, np.nan], equal_nan=True)
+    frame = pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": [1, 2], "y": ["ok", "?"]})
+    assert from_frame(frame, label="y", missing="?").label.tolist() == ["ok", None]
+
+
+@pytest.mark.parametrize("bipartite", [False, True])
+def test_ids_with_a_comma_stay_as_they_are_written(write, bipartite):
+    edges = read_edges(write("src;dst;time\n1,5;a;1\n1,50;b;2\n"), bipartite=bipartite)
+    assert edges.src.tolist() == ["1,5", "1,50"]

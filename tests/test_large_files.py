@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import polars as pl
@@ -25,7 +26,7 @@ from tdlg import (
     read_edges,
 )
 from tdlg.atomic import draft_of
-from tdlg.engines import output, sizes, store, work_folder
+from tdlg.engines import output, sizes, work_folder
 from tdlg.engines.table import Block, InputTable
 
 MIXTURE = Mixture([Gaussian(relative=0.1), Laplace(5.0)], [0.7, 0.3])
@@ -147,6 +148,32 @@ class TestAFolderAsOutput:
         with pytest.raises(ParameterError, match="must be new or empty"):  # else rows of two runs would be mixed
             outliers_file(path, address, memory="1GB")
 
+    @pytest.mark.parametrize("stops", [False, True])
+    def test_files_that_others_put_into_a_store_during_the_run_stay(self, tmp_path, stops):
+        def put(done, total, text):
+            if text != "writing":
+                (out / "notes.txt").write_text("mine")
+            if stops and text == "writing" and done:
+                raise KeyboardInterrupt
+
+        path, address, out = written(tmp_path), f"file://{tmp_path}/store/out", tmp_path / "store" / "out"
+        out.mkdir(parents=True)
+        with pytest.raises(KeyboardInterrupt) if stops else nullcontext():
+            outliers_file(path, address, memory="1GB", callback=put)
+        assert (out / "notes.txt").read_text() == "mine"
+        assert len(list(out.glob("part-*.parquet"))) == (0 if stops else 6)
+        assert [file.name for file in (tmp_path / "store").iterdir()] == ["out"]
+
+    def test_parts_that_another_run_wrote_in_the_meantime_stay(self, tmp_path):
+        def put(done, total, text):
+            (out / "part-000000000000.parquet").write_text("of another run")
+
+        path, address, out = written(tmp_path), f"file://{tmp_path}/store/out", tmp_path / "store" / "out"
+        out.mkdir(parents=True)
+        with pytest.raises(ParameterError, match="must be new or empty"):
+            outliers_file(path, address, memory="1GB", callback=put)
+        assert [file.read_text() for file in out.iterdir()] == ["of another run"]
+
     def test_a_run_that_was_killed_while_it_wrote_goes_on(self, tmp_path, monkeypatch):
         class Killed(BaseException):
             pass
@@ -156,12 +183,11 @@ class TestAFolderAsOutput:
                 raise Killed
 
         path, address, out = written(tmp_path), f"file://{tmp_path}/store/out", tmp_path / "store" / "out"
-        for module in (output, work_folder):
-            monkeypatch.setattr(module, "remove_folder", lambda folder: None)  # a killed process removes nothing
-        with pytest.raises(Killed):
-            outliers_file(path, address, memory="1GB", callback=kill)
-        for module in (output, work_folder):
-            monkeypatch.setattr(module, "remove_folder", store.remove_folder)
+        with monkeypatch.context() as patched:  # a killed process removes nothing
+            patched.setattr(output, "remove_file", lambda file: None)
+            patched.setattr(work_folder, "remove_folder", lambda folder: None)
+            with pytest.raises(Killed):
+                outliers_file(path, address, memory="1GB", callback=kill)
         parts = list(out.iterdir())
         parts[0].write_bytes(b"of the killed run")
         (out / "notes.txt").touch()

@@ -221,7 +221,7 @@ class TestFit:
         ranker = LinkRanker().fit(messages())
         assert ranker.method_ == "recency"
         assert (ranker.next_trees_, ranker.n_queries_) == (None, 0)
-        with pytest.raises(ImportError, match=r"not installed \(pip install 'tdlg\[rank\]'\)"):
+        with pytest.raises(ImportError, match=r"not installed \(from a clone of tdlg: pip install '\.\[rank\]'\)"):
             LinkRanker("trees").fit(messages())
         assert load_model(tmp_path / "ranker").rank(5).equals(before)  # scoring needs no LightGBM
 

@@ -26,12 +26,13 @@ from live_payments import (
     regressor,
 )
 from tdlg import PropagationClassifier, TemporalEdges
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.live import model as models
 from tdlg.live.log import LogFullError, StateError
 from tdlg.live.model import LiveModel
+from tdlg.live.refit import refit
 from tdlg.live.scorer import UnknownEventError
-from tdlg.live.state import EVENTS, LABELS
+from tdlg.live.state import EVENTS, LABELS, SETTINGS, events_payload
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -161,7 +162,7 @@ def test_events_without_ids(live):
 
 
 @pytest.mark.parametrize("n_recent", [1000, 1])
-@pytest.mark.parametrize(("id", "same"), [(17, "17"), ("17", 17), (17, 17.0), ("017", 17), (1.5, "1.5")])
+@pytest.mark.parametrize(("id", "same"), [(17, "17"), ("17", 17), (17, 17.0), ("017", "017"), (1.5, "1.5")])
 def test_ids_that_mean_the_same_are_one_event(tmp_path, n_recent, id, same):
     one, other = event(N_FITTED, id=id), event(N_FITTED + 1)
     with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent, threshold=0.0) as live:
@@ -408,6 +409,7 @@ def test_the_position_of_the_source_survives(tmp_path):
 
 
 def test_a_full_disk_learns_nothing(live, monkeypatch):
+    monkeypatch.setattr("tdlg.live.log.PROBE_EVERY", 0.0)
     given = events()
     live.submit(given[:10])
     with monkeypatch.context() as patch:
@@ -543,14 +545,28 @@ def test_common_names_of_fields_are_found(live):
         "timestamp": one["time"],
         "amount": 3,
     }
+    assert live.check([renamed]) == []
+    assert live.settings.columns == {}
     assert live.submit([renamed])[0].error is None
     assert live.settings.columns == {"src": "customer", "dst": "terminal_id", "time": "timestamp"}
+
+
+def test_a_wrong_event_does_not_name_the_fields(live):
+    one = event(N_FITTED)
+    renamed = {"customer": one["src"], "dst": one["dst"], "time": one["time"], "amount": 3}
+    assert live.submit([{"payer": "x"}, {**renamed, "time": "soon"}])[0].error is not None
+    assert live.settings.columns == {}
+    found = live.submit([{"sender": "x"}, renamed])
+    assert [answer.error is None for answer in found] == [False, True]
+    assert live.settings.columns == {"src": "customer"}
 
 
 @pytest.mark.parametrize(
     ("options", "name"),
     [({"late": "drop"}, "late"), ({"threshold": np.nan}, "threshold"), ({"alerts_per_day": 0}, "alerts_per_day"),
-     ({"snapshot_every": 0}, "snapshot_every"), ({"n_recent": 0}, "n_recent"), ({"keep": "long"}, "duration")],
+     ({"snapshot_every": 0}, "snapshot_every"), ({"n_recent": 0}, "n_recent"), ({"keep": "long"}, "duration"),
+     ({"threshold": "0.5"}, "threshold"), ({"threshold": [1]}, "threshold"), ({"threshold": True}, "threshold"),
+     ({"columns": "customer"}, "columns"), ({"columns": [("src", "customer")]}, "columns")],
 )  # fmt: skip
 def test_options_are_checked(tmp_path, options, name):
     with pytest.raises(ParameterError, match=name):
@@ -831,3 +847,328 @@ def test_a_large_state_is_written_less_often(tmp_path, monkeypatch):
             for k in range(0, 20, 5):
                 live.submit(events(range(N_FITTED + k, N_FITTED + k + 5)))
             assert len(written) == n_snapshots
+
+
+# ---- a directory that always opens
+
+
+@pytest.mark.parametrize("wrong", [{"customer": "src"}, {"src": 5}, {"src": ["a"]}])
+def test_a_wrong_setting_is_refused_before_it_is_logged(tmp_path, wrong):
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        n_records = live._directory.log.synced
+    with pytest.raises(ParameterError, match="columns"):
+        LiveModel.open(tmp_path / "live", columns=wrong)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live._directory.log.synced == n_records
+        assert live.settings.columns == {}
+        with pytest.raises(ParameterError, match="columns"):
+            live.remember(wrong, {})
+        assert live.submit(events([N_FITTED]))[0].error is None, "it goes on"
+
+
+BAD_EVENT = event(N_FITTED + 1, id="bad", label=1, label_time="no time")
+BAD_RECORDS = {
+    SETTINGS: [b'{"columns":{"customer":"src"}}', b'{"never":1}', b"{"],
+    EVENTS: [events_payload("x", [json.dumps(BAD_EVENT).encode()]), b'{"position":null}\n5', b"[]"],
+    LABELS: [
+        b"\n".join([json.dumps(label(N_FITTED)).encode(), b'{"id":"p501"}']),  # the first one is learnt, then it fails
+        b"5",
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "payload"), [(kind, one) for kind, many in BAD_RECORDS.items() for one in many])
+def test_a_record_that_cannot_be_learnt_is_set_aside(tmp_path, kind, payload):
+    first, later = events(range(N_FITTED, N_FITTED + 5)), events(range(N_FITTED + 5, N_FITTED + 60))
+    with LiveModel.open(tmp_path / "never", classifier(), threshold=0.2) as live:
+        live.submit(first, position="a")
+        want = scores(live.submit(later))
+    live = LiveModel.open(tmp_path / "live", classifier(), threshold=0.2)
+    live.submit(first, position="a")
+    sequence = live._directory.log.append(kind, payload, 2)
+    live._directory.log.sync()
+    live.label([{"id": id_of(N_FITTED), "label": 1}])
+    live.label([{"id": id_of(N_FITTED), "label": None}])
+    crash(live)
+    with pytest.warns(TdlgWarning, match=rf"Record {sequence} of the log \(2 .* is set aside.*[^.]\. It was never"):
+        live = LiveModel.open(tmp_path / "live")
+    (aside,) = live.health()["set_aside"]
+    assert (aside["sequence"], aside["count"]) == (sequence, 2)
+    assert aside["kind"] in ("events", "labels", "settings")
+    assert live.health()["ok"]
+    assert (live.position, live.settings.columns) == ("a", {})
+    assert scores(live.submit(later)) == want
+    live.close()
+    with LiveModel.open(tmp_path / "live") as live:  # without a warning
+        assert live.health()["set_aside"] == [aside], "it is remembered"
+
+
+def test_a_refit_leaves_out_what_was_set_aside(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        play(live, acts())
+        live._directory.log.append(EVENTS, BAD_RECORDS[EVENTS][0])
+        live._directory.log.sync()
+        crash(live)
+    with pytest.warns(TdlgWarning, match="is set aside"):
+        LiveModel.open(tmp_path / "live").close()
+    refit(tmp_path / "live", force=True)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert not live.knows("bad")
+
+
+@pytest.mark.parametrize("field", ["time", "label_time"])
+@pytest.mark.parametrize("value", [10**19, -(10**19), 1e300, 2**63])
+def test_numbers_beyond_the_clock_are_refused(tmp_path, field, value):
+    start = 2**60
+    edges = TemporalEdges(["a", "b", "c"] * 20, ["x", "y"] * 30, start + np.arange(60), label=[0, 1, 1] * 20)
+    model = PropagationClassifier(**OPTIONS).fit(edges)
+    with LiveModel.open(tmp_path / "live", model) as live:
+        bad = {"id": "e", "src": "a", "dst": "x", "time": start + 60, "label": 1, field: value}
+        (answer,) = live.submit([bad])
+        assert (answer.error.field, answer.error.value) == (field, value)
+        assert live.submit([{"id": "f", "src": "a", "dst": "x", "time": start + 61}])[0].error is None
+        if field == "label_time":
+            assert live.label([{"id": "f", "label": 1, "time": value}])[0].error.parameter == "time"
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.health()["n_events"] == 1
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59", "0001-01-01T00:00:00", "1500-01-01", "2500-01-01"])
+@pytest.mark.parametrize("field", ["time", "label_time"])
+def test_datetimes_beyond_nanoseconds(tmp_path, field, time):
+    """As in batch, a label that becomes known in the far future is not known yet."""
+    start = np.datetime64("2025-01-01T00:00:00.000000001")
+    times = start + np.arange(60) * np.timedelta64(1, "h")
+    edges = TemporalEdges(["a", "b", "c"] * 20, ["x", "y"] * 30, times, label=[0, 1, 1] * 20)
+    with LiveModel.open(tmp_path / "live", PropagationClassifier(**OPTIONS).fit(edges)) as live:
+        good = {"src": "a", "dst": "x", "time": "2025-01-04T00:00:00", "label": 1}
+        (answer,) = live.submit([{"id": "e", **good, field: time}])
+        assert (answer.error is None) == (field == "label_time")
+        assert live.submit([{"id": "f", **good}])[0].error is None
+        crash(live)
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.health()["set_aside"] == []
+
+
+# ---- ids, repetitions and fields
+
+
+def test_refused_events_leave_nothing(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier(), late="refuse") as live:
+        live.submit(events([N_FITTED + 5]))
+        before = live.health()["n_nodes"]
+        late = event(N_FITTED)
+        answers = live.submit([{**late, "id": f"x{k}", "src": f"s{k}", "dst": f"d{k}"} for k in range(3000)])
+        assert all(answer.error is not None for answer in answers)
+        live.check([{**late, "src": f"s{k}"} for k in range(10)])
+        assert live.health()["n_nodes"] == before
+
+
+def test_nodes_are_compared_as_they_are_written(tmp_path):
+    """7, 7.0 and "7" are one node, "007" is another; also after a restart, as in batch."""
+    names = ["7", "007", "8", "a"]
+    rng = np.random.default_rng(0)
+    src, dst = rng.choice(names, 120), rng.choice(["x", "y"], 120)
+    edges = TemporalEdges(src, dst, np.arange(120), label=(src == "007").astype(int))
+    model = PropagationClassifier(**OPTIONS).fit(edges[:80])
+    new = edges[80:].with_label(None)
+    want = model.predict_proba(new)[:, 1]
+    forms = {"7": [7, 7.0, "7"], "007": ["007"], "8": [8, "8"], "a": ["a"]}
+    given = [
+        {"src": forms[str(new.src[k])][k % len(forms[str(new.src[k])])], "dst": str(new.dst[k]), "time": 80 + k}
+        for k in range(40)
+    ]
+    live = LiveModel.open(tmp_path / "live", model)
+    found = scores(live.submit(given[:20]))
+    n_nodes = live.health()["n_nodes"]
+    assert n_nodes == 6
+    crash(live)
+    with LiveModel.open(tmp_path / "live") as live:  # by a replay, then by a snapshot
+        found += scores(live.submit(given[20:30]))
+    with LiveModel.open(tmp_path / "live") as live:
+        found += scores(live.submit(given[30:]))
+        assert live.health()["n_nodes"] == n_nodes
+        assert live.node("7")["n_live"] == live.node(7)["n_live"] == (new.src == "7").sum()
+        assert live.node("007")["n_live"] == (new.src == "007").sum()
+        assert live.node("007")["n_fitted"] == (edges.src[:80] == "007").sum()
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-12)
+
+
+def test_new_nodes_keep_their_codes_when_it_is_opened_again(tmp_path):
+    given = [event(N_FITTED + k, src=src) for k, src in enumerate(["00007", "7", 7, "new", "007"])]
+    with LiveModel.open(tmp_path / "live", classifier()) as live:
+        live.submit(given)
+        codes = live._state.scorer._nodes._codes
+    assert len({codes[0][key] for key in ("00007", 7, "new", "007")}) == 4
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live._state.scorer._nodes._codes == codes
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("a>b", "c"), ("a", "b>c")),
+        (("a\\", "b>c"), ("a\\>b", "c")),
+        (("a", "b@1"), ("a>b", "1")),
+        (("a\\>", "b"), ("a\\", ">b")),
+    ],
+)
+def test_ids_made_of_odd_names_are_distinct(live, one, other):
+    first, second = live.submit([{**event(N_FITTED), "id": None, "src": src, "dst": dst} for src, dst in (one, other)])
+    assert first.id != second.id
+    assert not second.repeated
+    assert live.health()["n_events"] == 2
+
+
+ENDS_AND_TIME = [{"src": "another"}, {"dst": "another"}, {"time": event(N_FITTED + 9)["time"]}]
+
+
+@pytest.mark.parametrize(
+    ("n_recent", "change"),
+    [(1, change) for change in ENDS_AND_TIME]  # all that is known of older events
+    + [(1000, change) for change in [*ENDS_AND_TIME, {"amount": 7.0}, {"time": "x"}]],
+)
+def test_a_repeated_id_with_another_content_is_marked(tmp_path, n_recent, change):
+    one, other = events([N_FITTED, N_FITTED + 1])
+    with LiveModel.open(tmp_path / "live", classifier(), n_recent=n_recent) as live:
+        first = live.submit([one])[0]
+        live.submit([other])
+        same, differs, bare = live.submit([one, {**one, **change}, {**one, "amount": str(one["amount"])}])
+        assert (same.repeated, same.differs, bare.differs) == (True, False, False)
+        assert (differs.repeated, differs.differs, differs.score) == (True, True, first.score)
+        assert live.health()["n_differing"] == 1
+        (label_only,) = live.submit([{**one, "label": 1}])
+        assert not label_only.differs
+
+
+def test_differing_within_a_batch(live):
+    one = event(N_FITTED)
+    first, same, differs = live.submit([one, one, {**one, "amount": 77_777}])
+    assert [answer.differs for answer in (first, same, differs)] == [False, False, True]
+    assert differs.score == first.score
+
+
+@pytest.mark.parametrize("name", ["src", "dst", "time"])
+def test_a_repetition_of_an_event_that_lacks_a_field(live, name):
+    one = event(N_FITTED)
+    found = live.submit([{key: value for key, value in one.items() if key != name}, one, event(N_FITTED + 1)])
+    assert [answer.error and answer.error.field for answer in found] == [name, name, None]
+
+
+def test_a_fitted_edge_is_recognised_by_a_time_that_is_a_whole_number(tmp_path):
+    edges = TemporalEdges(["a", "b", "c"] * 20, ["x", "y"] * 30, range(60), label=[0, 1, 1] * 20)
+    last = {"src": "c", "dst": "y", "time": 59}
+    with LiveModel.open(tmp_path / "live", PropagationClassifier(**OPTIONS).fit(edges)) as live:
+        assert live.id_of(last) == live.id_of({**last, "time": 59.0}) == "c>y@59"
+        given = [last, {**last, "id": "own"}, {**last, "id": "other"}, last]
+        assert [(answer.repeated, answer.differs) for answer in live.submit(given)] == 4 * [(True, False)]
+        assert live.health()["n_events"] == 0
+        answers = live.label([{"id": id, "label": 0} for id in ("own", "other")])
+        assert [answer.error for answer in answers] == [None, None]
+        assert live.submit([{**last, "time": 59.5}])[0].id == "c>y@59.5"
+
+
+def test_a_fitted_edge_is_labelled_by_the_id_that_it_came_with(tmp_path):
+    row = N_FITTED - 1
+    live = LiveModel.open(tmp_path / "live", classifier())
+    assert live.submit([event(row)])[0].repeated
+    again = live.submit([event(row)])[0]
+    assert (again.id, again.repeated, again.differs) == (id_of(row), True, False)
+    assert live.submit([event(row, src="another")])[0].differs
+    assert live.health()["n_events"] == 0
+    crash(live)
+    with LiveModel.open(tmp_path / "live") as live:  # by a replay
+        assert live.knows(id_of(row))
+    with LiveModel.open(tmp_path / "live") as live:  # by a snapshot
+        (answer,) = live.label([{"id": id_of(row), "label": 1, "time": str(LABEL_TIME[row])}])
+        assert (answer.id, answer.error) == (id_of(row), None)
+        assert live.n_labels == 1
+        live.label([{"id": id_of(row), "label": 1, "time": str(LABEL_TIME[row])}])
+        assert live.n_labels == 1, "it has this label"
+        found = scores(live.submit(events()))
+    labelled = classifier().update(EDGES[row : row + 1].with_label([1], LABEL_TIME[row : row + 1]))
+    try:
+        want = labelled.predict_proba(EDGES[N_FITTED:].with_label(None))[:, 1]
+    finally:
+        classifier.cache_clear()
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-10)
+
+
+def test_copies_of_a_fitted_edge_have_an_id_each(tmp_path):
+    edges = EDGES[[*range(N_FITTED), N_FITTED - 1]]  # the last one twice
+    copied = TemporalEdges(
+        edges.src, edges.dst, edges.time, label=edges.label, features={"amount": edges.features[:, 0]}, bipartite=True
+    )
+    model = PropagationClassifier(**OPTIONS).fit(copied)
+    row = N_FITTED - 1
+    with LiveModel.open(tmp_path / "live", model) as live:
+        answers = live.submit([event(row, id="a"), event(row, id="b"), event(row, id="a")])
+        assert [answer.repeated for answer in answers] == [True, True, True]
+        assert not any(answer.differs for answer in answers)
+        live.label([{"id": "a", "label": 1}, {"id": "b", "label": 0}])
+        assert live.n_labels == 1, "one of the two has its label already"
+        assert live.health()["n_events"] == 0
+
+
+def test_events_must_have_the_fields_of_features(tmp_path):
+    good = event(N_FITTED)
+    bare = {name: value for name, value in good.items() if name != "amount"}
+    live = LiveModel.open(tmp_path / "live", classifier())
+    (answer,) = live.submit([bare])
+    assert (answer.error.field, answer.error.value) == ("amount", None)
+    assert "'amount'" in answer.error.message
+    renamed = live.submit([{**bare, "amt": 5.0}])[0].error.message
+    assert "'amt'" in renamed
+    assert "renamed" in renamed
+    assert [error.field for error in live.check([good, bare])] == ["amount"]
+    assert live.submit([{**bare, "amount": None}])[0].error is None
+    assert live.submit([bare])[0].repeated, "an event that came before is known"
+    live.close()
+    live = LiveModel.open(tmp_path / "live", allow_missing=True)
+    first = live.submit([{**bare, "id": "q", "src": "another"}])[0]
+    assert first.error is None
+    crash(live)
+    with LiveModel.open(tmp_path / "live", allow_missing=False) as live:
+        assert live.health()["set_aside"] == [], "it is replayed"
+        assert live.submit([{**bare, "id": "q", "src": "another"}])[0].score == first.score
+        assert live.submit([{**bare, "id": "r"}])[0].error is not None
+    with LiveModel.open(tmp_path / "live") as live:
+        assert live.settings.allow_missing is False, "it is stored"
+    with pytest.raises(ParameterError, match="allow_missing"):
+        LiveModel.open(tmp_path / "live", allow_missing="yes")
+
+
+def test_the_field_of_a_feature_is_named_as_events_name_it(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier(), columns={"amount": "EUR"}) as live:
+        (answer,) = live.submit([event(N_FITTED)])
+        assert answer.error.field == "amount"
+        assert "lacks 'EUR'" in answer.error.message
+        assert "'amount', which the model does not use" in answer.error.message
+
+
+def test_bursts_need_no_features(tmp_path):
+    bare = {name: value for name, value in event(N_FITTED).items() if name != "amount"}
+    with LiveModel.open(tmp_path / "live", detector()) as live:
+        assert live.submit([bare])[0].error is None
+
+
+def test_ids_that_no_answer_can_show_are_refused(live):
+    answers = live.submit([event(N_FITTED, id="a\ud800"), event(N_FITTED, src="b\udfff")])
+    assert [answer.error.field for answer in answers] == ["id", "src"]
+    answers = live.submit([event(N_FITTED, id=np.inf), event(N_FITTED, src=-np.inf), event(N_FITTED + 1, dst=1e300)])
+    assert [answer.error.field for answer in answers] == ["id", "src", "dst"]
+    (answer,) = live.label([{"id": "a\ud800", "label": 1}])
+    assert answer.error.parameter == "id"
+    assert not isinstance(answer.error, UnknownEventError)
+
+
+def test_a_forgotten_node_still_has_its_fitted_interactions(live):
+    node = str(EDGES.src[0])
+    fitted_before = live.node(node)["n_fitted"]
+    assert fitted_before == (EDGES.src[:N_FITTED] == node).sum()
+    nodes = live._state.scorer._nodes
+    nodes.forget(np.array([nodes.find(node, 0)]))
+    assert live.node(node)["n_fitted"] == fitted_before
+    assert live.node("nobody")["n_fitted"] == 0
+    listed = live.node(node, limit=3)["events"]
+    assert [one["time"] for one in listed] == sorted(one["time"] for one in live.node(node, limit=500)["events"])[-3:]

@@ -153,3 +153,5 @@ def test_payments_in_chunks_are_sorted_and_the_same_for_the_same_seed(tmp_path, 
     assert 0.005 < table["fraud"].mean() < 0.1
     assert (table["terminal"] == "terminal 0").sum() > 180
     assert (table["known"] > table["time"]).all()
+    payment_file.write_payments(tmp_path / "a.csv", 2000, 5, hubs=1)
+    assert pl.read_csv(tmp_path / "a.csv", try_parse_dates=True).equals(table.cast({pl.Datetime: pl.Datetime("us")}))

@@ -283,10 +283,12 @@ class TestOwnFeatures:
 
     def test_new_edges_with_other_categories(self):
         features = PropagationFeatures(["src"], scales=[1.0]).fit(self.edges())
-        new = TemporalEdges([1, 1], [2, 2], [9, 9], features={"amount": [1.0, 2.0], "channel": ["web", "pigeon"]})
+        columns = {"amount": [1.0, 2.0, 2.0], "channel": ["web", "pigeon", None]}
+        new = TemporalEdges([1, 1, 1], [2, 2, 2], [9, 9, 9], features=columns)
         table = dict(zip(features.get_feature_names_out(), features.transform(new).T, strict=True))
-        assert table["channel=web"].tolist() == [1, 0]
-        assert table["src_share_channel_1"][0] > 0 == table["src_share_channel_1"][1]
+        assert table["channel=web"].tolist() == [1, 0, 0]
+        share = table["src_share_channel_1"]
+        assert share[0] != share[1] == share[2] > 0, "a new category is as if missing, and no unusual one"
 
     def test_weight_is_a_feature(self):
         names = PropagationFeatures(["src"]).fit(network(weight=np.arange(60.0))).get_feature_names_out()

@@ -21,12 +21,12 @@ from live_payments import (
     regressor,
 )
 from tdlg import PropagationClassifier
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
 from tdlg.judge.metrics import auc_and_precision
 from tdlg.live import refit as refits
 from tdlg.live.log import StateError
 from tdlg.live.model import LiveModel
-from tdlg.live.refit import Figures, go_back, refit
+from tdlg.live.refit import go_back, refit
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -65,6 +65,10 @@ def test_both_figures_are_those_of_live_scores(played, folder):
     rows = stretch_of(found)
     assert found.n_events == len(rows) >= 20
     assert found.n_positive == EDGES.label[rows].sum()
+    assert found.n_alerts == sum(played[1][row].alert for row in rows)
+    assert found.gain.value == pytest.approx(found.new.average_precision - found.old.average_precision)
+    assert 0 < found.gain.low < found.gain.value < found.gain.high
+    assert "better, by more than chance" in found.reason
     is_positive = EDGES.label[rows] > 0
     live = np.array([played[1][row].score for row in rows])
     assert found.old[:2] == pytest.approx(auc_and_precision(is_positive, live), abs=1e-9)
@@ -83,20 +87,69 @@ def scores_of_new_model(start):
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_a_model_that_is_not_better_is_not_used(folder, monkeypatch, force):
-    monkeypatch.setattr(Figures, "is_better_than", lambda self, other: False)
+def test_a_model_that_is_worse_is_not_used(folder, monkeypatch, force):
+    real = refits._Past.fitted
+
+    def useless(self, record):
+        """In the comparison, a model that learnt the opposite of all labels."""
+        if record == refits.LAST:
+            return real(self, record)
+        edges, ids = self.edges_before(record)
+        labels = edges.label.copy()
+        labels[edges.labelled] = 1 - labels[edges.labelled]
+        return PropagationClassifier(**OPTIONS).fit(edges.with_label(None).with_label(labels, edges.time)), ids
+
+    monkeypatch.setattr(refits._Past, "fitted", useless)
     found = refit(folder, force=force)
+    assert found.gain.high < 0
+    assert "worse, by more than chance" in found.reason
     assert (found.generation is None) is not force
     with LiveModel.open(folder) as live:
         assert live.health()["generation"] == ("generation-0002" if force else "generation-0001")
 
 
-def test_better_figures():
-    assert Figures(0.5, 0.6).is_better_than(Figures(0.9, 0.5))
-    assert Figures(0.9, 0.5).is_better_than(Figures(0.8, 0.5))
-    assert not Figures(0.9, 0.5).is_better_than(Figures(0.9, 0.5))
-    assert Figures(error=1.0).is_better_than(Figures(error=2.0))
-    assert not Figures(error=2.0).is_better_than(Figures(error=1.0))
+def test_a_tie_gives_the_model_with_the_newer_labels(folder, monkeypatch):
+    def newly_fitted(self, state, record):
+        return self.scorer_of(*self.fitted(record), record)
+
+    monkeypatch.setattr(refits._Past, "scorer_before", newly_fitted)
+    found = refit(folder)
+    assert found.gain == (0.0, 0.0, 0.0), "the same model twice"
+    assert "no clear difference" in found.reason
+    assert found.generation == "generation-0002"
+
+
+def test_few_labels_prove_nothing():
+    """The same two models, compared on more and more labels."""
+    rng = np.random.default_rng(0)
+    meaning = type("Meaning", (), {"classes": [0, 1], "is_positive": bool, "time": int})
+    widths = []
+    for n in (40, 400, 4000):
+        labels = (rng.random(n) < 0.5).astype(int).tolist()
+        events = {k: refits._Event(k, {}, k) for k in range(n)}
+        stretch = refits._Stretch(type("Past", (), {"meaning": meaning, "events": events}), list(events), labels)
+        good, bad = (np.array(labels) + rng.normal(0, noise, n) for noise in (0.9, 1.1))
+        assert stretch.gain(good, good) == (0, 0, 0)
+        gain = stretch.gain(bad, good)
+        assert gain.low < gain.value < gain.high
+        assert stretch.gain(good, bad) == pytest.approx((-gain.value, -gain.high, -gain.low))
+        widths.append(gain.high - gain.low)
+        if n == 40:
+            assert gain.low < 0, "chance alone could do this"
+    assert gain.low > 0
+    assert widths == sorted(widths, reverse=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_labels_of_alerts_alone_decide_nothing(tmp_path, force):
+    with LiveModel.open(tmp_path / "live", classifier(), alerts_per_day=10.0) as live:
+        live.submit(events())
+        alerts = [alert.id for alert in live.alerts("all", 10_000)]
+        live.label([{"id": id, "label": int(EDGES.label[int(id[1:])])} for id in alerts])
+    found = refit(tmp_path / "live", force=force)
+    assert found.n_alerts == found.n_events >= 20
+    assert "are of alerts, which the old model chose" in found.reason
+    assert (found.generation is None) is not force
 
 
 def new_event(k):
@@ -186,6 +239,8 @@ def test_a_regressor(tmp_path):
     found = refit(tmp_path / "live")
     assert found.n_positive is None
     assert found.old.error > 0
+    assert found.gain.value == pytest.approx(found.old.error - found.new.error)
+    assert found.gain.low <= found.gain.value <= found.gain.high
     assert found.old.auc is None
 
 
@@ -201,7 +256,7 @@ def test_too_few_labels_and_bursts(tmp_path):
         refit(tmp_path / "bursts")
 
 
-def test_a_pruned_log_is_enough_if_a_snapshot_is(folder, monkeypatch):
+def test_a_pruned_log_leaves_a_hole(folder, monkeypatch):
     from tdlg.live import model as models
 
     now = models.time.time()
@@ -210,5 +265,8 @@ def test_a_pruned_log_is_enough_if_a_snapshot_is(folder, monkeypatch):
         for k in range(20):
             live.submit([new_event(k)])
         assert live.health()["first_sequence"] > 1
-    with pytest.raises((EdgesError, StateError)):
+    with pytest.raises(StateError, match=r"records of the log .* have been removed.* hole in its past, after 2025-04"):
         refit(folder)
+    with pytest.warns(TdlgWarning, match="hole in its past"):
+        found = refit(folder, force=True)
+    assert (found.old, found.generation) == (None, "generation-0002")

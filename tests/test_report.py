@@ -8,6 +8,7 @@ import re
 import time
 from html.parser import HTMLParser
 from importlib.resources import files
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -32,9 +33,10 @@ from tdlg.judge.metrics import calibration, class_metrics, rank
 from tdlg.report import build_report, write_report
 from tdlg.report.cautions import last_labels
 from tdlg.report.page import NAVIGATION
-from tdlg.report.sections.quality import _precision
+from tdlg.report.sections.data import _how_far_off
+from tdlg.report.sections.quality import _precision, _verdict
 from tdlg.report.subject import make_subject
-from tdlg.report.text import Clock, as_json, count, in_words, name_of, nice_step, percent, share
+from tdlg.report.text import Clock, as_json, count, figure, in_words, name_of, nice_step, percent, share
 
 pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
 
@@ -125,6 +127,27 @@ def test_every_part_is_there_and_all_elements_close(page):
         assert words in reader.text
 
 
+def test_the_page_starts_with_what_its_title_promises(page):
+    assert NAVIGATION[0][0] == "interactions"
+    assert Reader(page).all("a")[0]["href"] == "#interactions"  # to which one can skip
+
+
+def test_a_table_that_scrolls_can_be_reached_by_keyboard(page):
+    scrolling = [attrs for attrs in Reader(page).all("div") if attrs.get("class") == "scroll"]
+    assert len(scrolling) == 2
+    for attrs in scrolling:
+        assert (attrs["tabindex"], attrs["role"]) == ("0", "region")
+        assert attrs["aria-labelledby"] in {heading["id"] for heading in Reader(page).all("h2")}
+
+
+def test_the_size_of_an_effect_is_text():
+    edges = ratings()
+    model = PropagationClassifier(random_state=0).fit(edges)
+    effect = model.explain(edges, 1, rows=359, positive="fraud")["effect"].item()
+    (row,) = (row for row in rows_of(build_report(model, edges, evaluate=None)) if row["Row"] == "360")
+    assert re.search(rf" {re.escape(f'{effect:+.2f}')}", row["Why"])
+
+
 def test_ids_of_elements_are_unique(page):
     ids = [attrs["id"] for _, attrs in Reader(page).elements if "id" in attrs]
     assert len(ids) == len(set(ids))
@@ -182,7 +205,7 @@ def test_a_large_network_makes_a_small_page():
     assert len(page.encode()) < 2_000_000
     text = Reader(page).text
     assert "The table shows the first 200 of 20,000" in text
-    assert "1,500 of 100,000 are shown" in text
+    assert "1,000 of 100,000 are shown" in text
 
 
 def test_a_long_id_is_cut():
@@ -374,6 +397,18 @@ def test_held_out_rows_have_their_ids():
         assert row["Label"].removeprefix("✓ ") == edges.label[at]
 
 
+def test_only_ids_that_are_shown_are_made_text():
+    made = []
+
+    class Id:
+        def __str__(self):
+            made.append(self)
+            return "id"
+
+    build_report(LineGraphClassifier(), ratings(), ids=[Id() for _ in range(360)], evaluate=None)
+    assert len(made) == 36
+
+
 def test_many_features_are_not_all_shown():
     edges = ratings(features={f"f{k}": np.arange(360.0) for k in range(20)}, weight=np.ones(360))
     page = build_report(LineGraphClassifier(), edges, evaluate=None)
@@ -463,7 +498,7 @@ def test_the_quality_stands_beside_what_it_was_measured_on():
     text = Reader(build_report(PropagationClassifier(random_state=0), ratings(time=np.arange(360)))).text
     assert "held out: the last 30 % of the labels, 226 to 323" in text
     assert "Measured on the last 98 labelled interactions, 226 to 323" in text
-    assert "The predictions below are for 36 other interactions, 324 to 359" in text
+    assert "The predictions above are for 36 other interactions, 324 to 359" in text
 
 
 # ---- honest figures
@@ -544,6 +579,33 @@ def test_areas_are_those_of_scikit_learn():
     assert found.average_precision[0] == pytest.approx(average_precision_score(is_it, scores))
     assert found.auc[1] < found.auc[0] < found.auc[2]
     assert rank(np.ones(5, bool), np.arange(5.0)) is None
+
+
+def test_the_verdict_compares_on_the_same_edges():
+    """The scores of the reference are those of the model, a little worse: a small difference, and yet a sure one."""
+    rng = np.random.default_rng(0)
+    is_it = rng.random(800) < 0.2
+    good = is_it + rng.normal(0, 1, 800)
+    worse, alike = good + rng.normal(0, 0.3, 800), good + rng.normal(0, 0.01, 800)
+    model, reference, same = (rank(is_it, scores) for scores in (good, worse, alike))
+    assert model.auc[1] < reference.auc[0] < model.auc[2]
+    assert _verdict(SimpleNamespace(model=model, reference=reference)) == ""
+    assert "label rates are the better choice" in _verdict(SimpleNamespace(model=reference, reference=model))
+    assert _verdict(SimpleNamespace(model=model, reference=same)) == "The difference is within chance."
+
+
+@pytest.mark.parametrize(("factor", "said"), [(1.0, ""), (2.0, "2 times too high"), (0.5, "2 times too low")])
+def test_the_head_tells_how_far_off_probabilities_are(factor, said):
+    rng = np.random.default_rng(0)
+    true = rng.uniform(0, 0.4, 20_000)
+    judged = SimpleNamespace(model=SimpleNamespace(scores=true * factor, is_positive=rng.random(20_000) < true))
+    wanted = f"; on held-out labels the probabilities were {said}" if said else ""
+    assert re.fullmatch(wanted.replace("2 times", r"[12](\.\d)? times"), _how_far_off(judged))
+
+
+def test_few_labels_say_nothing_about_probabilities():
+    judged = SimpleNamespace(model=SimpleNamespace(scores=np.full(10, 0.2), is_positive=np.arange(10) < 1))
+    assert _how_far_off(judged) == _how_far_off(None) == ""
 
 
 def test_calibration_of_true_probabilities():
@@ -778,6 +840,9 @@ def test_words():
         "1",
         "0",
     )
+    assert [figure(value) for value in (0.5, 0.9994, 0.9996, 0.99999, 1.0, float("nan"))] == [
+        "0.500", "0.999", "0.9996", "over 0.9999", "1.000", "–",
+    ]  # fmt: skip
     assert in_words(["a", "b", "c"]) == "a, b and c"
     assert (name_of(1.0), name_of(1.5), name_of(np.int64(3)), name_of("a\x00\u202eb")) == (
         "1",
@@ -898,6 +963,16 @@ def test_hostile_ids_do_not_run(browser, file):
     assert browser.run("document.scripts.length") == 2
     assert browser.run("document.querySelector('#interactions-table .id').textContent").startswith(HOSTILE)
     assert "Page.javascriptDialogOpening" not in {event.get("method") for event in browser.events}
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_tables_are_tables_on_narrow_screens_too(browser, file, width):
+    browser.open(file, width=width)
+    parts = {"": "table", "tbody": "rowgroup", "tr": "row", "th": "columnheader", "td": "cell"}
+    for tag, role in parts.items():
+        found = browser.run(f"[...document.querySelectorAll('#interactions-table {tag}')].map(e => e.role)")
+        assert set(found) == {role}
 
 
 SHOWN = "[...document.querySelectorAll('#interactions-table tbody tr')].filter(r => !r.hidden)"

@@ -416,7 +416,7 @@ class TestReproduce:
 
     def test_without_matplotlib_it_says_so_before_the_work(self, tmp_path, monkeypatch):
         monkeypatch.setattr(run, "find_spec", lambda name: None)
-        with pytest.raises(ImportError, match=r"tdlg\[plots\]"):
+        with pytest.raises(ImportError, match=r"\.\[plots\]"):
             reproduce("edge-classification", folder=tmp_path)
         assert Cheap.fitted == []
 

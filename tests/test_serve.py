@@ -7,12 +7,16 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 from importlib.resources import files
+from pkgutil import resolve_name
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 import pytest
+from starlette.requests import Request
 
 from fake_live import FakeLive
 from serving import Client, serving
@@ -20,15 +24,17 @@ from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.live.log import LogError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import as_json
-from tdlg.serve.app import make_app
+from tdlg.serve.api import Api
+from tdlg.serve.app import Measured, make_app
 from tdlg.serve.arrow import read_arrow
-from tdlg.serve.batching import BusyError, StoppingError, Worker
+from tdlg.serve.batching import QUESTIONS, BusyError, StoppingError, Worker
 from tdlg.serve.bodies import ARROW, LINES, Fault, read_items
+from tdlg.serve.feed import Feed
 from tdlg.serve.limits import Limits
 from tdlg.serve.metrics import Metrics
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.service import Service
-from tdlg.serve.tokens import Token, read_token
+from tdlg.serve.tokens import WRONG_PER_MINUTE, Token, read_token
 
 ODD_IDS = ["a b", "a/b", "ü ✓", "..", ".", "a?b=c&d#e", "<script>", "100%", "%2F", "'", '"', "\\"]
 
@@ -134,20 +140,51 @@ class TestWorker:
         assert (first[0].id, last[0].id) == ("a", "b")
         assert isinstance(wrong, ParameterError)
 
-    def test_events_labels_and_questions_keep_their_order(self, live):
+    def test_events_and_labels_keep_their_order_and_go_before_questions(self, live):
         async def test(worker):
             return await asyncio.gather(
+                worker.ask(lambda live: live.calls.append("ask")),
                 worker.submit([event("a"), event("b")]),
                 worker.label([{"id": "a", "label": 1}]),
-                worker.ask(lambda live: live.event("a")["label"]),
                 worker.submit([event("c")]),
                 worker.label([{"id": "a", "label": 0}]),
                 worker.ask(lambda live: live.event("a")["label"]),
             )
 
-        *_, first, _, _, second = working(live, test)
-        assert (first, second) == (1, 0)
-        assert live.calls == ["submit", "label", "submit", "label"]
+        *_, label = working(live, test)
+        assert label == 0
+        assert live.calls == ["submit", "label", "submit", "label", "ask"]
+
+    def test_a_score_does_not_wait_for_many_questions(self, live):
+        def question(live):
+            time.sleep(0.001)
+            live.calls.append("ask")
+
+        async def test(worker):
+            asked = [asyncio.create_task(worker.ask(question)) for _ in range(200)]
+            while "ask" not in live.calls:  # until their turn has begun
+                await asyncio.sleep(0)
+            await worker.submit([event("a")])
+            n_answered = sum(one.done() for one in asked)  # the answer has left: how many questions went before it
+            await asyncio.gather(*asked)
+            return n_answered
+
+        assert working(live, test) <= 2 * QUESTIONS
+        assert live.calls.index("submit") <= 2 * QUESTIONS
+        assert live.calls.count("ask") == 200
+
+    def test_questions_get_a_share_of_the_turns_while_scores_come_without_end(self, live):
+        async def test(worker):
+            asked = [asyncio.create_task(worker.ask(lambda live: live.calls.append("ask"))) for _ in range(20)]
+
+            async def keep_scoring(name):
+                for k in range(30):
+                    await worker.submit([event(f"{name} {k}")])
+
+            await asyncio.gather(*map(keep_scoring, "abc"))
+            assert all(one.done() for one in asked)
+
+        working(live, test)
 
     def test_everybody_gets_their_own_answers(self, live):
         async def test(worker):
@@ -249,7 +286,9 @@ class TestWorker:
         assert threading.get_ident() not in threads
 
 
-@pytest.mark.parametrize("name", ["body", "events", "queue", "batch", "desks", "connections", "seconds"])
+@pytest.mark.parametrize(
+    "name", ["body", "events", "queue", "batch", "desks", "connections", "seconds", "head_seconds"]
+)
 def test_limits_are_counts(name):
     with pytest.raises(ParameterError, match=name):
         Limits(**{name: 0})
@@ -318,6 +357,36 @@ class TestBodies:
         with pytest.raises(RefusedError, match=re.escape(words)) as caught:
             read_items(body, media, Limits(events=3, queue=3), "event")
         assert caught.value.status == status
+
+    @pytest.mark.parametrize(
+        ("body", "media"),
+        [
+            (b"[" + b"0," * 500_000 + b"0]", "application/json"),
+            (b"0\n" * 500_000, LINES[0]),
+            (b"x\n" * 500_000, LINES[0]),
+            (b"\n" * 500_000, LINES[0]),
+        ],
+    )
+    def test_items_are_counted_before_they_are_described(self, body, media, monkeypatch):
+        monkeypatch.setattr("tdlg.serve.bodies.Fault", lambda *words, **more: pytest.fail("a fault was made"))
+        monkeypatch.setattr("tdlg.serve.bodies._BadLine", lambda *words: pytest.fail("a line was read"))
+        with pytest.raises(RefusedError, match=r"may hold 10000 items\. Got 50000[01]:") as caught:
+            read_items(body, media, Limits(), "event")
+        assert caught.value.status == 413
+
+    @pytest.mark.parametrize(
+        ("body", "media"),
+        [
+            (json.dumps([0, {"id": 1}] * 300).encode(), "application/json"),
+            (b'nonsense\n{"id": 1}\n' * 300, LINES[0]),
+        ],
+    )
+    def test_the_first_faults_are_described_and_all_keep_their_places(self, body, media):
+        items = read_items(body, media, Limits(), "event").items
+        assert items[1::2] == [{"id": 1}] * 300
+        assert len(set(map(id, items[0::2]))) == 101
+        assert items[198] != items[200] == items[598]
+        assert items[200].message == "This event cannot be read. Only the first 100 faults of a request are described."
 
     def test_something_else_than_an_object(self):
         (fault,) = read_items(b"5", "application/json", Limits(), "label").items
@@ -429,6 +498,24 @@ def test_answers_are_json():
 # ---- events
 
 
+def opened(client, start):
+    """A connection over which the start of a request was sent."""
+    line = socket.create_connection(client.host.split(":"), timeout=20)
+    line.sendall(start)
+    return line
+
+
+def is_closed(line):
+    """Whether the service closes a connection, after what it may have said."""
+    with line, suppress(ConnectionResetError):
+        try:
+            while line.recv(1000):
+                pass
+        except TimeoutError:
+            return False
+    return True
+
+
 class TestScore:
     def test_one_event(self, client):
         answer = client.post("/score", event("a", amount=300))
@@ -537,6 +624,59 @@ class TestScore:
             line.sendall(f"POST {path} HTTP/1.1\r\n{heads}\r\n[".encode())
             assert line.recv(100).startswith(b"HTTP/1.1 408 ")
 
+    @pytest.mark.parametrize("parser", ["httptools_impl.HttpToolsProtocol", "h11_impl.H11Protocol"])
+    def test_half_sent_heads_keep_nobody_out_and_are_given_up(self, live, monkeypatch, parser):
+        monkeypatch.setattr("tdlg.serve.connections.AutoHTTPProtocol", resolve_name(f"uvicorn.protocols.http.{parser}"))
+        limits = Limits(connections=50, head_seconds=2)
+        with serving(live, token=SECRET, limits=limits) as client:
+            client.headers = {"authorization": f"Bearer {SECRET}"}
+            assert client.post("/score", event("first")).status == 200
+            silent = [opened(client, b"GET /x HTTP/1.1\r\nHost: a\r\n") for _ in range(200)]
+            assert client.post("/score", event("old")).status == 200, "over a connection that was there before"
+            other = Client(client.service, **client.headers)
+            assert other.post("/score", event("new")).status == 200
+            other.close()
+            assert client.get("/health").json["n_events"] == 3
+            for line in silent:
+                assert is_closed(line)
+
+    @pytest.mark.parametrize("start", [b"", b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"])
+    def test_a_head_must_arrive_in_time(self, live, start):
+        with serving(live, limits=Limits(head_seconds=1)) as client:
+            line = opened(client, start)
+            if start:
+                assert line.recv(1000).startswith(b"HTTP/1.1 200 ")
+            with suppress(OSError):
+                line.sendall(b"GET /health HTTP/1.1\r\nX: ")
+                for _ in range(40):  # the clock does not start again with each byte
+                    line.sendall(b"x")
+                    time.sleep(0.1)
+            assert is_closed(line)
+
+    def test_a_head_of_any_length_is_not_kept(self, live):
+        with serving(live) as client:
+            sent = 0
+            with opened(client, b"GET /health HTTP/1.1\r\nHost: a\r\nX: ") as line, suppress(ConnectionError):
+                while sent < 1_000_000:
+                    line.sendall(b"x" * 1000)
+                    sent += 1000
+                    time.sleep(0.005)
+            assert sent < 1_000_000
+            assert client.get("/health").status == 200
+
+    @pytest.mark.parametrize("headers", [{"x": "y" * 40_000}, {f"x{k}": "y" for k in range(99)}])
+    def test_too_many_headers(self, live, headers):
+        with serving(live) as client:
+            answer = client.get("/health", **headers)
+            assert answer.status == 431
+            assert "A request may have 100 headers of 32768 bytes" in answer.json["error"]["message"]
+            assert client.get("/health").status == 200
+
+    def test_a_refusal_of_a_large_body_can_be_read(self, live):
+        with serving(live) as client:
+            assert client.post("/score", b" " * (20 << 20), "application/json").status == 413
+            assert client.get("/health").status == 200
+
     def test_a_full_queue_says_when_to_come_back(self, live):
         live.delay = 0.3
         with serving(live, limits=Limits(events=3, queue=3)) as client:
@@ -643,6 +783,18 @@ class TestQuestions:
             assert client.get(f"/explain/{quote(id, safe='')}").json["id"] == id
             assert len(client.get(f"/nodes/{quote(id, safe='')}").json["events"]) == 1
 
+    @pytest.mark.parametrize("id", ["\ud800", "a\0b", "\x1b[1m", "\uffff", "\u202eabc"])
+    def test_ids_that_cannot_be_shown(self, client, id):
+        assert client.post("/score", [event("x", src=id)]).status == 200
+        chart = client.get("/charts/node.svg?id=shop")
+        assert chart.status == 200
+        (mark,) = ElementTree.fromstring(chart.body.decode()).findall(".//*[@data-tip]")
+        assert ascii(id)[1:-1] in mark.get("data-tip")
+
+    def test_half_of_a_character_in_an_id_comes_back(self, client):
+        assert client.post("/score", event("x\ud800y")).json["id"] == "x\ud800y"
+        assert client.post("/labels", {"id": "x\ud800y", "label": 1}).json == {"id": "x\ud800y"}
+
     def test_ids_that_are_numbers(self, client):
         client.post("/score", [event(17), event(-3)])
         assert client.get("/explain/17").json["id"] == 17
@@ -728,7 +880,16 @@ class TestQuestions:
         assert [(change["kind"], change["id"]) for change in found["changes"]] == [
             ("alert", "a"), ("alert", "b"), ("decision", "a"),
         ]  # fmt: skip
+        assert found["missed"] == 0
         assert len(client.get("/changes?since=2").json["changes"]) == 1
+
+    def test_changes_that_are_not_kept_are_said(self, live, client):
+        client.post("/score", [alert("a"), alert("b"), alert("c")])
+        del live._changes[:2]
+        assert [client.get(f"/changes?since={k}").json["missed"] for k in (0, 1, 2, 3, 9)] == [2, 1, 0, 0, 0]
+        stream = Stream(client, last_event_id="1")
+        assert next(iter(stream))[1]["missed"] == 1
+        stream.close()
 
     @pytest.mark.parametrize(
         ("method", "path", "status"), [("GET", "/nothing", 404), ("GET", "/score", 405), ("POST", "/alerts", 405)]
@@ -768,6 +929,12 @@ class Stream:
     def close(self):
         self.answer.close()
         self.client.close()
+
+
+def request_for(path, **headers):
+    """A request as the application gets it."""
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return Request({"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": raw})
 
 
 def status_of_stream(client):
@@ -820,6 +987,32 @@ class TestStream:
             assert statuses[0] == 503
             assert statuses[-1] == 200
 
+    def test_desks_that_connect_at_once_are_counted(self, live):
+        async def test(worker):
+            api = Api(worker, Feed(worker), Limits(desks=2), Metrics(), [])
+            found, refused = [], 0
+            for _ in range(4):  # no stream has been started yet
+                try:
+                    found.append(await api.changes(request_for("/changes", accept="text/event-stream")))
+                except RefusedError as refusal:
+                    refused += refusal.status == 503
+            assert (len(found), refused) == (2, 2)
+            found.clear()  # their clients left before the start
+            assert (await api.changes(request_for("/changes", accept="text/event-stream"))).status_code == 200
+
+        working(live, test)
+
+    def test_desks_that_connect_at_once_get_figures(self, live):
+        async def test(worker):
+            feed = Feed(worker)
+            streams = [feed.messages(None) for _ in range(3)]
+            return await asyncio.gather(*map(anext, streams))
+
+        for message in working(live, test):
+            kind, data = message.decode().strip().split("\n")
+            assert kind == "event: pulse"
+            assert json.loads(data.removeprefix("data: "))["events_per_second"] == 12.5
+
     def test_a_stop_ends_streams(self, live):
         with serving(live) as client:
             stream = Stream(client)
@@ -858,7 +1051,9 @@ class TestHosts:
     )  # fmt: skip
     def test_other_names_are_refused(self, client, live, name):
         name = name.format(port=client.host.split(":")[1]).encode().decode("latin-1")
-        assert client.get("/alerts", host=name).status == 421
+        answer = client.get("/alerts", host=name)
+        assert answer.status == 421
+        assert answer.json["error"]["message"].startswith("The Host header ")
         assert client.post("/score", event("a"), host=name).status == 421
         assert not live._events
         assert client.get("/health", host=name).json == {"ok": True}  # for load balancers
@@ -882,12 +1077,24 @@ class TestHosts:
 
     @pytest.mark.parametrize(
         "origin",
-        ["http://evil.example", "null", "https://127.0.0.1", "file://{host}", "http://{host}.evil.example", ""],
+        [
+            "http://evil.example",
+            "null",
+            "https://127.0.0.1",
+            "file://{host}",
+            "http://{host}.evil.example",
+            "",
+            "http://[",
+        ],
     )
     def test_pages_of_others_are_refused(self, client, live, origin):
         origin = origin.format(host=client.host)
         assert client.post("/score", event("a"), origin=origin).status == 403
-        assert client.get("/alerts", origin=origin).status == 403
+        answer = client.get("/alerts", origin=origin)
+        assert answer.status == 403
+        assert (
+            answer.json["error"]["message"] == f"Cross-origin request refused: Origin {origin!r} is not this service."
+        )
         assert not live._events
 
     def test_its_own_page_may(self, client):
@@ -915,7 +1122,8 @@ def guarded():
 
 class TestToken:
     @pytest.fixture
-    def live(self, guarded):
+    def live(self, guarded, monkeypatch):
+        monkeypatch.setattr("tdlg.serve.tokens.WRONG_PER_MINUTE", 1_000_000)  # the service is that of many tests
         guarded.live.__init__()
         return guarded.live
 
@@ -988,6 +1196,7 @@ class TestToken:
             (b'{"token": "x"}', "text/plain", 415),
             (b"nonsense", "application/json", 422),
             (b"[]", "application/json", 422),
+            (b"[" * 4000, "application/json", 422),
             (b"{}", "application/json", 422),
             (b" " * 5000, "application/json", 413),
         ],
@@ -999,6 +1208,54 @@ class TestToken:
         for name in ("parts.css", "desk.css", "desk.js", "login.js"):
             assert client.get(f"/desk/{name}").status == 200
         assert client.get("/desk/tokens.py").status == 404
+
+
+class TestGuesses:
+    def test_wrong_tokens_are_refused_in_words_and_told_once(self, live, caplog):
+        with serving(live, token=SECRET) as client:
+            ways = [
+                lambda: client.get("/about", authorization="Bearer no"),
+                lambda: client.post("/login", {"token": "no"}),
+            ]
+            found = [ways[k % 2]().status for k in range(WRONG_PER_MINUTE + 6)]
+            assert found == [401] * WRONG_PER_MINUTE + [429] * 6
+            assert client.get("/about", authorization="Bearer no").headers["retry-after"] == "60"
+            assert client.get("/about").status == 401, "who gives no token guesses nothing"
+            assert client.get("/about", authorization=f"Bearer {SECRET}").status == 200, "the right one always passes"
+            assert client.post("/login", {"token": SECRET}).status == 200
+        assert [record.getMessage() for record in caplog.records if "wrong token" in record.getMessage()] == [
+            "20 requests from '127.0.0.1' had a wrong token within a minute."
+        ]
+
+    def test_each_address_is_counted_for_a_minute(self):
+        token = Token(SECRET)
+        for _ in range(WRONG_PER_MINUTE):
+            assert not token.check("no", "a", 1000.0)
+        with pytest.raises(RefusedError):
+            token.check("no", "a", 1001.0)
+        assert not token.check("no", "b", 1001.0)
+        assert token.check(SECRET, "a", 1001.0)
+        assert not token.check("no", "a", 1061.0)
+
+    def test_no_more_addresses_are_kept_than_needed(self, monkeypatch):
+        monkeypatch.setattr("tdlg.serve.tokens.MOST_CLIENTS", 100)
+        token = Token(SECRET)
+        for k in range(100):
+            assert not token.check("no", f"client {k}", 1000.0)
+        for k in range(WRONG_PER_MINUTE):
+            assert not token.check("no", f"other {k}", 1000.0)
+        with pytest.raises(RefusedError):  # those beyond are counted together
+            token.check("no", "yet another", 1000.0)
+
+    def test_few_slow_attempts_to_sign_in_at_once(self, live):
+        with serving(live, token=SECRET, limits=Limits(seconds=2)) as client:
+            start = f"POST /login HTTP/1.1\r\nHost: {client.host}\r\nContent-Type: application/json\r\n"
+            lines = [opened(client, f"{start}Content-Length: 9\r\n\r\n".encode()) for _ in range(20)]
+            answers = [line.recv(100)[:13] for line in lines]
+            for line in lines:
+                line.close()
+            assert sorted(answers) == [b"HTTP/1.1 408 "] * 16 + [b"HTTP/1.1 503 "] * 4
+            assert client.post("/login", {"token": SECRET}).status == 200
 
 
 def test_a_cookie_ends():
@@ -1110,6 +1367,36 @@ class TestMetrics:
             "tdlg_disk_bytes 1234",
         ):
             assert f"\n{line}\n" in text
+
+    def test_a_stop_is_no_failure_of_the_log(self, live, monkeypatch):
+        async def stopping(worker, events):
+            raise StoppingError("The service is being stopped.")
+
+        with serving(live) as client:
+            with monkeypatch.context() as patch:
+                patch.setattr(Worker, "submit", stopping)
+                assert client.post("/score", event("a")).status == 503
+            assert "\ntdlg_log_failures_total " not in client.get("/metrics").body.decode()
+            live.disk_is_full = True
+            assert client.post("/score", event("a")).status == 503
+            assert "\ntdlg_log_failures_total 1\n" in client.get("/metrics").body.decode()
+
+    @pytest.mark.parametrize(
+        ("path", "parameters", "name"),
+        [("/score", {}, "/score"), ("/explain/a/b", {"id": "a/b"}, "/explain/{id}"), ("/x", None, "other")],
+    )
+    def test_addresses_are_named_without_the_route_in_the_scope(self, path, parameters, name):
+        async def app(scope, receive, send):  # older versions of starlette set no more than this
+            if parameters is not None:
+                scope.update(endpoint=app, path_params=parameters)
+            await send({"type": "http.response.start", "status": 200})
+
+        async def send(message):
+            pass
+
+        metrics = Metrics()
+        asyncio.run(Measured(app, metrics)({"type": "http", "path": path}, None, send))
+        assert f'tdlg_requests_total{{path="{name}",status="200"}} 1' in metrics.text({})
 
     def test_the_text_has_the_format(self, client):
         client.post("/score", alert("a"))

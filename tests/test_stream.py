@@ -136,7 +136,7 @@ class TestColumns:
         edges = network()
         model = fitted(edges[:N_FITTED])
         new = edges[N_FITTED : N_FITTED + 5]
-        text = TemporalEdges([str(k) for k in new.src], [f"00{k}" for k in new.dst], new.time)
+        text = TemporalEdges([str(k) for k in new.src], [str(k) for k in new.dst], new.time)
         np.testing.assert_array_equal(StreamScorer(model).score(text), StreamScorer(model).score(new.with_label(None)))
 
 
@@ -500,6 +500,13 @@ class TestBursts:
         with pytest.raises(TdlgError, match="labels"):
             scorer.label("a", 1)
 
+    def test_labels_are_refused_in_words(self):
+        scorer = StreamScorer(EdgeOutlierDetector("burst", fast=5.0, slow=60.0).fit(network()[:N_FITTED]))
+        scorer.update(TemporalEdges([1], [2], [1000]), ids=["a"])
+        for label in (1, None):
+            with pytest.raises(EdgesError, match="no labels"):
+                scorer.label("a", label)
+
     def test_state_goes_on_where_it_stopped(self):
         edges = network()
         model = EdgeOutlierDetector("burst", fast=5.0, slow=60.0).fit(edges[:N_FITTED])
@@ -537,6 +544,18 @@ class TestEvents:
             ("amount", "a lot", "number"),
             ("amount", float("inf"), "finite"),
             ("kind", {"a": 1}, "category"),
+            ("kind", True, "category"),
+            ("src", True, "text or a number"),
+            ("src", "", "missing"),
+            ("dst", " ", "missing"),
+            ("src", "a\ud800", "surrogate"),
+            ("id", "a\ud800", "surrogate"),
+            ("id", True, "text or a number"),
+            ("amount", "1_000", "number"),
+            ("amount", "\u0663", "number"),
+            ("amount", True, "number"),
+            ("amount", 1e16, "between"),
+            ("amount", "-1e300", "between"),
             ("label", "maybe", "one of"),
             ("label_time", "soon", "number"),
             ("id", ["x"], "id"),
@@ -550,17 +569,76 @@ class TestEvents:
         assert words in errors[0].message
         assert read.positions == [0, 2]
 
+    def test_with_numbers_as_text(self):
+        scorer, new = self.scorer()
+        good = as_event(new, 0)
+        read, errors = scorer.read([{**good, "amount": amount} for amount in (12.5, "12.5", " +1.25e1 ", "12.50")])
+        assert not errors
+        assert (read.own == read.own[0]).all()
+
+    def test_with_truth_values_where_they_were_fitted(self):
+        edges = network()
+        night = np.arange(len(edges)) % 3 == 0
+        edges = TemporalEdges(edges.src, edges.dst, edges.time, label=edges.label, features={"night": night})
+        scorer = StreamScorer(fitted(edges[:N_FITTED]))
+        event = {"src": 1, "dst": 2, "time": 1000}
+        read, errors = scorer.read([{**event, "night": night} for night in (True, False, 1, 0)])
+        assert not errors
+        np.testing.assert_array_equal(read.own[:2], read.own[2:])
+
+    @pytest.mark.parametrize("offset", ["+99:00", "-24:00", "+2530"])
+    def test_with_impossible_offsets_are_refused(self, offset):
+        scorer, new = self.scorer(dates=True)
+        event = as_event(new, 0)
+        _, errors = scorer.read([{**event, "time": str(event["time"]) + offset}])
+        assert [error.field for error in errors] == ["time"]
+        assert not scorer.read([{**event, "time": str(event["time"]) + "+05:30"}])[1]
+
+    def test_that_are_refused_or_only_scored_leave_nothing(self):
+        scorer, new = self.scorer()
+        before = scorer.n_nodes, scorer._nodes.n_codes, scorer._reader.categories()
+        bad = [{**as_event(new, 0), "src": f"new {k}", "code": f"new {k}", "label": "none"} for k in range(500)]
+        assert len(scorer.read(bad)[1]) == 500
+        scorer.read([{**event, "label": None} for event in bad])
+        features = {"amount": [1.0, 2.0], "balance": [0.0, 0.0], "kind": ["a", "b"], "code": ["new 1", "new 2"]}
+        strangers = TemporalEdges(["x", "y"], ["y", "z"], [1000, 1001], features=features)
+        first = scorer.score(strangers)
+        assert (scorer.n_nodes, scorer._nodes.n_codes, scorer._reader.categories()) == before
+        np.testing.assert_array_equal(scorer.score(strangers), first)
+        np.testing.assert_allclose(scorer.score_update(strangers).values, first, rtol=0, atol=1e-12)
+        assert scorer.n_nodes == before[0] + 3
+
+    def test_that_are_repeated_leave_no_nodes(self):
+        scorer, new = self.scorer()
+        event = {**as_event(new, 0), "id": "a"}
+        scorer.process(scorer.read([event])[0])
+        n_nodes = scorer.n_nodes
+        scorer.process(scorer.read([{**event, "src": "another"}, {**event, "dst": "other"}])[0])
+        assert scorer.n_nodes == n_nodes
+
     def test_that_are_not_mappings_are_reported(self):
         scorer, _ = self.scorer()
         _, errors = scorer.read(["hello"])
         assert "object" in errors[0].message
 
-    def test_with_missing_features_are_scored(self):
+    def test_with_missing_features_are_scored_if_null_or_allowed(self):
         scorer, new = self.scorer()
-        event = {name: value for name, value in as_event(new, 0).items() if name not in ("amount", "kind", "code")}
-        read, errors = scorer.read([event])
+        lacks = ("amount", "kind", "code")
+        event = {name: value for name, value in as_event(new, 0).items() if name not in lacks}
+        read, errors = scorer.read([{**event, "Amount": 5}, event])
+        assert not read.positions
+        assert [error.field for error in errors] == ["amount", "amount"]
+        for words in ("'amount', 'kind', 'code'", "'Amount'", "renamed", "null", "allow_missing"):
+            assert words in errors[0].message
+        assert "renamed" not in errors[1].message
+        read, errors = scorer.read([{**event, **dict.fromkeys(lacks)}])
         assert not errors
-        assert np.isfinite(scorer.process(read).values).all()
+        values = scorer.process(read).values
+        assert np.isfinite(values).all()
+        lenient = StreamScorer(scorer.model, allow_missing=True)
+        read, errors = StreamScorer.restore(scorer.model, lenient.state()).read([event])
+        assert not errors
+        np.testing.assert_array_equal(lenient.process(read).values, values)
 
     def test_times_as_text_or_datetimes_are_the_same(self):
         scorer, new = self.scorer(dates=True)
@@ -573,7 +651,139 @@ class TestEvents:
         ]
         read, errors = scorer.read([{**event, "time": time} for time in same])
         assert not errors
-        assert len(set(read.arrived.ticks.tolist())) == 1
+        assert len(set(read.ticks.tolist())) == 1
+
+
+class TestFittedEdges:
+    def test_do_not_count_again(self):
+        """A table that begins with fitted edges at the border is as in batch."""
+        edges = network(features=True)
+        cut = int(np.flatnonzero(np.diff(edges.time[: N_FITTED + 20]) == 0)[-1]) + 1  # within a tie
+        model = fitted(edges[:cut])
+        tied = np.flatnonzero(edges.time == edges.time[cut])
+        again = edges[tied[0] :].with_label(None)
+        assert tied[0] < cut
+        want = model.predict_proba(again)
+        scorer = StreamScorer(model)
+        np.testing.assert_allclose(scorer.score(again), want, rtol=0, atol=1e-12)
+        found = scorer.score_update(again)
+        np.testing.assert_allclose(found.values, want, rtol=0, atol=1e-12)
+        assert found.repeated.tolist() == (np.arange(tied[0], len(edges)) < cut).tolist()
+        restored = StreamScorer.restore(model, StreamScorer(model).state())
+        np.testing.assert_allclose(restored.score_update(again).values, want, rtol=0, atol=1e-12)
+
+    def test_with_ids_are_known_by_these(self):
+        edges = network()[:N_FITTED]
+        scorer = StreamScorer(fitted(edges), ids=[f"e{k}" for k in range(N_FITTED)])
+        last = edges[N_FITTED - 1 :].with_label(None)
+        assert not scorer.score_update(last, ids=["another"]).repeated[0]
+        assert scorer.score_update(last).repeated[0]
+
+
+class TestCategories:
+    """A category is one category in every form in which a program sends it, however rare it is."""
+
+    N, N_FITTED = 360, 260
+
+    def table(self):
+        rng = np.random.default_rng(3)
+        src, dst = rng.integers(0, 9, self.N), rng.integers(0, 11, self.N)
+        shops = 5000 + np.minimum(rng.integers(0, 40, self.N), rng.integers(0, 40, self.N))
+        label = (shops % 3 == 0).astype(float)
+        return src, dst, np.arange(self.N), shops, label
+
+    def edges(self, form=str):
+        src, dst, time, shops, label = self.table()
+        features = {"mcc": [form(k) for k in shops.tolist()]}
+        return TemporalEdges(src, dst, time, label=label, features=features, bipartite=True)
+
+    def fitted(self):
+        edges = self.edges()[: self.N_FITTED]
+        model = fitted(edges)
+        assert len(edges.feature_categories["mcc"]) > 16, "some have no indicator"
+        return model
+
+    @pytest.mark.parametrize("form", [str, int, float, np.int64, lambda k: f"{k}".encode()])
+    def test_in_every_form_are_those_of_the_batch(self, form):
+        model = self.fitted()
+        want = model.predict_proba(self.edges()[self.N_FITTED :].with_label(None))
+        src, dst, time, shops, _ = self.table()
+        events = [
+            {"src": int(src[k]), "dst": int(dst[k]), "time": int(time[k]), "mcc": form(int(shops[k]))}
+            for k in range(self.N_FITTED, self.N)
+        ]
+        scorer = StreamScorer(model)
+        read, errors = scorer.read(events)
+        assert not errors
+        np.testing.assert_allclose(scorer.process(read).values, want, rtol=0, atol=1e-12)
+        assert scorer.n_unseen == 0
+        again = StreamScorer.restore(model, scorer.state())
+        np.testing.assert_array_equal(again.score(self.edges()[-5:]), scorer.score(self.edges()[-5:]))
+
+    @pytest.mark.parametrize("form", [int, float])
+    def test_as_numbers_of_a_table_are_those_that_were_text(self, form):
+        model = self.fitted()
+        want = model.predict_proba(self.edges()[self.N_FITTED :].with_label(None))
+        new = self.edges(form)[self.N_FITTED :].with_label(None)
+        np.testing.assert_array_equal(model.predict_proba(new), want)
+        np.testing.assert_allclose(StreamScorer(model).score_update(new).values, want, rtol=0, atol=1e-12)
+        model.update(new)
+        assert set(model.edges_.feature_categories["mcc"]) <= set(self.edges().feature_categories["mcc"])
+
+    @pytest.mark.parametrize("n_kinds", [3, 25])
+    def test_that_no_fitted_edge_has_are_as_if_missing(self, n_kinds):
+        """In batch and stream, so that a new word is no risk of its own."""
+        rng = np.random.default_rng(0)
+        n = 300
+        src, dst, kind = rng.integers(0, 9, n), rng.integers(0, 11, n), rng.integers(0, n_kinds, n)
+        label = (rng.random(n) < 0.2).astype(float)
+
+        def edges(kinds, rows):
+            return TemporalEdges(src[rows], dst[rows], np.arange(n)[rows], features={"kind": kinds}, bipartite=True)
+
+        words, fit, rest = np.array([f"k{k}" for k in kind], object), slice(0, 200), slice(200, n)
+        model = fitted(edges(words[fit], fit).with_label(label[fit]))
+        new, missing = words[rest].copy(), words[rest].copy()
+        new[50], missing[50] = "never seen", None
+        want, found = (model.features_.transform(edges(kinds, rest)) for kinds in (missing, new))
+        np.testing.assert_array_equal(found[50], want[50])
+        scorer = StreamScorer(model)
+        events = [
+            {"src": int(src[k]), "dst": int(dst[k]), "time": k, "kind": word}
+            for k, word in zip(range(200, n), new.tolist(), strict=True)
+        ]
+        columns = scorer.process(scorer.read(events)[0]).columns
+        np.testing.assert_allclose(columns, found, rtol=0, atol=1e-12)
+        assert scorer.n_unseen == 1
+        assert StreamScorer.restore(model, scorer.state()).n_unseen == 1
+
+    def test_the_share_of_a_new_category_is_a_typical_one(self):
+        n = 240
+        kinds = np.array(["a", "b", "a", "c"] * 60, object)
+        label = (kinds == "c").astype(float)
+        past = TemporalEdges(["x"] * n, ["y"] * n, np.arange(n), label=label, features={"kind": kinds})
+        model = fitted(past)
+        names = model.features_.get_feature_names_out().tolist()
+        shares = [k for k, name in enumerate(names) if name.startswith("src:share")]
+        rows = {}
+        for kind in ("a", "b", "c", "new", None):
+            edge = TemporalEdges(["x"], ["y"], [n], features={"kind": np.array([kind], object)})
+            rows[kind] = model.features_.transform(edge)[0, shares]
+        typical = sum(rows[kind] ** 2 for kind in "abc")
+        np.testing.assert_allclose(rows["new"], typical, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(rows["new"], rows[None])
+
+    def test_that_start_with_zeros_are_others(self):
+        model = self.fitted()
+        scorer = StreamScorer(model)
+        event = {"src": 1, "dst": 2, "time": 1000, "mcc": "05001"}
+        scorer.process(scorer.read([event])[0])
+        assert scorer.n_unseen == 1
+
+    @pytest.mark.parametrize("value", [True, False])
+    def test_true_is_none(self, value):
+        _, errors = StreamScorer(self.fitted()).read([{"src": 1, "dst": 2, "time": 1000, "mcc": value}])
+        assert errors[0].field == "mcc"
 
 
 def as_event(edges, k):

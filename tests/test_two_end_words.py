@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tdlg import PropagationFeatures, TemporalEdges
-from tdlg.explain.two_ends import ELSEWHERE, PARTNERS, TwoEndWords
+from tdlg.explain.sentences import MANY
+from tdlg.explain.two_ends import PARTNERS, TwoEndWords
 from tdlg.propagate.two_ends import two_end_columns, two_end_names
 
 OPINIONS = [  # bob and cat agree with ann about x, y and z, dan disagrees; only bob, cat and dan know the shop
@@ -38,13 +39,13 @@ def opinions(rows=OPINIONS, **options):
 class TestAgreement:
     @pytest.mark.parametrize("past_only", [False, True])
     def test_sources_that_agree(self, past_only):
-        sentence, behind = words_for(opinions(), past_only).agreement(12, "src", 1)
+        sentence, behind = words_for(opinions(), past_only).agreement(12, "src", 1, raises=True)
         told = "2 of the 2 labelled interactions to 'shop' from sources that agree with 'ann' about other destinations"
         assert sentence == f"{told} were fraud"
         assert sorted(behind) == [9, 10]
 
     def test_destinations_that_are_labelled_alike(self):
-        sentence, behind = words_for(opinions()).agreement(12, "dst", 1)
+        sentence, behind = words_for(opinions()).agreement(12, "dst", 1, raises=True)
         assert sentence == (
             "2 of the 2 labelled interactions from 'ann' to destinations that other sources label like 'shop' were fraud"
         )
@@ -52,20 +53,21 @@ class TestAgreement:
 
     def test_sources_that_disagree(self):
         rows = [row for row in OPINIONS if row[:2] not in (("bob", "shop"), ("cat", "shop"))]
-        sentence, behind = words_for(opinions(rows)).agreement(10, "src", 1)
-        told = "the only labelled interaction to 'shop' from sources that disagree with 'ann' about other destinations"
-        assert sentence == f"{told} was not fraud"
-        assert behind == [9]
+        for raises in (True, False):
+            sentence, behind = words_for(opinions(rows)).agreement(10, "src", 1, raises)
+            told = "1 labelled interaction to 'shop' from sources that disagree with 'ann' about other destinations"
+            assert sentence == told
+            assert behind == [9]
 
     def test_nobody(self):
         rows = [("ann", "x", "fraud"), ("bob", "shop", "fine"), ("ann", "shop", None)]
         told = "no labelled interaction to 'shop' from sources that agree with 'ann' about other destinations"
-        assert words_for(opinions(rows)).agreement(2, "src", 1) == (told, [])
-        assert words_for(opinions(rows), past_only=True).agreement(2, "src", 1) == (f"{told} yet", [])
+        assert words_for(opinions(rows)).agreement(2, "src", 1, raises=True) == (told, [])
+        assert words_for(opinions(rows), past_only=True).agreement(2, "src", 1, raises=False) == (f"{told} yet", [])
 
     def test_numbers(self):
         rows = [(src, dst, {"fraud": 1.5, "fine": 4.0, None: np.nan}[label]) for src, dst, label in OPINIONS]
-        sentence, _ = words_for(opinions(rows)).agreement(12, "src", 0)
+        sentence, _ = words_for(opinions(rows)).agreement(12, "src", 0, raises=False)
         told = "the 2 labelled interactions to 'shop' from sources that agree with 'ann' about other destinations"
         assert re.fullmatch(rf"{told} had 1\.5 on average \(all: 2\.\d+\)", sentence)
 
@@ -83,7 +85,7 @@ class TestAgreement:
         for match, side in (("src", "dst"), ("dst", "src")):
             expected = columns[:, names.index(f"{match}:agreement-sum" + f"[{code}.0]" * (n_classes > 2))]
             for i in range(0, len(edges), 5):
-                others, similarity = words._similar(i, match, code)
+                others, similarity, _ = words._similar(i, match, code)
                 left = words._left[side][others, words._column(code)] if len(others) else np.empty(0)
                 assert similarity @ left == pytest.approx(expected[i], abs=2e-9)
 
@@ -105,19 +107,26 @@ class TestPartners:
                 "3 of the 6 labelled interactions from other sources of 'shop' to other destinations were fraud",
                 6,
             ),
-            ("src", "3 of the 6 labelled interactions to other destinations of 'ann' from other sources were fraud", 6),
+            (
+                "src",
+                "3 of the 6 labelled interactions to other destinations of 'ann' from other sources were fraud",
+                6,
+            ),
             ("src-dst", "no labelled interaction from sources of 'ann' to other destinations", 0),
             ("dst-src", "no labelled interaction to destinations of 'shop' from other sources", 0),
         ],
     )
     def test_sentences(self, match, told, behind):
-        sentence, positions = words_for(opinions()).partners(12, match, 1)
-        assert sentence == told
+        sentence, positions = words_for(opinions()).partners(12, match, 1, raises=False)
+        assert sentence == told + " (58% of all)" * bool(behind)
+        if positions:
+            plain, _ = words_for(opinions()).partners(12, match, 1, raises=True)
+            assert plain == told.partition(" of the ")[2].partition(" were ")[0]
         assert len(positions) == min(behind, 5)
         assert set(positions) <= set(range(3, 9))
 
     def test_the_past_alone(self):
-        sentence, positions = words_for(opinions(), past_only=True).partners(0, "dst", 1)
+        sentence, positions = words_for(opinions(), past_only=True).partners(0, "dst", 1, raises=True)
         assert sentence == "no labelled interaction from other sources of 'x' to other destinations yet"
         assert not positions
 
@@ -136,11 +145,16 @@ class TestPartners:
             partners = {ends[j][1 - theirs] for j in near}
             far = [j for j in counts if edges.labelled[j] and ends[j][1 - theirs] in partners]
             far = [j for j in far if ends[j][theirs] != ends[i][mine]]
-            far = sorted(far, key=lambda j: (abs(time[j] - time[i]), j))[:ELSEWHERE]
-            sentence, behind = words.partners(i, match, 1)
+            far = sorted(far, key=lambda j: (abs(time[j] - time[i]), j))[:MANY]
+            rate, base = (
+                edges.label[some].mean() if len(some) else 0 for some in (far, np.flatnonzero(edges.labelled))
+            )
+            sentence, behind = words.partners(i, match, 1, raises=bool(rate > base))
             assert set(behind) <= set(far)
             assert len(behind) == min(5, len(far))
-            if len(far) > 1:
+            if len(far) > 1 and rate == base:
+                assert re.match(r"(\d+|more than 50) labelled interactions ", sentence)
+            elif len(far) > 1:
                 assert sentence.startswith(f"{int((edges.label[far] == 1).sum()) or 'none'} of the ")
                 assert f" {len(far)} labelled interactions " in sentence
 
@@ -152,8 +166,8 @@ def test_late_labels_and_copies():
     late = edges.ticks.copy()
     late[9] = 12  # of bob and the shop, known when it is too late
     words = TwoEndWords(features, edges, query.evidence._replace(label_ticks=late), query.at)
-    sentence, behind = words.agreement(12, "src", 1)
+    sentence, behind = words.agreement(12, "src", 1, raises=True)
     assert sentence.startswith("the only labelled interaction to 'shop' from sources that agree with 'ann'")
     assert behind == [10]
     held = edges[[*range(13), 9, 10]]
-    assert words_for(held).agreement(12, "src", 1) == words_for(edges).agreement(12, "src", 1)
+    assert words_for(held).agreement(12, "src", 1, True) == words_for(edges).agreement(12, "src", 1, True)

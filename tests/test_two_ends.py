@@ -116,7 +116,7 @@ class ByHand:
         kind = column.name.partition(":")[2].partition("@")[0].partition("[")[0]
         if kind == "trust":
             return self.edges[row].trust[("src", "dst").index(column.match)]
-        if column.about == "agreement":
+        if column.about in ("agreement", "common"):
             return self.agreement(row, column.match)[kind]
         return self.partners(row, column.match, kind, column.scale)
 
@@ -334,8 +334,8 @@ class TestNames:
     def test_classes_and_scales(self):
         named = two_end_names(["fine", "fraud", "spam"], bipartite=True, scale_names=["1h", "7d"])
         assert ("src:agreement[fraud]", "src", "agreement", "", 1, -1) in named
-        assert ("src:partners-residual[spam]@7d", "src", "partners", "", 2, 1) in named
-        assert named[-1] == ("dst:common", "dst", "agreement", "", -1, -1)
+        assert ("src:partners-residual[spam]@7d", "src", "labels", "", 2, 1) in named
+        assert named[-1] == ("dst:common", "dst", "common", "", -1, -1)
 
 
 @pytest.mark.parametrize("past_only", [False, True])

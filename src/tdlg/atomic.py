@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -119,19 +121,46 @@ def draft_of(target: Path, owner: str | None = None) -> Path:
     """
     name = os.fsencode(target.name)
     known = target.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
-    number = uuid.uuid4().hex if owner is None else hashlib.sha256(os.fsencode(owner)).hexdigest()[:32]
+    number = hashlib.sha256(os.fsencode(owner)).hexdigest()[:32] if owner is not None else _new_number()
     return target.with_name(f".{known}.{number}{DRAFT}")
 
 
+def _new_number() -> str:
+    """32 hexadecimal digits that say which process writes a draft: its machine, its id, and a random part."""
+    return f"{_machine()}{os.getpid() % 2**32:08x}{uuid.uuid4().hex[:16]}"
+
+
+@cache
+def _machine() -> str:
+    """Where the id of a process means the same process: the name of the machine, and on Linux the container."""
+    container = ""
+    with suppress(OSError):
+        container = os.readlink("/proc/self/ns/pid")
+    return hashlib.sha256(f"{platform.node()} {container}".encode()).hexdigest()[:8]
+
+
+def _is_dead(number: str) -> bool:
+    """Whether the process that wrote a draft with this number has ended; False if that is not known."""
+    if os.name == "nt" or not number.startswith(_machine()):
+        return False
+    try:
+        os.kill(int(number[8:16], 16), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # of somebody else, or not a process id
+        return False
+    return False
+
+
 def _remove_stale_drafts(draft: Path, now: float) -> None:
-    """Remove drafts of the same target that killed processes left. Drafts that are still being written are newer."""
+    """Remove drafts of the same target that killed processes left: the process has ended, or wrote nothing for a day."""
     prefix = draft.name.removesuffix(DRAFT)[:-32]
-    ours = re.compile(re.escape(prefix) + "[0-9a-f]{32}" + re.escape(DRAFT))
+    ours = re.compile(re.escape(prefix) + "([0-9a-f]{32})" + re.escape(DRAFT))
     with suppress(OSError), os.scandir(draft.parent) as entries:
         for entry in entries:
-            if ours.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            if (found := ours.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
                 with suppress(OSError):
-                    if entry.stat(follow_symlinks=False).st_mtime < now - STALE:
+                    if entry.stat(follow_symlinks=False).st_mtime < now - STALE or _is_dead(found[1]):
                         os.unlink(entry.path)
 
 

@@ -38,8 +38,8 @@ class TemporalEdges:
     ----------
     src, dst
         Ids of the source and of the destination node, one value per edge: integers, strings or any hashable
-        objects. No id may be missing. Floats without decimals are read as integers. Lists, numpy arrays, and
-        pandas, polars and pyarrow columns are accepted.
+        objects except truth values. No id may be missing. 7, 7.0 and "7" are the same node, "007" is another one. Lists,
+        numpy arrays, and pandas, polars and pyarrow columns are accepted.
     time
         Times, one value per edge: finite numbers in any unit, or datetimes or dates, also as text. Datetimes with
         a time zone are converted to UTC; datetimes without one are kept as they are.
@@ -299,8 +299,8 @@ class TemporalEdges:
     def with_ids_of(self, other: TemporalEdges) -> TemporalEdges:
         """Write ids and categories as other edges write them: 17 for "17" if those are numbers, and so on.
 
-        Only ids that the other edges do not have are converted, and only to an id that means the same: 17, "17", "00017",
-        17.0 and b"17" do. All other ids stay as they are. Categories of features are converted in the same way.
+        17, "17", 17.0 and b"17" are the same id. Text is compared as it is written: "017" is another one. Ids that the other
+        edges do not have stay as they are. Categories of features are converted in the same way.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ class TemporalEdges:
         --------
         >>> new = TemporalEdges(["17", "NEW-1"], ["003", "3"], [0, 1])
         >>> new.with_ids_of(TemporalEdges([17], [3], [0])).node_ids.tolist()
-        [17, 3, 'NEW-1']
+        [17, '003', 'NEW-1', 3]
         """
         if self.same_table(other) or self.bipartite != other.bipartite:
             return self

@@ -41,7 +41,7 @@ ANSWERS = (  # methods that read fitted attributes
 )
 LABELS_OF_EDGES = "TemporalEdges(..., label=...), read_edges(..., label=...)"
 FEW_NODES = 5  # below this number of nodes, new nodes are nothing unusual
-MOSTLY = 0.9  # above this share of new nodes, the ids are probably written differently from those of the fitted edges
+MOSTLY = 0.5  # above this share of new nodes, the ids may be written differently from those of the fitted edges
 
 
 def all_or_nothing(change: Method) -> Method:
@@ -211,7 +211,7 @@ def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
 
 
 def strange_end(model: Any, edges: TemporalEdges) -> str | None:
-    """Say that nearly all sources, or nearly all destinations, are new to a fitted model: their ids may be in another form.
+    """Say that most sources, or most destinations, are new to a fitted model: their ids may be in another form.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from tdlg._kernels.compiled import compiled
 
 LEAST_VARIANCE = 1e-6  # of scaled amounts, for the score of an edge among equal ones
 
-MEAN, DEVIATION, SCORE, RATIO, SHARE = range(5)  # how a feature is compared with those around
+MEAN, DEVIATION, SCORE, RATIO, SHARE, SHARE_OF_ALL = range(6)  # how a feature is compared with those around
 
 
 @compiled
@@ -58,17 +58,22 @@ def write_gaps(gaps, spread, line):  # out: line
 def write_compared(kind, mine, sums, smoothing, zero, least, line):  # out: line
     """Compare a feature of edges with the edges around.
 
-    kind : one of MEAN, DEVIATION, SCORE, RATIO and SHARE; mine : the values of the edges, (rows, width).
+    kind : one of MEAN, DEVIATION, SCORE, RATIO, SHARE, and SHARE_OF_ALL, where each category has a value. There, an edge
+    without a known category has the share of a typical one: 0 would be unusual, a risk of its own that was never learnt.
+    mine : the values of the edges, (rows, width).
     sums : (values, rows), how many of the edges around have a value, the sums of their values and, for a number, of squares.
     zero, least : scaled amounts of 0 and of the smallest amount that ratios distinguish.
     """
     for row in range(line.size):
         known = zero_if_tiny(sums[0, row]) + smoothing
-        if kind == SHARE:
-            share = 0.0
+        if kind in (SHARE, SHARE_OF_ALL):
+            share, typical, has_none = 0.0, 0.0, True
             for w in range(mine.shape[1]):
-                share += mine[row, w] * (zero_if_tiny(sums[1 + w, row]) / known)
-            line[row] = share
+                of_category = zero_if_tiny(sums[1 + w, row]) / known
+                share += mine[row, w] * of_category
+                typical += of_category * of_category
+                has_none &= mine[row, w] == 0.0
+            line[row] = typical if has_none and kind == SHARE_OF_ALL else share
             continue
         usual = zero_if_tiny(sums[1, row]) / known
         more = mine[row, 0] - usual

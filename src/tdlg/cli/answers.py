@@ -129,14 +129,21 @@ def spread(values: Any, selected: NDArray[np.bool_]) -> pl.Series:
 
 
 def meaning(model: Any) -> str:
-    """A note that names the class of the column "probability"."""
-    return f"probability: of {_class_in_words(model)}"
+    """A note that says what the column "probability" of a fitted classifier is the probability of.
+
+    Its `label_name_` is the name of the label, or a condition such as "(stars > 3)", see `label_in_words`.
+    """
+    both, label = two_classes(model), getattr(model, "label_name_", None)
+    of = _class_in_words(model)
+    if both is not None and label is not None:
+        of = label[1:-1] if label.startswith("(") else f"{label} = {both[1]}"
+    return f'"probability" is the probability of {of}'
 
 
 def explained(model: Any) -> str:
     """A phrase for what the reasons of a model explain."""
     if kind_of(model) == "outlier_detector":
-        return "the surprise of a burst, in digits (lower is more surprising)"
+        return "the outlier score, which is the surprise of a burst in digits: higher is more surprising"
     return "the predicted number" if kind_of(model) == "regressor" else f"the score of {_class_in_words(model)}"
 
 

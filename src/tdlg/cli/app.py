@@ -14,18 +14,24 @@ from typer.core import TyperGroup
 
 from tdlg import __version__
 from tdlg.cli.options import example
-from tdlg.cli.process import heed_interrupts, open_streams, was_interrupted
+from tdlg.cli.process import heed_interrupts, open_streams, was_interrupted, was_terminated
 from tdlg.cli.terminal import note, red, warn
 from tdlg.cli.wording import in_shell_words
 from tdlg.exceptions import TdlgWarning
 
 __all__ = ["app", "run_app"]
 
-INTERRUPTED, BROKEN_PIPE = 130, 141  # exit codes that shells use for SIGINT and SIGPIPE
+WRONG_USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 130, 141, 143  # exit codes that shells use, three for signals
+USAGE_ERROR: Any = typer.BadParameter.__base__  # of click, which some versions of typer contain and others import
 
 
 class Commands(TyperGroup):
     """Commands that end with a one-line message and an exit code if the user can correct the error."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the command."""
+        with _plain_errors(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -45,6 +51,11 @@ def _plain_errors(context: Any) -> Iterator[None]:
     except BrokenPipeError:
         _forget_stdout()
         raise typer.Exit(BROKEN_PIPE) from None
+    except USAGE_ERROR as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        red(f"error: {_of_usage(error, context)}")
+        raise typer.Exit(WRONG_USAGE) from None
     except Exception as error:
         if was_interrupted():  # inside compiled code, Ctrl-C surfaces as another error
             raise _interrupted() from None
@@ -55,8 +66,19 @@ def _plain_errors(context: Any) -> Iterator[None]:
 
 
 def _interrupted() -> typer.Exit:
-    note("interrupted")
-    return typer.Exit(INTERRUPTED)
+    note("terminated" if was_terminated() else "interrupted")
+    return typer.Exit(TERMINATED if was_terminated() else INTERRUPTED)
+
+
+def _of_usage(error: Any, context: Any) -> str:
+    """What is wrong with an option or argument; where the message is not ours, with the way to the help."""
+    text = error.format_message()
+    if type(error) is typer.BadParameter:
+        if error.param is None:
+            return f"{error.param_hint}: {error.message}"
+        text = f"{max(error.param.opts, key=len)}: {error.message.removeprefix('Value error, ')}"
+    command = " ".join(["tdlg", *filter(None, [context.invoked_subcommand])])
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} Use `{command} --help` for help."
 
 
 def _is_plain(error: Exception) -> bool:
@@ -120,7 +142,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Machine learning on temporal networks: who met whom and when.
+    """Score, explain and predict timed interactions (payments, ratings, messages).
 
     All that is needed is a table of interactions (csv, JSON lines or parquet) with a source, a destination and a time.
     """

@@ -1,4 +1,4 @@
-"""Tables that do not fit into memory: when classify works by way of temporary files, and how."""
+"""Tables that do not fit into memory: when classify works on disk, and how."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import typer
 
-from tdlg.cli.answers import meaning
+from tdlg.cli.answers import meaning, positive_label
 from tdlg.cli.cost import FileShape, Needs, classify_cost, file_cost, in_bytes, in_time
-from tdlg.cli.labels import labels_to_learn
-from tdlg.cli.options import Columns, Late, number_or_text
+from tdlg.cli.labels import label_in_words, labelled_edges, labels_to_learn
+from tdlg.cli.options import Columns, Late, as_usage
 from tdlg.cli.process import check_interrupt
+from tdlg.cli.table import AT_ONCE, chosen_columns, places, unused_in_words
 from tdlg.cli.terminal import count, note, progress, working
 from tdlg.exceptions import ReadError, TooLargeError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tdlg.engines.table import InputTable
     from tdlg.models.propagation_classifier import PropagationClassifier
 
-__all__ = ["Where", "check_fits", "classify_large", "is_too_large", "listed_names", "note_setting", "outliers_large"]
+__all__ = ["Where", "check_fits", "classify_large", "is_too_large", "note_setting", "outliers_large"]
 __all__ += ["parquet_rows", "shape_of"]
 
 PARQUET = (".parquet", ".pq")
@@ -51,13 +52,14 @@ def parquet_rows(path: Path) -> int | None:
 
 
 def is_too_large(path: Path) -> bool:
-    """Whether a table is worked on by way of temporary files: very many rows, or more than fit into the free memory.
+    """Whether a table is worked on on disk: very many rows, or more than fit into the free memory.
 
     So is a folder of nothing but parquet files, whatever its size. A text file that does not fit is an error, which says
     what to do.
     """
     from tdlg.memory import free_bytes
     from tdlg.models.propagation import MOST_TWO_ENDS
+    from tdlg.tables.paths import parquet_command
 
     if path.is_dir():
         files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_"))]
@@ -68,8 +70,7 @@ def is_too_large(path: Path) -> bool:
     if path.is_file() and TEXT_BYTES * path.stat().st_size > free_bytes():
         raise ReadError(
             f"{path}: the table needs about {in_bytes(TEXT_BYTES * path.stat().st_size)} of memory, and "
-            f"{in_bytes(free_bytes())} are free. Write it as parquet, which can be read in blocks: "
-            f"""python -c 'import polars; polars.scan_csv("{path.name}").sink_parquet("{path.stem}.parquet")'"""
+            f"{in_bytes(free_bytes())} are free. Write it as parquet, which can be read in blocks: {parquet_command(path)}"
         )
     return False
 
@@ -142,6 +143,9 @@ class Where(NamedTuple):
         others
             The values of the other options, by their names.
         """
+        from tdlg.engines.output import Output
+        from tdlg.engines.sizes import as_bytes
+
         given = "with --engine" if engine is not None else "with --memory" if memory is not None else None
         why = given or ("for a folder" if path.is_dir() else f"for a table as large as {path.name}")
         for name, value in others.items():
@@ -156,6 +160,9 @@ class Where(NamedTuple):
                 f"a file is needed {why}: the result is written in blocks. Give -o FILE, .parquet or .csv.",
                 param_hint="--output",
             )
+        with as_usage("memory", "--memory"), as_usage("path", "--output"):
+            Output.of(_address(output))
+            as_bytes(memory or "2GB")
         return cls(_address(path), _address(output), memory, engine)
 
 
@@ -199,22 +206,19 @@ def classify_large(
     late: Late,
     columns: Columns,
 ) -> None:
-    """Fill in the missing labels of a table by way of temporary files; for the parameters see `classify`."""
+    """Fill in the missing labels of a table on disk; for the parameters see `classify`."""
     from tdlg.models.classify_file import classify_file
 
-    note("reading the table in blocks; columns about both ends together are left out: they need all rows at once")
+    which, (features, categories), unused = _chosen(where.path, columns, label, late)
+    note("large table: processing on disk, without the similarity features")
     with _progress() as said:
         answer = classify_file(
             where.path,
             where.output,
-            label=_which(label),
-            src=_which(columns.src),
-            dst=_which(columns.dst),
-            time=_which(columns.time),
-            label_time=_which(late.label_time),
+            **which,
             label_delay=late.delay,
-            features=listed_names(columns.features),
-            categories=listed_names(columns.categories),
+            features=features,
+            categories=categories,
             bipartite=columns.bipartite,
             time_format=columns.time_format,
             time_unit=columns.time_unit,
@@ -226,30 +230,32 @@ def classify_large(
         )
     known, scored = count(answer.n_known, "known label"), f"{answer.n_scored:,} missing"
     note(f"read {count(answer.n_rows, 'edge')}; {known}, {scored}")
+    if unused:
+        note(f"not used: {unused_in_words(unused)}")
     if answer.model.n_rows_ < answer.model.n_rows_sampled_from_:
         note(f"fitted to a sample of {count(answer.model.n_rows_, 'row')}; probabilities are corrected for it")
     note_setting(answer.model)
+    answer.model.label_name_ = label_in_words(which["label"], positive, positive_label(answer.model))
     note(meaning(answer.model))
     note(f"wrote {count(answer.n_rows, 'row')} to {where.output}")
 
 
-def outliers_large(where: Where, fast: str | None, slow: str | None, columns: Columns) -> None:
-    """Find bursts in a table by way of temporary files; for the parameters see `outliers`."""
+def outliers_large(where: Where, fast: Any, slow: Any, columns: Columns) -> None:
+    """Find bursts in a table on disk; for the parameters see `outliers`."""
     from tdlg.clock import duration_in_words
     from tdlg.models.outliers_file import outliers_file
 
+    which, _, unused = _chosen(where.path, columns)
     with _progress() as said:
         found = outliers_file(
             where.path,
             where.output,
-            src=_which(columns.src),
-            dst=_which(columns.dst),
-            time=_which(columns.time),
+            **{role: which[role] for role in ("src", "dst", "time")},
             bipartite=columns.bipartite,
             time_format=columns.time_format,
             time_unit=columns.time_unit,
-            fast=None if fast is None else number_or_text(fast),
-            slow=None if slow is None else number_or_text(slow),
+            fast=fast,
+            slow=slow,
             memory=where.memory,
             engine=where.engine,
             callback=said,
@@ -257,12 +263,14 @@ def outliers_large(where: Where, fast: str | None, slow: str | None, columns: Co
     unit = found.time_unit
     widths = [duration_in_words(decay.parts(unit)[0].bandwidth, unit) for decay in (found.fast, found.slow)]
     note(f"read {count(found.n_rows, 'edge')} in blocks")
+    if unused:
+        note(f"not used: {unused_in_words(unused, features=False)}")
     note(f"method: burst, bursts of {widths[0]} beside what is usual in {widths[1]}; --fast and --slow change it")
     note(f"wrote {count(found.n_rows, 'row')} to {where.output}")
 
 
 def describe_large(
-    path: Path, label: str | None, late: Late, memory: str | None, columns: Columns
+    path: Path, label: str | None, missing: str | None, late: Late, memory: str | None, columns: Columns
 ) -> list[tuple[str, str]]:
     """What `tdlg info` shows of a table that is read in blocks; for the parameters see `info`."""
     import numpy as np
@@ -275,34 +283,34 @@ def describe_large(
     from tdlg.linegraph.product import default_threads
     from tdlg.memory import free_bytes
 
-    limit = int(0.6 * free_bytes()) if memory is None else as_bytes(memory)
-    roles = {
-        "src": columns.src,
-        "dst": columns.dst,
-        "time": columns.time,
-        "label": label,
-        "label_time": late.label_time,
-    }
-    features = listed_names(columns.features), listed_names(columns.categories)
+    with as_usage("memory", "--memory"):
+        limit = int(0.6 * free_bytes()) if memory is None else as_bytes(memory)
+    wanted, features, unused = _chosen(_address(path), columns, label, late)
     times: dict[str, Any] = {
         "time_format": columns.time_format,
         "time_unit": columns.time_unit,
         "label_delay": late.delay,
     }
-    wanted = {role: _which(name) for role, name in roles.items()}
     table = InputTable.open(path, wanted, features, bipartite=columns.bipartite, **times)
     with working("reading"):
         seen = look(Local(), table, table.blocks(ROWS_AT_ONCE))
     first, last = times_of(np.array([seen.clock.low, seen.clock.high]), seen.clock.unit)
-    n_known = sum(seen.labels.values())
-    lines = [(role, repr(table.roles[role])) for role in ("src", "dst", "time")]
+    values = list(seen.labels)
+    known: Any = [False] * len(values)
+    if label is not None:
+        known = labelled_edges(_one_of_each(values), label, None, missing, to_learn=False).labelled
+    known_labels = {value: seen.labels[value] for value, is_known in zip(values, known, strict=True) if is_known}
+    n_known = sum(known_labels.values())
+    names = {"src": "source", "dst": "destination", "time": "time"}
+    lines = [(name, repr(table.roles[role])) for role, name in names.items()]
+    lines += [("not used", unused_in_words(unused))] if unused else []
     lines += [("span", f"{first} to {last}"), ("interactions", f"{table.n_rows:,}, read in blocks")]
     if label is not None:
         lines.append(
-            ("label", f"{table.roles['label']!r}: {len(seen.labels):,} values; {table.n_rows - n_known:,} missing")
+            ("label", f"{table.roles['label']!r}: {len(known_labels):,} values; {table.n_rows - n_known:,} missing")
         )
     n_missing = table.n_rows - n_known if label is not None else table.n_rows // 10
-    shape = shape_of(table, seen, n_missing, 2 if label is None else min(len(seen.labels), MOST_CLASSES))
+    shape = shape_of(table, seen, n_missing, 2 if label is None else min(len(known_labels), MOST_CLASSES))
     cost = file_cost(shape, limit, default_threads())
     given = "tdlg classify" if memory is None else f"tdlg classify --memory {memory}"
     needs = f"{in_bytes(cost.memory)} of memory, {in_bytes(cost.disk)} of temporary files"
@@ -324,19 +332,35 @@ def shape_of(table: InputTable, seen: Look, n_missing: int, n_classes: int) -> F
 def note_setting(model: Any) -> None:
     """Report the setting of a fitted model and why it was chosen, and its time scales."""
     why = model.setting_reason_
-    note(f"setting: {model.setting_} ({'given by --setting' if why is None else f'{why}; --setting overrides'})")
+    chosen = " (given by --setting)" if why is None else f", because {why} (change with --setting)"
+    note(f"setting: {model.setting_}{chosen}")
     if scales := model.features_.scales_in_words():
         note(f"time scales: {scales}")
 
 
-def listed_names(text: str | None) -> list[Any]:
-    """The columns in a comma-separated list, by name or position."""
-    return [_which(name.strip()) for name in (text or "").split(",") if name.strip()]
+def _chosen(path: str, columns: Columns, label: str | None = None, late: Late = AT_ONCE) -> Any:
+    """The chosen columns of a parquet file or folder, as `chosen_columns` finds them, and the names of all others."""
+    from tdlg.engines.parts import find_parts
+    from tdlg.tables.csv import Source
+    from tdlg.tables.find_columns import roles
+
+    if columns.separator is not None:
+        raise typer.BadParameter(
+            "it is for csv files, and this table is parquet. Leave out --separator.", param_hint="--separator"
+        )
+    parts = find_parts(path)
+    source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
+    which, listed = chosen_columns(source, columns, label, late, frame=lambda: _first_rows(parts.files[0].path))
+    at = roles(source, which)
+    used = {*at.values(), *places(source.names, [*listed[0], *listed[1]])}
+    which = {role: None if given is None else source.names[at[role]] for role, given in which.items()}
+    return which, listed, [name for at, name in enumerate(source.names) if at not in used]
 
 
-def _which(text: str | None) -> Any:
-    """A column as the library takes it: a position if it is a number."""
-    return int(text) if text is not None and text.isdecimal() else text
+def _first_rows(path: str) -> Any:
+    import polars as pl
+
+    return pl.scan_parquet(path).head(ROWS_AT_ONCE).collect()
 
 
 def _one_of_each(values: list[Any]) -> Any:

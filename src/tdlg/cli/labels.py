@@ -105,7 +105,9 @@ def _labelled(
 ) -> tuple[TemporalEdges, Any]:
     import numpy as np
 
-    labels = _with_missing(edges, missing)
+    from tdlg.tables.labels import without_words
+
+    labels = without_words(np.asarray(edges.label), None if missing is None else missing.split(","))
     known = _with_label(edges, labels).labelled
     if not known.any():
         if not to_learn:
@@ -236,37 +238,6 @@ def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
     from tdlg.explain.positive import plain_classes  # takes a second to load
 
     return plain_classes(values)
-
-
-def _with_missing(edges: TemporalEdges, missing: str | None) -> NDArray[Any]:
-    """The labels, with words for missing labels (in any case) as missing."""
-    import numpy as np
-
-    from tdlg.tables.text import MISSING_WORDS
-
-    labels = np.asarray(edges.label)
-    words = {*MISSING_WORDS, *(word.strip().lower() for word in (missing or "").split(","))}
-    if labels.dtype.kind == "O":
-        values = [None if isinstance(value, str) and value.lower() in words else value for value in labels]
-        return np.array(values, object) if missing is None else _as_numbers(values)
-    codes = [float(word) for word in words if _is_number(word)]
-    if labels.dtype.kind in "iuf" and codes:
-        return np.where(np.isin(labels, codes), np.nan, labels)
-    return labels
-
-
-def _as_numbers(values: list[Any]) -> NDArray[Any]:
-    """Labels as numbers, if only the words for missing labels made them text."""
-    import numpy as np
-    import polars as pl
-
-    from tdlg.tables.csv import typed
-
-    if all(value is None or isinstance(value, str) for value in values):
-        column = typed(pl.Series(values, dtype=pl.String))
-        if column.dtype.is_numeric():
-            return column.cast(pl.Float64).to_numpy()
-    return np.array(values, object)
 
 
 def _check_classes(known: NDArray[Any], column: str) -> None:

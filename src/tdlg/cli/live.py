@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ahead",
     "AlertsPerDay",
+    "AllowMissing",
     "IdColumn",
     "Keep",
     "LateEvents",
@@ -66,6 +67,14 @@ Ahead = Annotated[
         "twice the longest time scale. Events that are not in the future are always accepted.",
     ),
 ]
+AllowMissing = Annotated[
+    bool | None,
+    typer.Option(
+        "--allow-missing/--no-allow-missing",
+        help="Whether an event may lack the field of a feature. By default it is refused: what is unknown is null.",
+        show_default=False,
+    ),
+]
 Threshold = Annotated[
     float | None,
     typer.Option(
@@ -105,6 +114,7 @@ def answer_line(answer: Answer) -> str:
         "alert": answer.alert,
         "late": answer.late,
         "repeated": answer.repeated,
+        **({"differs": True} if answer.differs else {}),
     }
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 

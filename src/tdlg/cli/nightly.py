@@ -206,7 +206,7 @@ def _report(answers: Sequence[Answer], learnt: int) -> None:
     note(", ".join(parts))
     for row, error in refused[:1]:
         more = f" (and {len(refused) - 1:,} more)" * (len(refused) > 1)
-        warn(f"row {row} is not scored{more}: {error.field}: {error.message} Got {error.value!r}.")
+        warn(f"row {row} is not scored{more}: {error.in_words()}")
     wrong = [answer.label_error for answer in answers if answer.label_error is not None]
     for error in wrong[:1]:
         warn(f"{count(len(wrong), 'label was', 'labels were')} refused, for example: {error.message}")

@@ -1,12 +1,12 @@
 """Options that several commands share: the columns of the table, the output file and the seed."""
 
 import inspect
-from collections.abc import Callable
-from copy import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -27,12 +27,15 @@ __all__ = [
     "Save",
     "Seed",
     "Top",
+    "as_usage",
+    "duration",
     "example",
     "given_options",
     "late_labels",
+    "needs_label",
     "number_or_text",
     "with_columns",
-    "with_columns_called",
+    "with_columns_except",
 ]
 
 EdgesPath = Annotated[
@@ -62,9 +65,8 @@ Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Work within this memory, for example 2GB, by way of temporary files beside the output: for a parquet file, or "
-        "a folder of them, with more rows than fit. By default this is done where a table does not fit into the free "
-        "memory, and for folders.",
+        help="Memory limit, for example 2GB. A parquet file, or a folder of them, is then processed on disk, next to the "
+        "output. By default this is done for folders, and for files that do not fit into the free memory.",
     ),
 ]
 EngineAddress = Annotated[
@@ -127,6 +129,49 @@ def number_or_text(text: str) -> float | str:
         return text
 
 
+def duration(text: str | None, option: str, *, zero: bool = False) -> float | str | None:
+    """A duration such as 7d, or a number where the times are numbers, as the library takes it.
+
+    Parameters
+    ----------
+    text
+        The value of the option; None if it is not given.
+    option
+        The name of the option, for the message.
+    zero
+        Whether 0 is allowed; by default it is not.
+    """
+    if text is None:
+        return None
+    from tdlg.clock import as_seconds
+    from tdlg.exceptions import ParameterError
+
+    value = number_or_text(text)
+    try:
+        number = as_seconds(value) if isinstance(value, str) else value
+    except ParameterError:
+        number = -1.0
+    if 0 < number < float("inf") or (zero and number == 0):
+        return value
+    raise typer.BadParameter(
+        f"it must be a duration such as 7d, 12h, 30min or 90s, or a positive number. Got {text!r} instead.",
+        param_hint=option,
+    )
+
+
+@contextmanager
+def as_usage(parameter: str, option: str) -> Iterator[None]:
+    """Let an error of the library about this parameter be one about the option."""
+    from tdlg.exceptions import ParameterError
+
+    try:
+        yield
+    except ParameterError as error:
+        if error.parameter != parameter:
+            raise
+        raise typer.BadParameter(error.problem, param_hint=option) from None
+
+
 def given_options(**options: Any) -> Any:
     """The options that were given; the library has defaults for the others."""
     return {name: value for name, value in options.items() if value is not None}
@@ -141,7 +186,7 @@ class Late(NamedTuple):
     @property
     def delay(self) -> str | float | None:
         """The delay as the library takes it."""
-        return None if self.label_delay is None else number_or_text(self.label_delay)
+        return duration(self.label_delay, "--label-delay", zero=True)
 
 
 def late_labels(label: str | None, label_time: str | None, label_delay: str | None) -> Late:
@@ -152,16 +197,24 @@ def late_labels(label: str | None, label_time: str | None, label_delay: str | No
     label, label_time, label_delay
         The values of the options; None if they are not given.
     """
-    given = "--label-delay" if label_time is None else "--label-time"
     if label_time is not None and label_delay is not None:
         raise typer.BadParameter(
             "it says the same as --label-time in another way. Leave out one of the two.", param_hint="--label-delay"
         )
-    if label is None and (label_time is not None or label_delay is not None):
-        raise typer.BadParameter(
-            "it needs --label, which is missing. Give the label column with --label.", param_hint=given
-        )
-    return Late(label_time, label_delay)
+    needs_label(label, label_time=label_time, label_delay=label_delay)
+    late = Late(label_time, label_delay)
+    duration(label_delay, "--label-delay", zero=True)  # is refused before any work is done
+    return late
+
+
+def needs_label(label: str | None, **options: str | None) -> None:
+    """Refuse options about labels, if no label column is given."""
+    for name, value in options.items():
+        if label is None and value is not None:
+            raise typer.BadParameter(
+                "it needs --label, which is missing. Give the label column with --label.",
+                param_hint=f"--{name.replace('_', '-')}",
+            )
 
 
 @dataclass(frozen=True)
@@ -187,8 +240,8 @@ class Columns:
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Columns to use as features, for example amount,channel. Text is used as categories. By default no "
-            "features are used.",
+            help="Columns to use as features, for example amount,channel; all for every column of numbers or of few words. "
+            "Text is used as categories. By default no features are used.",
         ),
     ] = None
     categories: Annotated[
@@ -228,22 +281,16 @@ def example(*lines: str) -> str:
 
 def with_columns(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `Columns` to a command, which receives them as one argument, `columns`."""
-    return with_columns_called()(command)
+    return with_columns_except()(command)
 
 
-def with_columns_called(**other_names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator like `with_columns` for a command in which some of these options have other names.
-
-    Parameters
-    ----------
-    other_names
-        The names of options, such as "--src-column", by the name of the parameter.
-    """
-    return lambda command: _with_columns(command, other_names)
+def with_columns_except(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator like `with_columns` for a command on which these options would have no effect."""
+    return lambda command: _with_columns(command, left_out)
 
 
-def _with_columns(command: Callable[..., None], other_names: dict[str, str]) -> Callable[..., None]:
-    names = [field.name for field in fields(Columns)]
+def _with_columns(command: Callable[..., None], left_out: tuple[str, ...]) -> Callable[..., None]:
+    names = [field.name for field in fields(Columns) if field.name not in left_out]
     own = [given for given in inspect.signature(command, eval_str=True).parameters.values() if given.name != "columns"]
 
     @wraps(command)
@@ -252,19 +299,10 @@ def _with_columns(command: Callable[..., None], other_names: dict[str, str]) -> 
         command(**given, columns=columns)
 
     shared = [
-        _called(given, other_names.get(given.name)).replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for given in inspect.signature(Columns).parameters.values()
+        given.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, given in inspect.signature(Columns).parameters.items()
+        if name in names
     ]
     mine = [given.replace(kind=inspect.Parameter.KEYWORD_ONLY) for given in own]
     run.__signature__ = inspect.Signature([*mine, *shared])  # type: ignore[attr-defined]
     return run
-
-
-def _called(parameter: inspect.Parameter, name: str | None) -> inspect.Parameter:
-    """A parameter whose option has another name; the same one for None."""
-    if name is None:
-        return parameter
-    kind, option = get_args(parameter.annotation)
-    renamed = copy(option)
-    renamed.param_decls = (name,)
-    return parameter.replace(annotation=Annotated[kind, renamed])

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from tdlg.atomic import is_special, new_file
 from tdlg.cli.terminal import count, is_terminal, note, show
 from tdlg.exceptions import ParameterError
@@ -32,16 +34,14 @@ def check_output(path: Path | None) -> None:
 
     kind = _kind(path)
     if kind not in (*SEPARATORS, *PARQUET, *JSON_LINES) and not is_special(path):
-        raise ParameterError(
-            f"{path}: the file must end in .csv, .tsv or .jsonl, also with .gz, or in .parquet.",
-            parameter="path",
-            value=path,
+        raise typer.BadParameter(
+            f"the file must end in .csv, .tsv or .jsonl, also with .gz, or in .parquet. Got {str(path)!r} instead.",
+            param_hint="--output",
         )
     if kind in PARQUET and _is_packed(path):
-        raise ParameterError(
-            f"{path}: parquet is packed already, and not read from a .gz. Leave out the .gz.",
-            parameter="path",
-            value=path,
+        raise typer.BadParameter(
+            f"parquet is packed already, and not read from a .gz. Leave out the .gz of {str(path)!r}.",
+            param_hint="--output",
         )
     check_folder(path)
 

@@ -9,9 +9,17 @@ import signal
 import sys
 from types import FrameType
 
-__all__ = ["check_interrupt", "heed_interrupts", "heed_termination", "open_streams", "was_interrupted"]
+__all__ = [
+    "check_interrupt",
+    "heed_interrupts",
+    "heed_termination",
+    "open_streams",
+    "was_interrupted",
+    "was_terminated",
+]
 
 _was_interrupted = False
+_was_terminated = False
 
 
 def heed_interrupts() -> None:
@@ -26,6 +34,8 @@ def heed_termination() -> None:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
+    global _was_terminated
+    _was_terminated = True
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _interrupt(number, frame)
 
@@ -37,8 +47,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed."""
+    """Whether Ctrl-C was pressed, or SIGTERM came where it is heeded."""
     return _was_interrupted
+
+
+def was_terminated() -> bool:
+    """Whether SIGTERM came where it is heeded."""
+    return _was_terminated
 
 
 def check_interrupt() -> None:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.judge.holdout import HeldOut, Judged
 
-__all__ = ["evaluated"]
+__all__ = ["HELD_OUT", "evaluated"]
 
-HELD_OUT = {"random": "at random", "time": "the latest ones"}
+HELD_OUT = {"random": "random split", "time": "the latest ones"}
 
 
 def evaluated(
@@ -44,7 +44,8 @@ def _print_quality(judged: Judged, setting: str | None) -> None:
     held, k = judged.held, judged.top
     used = getattr(held.model, "setting_", None)
     other = f" with the setting {used}, which suits these labels" if setting not in (None, "auto", used) else ""
-    note(f"held out {count(judged.n, 'label')}, {HELD_OUT[held.how]}; fitted to {held.n_train:,}{other}")
+    trained, tested = count(held.n_train, "label"), count(judged.n, "label")
+    note(f"trained on {trained}{other}, tested on {tested} ({HELD_OUT[held.how]})")
     positive = plain_classes(held.classes).tolist()[judged.positive]
     precise = judged.titled("average precision") + ("" if judged.is_mean else f" for {positive!r}")
     rows: list[tuple[str, ...]] = [("", judged.titled("AUC"), precise, f"precision in the top {k} for {positive!r}")]

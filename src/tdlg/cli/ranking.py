@@ -79,14 +79,14 @@ def time_of(at: str, edges: TemporalEdges) -> float | int | str:
         ) from None
 
 
-def known_at(edges: TemporalEdges, time: Any, *, with_equal: bool) -> TemporalEdges:
-    """The edges before a time, from which alone may be learnt what is asked about it; all edges for None."""
+def known_at(edges: TemporalEdges, time: Any) -> TemporalEdges:
+    """The edges strictly before a time, from which alone may be learnt what is asked about it; all edges for None."""
     from tdlg.models.link_arguments import as_time
 
     if time is None:
         return edges
     (at,) = as_time(time, edges, "--at", "tdlg")
-    known = edges[(edges.time <= at) if with_equal else (edges.time < at)]
+    known = edges[edges.time < at]
     if len(known) == 0:
         raise ParameterError(f"No row happened before {time}. Choose a later time.", parameter="at", value=time)
     return known

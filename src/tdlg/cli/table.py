@@ -8,15 +8,17 @@ import shutil
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from tdlg.cli.options import Columns, Late
-from tdlg.cli.terminal import note
+from tdlg.cli.terminal import note, warn
 from tdlg.exceptions import ReadError
 
 if TYPE_CHECKING:
@@ -25,12 +27,25 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.tables.csv import Source
 
-__all__ = ["Table", "note_table", "note_words", "read_pairs", "read_table", "text_columns"]
+__all__ = [
+    "Table",
+    "chosen_columns",
+    "looks_like_seconds",
+    "note_table",
+    "note_words",
+    "places",
+    "read_pairs",
+    "read_table",
+]
+__all__ += ["text_columns", "unused_in_words"]
 
 STDIN = "-"
 AT_ONCE = Late()  # labels are known at the time of their row
 LEAST_OF_PAIRS = 2  # least number of columns in a table of pairs
-MANY_WORDS = 100  # different words of a feature; with more, it may be meant as a number
+MANY_WORDS = 100  # different words of a feature; with more, it may be meant as a number, or be an id
+ALL = "all"  # the features that --features takes for every column that can be one
+SHOWN_COLUMNS = 10  # that are named in a message
+ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 START = 1000  # bytes that are read to detect the file format
 
 
@@ -46,11 +61,14 @@ class Table:
         All columns of the table: as text for csv, with their types for other formats.
     names
         The name of the column for each role: src, dst, time, label, label_time.
+    unused
+        The names of the columns that are neither a role nor a feature.
     """
 
     edges: TemporalEdges
     frame: pl.DataFrame
     names: dict[str, str]
+    unused: tuple[str, ...] = ()
 
     def with_columns(self, **added: Any) -> pl.DataFrame:
         """The table with these columns added; a name that is taken gets a number."""
@@ -93,25 +111,116 @@ def read_table(
 
     with _on_disk(path) as file:
         source, frame = _frame(file, columns)
-        wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
-        wanted |= {"label_time": late.label_time}
-        which = {role: _which(source, text) for role, text in wanted.items()}
-        listed = _features(source, columns.features, features), _features(source, columns.categories, categories)
+        which, listed = chosen_columns(source, columns, label, late, (features, categories), lambda: frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `note_words` reports the same with names of options
             of_times = columns.time_format, columns.time_unit, late.delay
             edges, roles = build_edges(source, which, listed, columns.bipartite, *of_times, checked=False)
     if not len(edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
+    used = {*roles.values(), *places(frame.columns, edges.feature_names)}
     frame = _without_numbers(frame, source, roles)
-    return Table(edges, frame, {role: frame.columns[at] for role, at in roles.items()})
+    unused = tuple(name for at, name in enumerate(frame.columns) if at not in used)
+    return Table(edges, frame, {role: frame.columns[at] for role, at in roles.items()}, unused)
 
 
-def note_table(table: Table, columns: Columns, more: str = "") -> None:
-    """Report what was read, with `more` at the end, and suspicious features as in `note_words`."""
+def chosen_columns(
+    source: Source,
+    columns: Columns,
+    label: str | None,
+    late: Late,
+    features: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
+    frame: Callable[[], pl.DataFrame] | None = None,
+) -> tuple[dict[str, Any], tuple[list[Any], list[Any]]]:
+    """The columns that the user chose, as the library takes them: of each role, and features and categories.
+
+    Parameters
+    ----------
+    source
+        The table, for its names.
+    columns, label, late
+        The options of the user.
+    features
+        Names of features and of categories where the user gives none; none by default.
+    frame
+        A function that gives rows of the table, called for --features all.
+    """
+    wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
+    which = {role: _which(source, text) for role, text in (wanted | {"label_time": late.label_time}).items()}
+    listed, codes = (
+        _features(source, text, names)
+        for text, names in zip((columns.features, columns.categories), features, strict=True)
+    )
+    if columns.features == ALL and ALL not in source.names and frame is not None:
+        from tdlg.tables.find_columns import named_by_comment, roles
+
+        given = [*which.values(), *codes]
+        taken = {*roles(named_by_comment(source, given), which).values(), *places(source.names, codes)}
+        listed = [at for at, column in enumerate(frame()) if at not in taken and _is_feature(column, source.separator)]
+    return which, (listed, codes)
+
+
+def _is_feature(column: pl.Series, separator: str) -> bool:
+    """Whether --features all takes a column: numbers, and text of few different words; no ids and no dates."""
+    import polars as pl
+
+    from tdlg.tables.csv import typed
+
+    column = typed(column, separator) if column.dtype == pl.String else column
+    n_values = 0 if column.dtype.is_nested() or column.dtype == pl.Object else column.drop_nulls().n_unique()
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return n_values > 1 and not (ID_COLUMN.fullmatch(column.name) and n_values == len(column))
+    is_text = column.dtype in (pl.String, pl.Categorical, pl.Enum)
+    return is_text and 1 < n_values <= MANY_WORDS and not _are_dates(column.drop_nulls().cast(pl.String).unique())
+
+
+def _are_dates(words: pl.Series) -> bool:
+    from tdlg.exceptions import EdgesError
+    from tdlg.tables.times import as_times
+
+    try:
+        return as_times(words.to_list())[1] is not None
+    except EdgesError:
+        return False
+
+
+def places(names: Sequence[str], chosen: Sequence[Any]) -> list[int]:
+    """The positions of chosen columns, by position, by name, or by a name such as "x (column 4)"."""
+    return [at for at, name in enumerate(names) if {at, name, f"{name} (column {at})"} & set(chosen)]
+
+
+def note_table(table: Table, columns: Columns, more: str = "", *, features: bool = True) -> None:
+    """Report what was read, with `more` at the end, what is not used, and suspicious features as in `note_words`.
+
+    Parameters
+    ----------
+    table, columns, more
+        The table, the options it was read with, and what is added to the first line.
+    features
+        Whether the command can use features; True by default.
+    """
     note_words(table.edges, columns)
     what = repr(table.edges).removeprefix("TemporalEdges(").partition(", label")[0].removesuffix(")")
-    note(f"read {what}{more}")
+    note(f"read {what}{looks_like_seconds(table.edges)}{more}")
+    if table.unused:
+        note(f"not used: {unused_in_words(table.unused, features)}")
+
+
+def unused_in_words(unused: Sequence[str], features: bool = True) -> str:
+    """The columns that are not used, and what to do where the command can use features."""
+    few, n_more = unused[:SHOWN_COLUMNS], len(unused) - SHOWN_COLUMNS
+    names = ", ".join([*few, *([f"{n_more} more"] if n_more > 0 else [])])
+    way_out = "; add with --features those known at the time of the row"
+    return f"{names}{way_out if features else ' (only source, destination and time are)'}"
+
+
+def looks_like_seconds(edges: TemporalEdges) -> str:
+    """A hint if the numbers are as large as times since 1970."""
+    from tdlg.clock import UNITS, ticks_per_second, unit_in_words
+
+    size = float(abs(edges.ticks).max()) if edges.time_unit is None else 0.0
+    units = [unit for unit in UNITS if 6e8 < size / ticks_per_second(unit) < 4e9]
+    return f"; if {unit_in_words(units[0])} since 1970: --time-unit {units[0]}" if units else ""
 
 
 def note_words(edges: TemporalEdges, columns: Columns) -> None:
@@ -131,7 +240,7 @@ def note_words(edges: TemporalEdges, columns: Columns) -> None:
         number = unread_number(words)
         if name not in meant and (number is not None or len(words) > MANY_WORDS):
             hint = "" if number is None else f"; to have numbers, write them as 1234.56 is, not as {number}"
-            note(f"feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}{hint}")
+            warn(f"the feature {name!r} is read as {len(words):,} different words, such as {words[0]!r}{hint}")
 
 
 def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple[Any, Any]]:
@@ -147,9 +256,11 @@ def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple
         How to read it.
     """
     from tdlg.tables.find_columns import usual_at
+    from tdlg.tables.paths import is_csv
 
     with _on_disk(path) as file:
-        source, frame = _frame(file, columns, LEAST_OF_PAIRS)
+        own = columns if is_csv(file) else replace(columns, separator=None)  # it is meant for the other file
+        source, frame = _frame(file, own, LEAST_OF_PAIRS)
     at = []
     for place, (role, given) in enumerate((("src", columns.src), ("dst", columns.dst))):
         named = source.names.index(given) if given in source.names else None
@@ -183,14 +294,17 @@ def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
 
 @contextmanager
 def _on_disk(path: Path) -> Iterator[Path]:
-    """The file; stdin is copied to a temporary file."""
-    if str(path) != STDIN:
+    """The file; stdin and pipes are copied to a temporary file."""
+    if str(path) != STDIN and not path.is_fifo():
         yield path
         return
     with TemporaryDirectory() as folder:
-        file = Path(folder) / "stdin.csv"
+        file = Path(folder) / ("stdin.csv" if str(path) == STDIN else "pipe.csv")
         with file.open("wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
+            if str(path) == STDIN:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+            else:
+                copy.write(path.read_bytes())
         try:
             yield file.rename(file.with_suffix(_suffix(file)))
         except ReadError as error:
@@ -220,8 +334,11 @@ def _frame(file: Path, columns: Columns, least: int = 3) -> tuple[Source, pl.Dat
 
     from tdlg.tables.paths import file_source, is_csv
 
-    separator = columns.separator if is_csv(file) else None  # for other formats, it may be meant for another file
-    source = file_source(file, separator, None, columns.time_format, least)
+    if columns.separator is not None and not is_csv(file):
+        raise typer.BadParameter(
+            f"it is for csv files, and {file.name} is not one. Leave out --separator.", param_hint="--separator"
+        )
+    source = file_source(file, columns.separator, None, columns.time_format, least)
     every = list(range(len(source.names)))
     read = source.read(every, set(), set(every))
     names = [

@@ -135,13 +135,10 @@ def working(text: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress(lines: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar, updated by calls with (done, total, text).
-
-    If stderr is not a terminal, nothing is shown, or with `lines` one line per new text.
-    """
+def progress() -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar, updated by calls with (done, total, text); nothing if stderr is not a terminal."""
     if not is_terminal(sys.stderr):
-        yield _lines() if lines else lambda done, total, text: None
+        yield lambda done, total, text: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -150,15 +147,3 @@ def progress(lines: bool = False) -> Iterator[Callable[[int, int, str], None]]:
     with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text)
-
-
-def _lines() -> Callable[[int, int, str], None]:
-    last = ""
-
-    def show_line(done: int, total: int, text: str) -> None:
-        nonlocal last
-        if text != last:
-            note(f"[{done}/{total}] {text}")
-            last = text
-
-    return show_line

@@ -50,11 +50,9 @@ def _options(context: Any) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _shown(value: Any) -> list[str]:
-    """The value behind an option, in quotes if it is text; nothing for a flag and where the user has to find the value."""
+    """The value behind an option, as a shell takes it; nothing for a flag and where the user has to find the value."""
     if value is ... or value is True:
         return []
     if isinstance(value, list):
         value = ",".join(map(str, value))
-    if not isinstance(value, str):
-        return [str(value)]
-    return [shlex.quote(value) if "'" in value else f"'{value}'"]
+    return [shlex.quote(str(value))]

@@ -1,4 +1,4 @@
-"""write_payments: any number of synthetic payments as a parquet file, written in chunks of constant memory."""
+"""write_payments: any number of synthetic payments as a parquet or csv file, written in chunks of constant memory."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_payments(
     unlabelled: float = 0.1,
     callback: Callable[[int, int], object] | None = None,
 ) -> None:
-    """Write payments such as those of `make_payments` to a parquet file, sorted by time.
+    """Write payments such as those of `make_payments` to a parquet or csv file, sorted by time.
 
     Memory grows with the customers and terminals, about 120 bytes each, and hardly with the payments: a million of them are
     in memory at once, and of the day that is written, the times. The same seed gives the same file, but not the payments of
@@ -60,8 +60,8 @@ def write_payments(
     Parameters
     ----------
     path
-        The file to write. Its columns are "customer" and "terminal" (text), "time", "amount", "fraud" (1, 0, or missing)
-        and "known", the time at which the label becomes known.
+        The file to write: csv if its name ends in .csv, else parquet. Its columns are "customer" and "terminal" (text),
+        "time", "amount", "fraud" (1, 0, or missing) and "known", the time at which the label becomes known.
     n
         Number of payments.
     random_state, n_customers, n_terminals, hubs
@@ -105,8 +105,12 @@ def write_payments(
                     callback(done, n)
 
     schema = _frame(np.random.default_rng(0), world, np.zeros(1, np.int64), hubs, 1).schema
+    rows = register_io_source(chunks, schema=schema)
     with replacing(target_of(path)) as draft:
-        register_io_source(chunks, schema=schema).sink_parquet(draft, row_group_size=ROW_GROUP)
+        if str(path).lower().endswith(".csv"):
+            rows.sink_csv(draft, datetime_format="%Y-%m-%dT%H:%M:%S")
+        else:
+            rows.sink_parquet(draft, row_group_size=ROW_GROUP)
 
 
 class _World(NamedTuple):

@@ -261,7 +261,7 @@ def _connected(address: str, timeout: float) -> Any:
         import distributed
     except ImportError:
         raise ParameterError(
-            "The 'engine' needs Dask, which is not installed. Install it with: pip install 'tdlg[dask]'.",
+            "The 'engine' needs Dask, which is not installed. From a clone of tdlg, run: pip install '.[dask]'.",
             parameter="engine",
             value=address,
         ) from None

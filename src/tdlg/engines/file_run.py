@@ -20,6 +20,7 @@ from tdlg.engines.store import (
     free_on_disk,
     joined,
     make_folder,
+    parted,
     reading,
     remove_folder,
     same_disk,
@@ -105,11 +106,12 @@ class FileRun:
             sizes = Sizes.of(opened, memory, table.n_rows, len(table.features))
             version = table.version()
             identity = fingerprint(table, version, parameters, replace(sizes, memory=0) if memory is None else sizes)
-            output.check_empty(goes_on=exists(joined(joined(place, identity), WRITING)))
+            goes_on = exists(joined(joined(place, identity), WRITING))
+            output.check_empty(goes_on=goes_on)
             work = WorkFolder(place, identity, opened)
             with work as files:
                 output = output._replace(owner=work.owner)
-                output.remove_draft()
+                output.remove_draft(goes_on=goes_on)
                 opened.check_sees(table.path)
                 sizes = sizes if memory is not None else _as_before(sizes, files)
                 said = callback or (lambda done, total, text: None)
@@ -178,7 +180,7 @@ class FileRun:
         n_bytes
             The size of all temporary files, at most.
         """
-        target, size = self.output.path.rpartition("/")[0], sum(size_of(file) or 0 for file in self.table.files())
+        target, size = parted(self.output.path)[0], sum(size_of(file) or 0 for file in self.table.files())
         result = (CSV_SIZE if self.output.path.lower().endswith(".csv") else 1.0) * size
         needs = [(self.folder, "the temporary files need", n_bytes), (target, "the result needs", result)]
         if same_disk(self.folder, target):

@@ -1,8 +1,8 @@
 """Keys: 64-bit numbers for ids, pairs and categories, the same on every machine, without a table of all ids.
 
-Integers become keys one to one; those beyond int64 by a hash, because negative ones have the same bits. Text becomes a key
-by a hash: of n different ids two share a key with a probability of about n^2 / 2^65, 0.03 % for a hundred million ids. Pairs
-of nodes have 62 bits, so 0.1 % for a hundred million pairs.
+Integers become keys one to one, also if text spells them; those beyond int64 by a hash, because negative ones have the same
+bits. Other text becomes a key by a hash: of n different ids two share a key with a probability of about n^2 / 2^65, 0.03 %
+for a hundred million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.exceptions import EdgesError
-from tdlg.tables.ids import as_ids, is_integers
+from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
 
 __all__ = ["bucket_of", "id_keys", "joint_keys", "mixed", "pair_keys", "reversed_pairs", "text_keys", "uniform"]
 
@@ -43,19 +43,31 @@ def id_keys(values: Any, name: str) -> Keys:
     name
         Its name, for messages.
     """
+    import polars as pl
+
     column = as_ids(values, name)
     if is_integers(column):
         return _integer_keys(np.asarray(column, np.int64).view(np.uint64))
     if isinstance(column, np.ndarray) and _are_unsigned(column):
-        bits = column.astype(np.uint64)
-        keys = _integer_keys(bits)
-        return np.where(bits > np.uint64(MOST_SIGNED), mixed(keys), keys)  # negative integers have the same bits
+        return _unsigned_keys(column.astype(np.uint64))
     if isinstance(column, np.ndarray):
         raise EdgesError(
             f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
             "Convert the ids to text."
         )
-    return text_keys(column)
+    keys = text_keys(column)
+    rows = column.str.contains(f"^({WHOLE_NUMBER.pattern})$").arg_true()  # 7 and "7" are the same id
+    for dtype, keys_of in ((pl.Int64, _integer_keys), (pl.UInt64, _unsigned_keys)):
+        numbers = column.gather(rows).cast(dtype, strict=False)
+        is_read = numbers.is_not_null()
+        keys[rows.filter(is_read).to_numpy()] = keys_of(numbers.drop_nulls().to_numpy().view(np.uint64))
+        rows = rows.filter(~is_read)
+    return keys
+
+
+def _unsigned_keys(bits: Keys) -> Keys:
+    keys = _integer_keys(bits)
+    return np.where(bits > np.uint64(MOST_SIGNED), mixed(keys), keys)  # negative integers have the same bits
 
 
 def _integer_keys(bits: Keys) -> Keys:
@@ -69,7 +81,7 @@ def _are_unsigned(column: NDArray[Any]) -> bool:
 
 def text_keys(column: Any) -> Keys:
     """The keys of a polars column of text; a missing value has a key of its own."""
-    return column.hash(SEED).to_numpy().astype(np.uint64, copy=False)
+    return column.hash(SEED).to_numpy(writable=True).astype(np.uint64, copy=False)
 
 
 def joint_keys(first: Keys, second: Keys) -> Keys:

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from tdlg.atomic import as_path, draft_of, replacing, target_of
 from tdlg.engines.local import Engine
-from tdlg.engines.store import exists, files_in, is_remote, joined, make_folder, remove_file, remove_folder, write_whole
+from tdlg.engines.store import (
+    exists,
+    files_in,
+    is_remote,
+    joined,
+    make_folder,
+    parted,
+    remove_empty_folder,
+    remove_file,
+    remove_folder,
+    write_whole,
+)
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import ParameterError
 
@@ -92,20 +103,32 @@ class Output(NamedTuple):
         if names and not (goes_on and all(map(PART.fullmatch, names))):
             raise _not_empty(self.path)
 
-    def remove_draft(self) -> None:
-        """Remove what a killed process wrote of a file while it held the same lock."""
+    def remove_draft(self, *, goes_on: bool) -> None:
+        """Remove what a killed process wrote of a file while it held the same lock, or of a folder in the same run."""
         if self.owner is not None and not self.is_folder:
             remove_file(str(draft_of(Path(self.path), self.owner)))
+        if goes_on:
+            for name in self._parts():
+                remove_file(joined(self.path, name))
+
+    def _parts(self) -> list[str]:
+        """The parts of a table that are in a folder of a store."""
+        return [name for name in files_in(self.path) if PART.fullmatch(name)] if is_remote(self.path) else []
+
+    def check_no_parts(self) -> None:
+        """Refuse a folder of a store to which another run wrote in the meantime; other files do no harm."""
+        if self._parts():
+            raise _not_empty(self.path)
 
     @property
     def work_folder(self) -> str:
         """A hidden folder beside it, for temporary files."""
-        folder, _, name = self.path.rpartition("/")
-        return f"{folder}/.{name}.tdlg-work"
+        folder, name = parted(self.path)
+        return joined(folder, f".{name}.tdlg-work")
 
     def work_folder_in(self, folder: str) -> str:
         """A hidden folder in another folder, which outputs of the same name elsewhere do not have."""
-        name = self.path.rpartition("/")[2]
+        name = parted(self.path)[1]
         return joined(folder, f".{name}-{hashlib.sha256(self.path.encode()).hexdigest()[:12]}.tdlg-work")
 
 
@@ -146,20 +169,29 @@ def write_answers(
     """
     check = check or (lambda: None)
     names = tuple(_free_name(name, table) for name in answers.names)
-    if output.is_folder:
-        parts = output.path if is_remote(output.path) else f"{output.work_folder}-parts"  # on the disk of the output
-        remove_folder(parts)
-        make_folder(parts)
-        try:
-            engine.map(write_part, [_PartTask(table, b, names, answers.of_block(b), parts) for b in blocks], callback)
-            check()
-            if parts != output.path:
-                os.replace(parts, output.path)
-        except BaseException:
-            remove_folder(parts)
-            raise
+    if not output.is_folder:
+        _write_file(table, blocks, names, answers, output, callback, check)
         return
-    _write_file(table, blocks, names, answers, output, callback, check)
+    folder = output.path if is_remote(output.path) else f"{output.work_folder}-parts"  # on the disk of the output
+    tasks = [_PartTask(table, block, names, answers.of_block(block), folder) for block in blocks]
+    if folder == output.path:
+        output.check_no_parts()
+    else:
+        remove_folder(folder)
+    make_folder(folder)
+    try:
+        engine.map(write_part, tasks, callback)
+        check()
+        if folder != output.path:
+            os.replace(folder, output.path)
+    except BaseException:
+        if folder != output.path:
+            remove_folder(folder)
+        else:
+            for task in tasks:  # only these: others may have put files there
+                remove_file(task.path)
+            remove_empty_folder(folder)
+        raise
 
 
 @dataclass(frozen=True)
@@ -172,15 +204,19 @@ class _PartTask:
     answers: Any
     folder: str
 
+    @property
+    def path(self) -> str:
+        """The file."""
+        return joined(self.folder, f"part-{self.block.start:012d}.parquet")
+
 
 def write_part(task: _PartTask) -> None:
     """Write the file of a block. A file that is there already stays."""
-    path = joined(task.folder, f"part-{task.block.start:012d}.parquet")
-    if exists(path):
+    if exists(task.path):
         return
     buffer = io.BytesIO()
     _with_answers(task.table, task.block, task.names, task.answers).write_parquet(buffer, row_group_size=ROW_GROUP)
-    write_whole(path, [buffer.getbuffer()])
+    write_whole(task.path, [buffer.getbuffer()])
 
 
 def _write_file(

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 from tdlg.engines.store import is_folder, is_remote, joined, names_in
 from tdlg.exceptions import ReadError
+from tdlg.tables.column import check_polars_works
 from tdlg.tables.frames import damaged_parquet
-from tdlg.tables.paths import PARQUET, check_path
+from tdlg.tables.parquet import check_parquet
+from tdlg.tables.paths import PARQUET, check_path, parquet_command
 
 __all__ = ["Part", "Parts", "find_parts", "parts_of"]
 
@@ -88,15 +90,13 @@ def _is_table(path: str) -> bool:
 
 
 def _checked(path: str) -> str:
-    if not path.lower().endswith(PARQUET):
-        name = Path(path).name
-        raise ReadError(
-            f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first: "
-            f"""python -c 'import polars; polars.scan_csv("{name}", try_parse_dates=True)"""
-            f""".sink_parquet("{Path(name).stem}.parquet")', with separator=";" if columns are not separated by commas."""
-        )
     if not is_remote(path):
         check_path(Path(path))
+    if not path.lower().endswith(PARQUET):
+        raise ReadError(
+            f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first: "
+            f"{parquet_command(path)}"
+        )
     return path
 
 
@@ -104,10 +104,13 @@ def _looked_at(path: str) -> tuple[dict[str, Any], Part]:
     """The types of the columns of a file by name, and the number of its rows."""
     import polars as pl
 
+    check_polars_works(f"The file {path}", ReadError)
     try:
+        if not is_remote(path):
+            check_parquet(path)
         lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         return dict(lazy.collect_schema()), Part(path, int(lazy.select(pl.len()).collect().item()))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         raise damaged_parquet(path, error) from None
 
 

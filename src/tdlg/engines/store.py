@@ -9,11 +9,12 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 __all__ = ["exists", "files_in", "free_on_disk", "is_folder", "is_remote", "joined", "last_writes", "make_folder"]
-__all__ += ["names_in", "read_ranges", "reading", "remove_empty_folder", "remove_file", "remove_folder", "same_disk"]
-__all__ += ["size_of", "version_of", "write_whole"]
+__all__ += ["names_in", "parted", "read_ranges", "reading", "remove_empty_folder", "remove_file", "remove_folder"]
+__all__ += ["same_disk", "size_of", "version_of", "write_whole"]
 
 TAGS = ("ETag", "etag", "md5Hash")  # what stores call a name of the content
 TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")  # what stores call the time of modification
@@ -27,6 +28,14 @@ def is_remote(path: str) -> bool:
 def joined(folder: str, name: str) -> str:
     """The path of a file in a folder."""
     return f"{folder.rstrip('/')}/{name}"
+
+
+def parted(path: str) -> tuple[str, str]:
+    """The folder of a file, and its name in it."""
+    if is_remote(path):
+        folder, _, name = path.rpartition("/")
+        return folder, name
+    return str(Path(path).parent), Path(path).name
 
 
 def exists(path: str) -> bool:
@@ -159,7 +168,7 @@ def read_ranges(paths: Sequence[str], starts: Sequence[int], stops: Sequence[int
     return found
 
 
-def write_whole(path: str, pieces: Iterable[Any]) -> None:
+def write_whole(path: str, pieces: Iterable[Any], mode: int = 0o666) -> None:
     """Write pieces of bytes, one after the other. On any error there is no file, and the error names the path.
 
     Two tasks may write the same file at the same time: one of the two, both complete, remains.
@@ -177,7 +186,7 @@ def write_whole(path: str, pieces: Iterable[Any]) -> None:
         return
     draft = f"{path}.{uuid.uuid4().hex}.draft"
     try:
-        with open(draft, "xb", buffering=0) as file:
+        with open(draft, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode)) as file:
             for piece in pieces:
                 _write_all(file, memoryview(piece).cast("B"))
         os.replace(draft, path)

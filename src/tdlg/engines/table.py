@@ -8,21 +8,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
 from tdlg.engines.keys import id_keys
 from tdlg.engines.parts import Part, Parts, find_parts, parts_of
 from tdlg.engines.store import is_remote, version_of
 from tdlg.engines.text_times import order_of_days, year_first
-from tdlg.exceptions import EdgesError, ReadError
+from tdlg.exceptions import EdgesError, Hint, ReadError
 from tdlg.io.tables import build_edges
 from tdlg.tables.csv import Source
 from tdlg.tables.find_columns import Which, position_of, roles
 from tdlg.tables.frames import damaged_parquet, frame_source
+from tdlg.tables.text import unread_number
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["Block", "InputTable"]
+
+
+FIRST_ROWS = 10_000  # in which features are looked at
 
 
 class Block(NamedTuple):
@@ -79,7 +84,9 @@ class InputTable:
         label_delay: Any = None,
     ) -> Self:
         """Look at the columns and the number of rows. See `tdlg.io.tables.build_edges` for the parameters."""
-        path = str(path) if is_remote(str(path)) else os.path.abspath(path)  # workers may have other current folders
+        path = (
+            str(path) if is_remote(str(path)) else os.path.abspath(as_path(path))
+        )  # workers have other current folders
         parts = find_parts(path)
         source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
         at = {role: source.names[position] for role, position in roles(source, wanted).items()}
@@ -87,6 +94,7 @@ class InputTable:
         listed += [name for name in codes if name not in listed]
         if not parts.n_rows:
             raise ReadError(f"{path}: the table has no rows.")
+        _check_numbers(path, parts, [name for name in listed if name not in codes])
         dated = [at[role] for role in ("time", "label_time") if role in at]
         orders = _orders(path, parts, dated) if time_format is None else ()
         of_times = time_format, time_unit, label_delay, orders
@@ -158,6 +166,27 @@ class InputTable:
         listed = list(features), list(categories)
         how: Any = {"checked": False, "with_ids": False}  # ids are keys here
         return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how)[0]
+
+
+def _check_numbers(path: str, parts: Parts, names: list[str]) -> None:
+    """Refuse features whose first values are text such as 52,98: they would be categories, each of a few rows."""
+    import polars as pl
+
+    lazy = _scanned([part.path for part in parts.files])
+    text = [name for name in names if lazy.collect_schema()[name] == pl.String]
+    try:
+        start = lazy.select(text).head(FIRST_ROWS).collect()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise damaged_parquet(path, error) from None
+    for name in text:
+        number = unread_number(start[name].drop_nulls().unique().to_list())
+        if number is not None:
+            raise ReadError(
+                f"{path}: the feature {name!r} is text such as {number!r}. Write it as numbers such as 1234.56.",
+                Hint("Pass {categories} for codes.", categories=name),
+                parameter="features",
+                value=name,
+            )
 
 
 def _orders(path: str, parts: Parts, names: list[str]) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +52,11 @@ class WorkFolder:
         self.owner: str | None = None
 
     def __enter__(self) -> str:
-        make_folder(self._files)
         if is_remote(self._path):
+            make_folder(self._files)
             return self._files
+        _make_private(self._path)
+        make_folder(self._files)
         note = Path(self._path) / "run"
         self._lock = note.open("a+")
         if _lock(self._lock, self._path):
@@ -86,6 +90,20 @@ class WorkFolder:
                     remove_folder(joined(self._path, name))
         remove_folder(self._files)
         remove_empty_folder(self._path)
+
+
+def _make_private(folder: str) -> None:
+    """Create a folder that only this user can read and write: tasks trust what is in it."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid") and os.stat(folder).st_uid != os.getuid():
+        raise ParameterError(
+            f"{folder}: this folder is of another user, who could change the temporary files.",
+            Hint("Remove it, or pass another {folder}.", folder=...),
+            parameter="folder",
+            value=folder,
+        )
+    with suppress(OSError):  # a file system without modes
+        os.chmod(folder, 0o700)
 
 
 def _text_of(file: Any) -> str:

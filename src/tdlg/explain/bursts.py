@@ -65,10 +65,10 @@ def explain_bursts(
         edges,
         which[row],
         None,
-        scores=-found.surprise.max(axis=1, initial=0.0)[row],
+        scores=found.surprise.max(axis=1, initial=0.0)[row],
         rank=rank + 1,
         what=[KEYS[k] for k in key],
-        effects=-found.surprise[row, key],
+        effects=found.surprise[row, key],
         reasons=[(reason, there[-NAMED:][::-1].tolist()) for reason, there in zip(reasons, behind, strict=True)],
     )
 

@@ -17,6 +17,7 @@ from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason
 from tdlg.explain.two_ends import TwoEndWords
+from tdlg.propagate.columns import ANY_CLASS
 from tdlg.propagate.evidence import Query
 from tdlg.propagate.features import PropagationFeatures
 
@@ -46,11 +47,12 @@ def explain_propagation(
     """What moved each prediction most, in words.
 
     The columns that a model learns from are grouped by what they measure. For each match there are the labels ("src rate",
-    or "src mean" for a regressor), the number of interactions ("src count"), how long ago they were ("src gaps") and each
-    feature ("src amount"); in addition, there are the edge's own features ("amount") and, for both ends together, the labels
-    of similar nodes ("src agreement"). The effect of a group is the score
-    minus the score with the group's columns at their median over the training rows (`typical_`). Effects need not add up,
-    because two groups may share information.
+    or "src mean" for a regressor), how much is known ("src known"), the number of interactions ("src count"), how long ago
+    they were ("src gaps"), each feature beside theirs ("src amount") and theirs alone ("src usual amount"), and the labels
+    of partners elsewhere ("src partners"); in addition, there are the edge's own features ("amount") and, for both ends
+    together, the labels of similar nodes ("src agreement") and their number ("src common"). The effect of a group is the
+    score minus the score with the group's columns at their median over the training rows (`typical_`). Effects need not add
+    up, because two groups may share information.
 
     Parameters
     ----------
@@ -80,16 +82,17 @@ def explain_propagation(
 
     Notes
     -----
-    Sentences use only the data that the model may see, and at most the 10 interactions nearest in time (the "last" 10 if the
-    model sees only the past). A labelled interaction is an interaction whose label is known at the time of the edge; an
-    edge's own label is never used. The number of interactions is given for the time scale at which it differs most from the
-    median; the usual value of an amount is its median. Durations are rounded; if times are numbers, durations are in time
-    units.
+    A sentence that compares agrees with the sign of the effect. There may be several: about the 10 interactions nearest in
+    time (the "last" 10 if the model sees only the past), about up to 50, or about fewer. If none agrees, the sentence
+    states the values without comparing them. Sentences use only the data that the model may see. A labelled interaction is
+    an interaction whose label is known at the time of the edge; an edge's own label is never used. The number of
+    interactions is given for the time scale at which it differs most from the median; the usual value of an amount is its
+    median. Durations are rounded; if times are numbers, durations are in time units.
 
     Edges that are new to the model count as neighbours of each other. To explain some edges as they were scored, pass all
     edges and `rows`.
 
-    The time is that of predicting (number of groups + 1) times as many edges, about 25 times without features, plus about
+    The time is that of predicting (number of groups + 1) times as many edges, about 30 times without features, plus about
     0.1 ms per reason. Edges are processed in blocks to limit the memory.
 
     Examples
@@ -138,14 +141,15 @@ class Group(NamedTuple):
     """Columns that tell the same for several time scales."""
 
     match: str  # "" for an edge's own feature
-    kind: str  # "rate", "mean", "count", "gaps", "feature", "own" or "agreement"
+    kind: str  # what it measures, see `Column.about`
     feature: str  # "" where it is about none
     columns: list[int]
 
     @property
     def what(self) -> str:
-        """Its name, such as "src rate", "src amount" or "amount"."""
-        return " ".join(filter(None, [self.match, self.feature or self.kind]))
+        """Its name, such as "src rate", "src amount", "src usual amount" or "amount"."""
+        kind = "" if self.kind in ("feature", "own") else self.kind
+        return " ".join(filter(None, [self.match, kind, self.feature]))
 
 
 def _groups(features: PropagationFeatures) -> list[Group]:
@@ -171,12 +175,12 @@ class _Explained:
     ) -> None:
         self.groups = _groups(model.features_)
         self._typical, self._n_scales = model.typical_, len(model.features_.scale_names_)
-        self._columns = columns
+        self._columns, self._described = columns, model.features_.described()
         codes, self.classes = _codes(model, self._columns, positive)
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)
         self._edges, self._which, self._codes = edges, which, codes
-        self._words = TwoEndWords(model.features_, edges, query.evidence, query.at)
+        self._words = TwoEndWords(model.features_, edges, query.evidence, query.at, getattr(model, "label_name_", None))
 
     @classmethod
     def of(cls, model: Any, scored: Scored, which: Positions, positive: Any) -> Self:
@@ -205,25 +209,43 @@ class _Explained:
         ends = int(self._edges.src_code[asked]), int(self._edges.dst_code[asked])
         if group.kind == "own":
             return g, self._words.category(asked, group.feature)
-        if group.match in PAIR_MATCHES or group.kind == "agreement":
+        if group.match in PAIR_MATCHES or group.kind in ("agreement", "common"):
             return g, ends
         return g, ends[group.match.startswith("dst")]
 
     def reason(self, i: int, g: int) -> Reason:
         """The reason that the g-th group gives for the i-th edge explained."""
         group, asked, code = self.groups[g], int(self._which[i]), int(self._codes[i])
+        raises, words = bool(self.effects[i, g] > 0), self._words
+        above = self._columns[i, group.columns] - self._typical[group.columns]
+        most = int(np.abs(above).argmax())  # the time scale at which it differs most from typical columns
         if group.kind == "own":
-            return self._words.own(asked, group.feature)
+            return words.own(asked, group.feature)
         if group.kind == "feature":
-            return self._words.feature(asked, group.match, group.feature)
+            return words.feature(asked, group.match, group.feature, raises)
+        if group.kind == "usual":
+            return words.usual(asked, group.match, group.feature)
         if group.kind == "gaps":
-            return self._words.gaps(asked, group.match)
+            return words.gaps(asked, group.match)
         if group.kind == "agreement":
-            return self._words.agreement(asked, group.match, code)
+            return words.agreement(asked, group.match, code, raises)
+        if group.kind == "common":
+            return words.common(asked, group.match, code)
         if group.kind == "count":
-            difference = np.abs(self._columns[i, group.columns] - self._typical[group.columns])
-            return self._words.count(asked, group.match, int(difference.argmax()) % self._n_scales)
-        return self._words.labels_or_partners(asked, group.match, code)
+            return words.count(asked, group.match, most % self._n_scales)
+        if group.kind == "known":
+            return words.known(asked, group.match, bool(above[most] > 0))
+        if group.kind == "partners":
+            return words.partners(asked, group.match, code, raises)
+        return words.labels(asked, group.match, code, raises, self._shift(group, above, code))
+
+    def _shift(self, group: Group, above: Floats, code: int) -> float:
+        """How much higher than typical the rate of the class is, over all time scales."""
+        described = [self._described[k] for k in group.columns]
+        is_rate = [column.name.startswith((f"{group.match}:rate", f"{group.match}:mean")) for column in described]
+        of_class = [column.of_class in (code, ANY_CLASS) for column in described]
+        is_first_of_two = self.classes is not None and described[0].of_class == ANY_CLASS and code == 0
+        return float(above[np.array(is_rate) & of_class].mean()) * (-1.0 if is_first_of_two else 1.0)
 
 
 def _codes(model: Any, columns: Floats, positive: Any) -> tuple[Positions, NDArray[Any] | None]:

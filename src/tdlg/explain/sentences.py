@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import round_duration, time_in_words
+from tdlg.clock import duration_in_words, round_duration, time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import MATCHES
 from tdlg.propagate.columns import OWN_MATCHES
@@ -23,6 +23,11 @@ Reason = tuple[str, list[int]]  # a sentence, and the positions of the edges beh
 
 RECENT = 10  # most neighbours that a sentence counts, the nearest in time
 NAMED = 5  # the most neighbours given with a reason
+MANY = 50  # most labelled neighbours that a sentence counts
+LEAST_USUAL = 3  # neighbours that make up a shorter time in which something is usual
+FEW = 20  # a node with at most so many neighbours is new, or not active, which is said
+RARE, USUAL = 0.25, 0.5  # shares of a category up to which it is unusual, and from which on it is usual
+ANSWERS = {"yes", "no", "y", "n", "true", "false", "t", "f"}  # labels that do not name what they are about
 ABOVE, FAR_ABOVE = 0.5, 2.0  # from which difference of two tamed amounts on one is above, or far above, the other
 SEVERAL_TIMES = 2.0  # from which ratio of two positive amounts on it is shown
 
@@ -49,10 +54,20 @@ class Words:
         The edges to explain.
     evidence, at
         What is known when they are scored, and their positions in it.
+    label_name
+        The name of the label's column, such as "is_fraud", if it is known.
     """
 
-    def __init__(self, features: PropagationFeatures, edges: TemporalEdges, evidence: Evidence, at: Positions) -> None:
+    def __init__(
+        self,
+        features: PropagationFeatures,
+        edges: TemporalEdges,
+        evidence: Evidence,
+        at: Positions,
+        label_name: str | None = None,
+    ) -> None:
         self._features, self._edges, self._evidence, self._at = features, edges, evidence, at
+        self._label_name = label_name
         self._ticks, self._unit = evidence.edges.ticks, evidence.edges.time_unit
         self._past_only = features.past_only
         self._last = "last" if self._past_only else "nearest"
@@ -67,48 +82,120 @@ class Words:
         self._own_values: dict[str, NDArray[Any]] = {}
 
     # ---- sentences
+    #
+    # An effect compares the columns with typical ones, so it may be contrary to the first thing that can be said about
+    # them. A sentence that compares always agrees with the direction of the effect; where no comparison does, the sentence
+    # states the facts without one.
 
-    def labels(self, i: int, match: str, code: int) -> Reason:
-        """How many of the labelled neighbours are of a class, or what they have on average."""
+    def labels(self, i: int, match: str, code: int, raises: bool, shift: float = 0.0) -> Reason:
+        """How many of the labelled neighbours are of a class, or what they have on average.
+
+        The `shift` is how much higher the rate is than a typical one, as the model sees it.
+        """
         where = self._said(WHERE[match], i)
         known = self._labelled(i, self._around(i, match))
         if not len(known):
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
-        recent = self._nearest(i, known, RECENT)
-        targets = self._evidence.targets[recent]
-        column = 0 if targets.shape[1] == 1 else code
-        fitted = np.flatnonzero(self._features.labelled_)
-        target, usual = targets[:, column], self._evidence.targets[fitted, column].mean()
-        telling = self._nearness(i, recent) * np.abs(target - usual)  # a rare label tells more
-        behind = self._behind(recent[np.argsort(-telling, kind="stable")])
-        sentence = self._of_labels(where, target, code, self._many(recent, known))
-        return f"{sentence}, {self._latest(i, recent)}", behind
+        nearest = self._nearest(i, known, MANY)
+        above = self._above_usual(nearest, code)
+        for n in (RECENT, MANY, *range(RECENT - 1, 0, -1)):
+            if _agrees(above[:n].mean(), raises):
+                sentence = self._of_labels(where, nearest[:n], code, self._many(nearest[:n], known))
+                return f"{sentence}, {self._latest(i, nearest[:n])}", self._telling(i, nearest[:n], above[:n])
+        recent = nearest[:RECENT]
+        behind = self._telling(i, recent, above[:RECENT])
+        if _agrees(shift, raises):
+            said = self._shares(recent, code, self._many(recent, known))
+            little = (
+                f"the labels of interactions {where} say little {'against' if raises else 'for'} {self._name(code)}"
+            )
+            return f"{little}: {said}, {self._latest(i, recent)}", behind
+        return f"{_capped(len(known), 'labelled interaction')} {where}, {self._latest(i, recent)}", behind
 
-    def _of_labels(self, where: str, target: Floats, code: int, many: str) -> str:
-        classes, prior = self._features.classes_, self._features.prior_
+    def known(self, i: int, match: str, more: bool) -> Reason:
+        """How many labels are known, and how old they are: more, or fewer than usual."""
+        where = self._said(WHERE[match], i)
+        known = self._labelled(i, self._around(i, match))
+        if not len(known):
+            return f"no labelled interaction {where}" + " yet" * self._past_only, []
+        nearest = self._nearest(i, known, MANY)
+        labels = f"{_capped(len(known), 'label')}, {self._latest(i, nearest)}"
+        sentence = f"{'more' if more else 'less'} is known than is typical about interactions {where}: {labels}"
+        return sentence, self._behind(nearest)
+
+    def _above_usual(self, places: Positions, code: int) -> Floats:
+        """The labels of edges minus the average label: above 0 for the class, below 0 for other classes."""
+        two_classes_first = self._features.classes_ is not None and len(self._features.prior_) == 1 and code == 0
+        return self._evidence.targets[places, self._column(code)] * (-1.0 if two_classes_first else 1.0)
+
+    def _column(self, code: int) -> int:
+        return 0 if self._evidence.targets.shape[1] == 1 else code
+
+    def _telling(self, i: int, places: Positions, above: Floats) -> list[int]:
+        """The most telling edges: near in time, with a rare label."""
+        return self._behind(places[np.argsort(-self._nearness(i, places) * np.abs(above), kind="stable")])
+
+    def _of_labels(self, where: str, places: Positions, code: int, many: str) -> str:
+        """What the labels of these edges are, next to those of all edges unless they are all of one kind."""
+        above, classes = self._above_usual(places, code), self._features.classes_
+        several = len(places) > 1
+        subject = f"{many} labelled interaction{'s' * several} {where}"
         if classes is None:
-            had = f"had {_number(float(target.mean()) * self._features.target_spread_ + prior[0])}"
-            among = f"(all: {_number(prior[0])})"
-            if len(target) == 1:
-                return f"the only labelled interaction {where} {had} {among}"
-            return f"{many} labelled interactions {where} {had} on average {among}"
-        is_class = target > 0 if len(prior) > 1 or code == 1 else target <= 0  # two classes have the rate of the second
-        name = label_in_words(classes[code])
-        if len(target) == 1:
-            was, was_not = ("was", "was not") if isinstance(classes[code], str) else ("had label", "did not have label")
-            return f"the only labelled interaction {where} {was if is_class[0] else was_not} {name}"
-        were = "were" if isinstance(classes[code], str) else "had label"
-        return f"{is_class.sum() or 'none'} of {many} labelled interactions {where} {were} {name}"
+            had, usual = self._numbers(above)
+            return f"{subject} had {had}{' on average' * several} (all: {usual})"
+        is_class = above > 0
+        if not several:
+            return f"{subject} {self._were(code, 1) if is_class[0] else self._were(code, 1, negated=True)}"
+        sentence = f"{is_class.sum() or 'none'} of {subject} {self._were(code, 2)}"
+        return (
+            sentence if is_class.all() or not is_class.any() else f"{sentence} ({_percent(self._prior(code))} of all)"
+        )
+
+    def _shares(self, places: Positions, code: int, many: str) -> str:
+        """The labels of edges in short."""
+        above = self._above_usual(places, code)
+        if self._features.classes_ is None:
+            had, usual = self._numbers(above)
+            return f"{had} on average (all: {usual})"
+        n_class = int((above > 0).sum())
+        if len(places) == 1:
+            return f"{many} one {self._were(code, 1, negated=not n_class)}"
+        return f"{n_class or 'none'} of {many}"
+
+    def _numbers(self, above: Floats) -> tuple[str, str]:
+        """The mean of numeric labels, and the mean of all."""
+        prior = self._features.prior_[0]
+        return _number(float(above.mean()) * self._features.target_spread_ + prior), _number(prior)
+
+    def _prior(self, code: int) -> float:
+        prior = self._features.prior_
+        return float(prior[code]) if len(prior) > 1 else float(prior[0] if code == 1 else 1.0 - prior[0])
+
+    def _name(self, code: int) -> str:
+        """The class in words: "fraud", "is_fraud = 1" or "label 1"."""
+        if self._features.classes_ is None:
+            return "a high number"
+        label = self._features.classes_[code]
+        name = label_in_words(label)
+        if isinstance(label, str) and name.lower() not in ANSWERS:
+            return name
+        if self._label_name is None:
+            return f"label {name}"
+        is_condition = self._label_name.startswith("(") and name == "1"  # such as "(stars > 3)"
+        return self._label_name[1:-1] if is_condition else f"{self._label_name} = {name}"
+
+    def _were(self, code: int, n: int, negated: bool = False) -> str:
+        """The verb of n edges and the class: "were fraud", "was not fraud", "had label 1"."""
+        name = self._name(code)
+        if name == label_in_words(self._features.classes_[code]):  # type: ignore[index]
+            return f"{'was' if n == 1 else 'were'} {'not ' * negated}{name}"
+        return f"{'did not have' if negated else 'had'} {name}"
 
     def count(self, i: int, match: str, scale: int) -> Reason:
-        """How many neighbours there are: of a node within the width of a decay, of a pair ever."""
+        """How many neighbours there are: of a node within the width of a decay, of a pair ever; how new a node is."""
         around = self._around(i, match)
         if not len(around):
-            first = "first" if self._past_only else "the only"
-            return (
-                f"{first if match in OWN_MATCHES else f'no {self._other}'} interaction {self._said(WHERE[match], i)}",
-                [],
-            )
+            return self._first(i, match), []
         if match not in WHO:
             many = f"{_several(len(around), f'{self._other} interaction')} {self._said(WHERE[match], i)}"
             nearest = self._nearest(i, around, NAMED)
@@ -117,13 +204,19 @@ class Words:
         inside = around[self._distance(i, around) <= longest]
         many = _several(len(inside), "interaction" if self._past_only else "other interaction")
         sentence = f"{self._said(WHO[match], i)} {many} {within}{self._side}"
+        if self._past_only and len(around) <= FEW:
+            sentence += f" ({len(around)} in all, the first {self._when(i, around[0])})"
         return sentence, self._behind(self._nearest(i, inside, NAMED))
+
+    def _first(self, i: int, match: str) -> str:
+        first = "first" if self._past_only else "the only"
+        return f"{first if match in OWN_MATCHES else f'no {self._other}'} interaction {self._said(WHERE[match], i)}"
 
     def gaps(self, i: int, match: str) -> Reason:
         """How far away in time the nearest neighbours are."""
         around, where, mine = self._around(i, match), self._said(WHERE[match], i), self._ticks[self._at[i]]
         if not len(around):
-            return f"nothing {where} {self._side}", []
+            return self._first(i, match), []
         nearest = self._nearest(i, around, 1)
         if self._past_only:
             return f"the last interaction {where} was {self._when(i, nearest[0])}", self._behind(nearest)
@@ -139,28 +232,67 @@ class Words:
         both = self._nearest(i, np.concatenate([before, after]), 2)
         return f"the interactions {where} nearest in time are {when}", self._behind(both)
 
-    def feature(self, i: int, match: str, name: str) -> Reason:
+    def feature(self, i: int, match: str, name: str, raises: bool) -> Reason:
         """A feature of the edge beside that of its neighbours."""
-        where, values = self._said(WHERE[match], i), self._values_of(name)
-        mine, around = self._given(name)[i], self._around(i, match)
-        around = around[_present(values[around])]
+        where, values, mine = self._said(WHERE[match], i), self._values_of(name), self._given(name)[i]
+        around = self._with_feature(i, match, name)
+        if not len(around):
+            return self._without_feature(i, match, name), []
         recent = self._nearest(i, around, RECENT)
-        known = bool(_present(self._given(name)[i : i + 1])[0])
-        if not len(recent):
-            return f"no {self._other} {name} {where}" + f" to compare {_value(mine)} with" * known, []
-        if not known:
+        if not _present(self._given(name)[i : i + 1])[0]:
             return f"{name} is missing, unlike {where}", self._behind(recent)
         if self._own[name].categories:
-            alike = (values[recent] == mine).sum()
-            same = f"{alike} of {self._many(recent, around)} {'interaction' if len(recent) == 1 else 'interactions'} {where}"
-            return f"{same} had {name} {_value(mine)}, as this one", self._behind(recent)
+            return self._category(where, name, mine, values[recent], self._many(recent, around), raises), self._behind(
+                recent
+            )
+        distance = self._distance(i, around)
+        for some in (recent, *(around[distance <= width] for width in self._widths)):
+            if some is recent or len(some) >= LEAST_USUAL:
+                usual = float(np.median(values[some]))
+                how, above = _compared(mine, usual, self._own[name])
+                if _agrees(above, raises):
+                    against = f"({_value(mine)} against about {_number(usual)})"
+                    return f"{name} is {how} what is usual {where}{self._span(i, some)} {against}", self._behind(some)
         usual = float(np.median(values[recent]))
-        how, centre = _compared(mine, usual, self._own[name]), self._own[name].centre
-        sentence = f"{name} is {how} what is usual {where} ({_value(mine)} against about {_number(usual)})"
-        if how is None:  # then the neighbours' amounts may be what counts, so show how these are beside all
-            amounts = f"{name} is {_value(mine)}, where about {_number(usual)} is usual {where}"
-            sentence = f"{amounts} (the median of all is {_number(centre)})"
-        return sentence, self._behind(recent)
+        beside = f"where about {_number(usual)} is usual {where}{self._span(i, recent)}"
+        return f"{name} is {_value(mine)}, {beside}", self._behind(recent)
+
+    def usual(self, i: int, match: str, name: str) -> Reason:
+        """A feature of the neighbours, beside that of all edges."""
+        around = self._with_feature(i, match, name)
+        if not len(around):
+            return self._without_feature(i, match, name), []
+        recent = self._nearest(i, around, RECENT)
+        usual, where = float(np.median(self._values_of(name)[recent])), self._said(WHERE[match], i)
+        beside = f"(the median of all is {_number(self._own[name].centre)})"
+        return f"about {_number(usual)} is the usual {name} {where}{self._span(i, recent)} {beside}", self._behind(
+            recent
+        )
+
+    def _with_feature(self, i: int, match: str, name: str) -> Positions:
+        around = self._around(i, match)
+        return around[_present(self._values_of(name)[around])]
+
+    def _without_feature(self, i: int, match: str, name: str) -> str:
+        n = len(self._around(i, match))
+        if not n:
+            return self._first(i, match)
+        return f"{name} is missing in {self._many_of(n)} {self._said(WHERE[match], i)}"
+
+    def _many_of(self, n: int) -> str:
+        return f"the {n:,} {self._other} interactions" if n > 1 else f"the only {self._other} interaction"
+
+    def _category(self, where: str, name: str, mine: Any, others: NDArray[Any], many: str, raises: bool) -> str:
+        """How common a category is among others: unusual if that raises, usual if that lowers the score."""
+        n, alike = len(others), int((others == mine).sum())
+        said = f"{alike or 'none'} of {many}" if n > 1 else f"{'not ' * (not alike)}that of {many}"
+        if raises and alike <= RARE * n:
+            return f"{name} {_value(mine)} is unusual among interactions {where}: {said}"
+        if not raises and alike >= USUAL * n:
+            return f"{name} {_value(mine)} is usual among interactions {where}: {said}"
+        if n == 1:
+            return f"{name} is {_value(mine)}, which {many} interaction {where} {'had' if alike else 'did not have'}"
+        return f"{name} is {_value(mine)}, which {alike or 'none'} of {many} interactions {where} had"
 
     def own(self, i: int, name: str) -> Reason:
         """A feature of the edge itself."""
@@ -224,7 +356,9 @@ class Words:
         return words.format(src=node_in_words(self._edges.src[i]), dst=node_in_words(self._edges.dst[i]))
 
     def _many(self, named: Positions, known: Positions) -> str:
-        return f"the {len(named)}" if len(named) == len(known) else f"the {self._last} {len(named)}"
+        if len(named) == len(known):
+            return f"the {len(named)}" if len(named) > 1 else "the only"
+        return f"the {self._last} {len(named)}" if len(named) > 1 else f"the {self._last}"
 
     def _latest(self, i: int, nearest: Positions) -> str:
         when = self._when(i, nearest[0])
@@ -239,6 +373,12 @@ class Words:
             return np.inf, ""
         longest, words = round_duration(width, self._unit)
         return longest, f"in the {words} " if self._past_only else f"within {words} "
+
+    def _span(self, i: int, others: Positions) -> str:
+        """How far back these edges go; empty if they are all at the same time."""
+        longest = float(self._distance(i, others).max())
+        words = duration_in_words(longest, self._unit)
+        return (f" in the last {words}" if self._past_only else f" within {words}") if longest else ""
 
     def _values_of(self, name: str) -> NDArray[Any]:
         """A feature of all edges of the evidence, as the caller gave it."""
@@ -279,16 +419,21 @@ def _present(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.array([value is not None for value in values], bool) if values.dtype == object else np.isfinite(values)
 
 
-def _compared(mine: float, usual: float, column: OwnColumn) -> str | None:
-    """How an amount is beside another, both scaled as the model sees them; None where they are close."""
+def _compared(mine: float, usual: float, column: OwnColumn) -> tuple[str, float]:
+    """How an amount is beside another, both scaled as the model sees them; above 0 if it is higher, 0 if they are close."""
     tamed = np.arcsinh(scaled(np.array([mine, usual]), column))
-    more = tamed[0] - tamed[1]
+    more = float(tamed[0] - tamed[1])
     if "ratio" in column.beside and min(mine, usual) > 0 and max(mine / usual, usual / mine) >= SEVERAL_TIMES:
         ratio = mine / usual
-        return f"{_number(float(f'{ratio:.2g}'))} times" if ratio > 1 else f"only {_percent(ratio)} of"
+        return f"{_number(float(f'{ratio:.2g}'))} times" if ratio > 1 else f"only {_percent(ratio)} of", ratio - 1.0
     if abs(more) < ABOVE:
-        return None
-    return "far " * bool(abs(more) >= FAR_ABOVE) + ("above" if more > 0 else "below")
+        return "", 0.0
+    return "far " * bool(abs(more) >= FAR_ABOVE) + ("above" if more > 0 else "below"), more
+
+
+def _agrees(above: float, raises: bool) -> bool:
+    """Whether being above or below the usual is what raises or lowers a score, at first sight."""
+    return above > 0 if raises else above < 0
 
 
 # ---- single words
@@ -321,6 +466,10 @@ def _in_calendar(name: str, value: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}" if share >= 0.001 else "a tiny part"
+
+
+def _capped(n: int, noun: str) -> str:
+    return _several(n, noun) if n <= MANY else f"more than {MANY} {noun}s"
 
 
 def _several(n: int, noun: str) -> str:

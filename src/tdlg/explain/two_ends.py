@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.explain.sentences import Reason, Words, _by_key
+from tdlg.explain.sentences import MANY, Reason, Words, _agrees, _by_key, _capped
 from tdlg.linegraph.events import MATCHES
 from tdlg.propagate.two_ends import residuals
 
@@ -18,7 +18,6 @@ Positions = NDArray[np.int64]
 
 RECENT = 32  # edges per node that are compared, the nearest in time
 PARTNERS = 10  # number of edges around whose partners a sentence is about, the nearest in time
-ELSEWHERE = 50  # number of labelled edges of the partners that a sentence is about, the nearest in time
 SHARED = 5.0  # pseudo-count of common nodes that shrinks a similarity
 
 ALIKE = {
@@ -26,6 +25,10 @@ ALIKE = {
     "dst": "from {{src}} to destinations that other sources label {} {{dst}}",
 }
 HOW = {"src": {1: "agree", -1: "disagree"}, "dst": {1: "like", -1: "unlike"}}  # by the sign of the similarity
+COMMON = {
+    "src": "of other sources of {dst} to destinations of {src}",
+    "dst": "of other destinations of {src} from sources of {dst}",
+}
 OF_PARTNERS = {
     "dst": "from other sources of {dst} to other destinations",
     "src": "to other destinations of {src} from other sources",
@@ -37,53 +40,51 @@ OF_PARTNERS = {
 class TwoEndWords(Words):
     """Sentences about the edges to score that are about both ends together. The parameters are those of `Words`."""
 
-    def agreement(self, i: int, match: str, code: int) -> Reason:
+    def agreement(self, i: int, match: str, code: int, raises: bool) -> Reason:
         """Which labels the nodes most similar to one end have with the other end.
 
         With the match "src" these are sources that agree with the source about other destinations; with "dst", destinations
-        that other sources label like the destination. If none does, the sentence is about those that disagree.
+        that other sources label like the destination. If none does, the sentence counts those that disagree.
         """
-        others, similarity = self._similar(i, match, code)
+        others, similarity, _ = self._similar(i, match, code)
         sign = 1 if (similarity > 0).any() or not (similarity < 0).any() else -1
         chosen = np.flatnonzero(similarity * sign > 0)
-        if not len(chosen):
-            return f"no labelled interaction {self._where_alike(i, match, sign)}" + " yet" * self._past_only, []
-        chosen = others[chosen[np.argsort(-np.abs(similarity[chosen]), kind="stable")]]
-        target = self._evidence.targets[chosen, self._column(code)]
-        sentence = self._of_labels(self._where_alike(i, match, sign), target, code, f"the {len(chosen)}")
-        return sentence, self._behind(chosen)
+        places, where = (
+            others[chosen[np.argsort(-np.abs(similarity[chosen]), kind="stable")]],
+            self._where_alike(i, match, sign),
+        )
+        if sign > 0 and len(places) and _agrees(self._above_usual(places, code).mean(), raises):
+            many = f"the {len(places)}" if len(places) > 1 else "the only"
+            return self._of_labels(where, places, code, many), self._behind(places)
+        none_yet = " yet" * (self._past_only and not len(places))
+        return f"{_capped(len(places), 'labelled interaction')} {where}{none_yet}", self._behind(places)
 
-    def labels_or_partners(self, i: int, match: str, code: int) -> Reason:
-        """The labels of the edges around; if there are none, those that their partners have elsewhere."""
-        direct = self.labels(i, match, code)
-        if direct[1] or match not in OF_PARTNERS:
-            return direct
-        elsewhere = self.partners(i, match, code)
-        return elsewhere if elsewhere[1] else direct
+    def common(self, i: int, match: str, code: int) -> Reason:
+        """How many nodes of one end are known to others of the other end."""
+        others, _, common = self._similar(i, match, code)
+        many = _capped(int(common.sum()), "labelled interaction")
+        return f"{many} {self._said(COMMON[match], i)}", self._behind(others[common > 0])
 
-    def partners(self, i: int, match: str, code: int) -> Reason:
+    def partners(self, i: int, match: str, code: int, raises: bool) -> Reason:
         """Which labels the partners of an end have elsewhere."""
         where = self._said(OF_PARTNERS[match], i)
         known = self._of_partners(i, match)
         if not len(known):
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
-        recent = self._nearest(i, known, ELSEWHERE)
-        target, column = self._evidence.targets[recent], self._column(code)
-        usual = self._evidence.targets[np.flatnonzero(self._features.labelled_), column].mean()
-        telling = self._nearness(i, recent) * np.abs(target[:, column] - usual)  # a rare label tells more
-        sentence = self._of_labels(where, target[:, column], code, self._many(recent, known))
-        return sentence, self._behind(recent[np.argsort(-telling, kind="stable")])
+        recent = self._nearest(i, known, MANY)
+        above = self._above_usual(recent, code)
+        behind = self._telling(i, recent, above)
+        if _agrees(above.mean(), raises):
+            return self._of_labels(where, recent, code, self._many(recent, known)), behind
+        return f"{_capped(len(known), 'labelled interaction')} {where}", behind
 
     def _where_alike(self, i: int, match: str, sign: int) -> str:
         return self._said(ALIKE[match].format(HOW[match][sign]), i)
 
-    def _column(self, code: int) -> int:
-        return 0 if self._evidence.targets.shape[1] == 1 else code
-
     # ---- neighbours of neighbours, as positions in the evidence
 
-    def _similar(self, i: int, match: str, code: int) -> tuple[Positions, Floats]:
-        """The labelled edges of other nodes at the far end, and how similar these nodes are to the near end."""
+    def _similar(self, i: int, match: str, code: int) -> tuple[Positions, Floats, Positions]:
+        """The labelled edges of other nodes at the far end, how similar these are to the near end, how much they share."""
         far = "dst" if match == "src" else "src"
         near_codes, far_codes = self._codes[match], self._codes[far]
         u, v, left = near_codes[self._at[i]], far_codes[self._at[i]], self._left[match][:, self._column(code)]
@@ -93,13 +94,14 @@ class TwoEndWords(Words):
                 marks.setdefault(int(far_codes[other]), []).append(left[other])
         means = {node: float(np.mean(values)) for node, values in marks.items()}
         others = [other for other in self._compared(i, far, v) if near_codes[other] != u]
-        similarity = []
+        similarity, common = [], []
         for other in others:
             listed = self._compared(i, match, near_codes[other])
             both = [edge for edge in listed if int(far_codes[edge]) in means]
             agreed = sum(left[edge] * means[int(far_codes[edge])] for edge in both)
             similarity.append(agreed / (len(both) + SHARED))
-        return np.array(others, np.int64), np.array(similarity)
+            common.append(len(both))
+        return np.array(others, np.int64), np.array(similarity), np.array(common, np.int64)
 
     def _compared(self, i: int, match: str, node: int) -> Positions:
         """The labelled edges of a node nearest to the edge in time, or the last ones known before it."""

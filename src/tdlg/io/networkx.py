@@ -119,7 +119,7 @@ def to_networkx(edges: TemporalEdges) -> Any:
     try:
         import networkx as nx
     except ImportError:
-        raise ImportError('to_networkx needs networkx: pip install "tdlg[networkx]".') from None
+        raise ImportError('to_networkx needs networkx. From a clone of tdlg, run: pip install ".[networkx]".') from None
     graph = nx.MultiDiGraph()
     src, dst = edges.src.tolist(), edges.dst.tolist()
     if edges.bipartite:

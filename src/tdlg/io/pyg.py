@@ -98,13 +98,15 @@ def to_pyg(edges: TemporalEdges) -> Any:
     Returns
     -------
     torch_geometric.data.TemporalData
-        The data, whose tensors are copies. It needs PyTorch Geometric: `pip install "tdlg[pyg]"`.
+        The data, whose tensors are copies. It needs PyTorch Geometric; from a clone: `pip install ".[pyg]"`.
     """
     try:
         import torch
         from torch_geometric.data import TemporalData
     except ImportError:
-        raise ImportError('TemporalData needs PyTorch Geometric: pip install "tdlg[pyg]".') from None
+        raise ImportError(
+            'TemporalData needs PyTorch Geometric. From a clone of tdlg, run: pip install ".[pyg]".'
+        ) from None
     columns = {
         "src": edges.src_code.astype(np.int64),
         "dst": edges.dst_code.astype(np.int64),

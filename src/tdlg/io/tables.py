@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.atomic import as_path
 from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ReadError, warn
 from tdlg.tables.column import as_column, row_name, short
-from tdlg.tables.csv import Source
+from tdlg.tables.csv import WITH_DECIMAL_COMMA, Source
 from tdlg.tables.features import as_categories
 from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
 from tdlg.tables.frames import frame_source
 from tdlg.tables.label_times import without_infinity
+from tdlg.tables.labels import without_words
 from tdlg.tables.paths import file_source
 from tdlg.tables.text import unread_number
 from tdlg.tables.times import as_times, as_times_or_missing, from_numbers
@@ -43,6 +44,7 @@ def read_edges(
     dst: Which = None,
     time: Which = None,
     label: Which = None,
+    missing: Iterable[Any] | None = None,
     label_time: Which = None,
     label_delay: Any = None,
     weight: Which = None,
@@ -72,13 +74,17 @@ def read_edges(
     Parameters
     ----------
     path
-        The file. A name that does not end in .jsonl, .ndjson, .json, .parquet or .pq is read as csv.
+        The file, or a pipe; a ~ at the start is the user's folder. A name that does not end in .jsonl, .ndjson, .json,
+        .parquet or .pq is read as csv.
     src, dst, time
         The columns, by name or 0-based position. By default they are detected by common names (source, user_id, target,
         timestamp, ...) in the header or in a comment above the first row, such as "# FromNodeId ToNodeId"; without names
         they are the columns 0, 1 and, if there are three columns, 2.
     label, weight
         The columns of the label and the weight, by name or position. By default the edges have no labels and no weights.
+    missing
+        Values of the label column that mark a missing label beside empty cells, NA, null and similar words, for example
+        ["?", "pending"] or [2]; in any case of letters. By default there are no others.
     label_time
         The column of the times at which the labels became known, by name or position, in the same form as the times. It
         may be empty where the label is missing. By default each label counts as known at the time of its edge.
@@ -88,8 +94,8 @@ def read_edges(
     features
         The columns of the features: a list of names or positions, or one of them. By default the edges have no features. If
         several columns share a name, the position is added to it. The columns of `src`, `dst`, `time`, `label` and
-        `label_time` are refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma or
-        thousands separators are read as text, with a warning.
+        `label_time` are refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma are read
+        where columns are separated by ;, | or tab; else, and with other thousands separators, they are text, with a warning.
     categories
         The columns of features that are codes and not amounts, such as merchant category codes: a list of names or
         positions, or one of them. Their values become categories as they are written. They need not be listed in
@@ -127,9 +133,11 @@ def read_edges(
     >>> read_edges(path, label="fraud")
     TemporalEdges(2 edges, 3 nodes, 2020-01-31 to 2020-02-01, label: 2 values)
     """
-    source = file_source(Path(path), separator, header, time_format)
+    source = file_source(as_path(path), separator, header, time_format)
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
-    return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit, label_delay)[0]
+    return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit, label_delay, missing)[
+        0
+    ]
 
 
 def from_frame(
@@ -139,6 +147,7 @@ def from_frame(
     dst: Which = None,
     time: Which = None,
     label: Which = None,
+    missing: Iterable[Any] | None = None,
     label_time: Which = None,
     label_delay: Any = None,
     weight: Which = None,
@@ -154,7 +163,7 @@ def from_frame(
     ----------
     frame
         The dataframe, one row per edge.
-    src, dst, time, label, label_time, label_delay, weight, features, categories, bipartite, time_format, time_unit
+    src, dst, time, label, missing, label_time, label_delay, weight, features, categories, bipartite, time_format, time_unit
         The same as for `read_edges`.
 
     Returns
@@ -176,7 +185,8 @@ def from_frame(
     """
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
     listed = features, categories
-    return build_edges(_frame_source(frame), wanted, listed, bipartite, time_format, time_unit, label_delay)[0]
+    of_times = time_format, time_unit, label_delay
+    return build_edges(_frame_source(frame), wanted, listed, bipartite, *of_times, missing)[0]
 
 
 def build_edges(
@@ -187,6 +197,7 @@ def build_edges(
     time_format: str | None = None,
     time_unit: str | None = None,
     label_delay: Any = None,
+    missing: Iterable[Any] | None = None,
     *,
     checked: bool = True,
     with_ids: bool = True,
@@ -202,7 +213,7 @@ def build_edges(
         detect "src", "dst" and "time", and to leave out the others.
     features
         The columns of the features, and of the features that are categories.
-    bipartite, time_format, time_unit, label_delay
+    bipartite, time_format, time_unit, label_delay, missing
         The same as for `read_edges`.
     checked
         Whether a known label without a time is refused at once. If False, it is refused when the label times are needed,
@@ -222,6 +233,9 @@ def build_edges(
     dated = [at[role] for role in ("time", "label_time") if role in at]
     as_is = {*code_at, *([] if time_format is None else dated)}
     columns = source.read(sorted({*at.values(), *feature_at}), alike, as_is)
+    for k in (at["src"], at["dst"]):
+        if _is_misread_id(columns[k], source, k):
+            columns |= source.read([k], set(), {k})
     parts = {role: columns[position] for role, position in at.items()}
     made = {role: column for role, column in parts.items() if role != "label_time"}
     try:
@@ -229,6 +243,8 @@ def build_edges(
         names = dict(zip(feature_at, _unlike(source, feature_at), strict=True))
         chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
         edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bipartite)
+        if missing is not None and edges.label is not None:
+            edges = edges.with_label(without_words(edges.label, _listed(missing)))
         if "label_time" in parts or label_delay is not None:
             late = _label_times(parts["label_time"], time_format, time_unit) if "label_time" in parts else None
             dated_edges = edges.unchecked_labels(edges.label, late, label_delay)
@@ -244,6 +260,14 @@ def build_edges(
 
 
 # ---- parts of it
+
+
+def _is_misread_id(column: Any, source: Source, at: int) -> bool:
+    """Whether ids of a file without types were read as truth values, or as numbers with a decimal comma."""
+    kind = str(getattr(column, "dtype", ""))
+    if kind == "Float64" and source.separator in WITH_DECIMAL_COMMA:
+        return bool(source.read([at], set(), {at})[at].str.contains(",").any())
+    return kind == "Boolean"
 
 
 def _warn_of_unread_numbers(edges: TemporalEdges, categories: set[str]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError, ReadError
 
@@ -92,7 +93,7 @@ def read_tgb(path: str | os.PathLike[str], name: str | None = None) -> TemporalE
     TGB keeps negatives as pickles. A pickle can run any code when it is read, so none is read here: load those that you
     trust with `pickle.load`, and pass the dictionary.
     """
-    path = Path(path)
+    path = as_path(path)
     kind = _kind(path, name)
     if kind in OF_USERS:
         src, dst, time = _columns(path, (0, 1, 2), numbers=True)

@@ -54,7 +54,7 @@ def backtest(
     every: Any,
     *,
     start: Any = None,
-    alerts_per_day: int = 100,
+    alerts_per_day: int = 20,
     positive: Any = None,
     random_state: Any = 0,
     callback: Callable[[int, int], bool | None] | None = None,
@@ -254,6 +254,7 @@ def _scores(period: _Period, windows: Floats, seed: Any) -> list[Floats]:
     methods = Propagation("stream", random_state=seed), LabelRates(stream=True, random_state=seed)
     scores = [Fitted(method, trial).score(revealed)[0][: len(test)] for method in methods]
     trees = HistGradientBoostingClassifier(**boosting.boosting_settings(len(trial.train)), random_state=seed)
+    windows = windows[:, ~np.isnan(windows[trial.train]).all(axis=0)]  # trees refuse a column without any value
     trees.fit(windows[trial.train], trial.y[trial.train])
     return [*scores, trees.predict_proba(windows[test])[:, 1]]
 

@@ -33,6 +33,7 @@ __all__ = [
     "judge",
     "label_codes",
     "label_times",
+    "suitable_split",
     "with_label_times",
 ]
 
@@ -135,7 +136,7 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
     setting = getattr(model, "setting_", getattr(model, "setting", None))
     if setting == "auto" and edges.label_ticks is not None:
         setting = "stream"  # as the model itself would choose
-    how = _suitable(edges, setting) if how == "auto" else how
+    how = suitable_split(edges, setting) if how == "auto" else how
     is_stream = setting == "stream" and how == "time"
     task = ChronologicalClassification(edges, prequential=is_stream) if how == "time" else EdgeClassification(edges)
     trial = draw_trial(task, seed, check_test=False)
@@ -236,7 +237,7 @@ def for_all_classes(values: Floats, learnt: NDArray[Any], classes: NDArray[Any])
     return whole
 
 
-def _suitable(edges: TemporalEdges, setting: str | None) -> How:
+def suitable_split(edges: TemporalEdges, setting: str | None) -> How:
     """By time if the model predicts later edges, or would do so by itself."""
     if setting is None and edges.labelled.all():
         return "random"

@@ -15,7 +15,7 @@ from tdlg.live.fields import decode, encode
 from tdlg.propagate.saved import SavedArrays
 from tdlg.tables.ids import id_key
 
-__all__ = ["Alert", "Alerts", "Status", "status_of"]
+__all__ = ["Alert", "Alerts", "Status", "n_missed", "status_of"]
 
 Arrays = dict[str, NDArray[Any]]
 Status = Literal["open", "confirmed", "dismissed", "expired", "all"]
@@ -68,6 +68,11 @@ class Alert:
 def status_of(alert: Alert, oldest: float) -> str:
     """The status of an alert, where no label is accepted for events before `oldest`, in ticks."""
     return "expired" if alert.status == "open" and alert.ticks < oldest else alert.status
+
+
+def n_missed(changes: list[dict[str, Any]], since: int) -> int:
+    """How many changes after number `since` are not kept any more, where these are the ones that are."""
+    return max(0, changes[0]["sequence"] - since - 1) if changes else 0
 
 
 class Alerts:

@@ -4,6 +4,7 @@
     state.json           format of the directory, the version that made it, and the model that it was made for
     current              name of the active generation; then, one per line, those that were active before, the last one first
     log-<number>.bin     the log, shared by all generations; the number of its first record
+    log.end              number of a late record, by which a log that was cut by somebody else is recognised
     generation-0001/     a model, its snapshots, and generation.json, which is written last
         snapshot-<number>-<CRC32>.state    the state after that record of the log
 
@@ -30,7 +31,7 @@ from typing import Any, TypeAlias
 
 from tdlg import __version__
 from tdlg.atomic import as_path, new_file
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import ParameterError, warn
 from tdlg.live.lock import Lock
 from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError, sync_folder
 
@@ -45,6 +46,8 @@ SNAPSHOT = re.compile(r"snapshot-([0-9]{20})-([0-9a-f]{8})\.state")
 DRAFT = "draft.state"
 OURS = re.compile(rf"lock|state\.json|\..*\.tdlg-tmp|{GENERATION.pattern}")  # what an unfinished new directory may hold
 
+_CHECKED: dict[Path, tuple[tuple[int, int], bool]] = {}  # snapshots: size and time of the file, whether it was whole
+
 Fill: TypeAlias = "Callable[[Generation], object]"
 
 
@@ -57,10 +60,20 @@ class Snapshot:
     crc: int
 
     def is_whole(self) -> bool:
-        """Whether the file has the content that was written. This reads the file."""
-        with suppress(OSError):
-            return _crc_of(self.path) == self.crc
-        return False
+        """Whether the file has the content that was written. This reads the file once, and again if it was changed."""
+        try:
+            found = self.path.stat()
+            known = found.st_size, found.st_mtime_ns
+            if _CHECKED.get(self.path, (None, False))[0] != known:
+                _CHECKED[self.path] = known, _crc_of(self.path) == self.crc
+        except OSError:
+            return False
+        return _CHECKED[self.path][1]
+
+    def remove(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
+        _CHECKED.pop(self.path, None)
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,8 @@ class Generation:
             crc = _crc_of(draft)
             path = self.path / f"snapshot-{sequence:020}-{crc:08x}.state"
             os.replace(draft, path)
+            found = path.stat()
+            _CHECKED[path] = (found.st_size, found.st_mtime_ns), True
         finally:
             with suppress(OSError):
                 draft.unlink()
@@ -118,7 +133,7 @@ class Generation:
         kept = [*islice(self.whole_snapshots(), KEPT_SNAPSHOTS)]
         for snapshot in self.snapshots():
             if snapshot not in kept:
-                snapshot.path.unlink(missing_ok=True)
+                snapshot.remove()
 
     def needed_after(self) -> int:
         """Sequence number after which the log is needed, even if the newest snapshot is damaged later; 0 without any."""
@@ -188,6 +203,21 @@ class StateDirectory:
         except BaseException:
             self.close()
             raise
+
+    def warn_of_losses(self) -> None:
+        """Warn if the log was shorter than before when it was opened, or had an unfinished end."""
+        if self.log.n_missing:
+            n = "1 record is" if self.log.n_missing == 1 else f"{self.log.n_missing:,} records are"
+            warn(
+                f"The log in {str(self.folder)!r} is shorter than it was: {n} missing, "
+                "each of events or labels that had been answered.",
+                "Restore the newest log-*.bin from a copy, or send these events and labels again.",
+            )
+        elif self.log.cut_bytes:
+            warn(
+                f"The log in {str(self.folder)!r} had an unfinished end of {self.log.cut_bytes:,} bytes, which was removed.",
+                "After a crash this is usual, and nothing that was answered is lost. Otherwise check the disk.",
+            )
 
     def close(self) -> None:
         """Sync and close the log, and release the lock. A closed directory can be closed again."""
@@ -348,7 +378,10 @@ class StateDirectory:
         return [generations[each] for each in (name, *before) if each in generations]
 
     def _remove_unfinished(self) -> None:
-        """Remove generations and snapshots whose writing or removal was interrupted."""
+        """Remove generations, snapshots and drafts whose writing or removal was interrupted: nobody else writes here."""
+        for draft in self.folder.rglob(".*.tdlg-tmp"):
+            with suppress(OSError):
+                draft.unlink()
         for path in _generation_folders(self.folder):
             if _is_finished(path):
                 (path / DRAFT).unlink(missing_ok=True)

@@ -186,7 +186,8 @@ class PropagationEngine(Engine):
             return float(widths.max())
         edges = self._features.edges_
         delay = rounded_up(late - edges.ticks, edges.time_unit, self.unit, self.dtype)[self._features.labelled_]
-        within = delay[delay <= np.ptp(edges.ticks) * max(1, widths.max())]  # not those that never become known
+        ticks = rounded_up(edges.ticks, edges.time_unit, self.unit, self.dtype)
+        within = delay[delay <= max(np.ptp(ticks), widths.max())]  # not those that never become known
         return max(float(widths.max()), float(within.max(initial=0)))
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import TdlgError
 from tdlg.live.engines import Engine
+from tdlg.live.fields import absent
 from tdlg.live.meaning import is_same_label
-from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.own_features import (
     CALENDAR,
     CategoryNumbers,
@@ -22,20 +23,26 @@ from tdlg.propagate.own_features import (
     calendar_values,
     category_codes,
     category_numbers,
+    raw_values,
     scaled,
 )
-from tdlg.propagate.running import Arrived
 from tdlg.tables.ids import id_key
 from tdlg.tables.label_times import label_ticks
 from tdlg.tables.times import as_times
 
-__all__ = ["EventError", "EventReader", "Events"]
+__all__ = ["LABEL_FIELDS", "EventError", "EventReader", "Events", "id_problem"]
 
 Floats = NDArray[np.float64]
 
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
+LATEST = 2**62  # time that is a whole number, so that differences of times are whole numbers too
 LABEL_FIELDS = ("label", "label_time")
+NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
+SURROGATE = re.compile("[\ud800-\udfff]")
+OFFSET = re.compile(r":[0-9.]+[+-](?:2[4-9]|[3-9][0-9]):?[0-9]{2}")  # at the end of a time, of more than a day
+EXACT = 2.0**53  # from which on a float may stand for several whole numbers
+LARGEST = 1e15  # amount, if no fitted one is larger
 
 
 class EventError(NamedTuple):
@@ -56,14 +63,26 @@ class EventError(NamedTuple):
     value: Any
     message: str
 
+    def in_words(self) -> str:
+        """The field, what is wrong with it, and its value if it has one."""
+        return f"{self.field}: {self.message}" + ("" if self.value is None else f" Got {self.value!r}.")
+
 
 class Events(NamedTuple):
-    """Events that can be scored.
+    """Events that can be scored. Nothing is kept of them yet: their nodes get codes when they are processed.
 
     Attributes
     ----------
-    arrived
-        The events in the codes of the stream.
+    src, dst
+        The nodes.
+    ticks
+        Their times in ticks of the stream.
+    own
+        Their features as numbers.
+    categories
+        The categories of features that have many, one list per feature, as `tdlg.tables.ids.id_key` gives them.
+    unseen
+        Whether an event has a category that no fitted edge has.
     ids
         Their ids as `tdlg.tables.ids.id_key` gives them; None for an event without one.
     labels
@@ -74,7 +93,12 @@ class Events(NamedTuple):
         Their positions among the events given.
     """
 
-    arrived: Arrived
+    src: list[Any]
+    dst: list[Any]
+    ticks: NDArray[Any]
+    own: Floats
+    categories: list[list[Hashable | None]]
+    unseen: list[bool]
     ids: list[Hashable | None]
     labels: list[tuple[int, Any]]
     known: list[Any]
@@ -92,19 +116,31 @@ class EventReader:
     ----------
     engine
         What scores the events.
-    nodes
-        The nodes of the stream.
     label_delay
         The time from an event to its label, where an event has a label without the time when it became known. By default
         such a label is known at the time of its event.
+    allow_missing
+        Whether an event may lack the field of a feature. False by default: what is unknown is null.
+
+    Attributes
+    ----------
+    features
+        The features that an event must have.
     """
 
-    def __init__(self, engine: Engine, nodes: NodeCodes, label_delay: Any = None) -> None:
-        self._engine, self._nodes, self._delay = engine, nodes, label_delay
-        self._fields = [column for column in engine.own if column.name not in CALENDAR]
-        self._has_calendar = len(self._fields) < len(engine.own)
-        self._places = {column.name: {c: k for k, c in enumerate(column.categories)} for column in self._fields}
-        self._categories = category_numbers(engine.edges, [column.name for column in self._fields if column.has_more])
+    def __init__(self, engine: Engine, label_delay: Any = None, *, allow_missing: bool = False) -> None:
+        self._engine, self._delay, self.allow_missing = engine, label_delay, allow_missing
+        self._columns = [column for column in engine.own if column.name not in CALENDAR]
+        self.features = [column.name for column in self._columns]
+        self._needed = dict(zip(self.features, self.features, strict=True))
+        self._has_calendar = len(self._columns) < len(engine.own)
+        self._places = {
+            column.name: {id_key(c): k for k, c in enumerate(column.categories)} for column in self._columns
+        }
+        fitted = {column.name: engine.edges.feature_categories.get(column.name, ()) for column in self._columns}
+        self._seen = {name: frozenset(map(id_key, categories)) for name, categories in fitted.items()}
+        self._numbers = {c.name: _Number.of(engine.edges, c.name) for c in self._columns if not c.categories}
+        self._categories = category_numbers(engine.edges, [column.name for column in self._columns if column.has_more])
 
     def read(self, events: Sequence[Mapping[str, Any]]) -> tuple[Events, list[EventError]]:
         """The events that can be scored, and what is wrong with the others."""
@@ -121,9 +157,13 @@ class EventReader:
                 field = "time"
                 tick = self._tick(event.get(field))
                 values = []
-                for column in self._fields:
+                for column in self._columns:
                     field = column.name
                     values.append(self._value(event.get(field), column))
+                lacking = None if self.allow_missing else absent(event, self._needed)
+                if lacking is not None:
+                    field, message = lacking
+                    raise _FaultError(message)
                 field = "id"
                 identity = _identity(event.get(field))
                 field = "label"
@@ -137,9 +177,38 @@ class EventReader:
             rows.append((position, src, dst, tick, values, identity, label, known))
         return self._events(rows), errors
 
-    def categories_of(self, edges: TemporalEdges) -> NDArray[np.int64]:
-        """The codes of features with many categories, (n_edges, n_features), in the numbers of the stream."""
-        return category_codes(edges, self._categories)
+    def is_same(self, event: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
+        """Whether two events have the same source, destination, time and features, as far as `event` has them."""
+        try:
+            for end in ("src", "dst"):
+                if id_key(_node(event, end)) != id_key(_node(first, end)):
+                    return False
+            if self._tick(event.get("time")) != self._tick(first.get("time")):
+                return False
+            both = [
+                (column, event[column.name], first.get(column.name)) for column in self._columns if column.name in event
+            ]
+            return all(
+                given is None or self._value(given, column) == self._value(other, column)
+                for column, given, other in both
+            )
+        except _FaultError:
+            return False
+
+    def codes_of(self, events: Events, new: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The codes of features with many categories, (n_events, n_features). New categories of the `new` events get one."""
+        codes = np.full((len(new), len(self._categories)), -1, np.int64)
+        for k, (numbers, mine) in enumerate(zip(self._categories.values(), events.categories, strict=True)):
+            codes[:, k] = [numbers[c] if c is not None and is_new else -1 for c, is_new in zip(mine, new, strict=True)]
+        return codes
+
+    def categories_of(self, edges: TemporalEdges, *, keep: bool = True) -> NDArray[np.int64]:
+        """The codes of features with many categories, (n_edges, n_features), in the numbers of the stream.
+
+        Without `keep`, those of new categories are given to others later.
+        """
+        numbers = self._categories
+        return category_codes(edges, numbers if keep else {name: own.copy() for name, own in numbers.items()})
 
     def forget_categories(self) -> None:
         """Forget categories of which nothing is left in the state."""
@@ -157,35 +226,42 @@ class EventReader:
 
     def _events(self, rows: list[tuple[Any, ...]]) -> Events:
         ticks = np.array([row[3] for row in rows], self._engine.dtype)
-        own, categories = self._features([row[4] for row in rows], ticks)
-        src = self._nodes.codes([row[1] for row in rows], SRC)
-        dst = self._nodes.codes([row[2] for row in rows], DST)
         labels = [(k, row[6]) for k, row in enumerate(rows) if row[6] is not None]
         known = [self._known_at(rows[k][3]) if rows[k][7] is None else rows[k][7] for k, _ in labels]
-        ids = [row[5] for row in rows]
-        return Events(Arrived(src, dst, ticks, own, categories), ids, labels, known, [row[0] for row in rows])
+        return Events(
+            [row[1] for row in rows],
+            [row[2] for row in rows],
+            ticks,
+            *self._features([row[4] for row in rows], ticks),
+            [row[5] for row in rows],
+            labels,
+            known,
+            [row[0] for row in rows],
+        )
 
-    def _features(self, values: list[list[Any]], ticks: NDArray[Any]) -> tuple[Floats, NDArray[np.int64]]:
-        """Features as numbers, and codes of those with many categories."""
-        parts, codes = [np.empty((len(values), 0))], []
-        for k, column in enumerate(self._fields):
+    def _features(
+        self, values: list[list[Any]], ticks: NDArray[Any]
+    ) -> tuple[Floats, list[list[Hashable | None]], list[bool]]:
+        """Features as numbers, the categories of those that have many, and which events have one that no fitted edge has."""
+        parts, many, unseen = [np.empty((len(values), 0))], [], [False] * len(values)
+        for k, column in enumerate(self._columns):
             mine = [row[k] for row in values]
             if not column.categories:
-                x = np.array(mine, np.float64)
+                x = np.array([math.nan if value is None else value for value in mine], np.float64)
                 parts.append((scaled(x, column) if column.beside else x)[:, np.newaxis])
                 continue
-            places = self._places[column.name]
+            places, seen = self._places[column.name], self._seen[column.name]
             indicators = np.zeros((len(mine), len(places)))
             for row, category in enumerate(mine):
                 if category in places:
                     indicators[row, places[category]] = 1.0
+                unseen[row] |= category is not None and category not in seen
             parts.append(indicators)
             if column.has_more:
-                numbers = self._categories[column.name]
-                codes.append([-1 if c is None else numbers[c] for c in mine])
+                many.append(mine)
         if self._has_calendar:
             parts += [calendar_values(ticks, self._engine.unit or "s", name)[:, np.newaxis] for name in CALENDAR]
-        return np.concatenate(parts, axis=1), np.array(codes, np.int64).reshape(len(codes), len(values)).T
+        return np.concatenate(parts, axis=1), many, unseen
 
     def _known_at(self, tick: Any) -> Any:
         """When a label becomes known that comes without a time, in ticks."""
@@ -207,6 +283,8 @@ class EventReader:
             raise _FaultError(
                 "The time must be a datetime such as '2025-01-31T12:00:00', like those of the fitted edges."
             )
+        if isinstance(value, str) and OFFSET.search(value):
+            raise _FaultError("The offset from UTC must be less than a day. Write the time as '2025-01-31T12:00:00'.")
         try:
             ticks, found = as_times([value])
             return self._engine.ticks_of(ticks, found)[0].item()
@@ -214,16 +292,19 @@ class EventReader:
             raise _FaultError("This is not a time. Write it as '2025-01-31T12:00:00'.") from None
 
     def _value(self, value: Any, column: OwnColumn) -> Any:
-        """A feature: a number, NaN if it is missing, or a category, None if it is missing."""
-        if column.categories:
-            if isinstance(value, float) and math.isnan(value):
-                return None
-            if value is None or isinstance(value, str | int | bool | float):
-                return value if value is None or value in self._places[column.name] else _alike(value, column)
-            raise _FaultError("A category must be text or a number.")
+        """A feature: a number, or a category as `id_key` gives it; None if it is missing."""
         if value is None or (isinstance(value, float) and math.isnan(value)):
-            return math.nan
-        return _finite(value, "This must be a finite number.")
+            return None
+        if not column.categories:
+            return self._numbers[column.name].read(value)
+        seen = self._seen[column.name]
+        if isinstance(value, bool | np.bool_):  # one of two words, if these were fitted
+            value = next((key for key in (id_key(value), str(value), str(value).lower()) if key in seen), None)
+            if value is not None:
+                return value
+        if not isinstance(value, str | bytes | int | float | np.number):
+            raise _FaultError("A category must be text or a number.")
+        return id_key(value)
 
     def _label(self, label: Any) -> Any:
         """A label of the model; None if it is missing."""
@@ -237,7 +318,7 @@ class EventReader:
             raise _FaultError("Burst scores use no labels. Leave it out.")
         classes = self._engine.classes
         if classes is None:
-            return _finite(label, "The label must be a finite number.")
+            return _number(label, "The label must be a finite number.")
         for known in classes.tolist():
             if is_same_label(known, label):
                 return known
@@ -258,12 +339,43 @@ class EventReader:
             raise TdlgError(f"Got the time {time!r}. {fault}", parameter="time", value=time) from None
 
 
-def _finite(value: Any, problem: str) -> float:
-    """A number, or the problem."""
+class _Number(NamedTuple):
+    """What a feature that is a number can be.
+
+    Attributes
+    ----------
+    largest
+        Its largest absolute value: one wrong amount would stay in the means of its nodes for long.
+    is_boolean
+        Whether the fitted edges have nothing but 0 and 1, so that true and false are values too.
+    """
+
+    largest: float
+    is_boolean: bool
+
+    @classmethod
+    def of(cls, edges: TemporalEdges, name: str) -> _Number:
+        x = raw_values(edges, name)
+        x = x[np.isfinite(x)]
+        return cls(float(np.abs(x).max(initial=LARGEST)), bool(np.isin(x, (0.0, 1.0)).all()))
+
+    def read(self, value: Any) -> float:
+        """A value as a number."""
+        if self.is_boolean and isinstance(value, bool | np.bool_):
+            return float(value)
+        number = _number(value, "This must be a finite number.")
+        if abs(number) > self.largest:
+            raise _FaultError(f"This must be between -{self.largest:g} and {self.largest:g}.")
+        return number
+
+
+def _number(value: Any, problem: str) -> float:
+    """A finite number, or the text that writes one with the digits 0 to 9; else the problem. True is not a number."""
+    is_other = not NUMBER.fullmatch(value) if isinstance(value, str) else isinstance(value, bool | np.bool_)
     try:
-        number = float(value)
+        number = math.nan if is_other else float(value)
     except (TypeError, ValueError, OverflowError):
-        raise _FaultError(problem) from None
+        number = math.nan
     if not math.isfinite(number):
         raise _FaultError(problem)
     return number
@@ -271,21 +383,34 @@ def _finite(value: Any, problem: str) -> float:
 
 def _node(event: Mapping[str, Any], field: str) -> Any:
     value = event.get(field)
-    if value is None or value != value:
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
         raise _FaultError("The id of the node is missing.")
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    try:
-        hash(value)
-    except TypeError:
-        raise _FaultError("The id of a node must be text or a number.") from None
-    return value
+    problem = id_problem(value)
+    if problem is not None:
+        raise _FaultError(f"The id of a node must be {problem}.")
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _identity(value: Any) -> Hashable | None:
-    if isinstance(value, dict | list | bool):
-        raise _FaultError("The id of an event must be text or a number.")
+    problem = None if value is None else id_problem(value)
+    if problem is not None:
+        raise _FaultError(f"The id of an event must be {problem}.")
     return None if value is None else id_key(value)
+
+
+def id_problem(id: Any) -> str | None:
+    """What an id must be, if it is not; None for text and numbers."""
+    try:
+        hash(id)
+    except TypeError:
+        return "text or a number"
+    if isinstance(id, bool | np.bool_):
+        return "text or a number"
+    if isinstance(id, str) and not id.isascii() and SURROGATE.search(id):
+        return "valid Unicode: this holds a lone surrogate, half of a character"
+    if isinstance(id, float) and not abs(id) < EXACT:  # as in a table
+        return "text or a whole number: floats of this size have no distinct values"
+    return None
 
 
 def _number_tick(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -300,6 +425,8 @@ def _number_tick(value: Any, dtype: np.dtype[Any]) -> Any:
         raise _FaultError("The time must be finite.")
     if dtype.kind == "i" and int(value) != value:
         raise _FaultError("The time must be a whole number, like those of the fitted edges.")
+    if dtype.kind == "i" and abs(value) > LATEST:
+        raise _FaultError(f"The time must be between -{LATEST} and {LATEST}.")
     return int(value) if dtype.kind == "i" else float(value)
 
 
@@ -316,9 +443,3 @@ def _microseconds(value: str | datetime.datetime) -> int | None:
         except OverflowError:  # before the year 1 or after 9999
             return None
     return (value - EPOCH) // MICROSECOND
-
-
-def _alike(value: Any, column: OwnColumn) -> Any:
-    """The category that means the same, such as 5 for "5"; else the value itself."""
-    same = [category for category in column.categories if str(category) == str(value)]
-    return same[0] if len(same) == 1 else value

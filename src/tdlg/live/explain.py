@@ -90,11 +90,8 @@ class LiveExplainer:
     def main_reason(self, id: Any) -> str:
         """The strongest reason in words; empty if no reason stands out."""
         reasons = self.explain(id, 3)["reasons"]
-        raised = [found["reason"] for found in reasons if self._raised(found["effect"])]
+        raised = [found["reason"] for found in reasons if found["effect"] > 0]
         return (raised or [found["reason"] for found in reasons] or [""])[0]
-
-    def _raised(self, effect: float) -> bool:
-        return effect < 0 if self._is_burst else effect > 0
 
     def _reasons(self, around: Around, exact: Floats | None, top: int) -> pl.DataFrame:
         """The table of reasons, from a copy of the model that knows what is around the event.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from tdlg.exceptions import Hint, ParameterError
 from tdlg.tables.find_columns import usual_at
 
-__all__ = ["ROLES", "Fields", "decode", "encode", "plain"]
+__all__ = ["ROLES", "Fields", "absent", "decode", "encode", "plain"]
 
 ROLES = ("id", "src", "dst", "time", "label", "label_time")
+MOST_SHOWN = 5  # fields in a message
 DETECTED = ("src", "dst", "time")
 PLAIN = (str, int, float, bool, type(None))
 
@@ -46,6 +47,31 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, dict | list) else str(value)
 
 
+def absent(
+    event: Mapping[str, Any], fields: Mapping[str, str], used: Collection[str] = ROLES
+) -> tuple[str, str] | None:
+    """The first feature that an event has no field for, and what to do; None if it has a field for each of them.
+
+    Parameters
+    ----------
+    event
+        The event as it came.
+    fields
+        The field of each feature.
+    used
+        The fields that have another use.
+    """
+    lacking = [name for name, field in fields.items() if field not in event]
+    if not lacking:
+        return None
+    others = [repr(name) for name in event if name not in used and name not in fields.values()][:MOST_SHOWN]
+    has = f" It has {', '.join(others)}, which the model does not use: is a field renamed?" if others else ""
+    return lacking[0], (
+        f"The event lacks {', '.join(repr(fields[name]) for name in lacking)}, which the model was fitted on.{has} Send "
+        "null for what is unknown, or allow that fields are missing (allow_missing=True, --allow-missing)."
+    )
+
+
 class Fields:
     """The names that events use for what a model needs.
 
@@ -55,7 +81,9 @@ class Fields:
         The field of each role ("id", "src", "dst", "time", "label", "label_time") and of each feature. By default a role
         or a feature is in the field of its own name; src, dst and time are then also found by other common names.
     features
-        The features of the model.
+        The features of the fitted edges.
+    needed
+        Those of them that scores depend on; by default none.
 
     Examples
     --------
@@ -64,7 +92,9 @@ class Fields:
     {'src': 'ann', 'dst': 'shop', 'time': 5, 'amount': 9.5}
     """
 
-    def __init__(self, columns: Mapping[str, str] | None, features: Iterable[str]) -> None:
+    def __init__(
+        self, columns: Mapping[str, str] | None, features: Iterable[str], needed: Collection[str] = ()
+    ) -> None:
         self.columns = dict(columns or {})
         self._names = (*ROLES, *features)
         unknown = [name for name in self.columns if name not in self._names]
@@ -75,20 +105,38 @@ class Fields:
                 parameter="columns",
                 value=columns,
             )
+        strange = [field for field in self.columns.values() if not isinstance(field, str)]
+        if strange:
+            raise ParameterError(
+                f"The 'columns' must give the name of a field for each role. Got {strange[0]!r} instead.",
+                parameter="columns",
+                value=columns,
+            )
         self._fields = [(name, self.columns.get(name, name)) for name in self._names]
+        self._needed_fields = {name: field for name, field in self._fields if name in needed}
 
     def found_in(self, event: Mapping[str, Any]) -> Fields:
         """The same fields, with the names of src, dst and time that an event has in place of those that it lacks."""
         names = [str(name) for name in event]
         usual = {role: [names[k] for k in usual_at(names, role)] for role in DETECTED if role not in self.columns}
         found = {role: at[0] for role, at in usual.items() if role not in event and len(at) == 1}
-        return Fields({**found, **self.columns}, self._names[len(ROLES) :]) if found else self
+        return Fields({**found, **self.columns}, self._names[len(ROLES) :], self._needed_fields) if found else self
 
     def event(self, given: Any) -> dict[str, Any]:
-        """The event with the names and the plain values that the scorer takes; fields that are not needed are left out."""
+        """The event with the names and the plain values that the scorer takes.
+
+        Fields that are not needed are left out, and features that it has no field for are missing.
+        """
         if not isinstance(given, Mapping):
             return {}  # which lacks everything
         event = {name: plain(given[field]) for name, field in self._fields if field in given}
+        event |= {name: None for name in self._needed_fields if name not in event}
         if "id" in event and (event["id"] == "" or event["id"] != event["id"]):
             event["id"] = None  # an empty cell of a table
         return event
+
+    def absent(self, given: Any) -> tuple[str, str] | None:
+        """The first feature that an event has no field for, and what to do; None if it has a field for each of them."""
+        if not isinstance(given, Mapping):
+            return None
+        return absent(given, self._needed_fields, {field for _, field in self._fields} if self.columns else self._names)

@@ -8,7 +8,7 @@ import os
 import shutil
 import struct
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from tdlg.atomic import as_path, new_file
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import ParameterError, warn
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode, encode
 from tdlg.live.ids import ids_of_edges
 from tdlg.live.log import StateError
 from tdlg.live.scorer import StreamScorer
-from tdlg.live.state import LiveState, Settings
+from tdlg.live.state import EVENTS, LABELS, SETTINGS, LiveState, Settings
 from tdlg.persist.model import load_model
 from tdlg.propagate.running import stream_clock
 
@@ -37,12 +37,14 @@ __all__ = [
     "model_file",
     "origin_of",
     "restored_state",
+    "set_aside",
     "start_generation",
     "write_arrays",
     "write_state",
 ]
 
-MODEL, ORIGIN = "model.tdlg", "origin.json"
+MODEL, ORIGIN, ASIDE = "model.tdlg", "origin.json", "set-aside.json"
+KINDS = {EVENTS: "events", LABELS: "labels", SETTINGS: "settings"}
 CHUNK = 1 << 20
 LENGTHS = 26  # where the header of a file in a zip archive has the lengths of its name and of its extra field
 
@@ -128,6 +130,9 @@ def _own_ids(model: Any, n: int) -> list[str]:
 def restored_state(directory: StateDirectory, model: Any, n_recent: int | None = None) -> tuple[LiveState, int]:
     """The state after all records of the log, and the number of events and labels that came after the newest snapshot.
 
+    A record that cannot be learnt was never answered. It is set aside: the state is as if it had not come, it is noted in
+    a file of the directory, and a warning says so.
+
     Parameters
     ----------
     directory, model
@@ -140,13 +145,51 @@ def restored_state(directory: StateDirectory, model: Any, n_recent: int | None =
         raise StateError(
             f"The generation {str(directory.generation.path)!r} has no whole snapshot.", "Restore one from a copy."
         )
+    aside = set_aside(directory)
+    while True:
+        state = LiveState.restored(model, ArrayFile(snapshot.path), n_recent)
+        n_replayed, failed = _replay(state, directory, snapshot.sequence, {record["sequence"] for record in aside})
+        state.set_aside = aside
+        if failed is None:
+            return state, n_replayed
+        aside = [*aside, failed]  # and again from the snapshot: the state may have changed before it failed
+        with suppress(OSError), new_file(directory.folder / ASIDE) as file:
+            file.write(encode(aside).encode())
+        what = failed["kind"].removesuffix("s") if failed["count"] == 1 else failed["kind"]
+        warn(
+            f"Record {failed['sequence']} of the log ({failed['count']:,} {what}) cannot be learnt and is set aside, "
+            f"because of {failed['error'].removesuffix('.')}.",
+            "It was never answered: if its sender does not send it again, send it yourself without what is wrong with it.",
+        )
+
+
+def set_aside(directory: StateDirectory) -> list[dict[str, Any]]:
+    """The records of the log that could not be learnt and are left out; see `LiveState`."""
+    try:
+        found: Any = decode([(directory.folder / ASIDE).read_bytes()])[0]
+        return list(found)
+    except (OSError, ValueError):  # a damaged list is found again by replaying
+        return []
+
+
+def _replay(
+    state: LiveState, directory: StateDirectory, after: int, aside: set[int]
+) -> tuple[int, dict[str, Any] | None]:
+    """Replay the log; the number of events and labels, and what is to be set aside if a record fails."""
     n_replayed = 0
     with _no_garbage_collection():
-        state = LiveState.restored(model, ArrayFile(snapshot.path), n_recent)
-        for record in directory.log.replay(snapshot.sequence):
-            state.replay(record)
+        for record in directory.log.replay(after):
+            if record.sequence in aside:
+                continue
+            try:
+                state.replay(record)
+            except (MemoryError, OSError, StateError):
+                raise  # which are not the fault of the record
+            except Exception as error:
+                what = {"sequence": record.sequence, "kind": KINDS[record.kind], "count": record.count}
+                return n_replayed, {**what, "error": f"{type(error).__name__}: {error}"}
             n_replayed += record.count
-    return state, n_replayed
+    return n_replayed, None
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from heapq import nlargest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,10 @@ from tdlg.edges import TemporalEdges
 from tdlg.live.recent import StoredEvent
 from tdlg.live.state import LiveState
 from tdlg.models.update import feature_values
+from tdlg.propagate.nodes import DST, SRC
 from tdlg.tables.ids import id_key
 
-__all__ = ["Around", "History", "feature_value"]
+__all__ = ["Around", "History", "feature_value", "weight_of"]
 
 Positions = NDArray[np.int64]
 
@@ -66,7 +67,6 @@ class History:
             self._edges = self._edges.with_label(None).with_label(features.labels_, times)
         self._first = int(np.argmin(self._edges.ticks)) if len(self._edges) else 0
         self._sorted: dict[str, tuple[Positions, NDArray[Any]]] = {}
-        self._codes: dict[Any, list[int]] | None = None
         self._ticks = state.meaning.on_clock(self._edges.ticks, self._edges.time_unit)
 
     def around(self, event: dict[str, Any], number: int | None, *, as_numbers: bool) -> Around:
@@ -85,10 +85,9 @@ class History:
         live = {stored.number: stored for node in nodes for stored in self._live(node, number)}
         codes = [code for node in nodes for code in self._codes_of(node)]
         fitted = {row for code in codes for row in self._fitted(code)}
-        for code in self._partners(codes, sorted(fitted)):
-            fitted |= set(self._labelled_of(code, LABELLED))
-        for node in _partners_of(nodes, live.values()):
-            live |= {stored.number: stored for stored in self._live(node, number) if stored.label is not None}
+        for partner in [id for node in nodes for id in self._partners(node, number)]:
+            fitted |= {row for code in self._codes_of(partner) for row in self._labelled_of(code, LABELLED)}
+            live |= {stored.number: stored for stored in self._live(partner, number) if stored.label is not None}
         rows = np.array(sorted(fitted | {self._first}), np.int64)
         listed = [live[key] for key in sorted(live)]
         return Around(self._asked(event), self._joined(rows, listed, event, as_numbers), rows, listed)
@@ -96,12 +95,12 @@ class History:
     def of_node(self, node: Any, limit: int) -> tuple[list[int], list[StoredEvent], int, int]:
         """The latest fitted edges and recent events of a node, in the order of time, and how many there are of each."""
         live = list(self._state.recent.of_node(node))
-        fitted = [row for code in self._codes_of(node) for row in self._rows_of(code).tolist()]
-        ticks = self._edges.ticks
-        fitted.sort(key=lambda row: ticks[row])
-        newest = sorted(live, key=lambda stored: stored.ticks)[-limit:]
-        n_fitted = max(0, limit - len(newest))
-        return (fitted[-n_fitted:] if n_fitted else []), newest, len(fitted), len(live)
+        parts = [self._rows_of(code) for code in self._codes_of(node)]
+        fitted = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        fitted = fitted[np.argsort(self._edges.ticks[fitted], kind="stable")] if len(parts) > 1 else fitted
+        newest = nlargest(limit, live, key=lambda stored: stored.ticks)[::-1]
+        n_shown = max(0, limit - len(newest))
+        return fitted[len(fitted) - min(n_shown, len(fitted)) :].tolist(), newest, len(fitted), len(live)
 
     def fitted_event(self, row: int) -> dict[str, Any]:
         """A fitted edge as an event without an id."""
@@ -124,11 +123,14 @@ class History:
 
     def _codes_of(self, node: Any) -> list[int]:
         """The codes of a node in the fitted edges: none, one, or two if it is a source and a destination of two types."""
-        if self._codes is None:
-            self._codes = {}
-            for code, id in enumerate(self._edges.node_ids.tolist()):
-                self._codes.setdefault(id_key(id), []).append(code)
-        return self._codes.get(id_key(node), [])
+        ids, key = self._edges.node_ids, id_key(node)
+        found = {self._state.scorer.code_of(node, end) for end in (SRC, DST)}
+        codes = sorted(code for code in found if code is not None and code < len(ids))
+        codes = [code for code in codes if id_key(ids[code]) == key]
+        if codes:
+            return codes
+        is_node = np.any([ids == form for form in {key, str(key)}], axis=0)  # a node that the stream has forgotten
+        return np.flatnonzero(is_node).tolist()
 
     def _written(self, node: Any) -> Any:
         """A node as the fitted edges write it, if they have it."""
@@ -159,11 +161,13 @@ class History:
         rows = self._rows_of(code)
         return rows[self._edges.labelled[rows]][-n:].tolist()
 
-    def _partners(self, codes: list[int], rows: list[int]) -> list[int]:
-        """The latest other nodes of these edges."""
-        ends = np.stack([self._edges.src_code[rows], self._edges.dst_code[rows]], axis=1)[::-1] if rows else ()
-        others = dict.fromkeys(code for pair in ends for code in pair.tolist() if code not in codes)
-        return [*others][:PARTNERS]
+    def _partners(self, node: Any, number: int | None) -> list[Any]:
+        """The latest other nodes that a node had to do with: in recent events, then in fitted edges."""
+        rows = [row for code in self._codes_of(node) for row in self._rows_of(code)[: -LATEST - 1 : -1].tolist()]
+        live = [(stored.src, stored.dst) for stored in self._live(node, number)]
+        fitted = zip(self._edges.src[rows].tolist(), self._edges.dst[rows].tolist(), strict=True)
+        others = {id_key(id): id for pair in [*live, *fitted] for id in pair if id_key(id) != id_key(node)}
+        return [*others.values()][:PARTNERS]
 
     # ---- recent events
 
@@ -227,15 +231,22 @@ class History:
         }
         weight = None
         if fitted.weight is not None:
-            weight = [*fitted.weight.tolist(), *(event.get("weight", 1.0) for event in events)]
+            weight = [*fitted.weight.tolist(), *(weight_of(event) for event in events)]
         return TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)
 
 
 def feature_value(value: Any, name: str, fitted: TemporalEdges) -> Any:
     """A feature as its column has it: text for categories, a number else."""
-    if name in fitted.feature_categories:
-        return None if value is None else str(value) if isinstance(fitted.feature_categories[name][0], str) else value
-    return float("nan") if value is None else float(value)
+    if name not in fitted.feature_categories:
+        return float("nan") if value is None else float(value)
+    if value is None or not isinstance(fitted.feature_categories[name][0], str):
+        return value
+    return str(value) if isinstance(value, bool) else str(id_key(value))
+
+
+def weight_of(event: dict[str, Any]) -> Any:
+    """The weight of an event; 1 if it is missing."""
+    return 1.0 if event.get("weight") is None else event["weight"]
 
 
 def _typed(labels: list[Any], fitted: NDArray[Any] | None) -> NDArray[Any]:
@@ -243,9 +254,3 @@ def _typed(labels: list[Any], fitted: NDArray[Any] | None) -> NDArray[Any]:
     if fitted is None or fitted.dtype.kind not in "iuf":
         return np.array(labels, object)
     return np.array([np.nan if label is None else label for label in labels], np.float64)
-
-
-def _partners_of(nodes: list[Any], live: Iterable[StoredEvent]) -> list[Any]:
-    newest = sorted(live, key=lambda stored: -stored.number)
-    others = dict.fromkeys(end for stored in newest for end in (stored.src, stored.dst) if end not in nodes)
-    return [*others][:PARTNERS]

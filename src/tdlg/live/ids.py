@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 from tdlg.clock import rounded_up
@@ -11,18 +11,33 @@ from tdlg.edges import TemporalEdges
 from tdlg.live.meaning import time_as_json
 from tdlg.tables.ids import id_key
 
-__all__ = ["id_of", "ids_of_edges", "numbered"]
+__all__ = ["copies_of", "id_of", "ids_of_edges", "numbered"]
 
 
 def id_of(src: Any, dst: Any, time: Any) -> str:
-    """The id of an event that comes without one; the time is as `Meaning.time` writes it.
+    r"""The id of an event that comes without one; the time is as `Meaning.time` writes it, 5.0 as 5.
+
+    A ">" in the id of the source is marked with a backslash, so that no other source and destination have the same id.
 
     Examples
     --------
-    >>> id_of("ann", "007", "2025-01-31T00:00:00")
-    'ann>007@2025-01-31T00:00:00'
+    >>> id_of("ann", "007", "2025-01-31T00:00:00"), id_of("a>b", "c>d", 5.0)
+    ('ann>007@2025-01-31T00:00:00', 'a\\>b>c>d@5')
     """
-    return f"{id_key(src)}>{id_key(dst)}@{time}"
+    first = str(id_key(src)).replace("\\", r"\\").replace(">", r"\>")
+    return f"{first}>{id_key(dst)}@{id_key(time)}"
+
+
+def copies_of(id: str) -> Iterator[str]:
+    """The ids of all edges that would have this one.
+
+    Examples
+    --------
+    >>> copies = copies_of("a>b@1")
+    >>> next(copies), next(copies)
+    ('a>b@1', 'a>b@1#2')
+    """
+    return (id if k == 1 else f"{id}#{k}" for k in count(1))
 
 
 def numbered(ids: Iterable[str]) -> list[str]:
@@ -33,12 +48,8 @@ def numbered(ids: Iterable[str]) -> list[str]:
     >>> numbered(["a>b@1", "a>c@1", "a>b@1"])
     ['a>b@1', 'a>c@1', 'a>b@1#2']
     """
-    seen: Counter[str] = Counter()
-    found = []
-    for id in ids:
-        seen[id] += 1
-        found.append(id if seen[id] == 1 else f"{id}#{seen[id]}")
-    return found
+    copies: dict[str, Iterator[str]] = {}
+    return [next(copies.setdefault(id, copies_of(id))) for id in ids]
 
 
 def ids_of_edges(edges: TemporalEdges, unit: str | None) -> list[str]:

@@ -14,6 +14,9 @@ and the next batch begins a new segment. The kernel may discard the pages of a f
 in this way no page that holds acknowledged records is ever written again. Whole records of the failed batch can come back
 only if the process ends before the cut reaches the disk.
 
+A small file beside the segments, `log.end`, has the number of a late record that had been synced. It is written with each
+new segment, every few seconds and at the end. So a newest segment that was removed or cut by somebody else is noticed.
+
 One process may write (see `tdlg.live.directory`), and one thread of it at a time. Reading is possible from anywhere.
 """
 
@@ -48,6 +51,8 @@ FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 RESTORE = "Restore the file from a copy, or start a new state directory."
 PROBE, PROBE_BYTES = ".probe.tdlg-tmp", 1 << 20
+PROBE_EVERY = 5.0  # seconds, at least
+END, END_EVERY = "log.end", 5.0  # seconds, at least
 
 
 class StateError(TdlgError):
@@ -100,6 +105,8 @@ class Log:
         Sequence number of the last record that is on the disk, 0 if there is none. The first record has the number 1.
     cut_bytes
         Bytes of an unfinished batch that were cut when the log was opened.
+    n_missing
+        Number of records that had been synced, but were not there any more when the log was opened.
     last_sync
         Time of the last successful sync by this object, or None.
     failure
@@ -134,8 +141,11 @@ class Log:
         self._n_pending = 0
         self._sealed = False  # the next batch begins a new segment
         self._uncut = False  # a failed batch may have left bytes behind
+        self._n_failed = 0  # bytes of the last batch that could not be written
+        self._probe_at = self._note_at = 0.0  # when to do it again, on the clock of the machine
         try:
             self._open_newest()
+            self.n_missing = max(0, _noted_end(self.folder) - self.synced)
         except OSError as error:
             raise _unwritable(self.folder, error) from error
 
@@ -200,23 +210,27 @@ class Log:
             if not isinstance(error, OSError):
                 raise
             failure = _unwritable(self._newest.path, error)
-            self.failure = failure.problem
+            self.failure, self._n_failed = failure.problem, len(batch)
             raise failure from error
         return self._accept(len(batch))
 
     def probe(self) -> None:
-        """After a failure, see by a write beside the log whether there is space again; then `failure` is None."""
-        if self.failure is None:
+        """After a failure, see by a write beside the log whether there is space again; then `failure` is None.
+
+        It is tried every few seconds at most, with as many bytes as could not be written.
+        """
+        if self.failure is None or time.monotonic() < self._probe_at:
             return
         path = self.folder / PROBE
         with suppress(OSError):
             try:
                 with open(path, "wb", buffering=0) as file:
-                    file.write(bytes(PROBE_BYTES))
+                    _write_all(file.fileno(), bytes(max(PROBE_BYTES, self._n_failed)))
                     sync_file(file.fileno())
                 self.failure = None
             finally:
                 path.unlink(missing_ok=True)
+                self._probe_at = time.monotonic() + PROBE_EVERY
 
     def roll(self) -> None:
         """Begin a new segment with the next batch."""
@@ -227,6 +241,7 @@ class Log:
         try:
             if self._file >= 0:
                 self.sync()
+                self._note_end()
         finally:
             if self._file >= 0:
                 os.close(self._file)
@@ -357,21 +372,34 @@ class Log:
             raise
         if self._file >= 0:
             os.close(self._file)
-        self._file, self._sealed = file, False
+        self._file, self._sealed, self._note_at = file, False, 0.0
         self._segments.append(Segment(path, first, 0))
 
     def _write(self, batch: bytes) -> None:
         self._uncut = True
-        left = memoryview(batch)
-        while left:
-            left = left[os.write(self._file, left) :]
+        _write_all(self._file, batch)
 
     def _accept(self, n_bytes: int) -> int:
         self._newest.size += n_bytes
         self.synced += self._n_pending
         self._uncut, self.failure, self.last_sync = False, None, self._clock()
         self._forget_pending()
+        if time.monotonic() >= self._note_at:
+            self._note_end()
         return self.synced
+
+    def _note_end(self) -> None:
+        """Write the number of the last record beside the log, without waiting for the disk."""
+        if not self.synced:
+            return
+        self._note_at = time.monotonic() + END_EVERY
+        number = b"%d" % self.synced
+        with suppress(OSError):
+            file = os.open(self.folder / END, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
+            try:
+                os.write(file, b"%s %08x\n" % (number, zlib.crc32(number)))
+            finally:
+                os.close(file)
 
     def _drop_batch(self) -> None:
         self._forget_pending()
@@ -423,6 +451,21 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def _noted_end(folder: Path) -> int:
+    """The record that had been synced when the end of the log was noted; 0 if that is not known."""
+    with suppress(OSError, ValueError):
+        number, crc = (folder / END).read_bytes().split()
+        if int(crc, 16) == zlib.crc32(number):
+            return int(number)
+    return 0
 
 
 def _segments_of(folder: Path) -> list[Segment]:

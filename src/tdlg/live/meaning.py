@@ -76,6 +76,11 @@ class Meaning:
         return values[0] if self.kind == "regressor" else values[0] < self._offset
 
     @property
+    def outlier_score(self) -> float:
+        """The score from which on a detector of bursts itself calls an edge an outlier."""
+        return -self._offset
+
+    @property
     def other(self) -> Any:
         """The class that a dismissed alert gets: the other one of two. None with more classes or none."""
         return (

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from tdlg.live.batch import Batch, LabelBatch
+from tdlg.live.batch import Batch, LabelBatch, lacking_fields
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.events import EventError
-from tdlg.live.fields import encode, plain
+from tdlg.live.fields import Fields, encode, plain
 from tdlg.live.generations import (
     MODEL,
     fingerprint_of,
@@ -76,7 +77,7 @@ class LiveModel(Questions):
         super().__init__(state)
         self._directory, self.model = directory, model
         self._keep, self._snapshot_every = keep, snapshot_every
-        self._since_snapshot = 0
+        self._since_snapshot = self._n_differing = 0
         self._failure: BaseException | None = None
         self._snapshot_failure: str | None = None
 
@@ -94,6 +95,7 @@ class LiveModel(Questions):
         ahead: str | float | None = None,
         threshold: float | None = None,
         alerts_per_day: float | None = None,
+        allow_missing: bool | None = None,
         snapshot_every: int | None = None,
         n_recent: int | None = None,
     ) -> Self:
@@ -125,17 +127,25 @@ class LiveModel(Questions):
         alerts_per_day
             How many alerts there are per day, about; stored for later, and undoes a threshold. By default 20, at most a
             twentieth of the events; for bursts, those that the model calls outliers.
+        allow_missing
+            Whether an event may lack the field of a feature, which is then missing; stored for later. By default such an
+            event is refused, since a field that was renamed would change all scores: what is unknown is null.
         snapshot_every
             Number of events after which a snapshot is written. By default 100,000, and more if the state is large, so that
-            at most 8 kB per event are written.
+            at most 16 kB per event are written.
         n_recent
             Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
             default as many as before; 100,000 in a new directory.
         """
-        check_options(keep, late, threshold, alerts_per_day, snapshot_every, n_recent)
-        given = {"columns": columns, "late": late, "ahead": ahead, "threshold": threshold}
-        given |= {"alerts_per_day": alerts_per_day}
-        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        check_options(columns, keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
+        given = {
+            "columns": None if columns is None else dict(columns),
+            "late": late,
+            "ahead": ahead,
+            "threshold": threshold,
+        }
+        given |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
+        chosen: dict[str, Any] = {name: plain(value) for name, value in given.items() if value is not None}
         if alerts_per_day is not None and threshold is None:
             chosen["threshold"] = None  # which was fixed before
         with model_file(model) as file:
@@ -147,11 +157,11 @@ class LiveModel(Questions):
 
             state = StateDirectory(directory, fingerprint, None if file is None else fill)
         try:
+            state.warn_of_losses()
             loaded = load_model(state.generation.path / MODEL)
             restored, n_replayed = restored_state(state, loaded, n_recent)
             live = cls(state, loaded, restored, seconds_of(keep), snapshot_every)
             live._since_snapshot = n_replayed
-            live._state.ticks_ahead(ahead)
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
@@ -218,8 +228,9 @@ class LiveModel(Questions):
             If the log cannot be written. Nothing is scored or learnt then.
         """
         self._check()
-        if events and not self._state.n_events and isinstance(events[0], Mapping):
-            self._detect_fields(events[0])
+        fields = self._fields_for(events)
+        if fields is not self._state.fields:
+            self._use({"columns": fields.columns})
         batch = Batch(self._state, events)
         records = [*_labels_record(batch.labels)]
         if batch.events or position is not None:
@@ -233,12 +244,18 @@ class LiveModel(Questions):
             self._state.is_fresh &= not batch.events
         self._rate.add(len(events))
         self._count(len(batch.events) + len(batch.labels.new))
-        return batch.in_order(answers)
+        found = batch.in_order(answers)
+        self._n_differing += sum(answer.differs for answer in found)
+        return found
 
     @locked
     def check(self, events: Sequence[Mapping[str, Any]]) -> list[EventError]:
         """What is wrong with events, in their order; nothing is logged or learnt."""
-        return self._state.scorer.read([self._state.fields.event(event) for event in events])[1]
+        fields = self._fields_for(events)
+        read = [fields.event(event) for event in events]
+        errors = [*self._state.scorer.read(read)[1], *lacking_fields(self._state, fields, events, read)]
+        first = {error.position: error for error in reversed(errors)}
+        return [first[position] for position in sorted(first)]
 
     @locked
     def knows(self, id: Any) -> bool:
@@ -256,10 +273,14 @@ class LiveModel(Questions):
         given = {"columns": dict(columns), "reading": dict(reading)}
         self._use({name: value for name, value in given.items() if value != getattr(self.settings, name)})
 
-    def _detect_fields(self, event: Mapping[str, Any]) -> None:
-        found = self._state.fields.found_in(event)
-        if found is not self._state.fields:
-            self._use({"columns": found.columns})
+    def _fields_for(self, events: Sequence[Mapping[str, Any]]) -> Fields:
+        """The fields; before the first event, src, dst and time are found by the names that an event without fault has."""
+        fields, scorer = self._state.fields, self._state.scorer
+        for event in () if self._state.n_events else events:
+            found = fields.found_in(event) if isinstance(event, Mapping) else fields
+            if found is not fields and not scorer.read([found.event(event)])[1]:
+                return found
+        return fields
 
     @locked
     def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:
@@ -294,11 +315,11 @@ class LiveModel(Questions):
             log.sync()
 
     def _use(self, changed: dict[str, Any]) -> None:
-        """Log other settings, and use them from now on."""
+        """Log other settings, and use them from now on; settings that cannot be used are refused before."""
         if changed:
+            prepared = self._state.prepared(changed)
             self._write((SETTINGS, encode(changed).encode(), 1))
-            with self._learning():
-                self._state.use(changed)
+            self._state.use(prepared)
 
     def _count(self, n: int) -> None:
         """Write a snapshot after enough events. If that fails, the log is longer to replay, and it is tried again later."""
@@ -332,16 +353,21 @@ class LiveModel(Questions):
                 raise failure
             raise StateError(
                 f"An event was logged but not learnt, because of {type(failure).__name__}: {failure}.",
-                "Open the directory again: the log is replayed.",
+                "Open the directory again: the log is replayed, without that event if it cannot be learnt.",
             )
 
     @locked
     def health(self) -> dict[str, Any]:
         """Whether events can be scored, and why not; the state of the log, and what uses disk and memory.
 
-        If the log could not be written, a small write shows whether it can be written again.
+        "set_aside" has the records of the log that could not be learnt, "n_unseen_categories" how many events had a
+        category that no fitted edge has, and "n_differing" how many repeated events, since it was opened, had another
+        content than the first one with their id.
+
+        If the log could not be written, a small write every 5 seconds at most shows whether it can be written again.
         """
-        self._directory.log.probe()
+        log = self._directory.log
+        log.probe()
         state, of_directory = self._state, self._directory.health()
         reason = None if self._failure is None else str(self._failure) or type(self._failure).__name__
         reason = reason or of_directory.pop("failure")
@@ -355,8 +381,13 @@ class LiveModel(Questions):
             "n_pending": state.scorer.n_pending,
             "n_nodes": state.scorer.n_nodes,
             "n_recent": len(state.recent),
+            "n_unseen_categories": state.scorer.n_unseen,
+            "n_differing": self._n_differing,
             "state_bytes": state.scorer.nbytes,
             "snapshot_failure": self._snapshot_failure,
+            "missing_records": log.n_missing,
+            "free_bytes": shutil.disk_usage(log.folder).free,
+            "set_aside": state.set_aside,
             **of_directory,
         }
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tdlg.checks import check_choice, check_count, check_number
+from tdlg.checks import check_choice, check_count, check_number, is_number
 from tdlg.clock import as_seconds
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import Hint, ParameterError
 
 __all__ = ["check_options", "seconds_of"]
 
@@ -19,17 +20,37 @@ def seconds_of(keep: str | None) -> float | None:
 
 
 def check_options(
-    keep: Any, late: Any, threshold: Any, alerts_per_day: Any, snapshot_every: Any, n_recent: Any
+    columns: Any,
+    keep: Any,
+    late: Any,
+    threshold: Any,
+    alerts_per_day: Any,
+    allow_missing: Any,
+    snapshot_every: Any,
+    n_recent: Any,
 ) -> None:
     """Refuse invalid options of `LiveModel.open`; None stands for an option that is not given."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise ParameterError(
+            f"The 'columns' parameter of LiveModel.open must be a mapping from roles to fields. Got {columns!r} instead.",
+            Hint("Pass {columns}, for example.", columns={"src": "customer", "dst": "terminal", "time": "when"}),
+            parameter="columns",
+            value=columns,
+        )
     seconds_of(keep)
     if late is not None:
         check_choice("LiveModel.open", "late", late, ("score", "refuse"))
     if alerts_per_day is not None:
         check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
-    if threshold is not None and not np.isfinite(threshold):
+    if threshold is not None and not (is_number(threshold) and -np.inf < threshold < np.inf):
         raise ParameterError(
             f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold", value=threshold
+        )
+    if allow_missing not in (None, True, False):
+        raise ParameterError(
+            f"The 'allow_missing' parameter must be True or False. Got {allow_missing!r} instead.",
+            parameter="allow_missing",
+            value=allow_missing,
         )
     if snapshot_every is not None:
         check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)

@@ -188,6 +188,7 @@ class Questions:
     def changes(self, since: int = 0) -> list[dict[str, Any]]:
         """What happened to alerts after change number `since`, the oldest first.
 
-        Each change has "sequence", "kind" ("alert" or "decision"), "id" and "status". The latest 10,000 are kept.
+        Each change has "sequence", "kind" ("alert" or "decision"), "id" and "status". The latest 10,000 are kept: if the
+        first sequence is above `since` + 1, those between are not kept any more.
         """
         return self._state.alerts.changes(since)

@@ -1,4 +1,4 @@
-"""A new model from the log of a live one: put in place only if it would have been better, and the old one stays."""
+"""A new model from the log of a live one: put in place unless it would have been worse; the old one is kept."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ from sklearn.base import clone
 
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError, TdlgWarning
-from tdlg.judge.metrics import auc_and_precision
+from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError, TdlgWarning, warn
+from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode
-from tdlg.live.generations import MODEL, ArrayFile, Origin, fingerprint_of, origin_of, restored_state, write_state
-from tdlg.live.history import feature_value
+from tdlg.live.generations import (
+    MODEL,
+    ArrayFile,
+    Origin,
+    fingerprint_of,
+    origin_of,
+    restored_state,
+    set_aside,
+    write_state,
+)
+from tdlg.live.history import feature_value, weight_of
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.scorer import StreamScorer
@@ -29,12 +38,14 @@ from tdlg.models.update import joined_edges
 from tdlg.persist.model import load_model
 from tdlg.tables.ids import id_key
 
-__all__ = ["Comparison", "Figures", "go_back", "refit"]
+__all__ = ["Comparison", "Figures", "Gain", "go_back", "refit"]
 
 Floats = NDArray[np.float64]
 
 STRETCH = 0.3  # share of the labelled events that both models are compared on, the latest ones
+LONGEST = 0.5  # the same at most, if a class is rare: the new model must have learnt something before
 ENOUGH = 10  # least number of labelled events of each class in that stretch
+CHANCE = (0.1, 0.9)  # quantiles of the interval of a difference: what nine of ten resamplings agree on is not chance
 
 
 class Figures(NamedTuple):
@@ -44,12 +55,16 @@ class Figures(NamedTuple):
     average_precision: float | None = None
     error: float | None = None
 
-    def is_better_than(self, other: Figures) -> bool:
-        """Whether the average precision is larger, or the error smaller."""
-        if self.error is not None and other.error is not None:
-            return self.error < other.error
-        mine, theirs = (figures.average_precision or 0.0 for figures in (self, other))
-        return mine > theirs or (mine == theirs and (self.auc or 0.0) > (other.auc or 0.0))
+
+class Gain(NamedTuple):
+    """By how much the new model is better: in average precision, or by how much its error is smaller.
+
+    `low` and `high` are the ends of the 80 % interval, by a bootstrap over the compared events, the same for both models.
+    """
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -63,8 +78,15 @@ class Comparison:
         every event of the stretch with what was known then. None if there were too few labels.
     n_events, n_positive
         Number of labelled events in the stretch, and of those of the positive class; None for a regressor.
+    n_alerts
+        Number of labelled events in the stretch that had been alerts. The model in place chose them by its own score, which
+        therefore differs little among them: on alerts alone, this model looks worse than it is.
+    gain
+        The difference between both models, with its interval; None if there were too few labels.
     start, stop
         Times of the first and the last event of the stretch.
+    reason
+        Why the new model is in use, or why the old one stays.
     generation
         Name of the new generation; None if the old model stays.
     """
@@ -73,9 +95,24 @@ class Comparison:
     new: Figures | None = None
     n_events: int = 0
     n_positive: int | None = None
+    n_alerts: int = 0
+    gain: Gain | None = None
     start: Any = None
     stop: Any = None
+    reason: str = "nothing was compared"
     generation: str | None = None
+
+    @property
+    def objection(self) -> str | None:
+        """Why the old model stays, unless it is forced; None if nothing speaks against the new one."""
+        if self.gain is None:
+            return None
+        if 2 * self.n_alerts > self.n_events:
+            return (
+                f"{self.n_alerts:,} of the {self.n_events:,} labels are of alerts, which the old model chose by its score; "
+                "at least half of them must be of other events"
+            )
+        return "the new model is worse, by more than chance" if self.gain.high < 0 else None
 
 
 def refit(
@@ -84,21 +121,23 @@ def refit(
     force: bool = False,
     callback: Callable[[str], object] = lambda text: None,
 ) -> Comparison:
-    """Fit a new model to all that a state directory holds, and put it in place if it is better.
+    """Fit a new model to all that a state directory holds, and put it in place unless it is worse.
 
     The new model learns from the edges that the old one was fitted on and from the log: its events, and its labels with the
     times at which they became known. Both are compared on the latest labelled events, as they were scored live: the old one
     by a replay of the log, the new one by a copy that is fitted only on what was known before these events and then sees
-    the same records. If the new one is better, it is fitted on everything and becomes the active generation together with
-    its state; `go_back` returns to the old one.
+    the same records. The new one is fitted on everything and becomes the active generation together with its state if it
+    is better, or if there is no clear difference, since it knows the newer labels. The old one stays if the new one is worse
+    by more than chance, or if most of the compared labels are of alerts, which say too little about other events. `go_back`
+    returns to the old one.
 
     Parameters
     ----------
     directory
         The state directory, which no other process may use now.
     force
-        Whether to put the new model in place even if it is not better, or if there are too few labels to compare the two.
-        False by default.
+        Whether to put the new model in place in any case: also if it is worse, if there are too few labels to compare the
+        two, or if a part of the log was removed. False by default.
     callback
         A function that is called with a text before each long step.
 
@@ -106,16 +145,34 @@ def refit(
     ------
     EdgesError
         If there are too few labelled events to compare the models, and it is not forced.
+    StateError
+        If events that the old model was not fitted on have been removed from the log (`keep`), and it is not forced.
     """
     with StateDirectory(directory) as state:
+        state.warn_of_losses()
         past = _Past.read(state)
-        stretch = _Stretch.last_of(past, needed=not force)
+        _check_hole(past, force)
+        stretch = None if past.n_lost else _Stretch.last_of(past, needed=not force)
         found = Comparison() if stretch is None else _compared(state, past, stretch, callback)
-        is_better = found.old is None or found.new is None or found.new.is_better_than(found.old)
-        if not (force or is_better):
-            return found
+        if found.objection is not None and not force:
+            return replace(found, reason=found.objection)
         callback("fitting the new model to everything")
-        return replace(found, generation=_switched(state, past).name)
+        reason = found.reason if found.objection is None else f"it was forced, though {found.objection}"
+        return replace(found, reason=reason, generation=_switched(state, past).name)
+
+
+def _check_hole(past: _Past, force: bool) -> None:
+    """Refuse a log of which a part was removed that the model has not learnt; only warn if it is forced."""
+    if not past.n_lost:
+        return
+    problem = (
+        f"{past.n_lost:,} records of the log that the model in place was not fitted on have been removed. A new model would "
+        f"have a hole in its past, after {past.meaning.time(past.clock_before(0))}."
+    )
+    keep = "Keep the log for longer than it takes from one refit to the next (keep, --keep)."
+    if not force:
+        raise StateError(problem, keep, Hint("Or pass {force}, which compares nothing.", force=True))
+    warn(problem, keep)
 
 
 def _compared(state: StateDirectory, past: _Past, stretch: _Stretch, callback: Callable[[str], object]) -> Comparison:
@@ -125,8 +182,21 @@ def _compared(state: StateDirectory, past: _Past, stretch: _Stretch, callback: C
     model, ids = past.fitted(stretch.first)
     callback("replaying the log with the new model")
     new = stretch.scores(past.scorer_of(model, ids, stretch.first), past.records)
-    of_stretch = len(stretch.ids), stretch.n_positive, stretch.start, stretch.stop
-    return Comparison(stretch.figures(old), stretch.figures(new), *of_stretch)
+    alerts = {id_key(alert.id) for alert in restored_state(state, past.model)[0].alerts}
+    gain = stretch.gain(old, new)
+    return Comparison(
+        stretch.figures(old),
+        stretch.figures(new),
+        len(stretch.ids),
+        stretch.n_positive,
+        sum(id in alerts for id in stretch.ids),
+        gain,
+        stretch.start,
+        stretch.stop,
+        "the new model is better, by more than chance"
+        if gain.low > 0
+        else "there is no clear difference, and the new model knows the newer labels",
+    )
 
 
 def go_back(directory: Any) -> str:
@@ -143,6 +213,7 @@ def go_back(directory: Any) -> str:
         The name of the generation.
     """
     with StateDirectory(directory) as state:
+        state.warn_of_losses()
         state.go_back()
         return state.generation.name
 
@@ -171,6 +242,7 @@ class _Past:
 
     def __init__(self, model: Any, origin: Origin, records: list[Record]) -> None:
         self.model, self.records = model, records
+        self.n_lost = 0  # records of the log that were removed, and that the model was not fitted on
         fresh = StreamScorer(model, ids=origin.ids)
         self._scorer, self.meaning = fresh, Meaning(model, fresh.clock)
         self._origin = origin
@@ -197,7 +269,10 @@ class _Past:
             )
         origin = origin_of(state.generation, model)
         after = max(origin.sequence, state.log.first - 1)
-        return cls(model, origin, list(state.log.replay(after)))
+        aside = {record["sequence"] for record in set_aside(state)}
+        past = cls(model, origin, [record for record in state.log.replay(after) if record.sequence not in aside])
+        past.n_lost = after - origin.sequence
+        return past
 
     def _ticks(self, time: Any) -> Any:
         return self._scorer.tick_of(time)
@@ -266,7 +341,7 @@ class _Past:
             name: [feature_value(content.get(name), name, fitted) for content in contents]
             for name in fitted.feature_names
         }
-        weight = None if fitted.weight is None else [content.get("weight", 1.0) for content in contents]
+        weight = None if fitted.weight is None else [weight_of(content) for content in contents]
         src, dst = ([content[end] for content in contents] for end in ("src", "dst"))
         times = times_of(np.array([event.ticks for event in events], self._dtype), self.meaning.unit)
         edges = TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)
@@ -286,8 +361,9 @@ class _Past:
             warnings.simplefilter("ignore", TdlgWarning)  # the labels are as they were when the first model was fitted
             model.fit(edges)
         model.label_delay_ = self.model.label_delay_
-        if hasattr(self.model, "positive_"):
-            model.positive_ = self.model.positive_
+        for name in ("positive_", "label_name_"):  # which the shell sets
+            if hasattr(self.model, name):
+                setattr(model, name, getattr(self.model, name))
         return model, ids
 
     def scorer_of(self, model: Any, ids: list[Any], record: int) -> StreamScorer:
@@ -332,15 +408,15 @@ class _Stretch:
         """The last part of the labelled events; more of them if a class is too rare there. None if that is not enough."""
         final = {id: past.label_before(id, LAST) for id in past.events}
         labelled = [(id, found.label) for id, found in final.items() if found is not None]
-        start = int((1 - STRETCH) * len(labelled))
-        while start > 0 and not _is_enough(past, labelled[start:]):
-            start = max(0, start - max(1, len(labelled) // 20))
+        start, first = (int((1 - share) * len(labelled)) for share in (STRETCH, LONGEST))
+        while start > first and not _is_enough(past, labelled[start:]):
+            start = max(first, start - max(1, len(labelled) // 20))
         if not _is_enough(past, labelled[start:]):
             if not needed:
                 return None
             raise EdgesError(
                 f"The log has {len(labelled):,} labelled events. To compare two models, at least {ENOUGH} of each class are "
-                "needed, or of all if labels are numbers. Wait for more labels.",
+                "needed in the latter half of them, or of all if labels are numbers. Wait for more labels.",
                 Hint("Or pass {force}, which compares nothing.", force=True),
             )
         return cls(past, [id for id, _ in labelled[start:]], [label for _, label in labelled[start:]])
@@ -362,7 +438,24 @@ class _Stretch:
         """How well these scores tell the labels."""
         if self._past.meaning.classes:
             return Figures(*auc_and_precision(self._is_positive, scores))
-        return Figures(error=float(np.sqrt(np.mean((np.array(self._labels, float) - scores) ** 2))))
+        return Figures(error=float(np.sqrt(np.mean(self._squares(scores)))))
+
+    def gain(self, old: Floats, new: Floats) -> Gain:
+        """By how much the new scores are better than the old ones."""
+        if self._past.meaning.classes:
+            ranked = [rank(self._is_positive, scores) for scores in (old, new)]
+            (was, of_old), (now, of_new) = (
+                (of.average_precision[0], of.resampled[:, 1]) for of in ranked if of is not None
+            )
+            return Gain(now - was, *np.nanquantile(of_new - of_old, CHANCE).tolist())
+        squares = np.array([self._squares(old), self._squares(new)])
+        weights = np.random.default_rng(0).poisson(1.0, (RESAMPLES, len(old))) + 1e-12
+        was, now = np.sqrt(squares.mean(axis=1)).tolist()
+        of_old, of_new = np.sqrt(squares @ weights.T / weights.sum(axis=1))
+        return Gain(was - now, *np.quantile(of_old - of_new, CHANCE).tolist())
+
+    def _squares(self, scores: Floats) -> Floats:
+        return (np.array(self._labels, float) - scores) ** 2
 
 
 LAST = 2**63  # a number after that of all records

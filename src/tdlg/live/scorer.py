@@ -16,7 +16,7 @@ from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
 from tdlg.live.events import EventError, EventReader, Events
 from tdlg.live.tables import TableReader
-from tdlg.propagate.nodes import NodeCodes
+from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.running import Arrived
 from tdlg.propagate.saved import SavedArrays
 from tdlg.tables.ids import id_key
@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 HORIZON = 2.0  # of the longest time scale, and of the longest label delay: for how long labels of an event are accepted
+FAR_AHEAD = 10.0  # horizons after its event from which on a label counts as never known
 FORGET_EVERY = 100_000  # keys or events that are added before memory is looked through
 STARTED_AT_ONCE = 16_384  # fitted edges
 NO_ROW = -1
@@ -50,7 +51,8 @@ class LiveScores(NamedTuple):
     late
         Whether an event was before the latest one seen, so that its score is as of then, (n_events,).
     repeated
-        Whether an event was there before, by its id, so that it has its first score and did not count again, (n_events,).
+        Whether an event was there before, by its id, so that it has its first score and did not count again, (n_events,). A
+        fitted edge that comes as an event without an id was there before too, and is scored.
     """
 
     values: Floats
@@ -85,6 +87,9 @@ class StreamScorer:
     forget_after
         Nodes and pairs without an interaction or a label for this time are forgotten, which limits the memory. By default
         they are forgotten when all of their decayed sums are too small to be noticed.
+    allow_missing
+        Whether `read` accepts events without a field for each feature. False by default: what is unknown is null, so that a
+        field that was renamed is noticed.
 
     Attributes
     ----------
@@ -94,6 +99,8 @@ class StreamScorer:
         The number of interactions that can still be labelled by their id.
     n_nodes, nbytes
         The number of nodes that are remembered, and the bytes of all arrays.
+    n_unseen
+        How many events of `process` had a category that no fitted edge has. It is scored as if it were missing.
 
     Examples
     --------
@@ -114,8 +121,10 @@ class StreamScorer:
         ids: Iterable[Hashable] | None = None,
         horizon: float | Duration | None = None,
         forget_after: float | Duration | None = None,
+        allow_missing: bool = False,
     ) -> None:
         self._set_up(model, horizon, forget_after)
+        self._reader.allow_missing = allow_missing
         listed = None if ids is None else [id_key(id) for id in ids]
         if listed is not None and len(set(listed)) != len(model.edges_):
             raise ParameterError(
@@ -130,12 +139,15 @@ class StreamScorer:
         self.model = model
         self._engine = engine_of(model)
         self._nodes = NodeCodes(model.edges_)
-        self._reader = EventReader(self._engine, self._nodes, getattr(model, "label_delay_", None))
+        self._reader = EventReader(self._engine, getattr(model, "label_delay_", None))
         self._tables = TableReader(model, self._engine, self._nodes, self._reader)
         self._horizon = self._ticks_of("horizon", horizon, HORIZON * self._engine.longest)
         self._forget_after = self._ticks_of("forget_after", forget_after, None)
         self._rows: dict[Hashable, int] = {}  # of events that can be labelled, by id
-        self._n_at_last_look = 0
+        self._n_at_last_look = self.n_unseen = 0
+        ticks = self._engine.ticks_of(model.edges_.ticks, model.edges_.time_unit)
+        self._fitted_order = np.argsort(ticks, kind="stable")
+        self._fitted_ticks = ticks[self._fitted_order]
 
     def _ticks_of(self, name: str, given: Any, default: float | None) -> float | None:
         """A duration or a number in ticks."""
@@ -163,18 +175,20 @@ class StreamScorer:
         X
             The edges: `TemporalEdges`, or a table with the columns that the model was fitted on. They see each other.
         """
-        arrived = self._tables.arrived(self._tables.edges(X))
-        order = np.argsort(arrived.ticks, kind="stable")
-        events = _some(arrived, order)
-        rows = self._engine.enter(events)
-        values, _ = self._engine.score(events, rows, None, keep=False)
-        self._engine.rows.release(rows)
-        found = np.empty_like(values)
-        found[order] = values
+        with self._nodes.borrowed():
+            arrived = self._tables.arrived(self._tables.edges(X), keep=False)
+            again = self._are_fitted(arrived, [None] * len(arrived.ticks))
+            found = np.empty((len(again), self._engine.n_values))
+            for part in (np.flatnonzero(again), np.flatnonzero(~again)):
+                if len(part):
+                    found[part] = self._peek(_some(arrived, part))[0]
         return self._shaped(found)
 
     def update(self, X: Any, y: Any = None, *, label_time: Any = None, ids: Iterable[Hashable] | None = None) -> None:
         """Absorb edges, and their labels if they are known.
+
+        An edge without an id that has the source, destination and time of a fitted edge is that edge: it does not count
+        again, and its label is left out. An edge with an id is known by it.
 
         Parameters
         ----------
@@ -201,8 +215,9 @@ class StreamScorer:
         )
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
-        labels, known = self._tables.labels(edges)
-        return self._process(self._tables.arrived(edges), listed, labels, known)
+        arrived = self._tables.arrived(edges)
+        labels, known = self._becoming_known(arrived.ticks, *self._tables.labels(edges))
+        return self._process(arrived, listed, labels, known, self._repeated(listed))
 
     # ---- events
 
@@ -212,14 +227,30 @@ class StreamScorer:
         Parameters
         ----------
         events
-            Each with the fields "src", "dst" and "time", the features that the model was fitted on, and, if there are any,
-            "id", "label" and "label_time".
+            Each with the fields "src", "dst" and "time", the features that the model was fitted on (null if unknown), and,
+            if there are any, "id", "label" and "label_time".
         """
-        return self._reader.read(events)
+        read, errors = self._reader.read(events)
+        labels, known = self._becoming_known(read.ticks, read.labels, read.known)
+        return read._replace(labels=labels, known=known), errors
+
+    def _becoming_known(
+        self, ticks: NDArray[Any], labels: list[tuple[int, Any]], known: list[Any]
+    ) -> tuple[list[tuple[int, Any]], list[Any]]:
+        """Labels and when they become known, without those of the far future, for which memory would be held."""
+        timely = [not self._is_far_ahead(ticks[at], time) for (at, _), time in zip(labels, known, strict=True)]
+        return list(compress(labels, timely)), list(compress(known, timely))
+
+    def _is_far_ahead(self, tick: Any, known: Any) -> Any:
+        """Whether labels become known so long after their events that they count as never known."""
+        return known > tick + FAR_AHEAD * (self._horizon or np.inf)
 
     def process(self, events: Events) -> LiveScores:
         """Score events that were read, one after the other in the order of time, and absorb them."""
-        return self._process(events.arrived, events.ids, events.labels, events.known)
+        repeated = self._repeated(events.ids)
+        self.n_unseen += int(np.array(events.unseen, bool)[~repeated].sum())
+        arrived = self._tables.events(events, ~repeated)
+        return self._process(arrived, events.ids, events.labels, events.known, repeated)
 
     def label(self, id: Hashable, label: Any, time: Any = None) -> None:
         """Learn the label of an interaction that came before. A second label replaces the first.
@@ -233,9 +264,12 @@ class StreamScorer:
         time
             When it became known. By default now, the latest time of an interaction.
         """
+        if not self._engine.takes_labels:
+            raise EdgesError("Burst scores use no labels. Leave them out.")
         row = self._row_of(id)
         rows = self._engine.rows
         known = self._engine.clock if time is None else self._reader.tick_of(time)
+        self._check_known(row, known, time)
         targets = None if label is None else self._engine.targets_of(np.array([self._reader.label_of(label)]))
         if rows["labels"][row, 0]:
             if (
@@ -249,9 +283,20 @@ class StreamScorer:
         if targets is not None:
             self._engine.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
 
-    def check_label(self, id: Hashable, label: Any) -> None:
+    def _check_known(self, row: int, known: Any, time: Any) -> None:
+        if self._is_far_ahead(self._engine.rows["ticks"][row], known):
+            raise ParameterError(
+                f"The label would become known too long after its interaction. Got the time {time!r}: correct it, or pass "
+                "the label when it is known.",
+                parameter="time",
+                value=time,
+            )
+
+    def check_label(self, id: Hashable, label: Any, time: Any = None) -> None:
         """Refuse a label that `label` would refuse."""
-        self._row_of(id)
+        row = self._row_of(id)
+        if time is not None:
+            self._check_known(row, self._reader.tick_of(time), time)
         if label is not None:
             self._reader.label_of(label)
 
@@ -263,6 +308,16 @@ class StreamScorer:
         """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
         row = self._rows.get(id_key(id), NO_ROW)
         return row != NO_ROW and not self._is_expired(self._engine.rows["ticks"][row])
+
+    def becomes_known(self, id: Hashable, time: Any) -> bool:
+        """Whether a label of an interaction that came before is not dated in the far future. A wrong time is not judged."""
+        row = self._rows.get(id_key(id), NO_ROW)
+        if time is None or row == NO_ROW:
+            return True
+        try:
+            return not self._is_far_ahead(self._engine.rows["ticks"][row], self.tick_of(time))
+        except TdlgError:
+            return True
 
     def has_label(self, id: Hashable, label: Any) -> bool:
         """Whether an interaction has this label already; None: whether it has none."""
@@ -276,6 +331,25 @@ class StreamScorer:
         except TdlgError:
             return False
         return bool(np.array_equal(targets[0], held[1:]))
+
+    @property
+    def features(self) -> list[str]:
+        """The features that events must have."""
+        return self._reader.features
+
+    def is_same(self, event: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
+        """Whether two events have the same source, destination, time and features, as far as the first argument has them."""
+        return self._reader.is_same(event, first)
+
+    def code_of(self, node: Any, end: int) -> int | None:
+        """The code of a source (end 0) or destination (end 1), as in the fitted edges if they have it; None if it is new."""
+        return self._nodes.find(node, end)
+
+    def has_ends(self, id: Hashable, src: Any, dst: Any, tick: Any) -> bool:
+        """Whether the interaction with this id, which is known, has this source, destination and time in ticks."""
+        rows, row = self._engine.rows, self._row_of(id)
+        ends = [self._nodes.find(src, SRC), self._nodes.find(dst, DST)]
+        return rows["nodes"][row].tolist() == ends and bool(rows["ticks"][row] == tick)
 
     def tick_of(self, time: Any) -> Any:
         """A time as ticks of the stream: a number, microseconds since 1970 for datetimes; another value is refused."""
@@ -305,9 +379,9 @@ class StreamScorer:
 
     def _start(self, edges: TemporalEdges, ids: list[Hashable] | None) -> None:
         """Absorb the fitted edges."""
-        engine = self._engine
+        engine, order = self._engine, self._fitted_order
         whole, labelled, known = self._tables.fitted(edges), *self._tables.fitted_labels(edges)
-        order = np.argsort(whole.ticks, kind="stable")
+        labelled = labelled & ~self._is_far_ahead(whole.ticks, known)
         for start in range(0, len(order), STARTED_AT_ONCE):
             part = order[start : start + STARTED_AT_ONCE]
             events, has_label = _some(whole, part), labelled[part]
@@ -324,10 +398,17 @@ class StreamScorer:
                 self._rows.update(zip([ids[k] for k in part.tolist()], rows.tolist(), strict=True))
 
     def _process(
-        self, arrived: Arrived, ids: list[Hashable | None], labels: list[tuple[int, Any]], known: list[Any]
+        self,
+        arrived: Arrived,
+        ids: list[Hashable | None],
+        labels: list[tuple[int, Any]],
+        known: list[Any],
+        repeated: NDArray[np.bool_],
     ) -> LiveScores:
-        engine = self._engine
-        repeated, events = self._repeated(ids), arrived
+        engine, events = self._engine, arrived
+        again = self._are_fitted(arrived, ids) & ~repeated
+        peeked = self._peek(_some(arrived, np.flatnonzero(again))) if again.any() else None
+        repeated = repeated | again
         any_repeated = True in repeated.tolist()
         order: Any = slice(None)  # faster than positions, for one event
         in_order = not any_repeated and (len(ids) < 2 or bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all()))
@@ -337,18 +418,49 @@ class StreamScorer:
             events = _some(arrived, order)
         late = np.zeros(len(ids), bool)
         if engine.clock is not None:
-            late[order] = events.ticks < engine.clock
+            late[order], late[again] = events.ticks < engine.clock, arrived.ticks[again] < engine.clock
         rows = engine.enter(events)
         row_of = np.full(len(ids), NO_ROW)
         row_of[order] = rows
         values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
         self._remember(ids, row_of, rows, values, late[order])
         if not in_order:
-            found = self._first_answers(ids, repeated, late)
+            found = self._first_answers(ids, repeated & ~again, late)
             found[order], values = values, found
             columns = None if columns is None else _in_place(columns, order, len(ids))
+            if peeked is not None:
+                found[again] = peeked[0]
+                if columns is not None:
+                    columns[again] = peeked[1]
         self._forget_if_due()
         return LiveScores(self._shaped(values), columns, late, repeated)
+
+    def _peek(self, arrived: Arrived) -> tuple[Floats, Floats | None]:
+        """Values and columns of events, of which nothing is kept."""
+        order = np.argsort(arrived.ticks, kind="stable")
+        events = _some(arrived, order)
+        rows = self._engine.enter(events)
+        values, columns = self._engine.score(events, rows, None, keep=False)
+        self._engine.rows.release(rows)
+        found = np.empty_like(values)
+        found[order] = values
+        return found, None if columns is None else _in_place(columns, order, len(order))
+
+    def _are_fitted(self, arrived: Arrived, ids: list[Hashable | None]) -> NDArray[np.bool_]:
+        """Which events without an id are fitted edges, by source, destination and time."""
+        found = np.zeros(len(ids), bool)
+        for k in np.flatnonzero(arrived.ticks <= self._fitted_ticks[-1]).tolist():
+            if ids[k] is None:
+                found[k] = self._is_fitted(int(arrived.src[k]), int(arrived.dst[k]), arrived.ticks[k])
+        return found
+
+    def _is_fitted(self, src: int, dst: int, tick: Any) -> bool:
+        first, last = (int(np.searchsorted(self._fitted_ticks, tick, side)) for side in ("left", "right"))
+        edges, rows = self.model.edges_, self._fitted_order[first:last]
+        if not ((edges.src_code[rows] == src) & (edges.dst_code[rows] == dst)).any():
+            return False
+        ids = edges.node_ids[[src, dst]].tolist()  # whose codes may be those of other nodes by now
+        return [id_key(id) for id in ids] == [id_key(self._nodes.id_of(code)) for code in (src, dst)]
 
     def _repeated(self, ids: list[Hashable | None]) -> NDArray[np.bool_]:
         """Which events were there before, or earlier among these."""
@@ -468,6 +580,7 @@ class StreamScorer:
         """
         ids, rows = list(self._rows), list(self._rows.values())
         settings = {"horizon": self._horizon, "forget_after": self._forget_after, "looked_at": self._n_at_last_look}
+        settings |= {"unseen": self.n_unseen, "allow_missing": self._reader.allow_missing}
         listed = {"nodes": self._nodes.listed(), "ids": ids, "categories": self._reader.categories(), **settings}
         text = np.frombuffer(json.dumps(listed).encode(), np.uint8)
         arrays = self._engine.state()
@@ -494,7 +607,8 @@ class StreamScorer:
         scorer._reader.restore_categories(listed["categories"])
         scorer._rows = dict(zip(listed["ids"], state["rows_of_ids"].tolist(), strict=True))
         scorer._horizon, scorer._forget_after = listed["horizon"], listed["forget_after"]
-        scorer._n_at_last_look = listed["looked_at"]
+        scorer._n_at_last_look, scorer.n_unseen = listed["looked_at"], listed["unseen"]
+        scorer._reader.allow_missing = listed["allow_missing"]
         return scorer
 
 

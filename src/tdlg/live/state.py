@@ -10,30 +10,33 @@ import time
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import ticks_per_second
-from tdlg.exceptions import ParameterError, TdlgError
+from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.alerts import Alert, Alerts
-from tdlg.live.events import EventError, Events
+from tdlg.live.events import EventError, Events, id_problem
 from tdlg.live.fields import Fields, decode, encode
-from tdlg.live.ids import id_of
+from tdlg.live.ids import copies_of, id_of
 from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import DAY, Meaning
 from tdlg.live.recent import RecentEvents, StoredEvent
 from tdlg.live.scorer import StreamScorer, UnknownEventError
-from tdlg.live.threshold import Start, Threshold, start_of
+from tdlg.live.threshold import Start, Threshold, saved_start, start_of
 from tdlg.propagate.saved import Part, SavedArrays
+from tdlg.tables.ids import id_key
 
-__all__ = ["Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
+__all__ = ["ALIAS", "Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]
 
 Arrays = dict[str, NDArray[Any]]
 
 EVENTS, LABELS, SETTINGS = 1, 2, 3  # kinds of records
-FORMAT = 2  # of snapshots
+FORMAT = 3  # of snapshots
+ALIAS = "@id"  # field of a logged event that is a fitted edge: the id that it came with
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = ("id", "src", "dst", "time", "label", "label_time")
 
@@ -63,6 +66,8 @@ class Answer:
         Why the event was refused; None if it was not.
     label_error
         Why the label that came with a repeated event was refused; None if it was not.
+    differs
+        Whether it is repeated, but with another source, destination, time or feature than the first event with its id.
     """
 
     id: Any
@@ -74,6 +79,7 @@ class Answer:
     alert: bool = False
     error: EventError | None = None
     label_error: EventError | None = None
+    differs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,8 @@ class Settings:
         How far an event may be ahead of the latest one; None for the default.
     threshold, alerts_per_day
         What was given; None for the default.
+    allow_missing
+        Whether events may lack the field of a feature.
     reading
         How the shell reads tables.
     """
@@ -107,7 +115,17 @@ class Settings:
     threshold: float | None = None
     alerts_per_day: float | None = None
     ahead: str | float | None = None
+    allow_missing: bool = False
     reading: dict[str, Any] = field(default_factory=dict)
+
+
+class Prepared(NamedTuple):
+    """Settings, and what follows from them."""
+
+    settings: Settings
+    fields: Fields
+    most_ahead: float
+    threshold: Threshold
 
 
 def events_payload(position: Any, lines: Sequence[bytes]) -> bytes:
@@ -148,6 +166,8 @@ class LiveState:
         How far an event may be ahead of the latest one, in ticks.
     is_fresh
         Whether no event has come since the directory was opened.
+    set_aside
+        The records of the log that could not be learnt, and are left out: "sequence", "kind", "count" and "error" of each.
     """
 
     def __init__(
@@ -160,26 +180,31 @@ class LiveState:
         self.position: Any = None
         self.n_events = self.n_labels = 0
         self.days: dict[int, list[int]] = {}
+        self._aliases: dict[Any, Any] = {}  # ids that fitted edges got as events: the id by which the edge is known
         self._day = self.meaning.day
         self._last_fitted = self.meaning.on_clock(model.edges_.ticks, model.edges_.time_unit).max().item()
-        self.settings, self.is_fresh = settings, True
-        self._set_up(start)
+        self.is_fresh = True
+        self.set_aside: list[dict[str, Any]] = []
+        self.use(self._prepared(settings, start))
 
-    def _set_up(self, start: Start | None = None) -> None:
-        """Prepare what follows from the settings."""
-        settings = self.settings
-        self.fields = Fields(settings.columns, _features(self.model))
-        self.most_ahead = self.ticks_ahead(settings.ahead)
-        start = start or start_of(self.model, self.meaning, settings.alerts_per_day)
-        self._threshold = Threshold(self.meaning, settings.threshold, settings.alerts_per_day, start)
+    def _prepared(self, settings: Settings, start: Start | None) -> Prepared:
+        start = start or start_of(self.model, self.meaning)
+        threshold = Threshold(self.meaning, settings.threshold, settings.alerts_per_day, start)
+        fields = Fields(settings.columns, _features(self.model), self.scorer.features)
+        return Prepared(settings, fields, self.ticks_ahead(settings.ahead), threshold)
 
-    def use(self, changed: dict[str, Any]) -> None:
-        """Change settings, from now on."""
+    def prepared(self, changed: dict[str, Any]) -> Prepared:
+        """What follows from other settings, for `use`. Settings that cannot be used are refused here, before the log."""
         before = self._threshold
-        self.settings = replace(self.settings, **changed)
-        self._set_up(None if "alerts_per_day" in changed else before.start)
+        found = self._prepared(replace(self.settings, **changed), before.start)
         if "threshold" not in changed and "alerts_per_day" not in changed:
-            self._threshold = before
+            return found._replace(threshold=before)
+        found.threshold.follow(before)
+        return found
+
+    def use(self, prepared: Prepared) -> None:
+        """Use other settings from now on."""
+        self.settings, self.fields, self.most_ahead, self._threshold = prepared
 
     def ticks_ahead(self, ahead: Any) -> float:
         """How far an event may be ahead of the latest one, in ticks; by default as long as labels are accepted."""
@@ -208,13 +233,14 @@ class LiveState:
         events, lines, read
             The events, each of them as JSON, and as the scorer read them.
         """
+        self._aliases |= {id_key(event[ALIAS]): event["id"] for event in events if ALIAS in event}
         scores = self.scorer.process(read)
         values, classes = scores.values.reshape(len(events), -1), self.meaning.classes
         labels = {k: (label, ticks) for (k, label), ticks in zip(read.labels, read.known, strict=True)}
         columns = zip(
             events,
             lines,
-            read.arrived.ticks.tolist(),
+            read.ticks.tolist(),
             map(tuple, values.tolist()),
             self.meaning.scores(scores.values).tolist(),
             self.meaning.predicted(scores.values),
@@ -265,15 +291,25 @@ class LiveState:
         predicted = self.meaning.predicted_one(stored.values)
         return Answer(stored.id, stored.score, probabilities, predicted, stored.late, True, is_alert)
 
-    def with_id(self, event: dict[str, Any]) -> dict[str, Any]:
+    def with_id(self, event: dict[str, Any], aliases: dict[Any, Any] | None = None) -> dict[str, Any]:
         """The event with the id by which it is known.
 
         That is its own id, or one made of source, destination and time if it has none, or if a fitted edge has these: then
-        the event is that edge.
+        the event is that edge, and its own id is its `ALIAS`.
+
+        Parameters
+        ----------
+        event
+            The event.
+        aliases
+            Those of events that come with it, to which its own is added.
         """
-        given = event.get("id")
-        if isinstance(given, bool) or not isinstance(given, Hashable) or (given is not None and self.knows(given)):
-            return event  # known, or not an id
+        given, aliases = event.get("id"), {} if aliases is None else aliases
+        if given is not None and id_problem(given) is not None:
+            return event  # which is refused
+        known_as = None if given is None else aliases.get(id_key(given), self.known_as(given))
+        if known_as is not None and (known_as != given or self.knows(known_as)):
+            return {**event, "id": known_as}
         try:
             ticks = self.ticks_of(event.get("time"))
         except TdlgError:
@@ -281,10 +317,22 @@ class LiveState:
         if given is not None and ticks > self._last_fitted:
             return event
         made = id_of(event.get("src"), event.get("dst"), self.meaning.time(ticks))
-        return event if given is not None and not self.knows(made) else {**event, "id": made}
+        if given is None:
+            return {**event, "id": made}
+        copies = [*takewhile(self.knows, copies_of(made))]
+        if not copies:
+            return event
+        taken = {*self._aliases.values(), *aliases.values()} if len(copies) > 1 else ()
+        edge = aliases[id_key(given)] = next((copy for copy in copies if copy not in taken), made)
+        return {**event, "id": edge, ALIAS: given}
+
+    def known_as(self, id: Any) -> Any:
+        """The id by which an event is known: another one than its own if it is a fitted edge."""
+        return self._aliases.get(id_key(id), id) if isinstance(id, Hashable) else id
 
     def knows(self, id: Any) -> bool:
         """Whether an event with this id is recent, or can still be labelled."""
+        id = self.known_as(id)
         return self.recent.get(id) is not None or self.scorer.knows(id)
 
     # ---- labels
@@ -300,8 +348,6 @@ class LiveState:
                 raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
         except TdlgError as error:
             return LabelAnswer(id, error)
-        except (ValueError, OverflowError, TypeError) as error:  # of a log that an older version wrote
-            return LabelAnswer(id, TdlgError(str(error), parameter="label", value=label))
         self.n_labels += 1
         if stored is not None:
             stored.label, stored.label_ticks = label, None if label is None else ticks
@@ -312,11 +358,12 @@ class LiveState:
     def label_error(self, id: Any, label: Any, time: Any) -> TdlgError | None:
         """What is wrong with a label; None if it would be learnt."""
         try:
-            if isinstance(id, bool) or not isinstance(id, Hashable):
-                raise ParameterError("The id of an event must be text or a number.", parameter="id", value=id)
+            problem = id_problem(id)
+            if problem is not None:
+                raise ParameterError(f"The id of an event must be {problem}.", parameter="id", value=id)
             self.ticks_of(time)
             if self.meaning.kind != "outlier_detector":
-                self.scorer.check_label(id, label)
+                self.scorer.check_label(id, label, time)
             elif self.recent.get(id) is None and self.alerts.get(id) is None:  # whose scores use no labels
                 raise UnknownEventError(f"There is no recent event and no alert with the id {id!r}.", parameter="id")
         except TdlgError as error:
@@ -357,12 +404,15 @@ class LiveState:
             self.position = self.position if position is None else position
             if lines:
                 events = decode(lines)
-                self.process(events, lines, self.scorer.read(events)[0])
+                read, errors = self.scorer.read(events)
+                if errors:
+                    raise EdgesError(errors[0].in_words())
+                self.process(events, lines, read)
         elif record.kind == LABELS:
             for label in decode(record.payload.split(b"\n")):
                 self.label(label["id"], label["label"], label["time"])
         elif record.kind == SETTINGS:
-            self.use(decode([record.payload])[0])
+            self.use(self.prepared(decode([record.payload])[0]))
         else:
             raise StateError(
                 f"Record {record.sequence} of the log has the kind {record.kind}, which this version does not know.",
@@ -375,7 +425,7 @@ class LiveState:
         """The state of another model that takes over: recent events and alerts stay, the default threshold is its own."""
         state = LiveState(model, scorer, self.settings, self.recent.capacity)
         state.recent, state.alerts, state.position, state.days = self.recent, self.alerts, self.position, self.days
-        state.n_events, state.n_labels = self.n_events, self.n_labels
+        state.n_events, state.n_labels, state._aliases = self.n_events, self.n_labels, self._aliases
         for alert in state.alerts:
             alert.columns = None  # those of the model before
         return state
@@ -392,6 +442,7 @@ class LiveState:
             "n_labels": self.n_labels,
             "days": [*self.days.items()],
             "n_recent": self.recent.capacity,
+            "aliases": [[alias, id] for alias, id in self._aliases.items() if self.scorer.knows(id)],
         }
         parts = {
             "scorer": self.scorer.state(copy=False),
@@ -416,13 +467,14 @@ class LiveState:
         n_recent = n_recent or content["n_recent"]
         scorer = StreamScorer.restore(model, Part(arrays, "scorer/"))
         threshold = Part(arrays, "threshold/")
-        state = cls(model, scorer, Settings(**content["settings"]), n_recent, Start(*threshold["counts"][2:].tolist()))
+        state = cls(model, scorer, Settings(**content["settings"]), n_recent, saved_start(threshold))
         state._threshold.restore(threshold)
         state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, Part(arrays, "recent/"))
         state.alerts = Alerts.restored(Part(arrays, "alerts/"))
         state.position = content["position"]
         state.n_events, state.n_labels = content["n_events"], content["n_labels"]
         state.days = {day: counts for day, counts in content["days"]}
+        state._aliases = {alias: id for alias, id in content["aliases"]}
         return state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint
 from tdlg.live.engines import Engine
-from tdlg.live.events import EventReader
+from tdlg.live.events import EventReader, Events
 from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.running import Arrived
 
@@ -47,16 +48,23 @@ class TableReader:
             edges = edges.with_label(edges.label, label_delay=delay)
         return edges
 
-    def arrived(self, edges: TemporalEdges) -> Arrived:
-        """Edges in the codes of the stream."""
+    def arrived(self, edges: TemporalEdges, *, keep: bool = True) -> Arrived:
+        """Edges in the codes of the stream; see `EventReader.categories_of` for `keep`."""
         ticks = self._engine.ticks_of(edges.ticks, edges.time_unit)
         edges = edges.with_ids_of(self._engine.edges) if edges.feature_names else edges
-        own, categories = self._engine.own_of(edges), self._reader.categories_of(edges)
+        own, categories = self._engine.own_of(edges), self._reader.categories_of(edges, keep=keep)
         sides = []
         for end, code in ((SRC, edges.src_code), (DST, edges.dst_code)):
             used, place = np.unique(code, return_inverse=True)
             sides.append(self._nodes.codes(edges.node_ids[used].tolist(), end)[place])
         return Arrived(sides[0], sides[1], ticks, own, categories)
+
+    def events(self, events: Events, new: NDArray[np.bool_]) -> Arrived:
+        """Events in the codes of the stream; only `new` ones get codes, since nothing is kept of the others."""
+        sides = np.zeros((2, len(new)), np.int64)
+        for end, ids in ((SRC, events.src), (DST, events.dst)):
+            sides[end, new] = self._nodes.codes(compress(ids, new.tolist()), end)
+        return Arrived(sides[0], sides[1], events.ticks, events.own, self._reader.codes_of(events, new))
 
     def fitted(self, edges: TemporalEdges) -> Arrived:
         """The fitted edges, whose codes are those of the stream."""

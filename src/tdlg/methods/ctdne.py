@@ -29,8 +29,8 @@ class CTDNE(NodeVectorMethod):
 
     A walk starts with a sampled edge; each next edge leaves the node that was reached, and is not earlier than the edge
     before. Walks of fewer than `min_length` nodes are left out. Then skip-gram learns the vectors from the walks as from
-    sentences (Nguyen et al., "Continuous-Time Dynamic Network Embeddings", BigNet 2018). It needs gensim:
-    `pip install "tdlg[compare]"`.
+    sentences (Nguyen et al., "Continuous-Time Dynamic Network Embeddings", BigNet 2018). It needs gensim;
+    from a clone: `pip install ".[compare]"`.
 
     The original samples walks until it has a number of context windows; here the number of walks is fixed, because few walks
     are long enough in sparse networks. Walks follow the direction of edges: in an undirected network with walks over equal
@@ -199,5 +199,5 @@ def load_word2vec() -> Any:
     try:
         from gensim.models import Word2Vec
     except ImportError:
-        raise ImportError('CTDNE needs gensim: pip install "tdlg[compare]"') from None
+        raise ImportError('CTDNE needs gensim. From a clone of tdlg, run: pip install ".[compare]"') from None
     return Word2Vec

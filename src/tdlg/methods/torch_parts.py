@@ -50,7 +50,7 @@ def load_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise ImportError('This method needs PyTorch: pip install "tdlg[compare]"') from None
+        raise ImportError('This method needs PyTorch. From a clone of tdlg, run: pip install ".[compare]"') from None
     return torch
 
 

@@ -66,7 +66,7 @@ def score_range(task: ScoreTask) -> None:
 def write_model(model: PropagationClassifier, folder: str) -> str:
     """Write a fitted model to a new file, which all tasks read, and give its path."""
     path = joined(folder, f"model-{uuid.uuid4().hex}")
-    write_whole(path, [pickle.dumps(model)])
+    write_whole(path, [pickle.dumps(model)], mode=0o600)  # who may write it could run code in the tasks
     return path
 
 

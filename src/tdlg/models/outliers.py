@@ -215,7 +215,8 @@ class EdgeOutlierDetector(EdgesEstimator, OutlierMixin, BaseEstimator):
         -------
         polars.DataFrame
             One row per reason, with the columns of `PropagationClassifier.explain` except class; "what" is src, dst or
-            pair, and the effect is minus the surprise of that key. An edge without a surprise has no reason.
+            pair, the score is minus that of `score_samples`, and the effect is the surprise of that key: higher is more
+            surprising. An edge without a surprise has no reason.
         """
         check_is_fitted(self)
         if self.method != "burst":

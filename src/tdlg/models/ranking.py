@@ -60,9 +60,9 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     Parameters
     ----------
     method
-        "trees": boosted trees, for which LightGBM is needed, `pip install "tdlg[rank]"`. "recency": the recency rule, which
-        learns nothing: destinations that the source met before, the latest first, then all others, the latest active
-        first. "edgebank": all destinations that the source met before are equal, and above all others. "auto", the
+        "trees": boosted trees, for which LightGBM is needed; from a clone: `pip install ".[rank]"`. "recency": the recency
+        rule, which learns nothing: destinations that the source met before, the latest first, then all others, the latest
+        active first. "edgebank": all destinations that the source met before are equal, and above all others. "auto", the
         default: "trees" if LightGBM can be loaded, there are at least 589 edges, and trees rank the last of them better
         than the recency rule does, else "recency"; `method_` and `pair_method_` say which.
     n_trees

@@ -73,7 +73,7 @@ def missing_lightgbm() -> str | None:
         import lightgbm  # noqa: F401
     except (ImportError, OSError) as error:  # OSError: it is installed, but a library that it needs is not
         if find_spec("lightgbm") is None:
-            return "LightGBM is not installed (pip install 'tdlg[rank]')"
+            return "LightGBM is not installed (from a clone of tdlg: pip install '.[rank]')"
         return f"LightGBM is installed but cannot be loaded ({str(error).strip().splitlines()[0]:.200})"
     return None
 

@@ -83,11 +83,8 @@ def setting_of_times(known: tuple[Any, Any] | None, first_missing: Any, later: f
     if first_missing >= last > first:
         return "forecast", "all missing labels are after the known ones"
     if later <= AFTER and last > first:
-        return "forecast", f"only {later:.0%} of the known labels are later than half of the missing labels"
-    return (
-        "interpolate",
-        f"{later:.0%} of the known labels are later than half of the missing labels",
-    )
+        return "forecast", "the missing labels are the latest"
+    return "interpolate", "labels are missing here and there"
 
 
 def warn_of_late_classes(edges: TemporalEdges, known: NDArray[np.bool_], labels: NDArray[Any]) -> None:
@@ -118,7 +115,7 @@ def warn_of_late_counts(values: NDArray[Any], counts: NDArray[np.int64], latest:
                 f"None of the latest {n_latest:,} known labels is {value}, although {share:.1%} of all known labels are: "
                 "these labels probably become known later than others.",
                 Hint("Pass {label_time} or {label_delay},", label_time=..., label_delay=...),
-                "or make labels that are not final missing.",
+                "or set labels that are not final to missing (NaN or None).",
             )
             return
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
-from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
+from zipfile import ZIP_STORED, ZipFile, ZipInfo, is_zipfile
 
 from numpy.lib import format as npy
 from numpy.typing import NDArray
@@ -154,7 +154,7 @@ def open_archive(path: Path) -> Iterator[ArchiveReader]:
         _check_ours(file, path)
         try:
             zipped = ZipFile(file)
-        except BadZipFile as error:
+        except Exception as error:  # struct.error, NotImplementedError and others, not only BadZipFile
             raise ReadError(f"{path}: the file is damaged ({error}). {WRITE_AGAIN}") from None
         with zipped:
             yield ArchiveReader(zipped)

@@ -24,8 +24,9 @@ class Column(NamedTuple):
     match
         The neighbours that it describes, such as "src"; "" for an edge's own feature.
     about
-        What it measures: "rate" or "mean" (labels), "count", "gaps", "feature" (beside the neighbours' features), "own" or
-        "agreement" (of nodes that are alike, see `two_ends`).
+        What it measures: "rate" or "mean" (labels), "known" (how many labels), "count", "gaps", "feature" (beside the
+        neighbours' features), "usual" (the neighbours' features themselves), "own"; "partners", "agreement" (of nodes that
+        are alike) or "common" (how many such nodes there are), see `two_ends`.
     feature
         The feature that it is about; "" if none.
     of_class
@@ -103,10 +104,12 @@ class Description(NamedTuple):
         """The columns of one match and one time scale, named without both."""
         about = self.targets[0][0].partition("[")[0] if self.targets else ""
         columns = [Column(name, match, about, of_class=of) for name, of in self.targets]
-        columns += [Column("known", match, about)] if self.targets else []
+        columns += [Column("known", match, "known")] if self.targets else []
         columns.append(Column("count", match, "count"))
         for own in self.own if match in OWN_MATCHES else ():
-            columns += [Column(f"{what}[{own.name}]", match, "feature", own.name) for what in own.beside]
+            for what in own.beside:
+                compared = "usual" if what == "mean" else "feature"
+                columns.append(Column(f"{what}[{own.name}]", match, compared, own.name))
         return columns
 
     def own_columns(self) -> list[Column]:

@@ -94,11 +94,22 @@ class EventRows:
         self._n_free = int(release_rows(rows, self._n_free, self._uses, self._free))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to go on, as arrays, which are not copied."""
-        return {**self.arrays, "uses": self._uses, "free": self._free[: self._n_free]}
+        """All that is needed to go on: the rows that are taken, which are copied."""
+        rows = np.flatnonzero(self.in_use)
+        return {**{name: array[rows] for name, array in self.arrays.items()}, "rows": rows, "uses": self._uses[rows]}
 
     def restore(self, state: SavedArrays) -> None:
-        """Take over what `state` returned."""
-        self.arrays = {name: state[name].copy() for name in self.arrays}
-        self._uses, self._n_free = state["uses"].copy(), len(state["free"])
-        self._free = grown(state["free"], len(self._uses))
+        """Take over what `state` returned; an older version returned all rows."""
+        uses = state["uses"]
+        rows = state["rows"] if "rows" in state else np.flatnonzero(uses > 0)
+        size = FIRST_SIZE
+        while size <= rows.max(initial=0):
+            size *= 2
+        for name in self.arrays:
+            saved = state[name]
+            self.arrays[name] = np.zeros((size, *saved.shape[1:]), saved.dtype)
+            self.arrays[name][rows] = saved if len(saved) == len(rows) else saved[rows]
+        self._uses = np.zeros(size, np.int64)
+        self._uses[rows] = uses if len(uses) == len(rows) else uses[rows]
+        free = np.flatnonzero(self._uses == 0)[::-1]
+        self._free, self._n_free = grown(free, size), len(free)

@@ -65,7 +65,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     - For each match: the log of the time to the previous and to the next edge.
     - With features or weights: the edge's own values, and how they compare with those of the edges around with the same
       source, destination or both. For a number: the decayed mean; the deviation from the mean; the deviation in standard
-      deviations ("score"); for amounts above 0 the log of the ratio to the mean. For a category: its share.
+      deviations ("score"); for amounts above 0 the log of the ratio to the mean. For a category: its share. Of a
+      feature with at most 16 categories, an edge whose category is missing or was not fitted has the share of a typical one.
     - A feature with more than 16 categories has indicators for the 16 most common ones, and the rates, counts and times
       above also over the edges of the same category, of the same source and category, and of the same destination and
       category.
@@ -402,8 +403,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         bipartite, only_partners = self.edges_.bipartite, self.two_ends == "partners"
         names = self.two_end_scale_names_
         columns = two_end_names(classes, bipartite=bipartite, only_partners=only_partners, scale_names=names)
-        about = "mean" if self.classes_ is None else "rate"  # partners say what labels an end may expect
-        return [column._replace(about=about) if column.about == "partners" else column for column in columns]
+        about = "mean" if self.classes_ is None else "rate"
+        return [column._replace(about=about) if column.about == "labels" else column for column in columns]
 
     def columns_of_classes(self) -> list[NDArray[np.int64]]:
         """For each class, positions of the columns that are about it or about no class."""

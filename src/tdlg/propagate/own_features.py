@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tdlg.clock import ticks_per_second
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.tables.ids import id_key
 
 __all__ = [
     "CALENDAR",
@@ -107,7 +108,7 @@ def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
 
 
 class CategoryNumbers(dict[Hashable, int]):
-    """The codes of categories. A new category gets a code when it is looked up; codes that are free are used again.
+    """The codes of categories by `tdlg.tables.ids.id_key`. A new category gets one when it is looked up; free ones first.
 
     Examples
     --------
@@ -124,6 +125,10 @@ class CategoryNumbers(dict[Hashable, int]):
     ) -> None:
         super().__init__(codes)
         self.free = list(free)
+
+    def copy(self) -> CategoryNumbers:
+        """A copy that gives its own codes to new categories."""
+        return CategoryNumbers(self, self.free)
 
     def __missing__(self, category: Hashable) -> int:
         self[category] = code = self.free.pop() if self.free else len(self)
@@ -142,8 +147,8 @@ class CategoryNumbers(dict[Hashable, int]):
 
 def category_numbers(edges: TemporalEdges, names: Sequence[str]) -> dict[str, CategoryNumbers]:
     """The code of each category of some features of the fitted edges."""
-    categories = edges.feature_categories
-    return {name: CategoryNumbers({c: code for code, c in enumerate(categories.get(name, ()))}) for name in names}
+    keys = {name: dict.fromkeys(map(id_key, edges.feature_categories.get(name, ()))) for name in names}
+    return {name: CategoryNumbers({key: code for code, key in enumerate(found)}) for name, found in keys.items()}
 
 
 def category_codes(edges: TemporalEdges, numbers: dict[str, CategoryNumbers]) -> NDArray[np.int64]:
@@ -153,7 +158,7 @@ def category_codes(edges: TemporalEdges, numbers: dict[str, CategoryNumbers]) ->
     """
     codes = np.full((len(edges), len(numbers)), -1, np.int64)
     for k, (name, number) in enumerate(numbers.items()):
-        named = [number[category] for category in edges.feature_categories.get(name, ())]
+        named = [number[id_key(category)] for category in edges.feature_categories.get(name, ())]
         x = raw_values(edges, name)
         present = np.isfinite(x)
         codes[present, k] = np.array(named, np.int64)[x[present].astype(np.int64)]
@@ -288,8 +293,10 @@ def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
         )
     if not column.categories:
         return (scaled(x, column) if column.beside else x)[:, np.newaxis]
-    place = {category: k for k, category in enumerate(column.categories)}
-    at = np.array([place.get(category, -1) for category in edges.feature_categories.get(column.name, ())], np.int64)
+    place = {id_key(category): k for k, category in enumerate(column.categories)}
+    at = np.array(
+        [place.get(id_key(category), -1) for category in edges.feature_categories.get(column.name, ())], np.int64
+    )
     indicators = np.zeros((len(x), len(place)))
     rows = np.flatnonzero(np.isfinite(x))
     rows = rows[at[x[rows].astype(np.int64)] >= 0]

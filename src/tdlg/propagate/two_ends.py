@@ -149,14 +149,15 @@ def two_end_names(
         of_class = code if len(classes) else -1
         for match, what in _partner_kinds(bipartite, only_partners):
             names = [f"{match}:{what}{of}@{name}" for name in scale_names]
-            columns += [Column(name, match, "partners", "", of_class, k) for k, name in enumerate(names)]
+            about = "partners" if what in ("partners", "partners-reputation") else "labels"
+            columns += [Column(name, match, about, "", of_class, k) for k, name in enumerate(names)]
         if not only_partners:
-            columns += [Column(f"{match}:trust{of}", match, "partners", "", of_class) for match in ("src", "dst")]
+            columns += [Column(f"{match}:trust{of}", match, "labels", "", of_class) for match in ("src", "dst")]
             for match in ("src", "dst"):
                 kinds = ("agreement", "agreement-sum", "agreement-common")
                 columns += [Column(f"{match}:{kind}{of}", match, "agreement", "", of_class) for kind in kinds]
     if not only_partners:
-        columns += [Column(f"{match}:common", match, "agreement") for match in ("src", "dst")]
+        columns += [Column(f"{match}:common", match, "common") for match in ("src", "dst")]
     return columns
 
 

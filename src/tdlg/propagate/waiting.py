@@ -89,11 +89,13 @@ class Waiting:
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
         self._heap: list[tuple[Any, ...]] = []
+        self._label_of: dict[int, int] = {}  # row of an event: number of its label that waits
+        self._n_removed = 0  # labels that are still in the heap, though they wait no longer
         self._number = 0
         self._nothing = Absorptions.of([], dtype)
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._heap) - self._n_removed
 
     def new(
         self, rows: Positions, ticks: NDArray[Any], known: NDArray[Any] | None = None, sign: float = 1.0
@@ -110,6 +112,7 @@ class Waiting:
     def push(self, some: Absorptions) -> None:
         """Let them wait."""
         entries = list(zip(*(column.tolist() for column in some), strict=True))
+        self._label_of.update((row, number) for _, _, number, row, is_label, _ in entries if is_label)
         if len(entries) > len(self._heap):
             self._heap += entries
             heapq.heapify(self._heap)
@@ -123,20 +126,33 @@ class Waiting:
         if not self._heap or self._heap[0][0] >= until:
             return self._nothing
         while self._heap and self._heap[0][0] < until:
-            due.append(heapq.heappop(self._heap))
+            entry = heapq.heappop(self._heap)
+            if not self._waits(entry):
+                self._n_removed -= 1
+                continue
+            if entry[4]:
+                del self._label_of[entry[3]]
+            due.append(entry)
         return Absorptions.of(due, self._dtype)
 
+    def _waits(self, entry: tuple[Any, ...]) -> bool:
+        """Whether an entry of the heap is an edge, or a label that was not removed."""
+        return not entry[4] or self._label_of.get(entry[3]) == entry[2]
+
     def remove_label(self, row: int) -> bool:
-        """Remove the label of an event; False if none waits."""
-        found = [entry for entry in self._heap if entry[3] == row and entry[4]]
-        for entry in found:
-            self._heap.remove(entry)
-        heapq.heapify(self._heap)
-        return bool(found)
+        """Remove the label of an event; False if none waits. It leaves the heap later, with others."""
+        if self._label_of.pop(row, None) is None:
+            return False
+        self._n_removed += 1
+        if 2 * self._n_removed > len(self._heap):
+            self._heap = [entry for entry in self._heap if self._waits(entry)]
+            heapq.heapify(self._heap)
+            self._n_removed = 0
+        return True
 
     def all(self) -> Absorptions:
         """All that wait, sorted."""
-        return Absorptions.of(sorted(self._heap), self._dtype)
+        return Absorptions.of(sorted(filter(self._waits, self._heap)), self._dtype)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is needed to go on, as arrays."""
@@ -144,5 +160,5 @@ class Waiting:
 
     def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
-        self._heap, self._number = [], int(state["next"])
+        self._heap, self._label_of, self._n_removed, self._number = [], {}, 0, int(state["next"])
         self.push(Absorptions(*(state[name] for name in Absorptions._fields)))

@@ -14,7 +14,14 @@ __all__ = ["ColumnWriter"]
 
 Floats = NDArray[np.float64]
 
-KINDS = ("mean", "deviation", "score", "ratio", "share")  # in the order of the codes in `_kernels.columns`
+KINDS = (
+    "mean",
+    "deviation",
+    "score",
+    "ratio",
+    "share",
+    "share of all",
+)  # in the order of the codes in `_kernels.columns`
 
 
 class ColumnWriter(NamedTuple):
@@ -42,6 +49,7 @@ class ColumnWriter(NamedTuple):
         first, start = 0, 1
         for column in own:
             for kind in column.beside:
+                kind = "share of all" if kind == "share" and not column.has_more else kind
                 compared.append((KINDS.index(kind), first, column.width, start))
                 amounts.append(smallest_amounts(column))
             first, start = first + column.width, start + column.n_sums

@@ -159,7 +159,8 @@ def table(name: str, heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[C
     names = [escaped(head) for head, _ in heads]
     body = "".join(f"<tr>{''.join(map(_cell, names, cells))}</tr>" for cells in rows)
     return (
-        f'{tools}<div class="scroll"><table class="list" id="{name}-table" aria-labelledby="{name}-title" data-few="{FEW}">'
+        f'{tools}<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}-title">'
+        f'<table class="list" id="{name}-table" aria-labelledby="{name}-title" data-few="{FEW}">'
         f"<thead><tr>{above}</tr></thead><tbody>{body}</tbody></table></div>"
         f'<button type="button" class="more" data-more="{name}" hidden></button>'
     )

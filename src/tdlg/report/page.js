@@ -93,6 +93,13 @@
 
   document.querySelectorAll("table.list").forEach(makeTable);
 
+  // ---- roles, which browsers drop where a narrow screen changes how a table is displayed
+
+  const roles = { "": "table", "thead, .list tbody": "rowgroup", tr: "row", th: "columnheader", td: "cell" };
+  for (const [tag, role] of Object.entries(roles)) {
+    for (const part of document.querySelectorAll(`.list ${tag}`)) { part.setAttribute("role", role); }
+  }
+
   // ---- dots
 
   const SIZE = 3.4;

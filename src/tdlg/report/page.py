@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -35,10 +36,10 @@ __all__ = ["build_report", "write_report"]
 Evaluate = Literal["auto", "random", "time"]
 
 NAVIGATION = (
-    ("read", "Data"),
-    ("quality", "Quality"),
     ("interactions", "Interactions"),
     ("nodes", "Nodes"),
+    ("quality", "Quality"),
+    ("read", "Data"),
     ("activity", "Activity"),
     ("map", "Map"),
     ("settings", "Settings"),
@@ -57,14 +58,15 @@ def write_report(
     positive: Any = None,
     label_name: str | None = None,
     ids: Any = None,
+    unused: Sequence[str] = (),
     time_unit: str | None = None,
     evaluate: Evaluate | HeldOut | None = "auto",
     seed: int = 0,
 ) -> Path:
     """Write a report on a model and its edges: one HTML page that opens offline, on a laptop or a phone.
 
-    The page shows the data; how good the model is on labels hidden from a copy of it, next to label rates; which
-    interactions and nodes to look at first, and why; activity over time; a map of the interactions; the settings, and how to
+    The page shows which interactions and nodes to look at first, and why; how good the model is on labels hidden from a
+    copy of it, next to label rates; the data; activity over time; a map of the interactions; the settings, and how to
     reproduce the page. With many edges, tables and maps show a part of them and say so, which keeps the page below a few MB.
 
     Parameters
@@ -90,6 +92,8 @@ def write_report(
     ids
         An id for each edge, such as the payment's, to be shown next to its row number. The heading is the name of the
         column if it has a name (`frame["payment_id"]`), else "Id".
+    unused
+        Names of columns of the table that are neither a role nor a feature, to be shown with the data. None by default.
     time_unit
         The unit of times that are numbers counted from 1970 ("s", "ms", "us" or "ns"), to show them as dates. By default
         such times are shown as numbers.
@@ -128,6 +132,7 @@ def write_report(
         positive=positive,
         label_name=label_name,
         ids=ids,
+        unused=unused,
         time_unit=time_unit,
         evaluate=evaluate,
         seed=seed,
@@ -147,6 +152,7 @@ def build_report(
     positive: Any = None,
     label_name: str | None = None,
     ids: Any = None,
+    unused: Sequence[str] = (),
     time_unit: str | None = None,
     evaluate: Evaluate | HeldOut | None = "auto",
     seed: int = 0,
@@ -161,10 +167,10 @@ def build_report(
     dots = map_dots(subject, score, np.argsort(-score, kind="stable")[:200])
     how = evaluate.how if isinstance(evaluate, HeldOut) else evaluate
     body = [
-        what_was_read(subject),
-        quality(subject, judged, selected, why_not),
         interactions(subject, selected),
         nodes(subject, selected),
+        quality(subject, judged, selected, why_not),
+        what_was_read(subject, unused),
         activity(subject, score, last),
         map_section(subject, dots),
         settings(subject, judged),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.explain.explainable import Scored
 from tdlg.judge.holdout import HeldOut
 from tdlg.report.subject import Subject
+from tdlg.report.text import name_of
 
 __all__ = ["Selected", "select_edges"]
 
@@ -60,8 +62,17 @@ def select_edges(subject: Subject, held: HeldOut | None) -> Selected:
     unknown = np.flatnonzero(~subject.edges.labelled)
     if not len(unknown) and subject.is_learnt and held is not None and subject.classes[positive] in held.model.classes_:
         score = held.probability[:, positive]
-        return Selected(held.model, held.scored, score, held.truth, "held out", held.positions)
+        return Selected(_named(held.model, subject), held.scored, score, held.truth, "held out", held.positions)
     at = unknown if len(unknown) else np.arange(len(subject.edges))
     origin: Any = "new" if not subject.is_learnt else "unlabelled" if len(unknown) else "learnt"
     score = subject.scored.values[at, positive]
-    return Selected(subject.model, subject.scored.some(at), score, subject.codes[at], origin, at)
+    return Selected(_named(subject.model, subject), subject.scored.some(at), score, subject.codes[at], origin, at)
+
+
+def _named(model: Any, subject: Subject) -> Any:
+    """The model with the name of its label, for the words of its reasons."""
+    if subject.label_name is None:
+        return model
+    named = copy(model)
+    named.label_name_ = name_of(subject.label_name, 40)
+    return named

@@ -65,7 +65,7 @@ class Subject:
     clock: Clock
     seed: int
     label_name: str | None = None
-    ids: tuple[str, list[str]] | None = None
+    ids: tuple[str, list[Any]] | None = None
 
     @property
     def edges(self) -> TemporalEdges:
@@ -181,8 +181,8 @@ def _same(edges: TemporalEdges, other: TemporalEdges) -> bool:
     return all(np.array_equal(mine, theirs) for mine, theirs in columns)
 
 
-def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[str]] | None:
-    """Ids as text under the name of their column, where they have one."""
+def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[Any]] | None:
+    """Ids under the name of their column, where they have one."""
     if ids is None:
         return None
     if len(ids) != n_edges:
@@ -191,7 +191,7 @@ def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[str]] | None:
             parameter="ids",
             value=ids,
         )
-    return name_of(getattr(ids, "name", None) or "Id", 40), [name_of(value) for value in ids]
+    return name_of(getattr(ids, "name", None) or "Id", 40), list(ids)
 
 
 def _clock(edges: TemporalEdges, time_unit: str | None) -> Clock:

@@ -11,7 +11,6 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import get_tags
 
 from tdlg import __version__
 from tdlg.live.scorer import UnknownEventError
@@ -41,7 +40,7 @@ def as_json(value: Any) -> bytes:
         is_exact = False
     if not is_exact:
         text = json.dumps(_exact(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace")
+    return text.encode(errors="backslashreplace")  # half of a character, as JSON writes it: \ud800
 
 
 def plain(value: Any) -> Any:
@@ -98,6 +97,8 @@ def of_answer(answer: Answer, classes: Sequence[str]) -> dict[str, Any]:
     }
     if answer.probabilities:
         found["probabilities"] = dict(zip(classes, answer.probabilities, strict=True))
+    if answer.differs:
+        found["differs"] = True
     if answer.label_error is not None:
         found["label_error"] = _of_error(answer.label_error)
     return found
@@ -126,7 +127,7 @@ def of_alert(alert: Alert) -> dict[str, Any]:
 
 
 def about(live: LiveModel) -> dict[str, Any]:
-    """What the scores mean, which labels confirm and dismiss an alert, and the sign of effects that raise a score."""
+    """What the scores mean, and which labels confirm and dismiss an alert."""
     return {
         "version": __version__,
         "model": type(live.model).__name__,
@@ -136,5 +137,4 @@ def about(live: LiveModel) -> dict[str, Any]:
         "dismiss": 0 if live.positive is None else live.negative,
         "threshold": live.threshold,
         "is_probability": bool(live.classes),
-        "raises": -1 if get_tags(live.model).estimator_type == "outlier_detector" else 1,
     }

@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from tdlg import __version__
+from tdlg.live.alerts import n_missed
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import about, as_json, of_alert, of_answer, of_fault, of_label
 from tdlg.serve.batching import Worker
@@ -42,7 +43,7 @@ class Api:
     worker
         The owner of the live model.
     feed
-        What happens.
+        Notifies open desks of new and decided alerts.
     limits
         How much is accepted.
     metrics
@@ -131,7 +132,7 @@ class Api:
         return json_response({"alerts": [of_alert(alert) for alert in found[:limit]], "more": len(found) > limit})
 
     async def statistics(self, request: Request) -> Response:
-        """Figures: how much there is to do, and how many alerts were right."""
+        """Figures: how much there is to do, and how many alerts were confirmed."""
         return json_response(await self._worker.ask(lambda live: live.statistics()))
 
     async def about(self, request: Request) -> Response:
@@ -170,6 +171,9 @@ class Api:
             "tdlg_nodes": found["n_nodes"],
             "tdlg_pending_events": found["n_pending"],
             "tdlg_disk_bytes": sum(found["bytes"].values()),
+            "tdlg_unseen_categories": found["n_unseen_categories"],
+            "tdlg_differing_repetitions": found["n_differing"],
+            "tdlg_records_set_aside": len(found["set_aside"]),
         }
         return Response(self._metrics.text(gauges), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -256,7 +260,8 @@ def _reason(live: LiveModel, id: Any) -> str:
 
 
 def _changes(live: LiveModel, since: int) -> dict[str, Any]:
-    return {"sequence": live.sequence, "changes": live.changes(since)}
+    changes = live.changes(since)
+    return {"sequence": live.sequence, "changes": changes, "missed": n_missed(changes, since)}
 
 
 def _checked_label(item: Mapping[str, Any] | Fault) -> Mapping[str, Any] | Fault:

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tdlg.exceptions import TdlgError
-from tdlg.live.log import StateError
+from tdlg.live.log import LogError, StateError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import as_json
 from tdlg.serve.api import Api
@@ -71,7 +71,7 @@ def make_app(
         lifespan=lambda app: _working(worker),
     )
     app.router.redirect_slashes = False
-    app.state.feed = feed
+    app.state.feed, app.state.metrics = feed, metrics
     return app
 
 
@@ -142,13 +142,12 @@ class Measured:
         await self._app(scope, receive, send_counted)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        route = scope.get("route")
-        path = "other" if route is None else route.path.replace(":path", "")
+        path = scope["path"] if "endpoint" in scope else "other"
+        for name, value in scope.get("path_params", {}).items():
+            path = f"{path.removesuffix(value)}{{{name}}}"
         self._metrics.count("tdlg_requests_total", path=path, status=str(status))
         if path == "/score":
             self._metrics.observe("tdlg_request_seconds", seconds)
-        if status == 503 and path in ("/score", "/labels"):
-            self._metrics.count("tdlg_log_failures_total")
 
 
 # ---- errors as answers
@@ -166,6 +165,8 @@ async def _failed(request: Request, error: Exception) -> Response:
         return _error(404, {"message": str(error), "field": "id"})
     if isinstance(error, BusyError):
         return _error(429, {"message": str(error)}, {"retry-after": "1"})
+    if isinstance(error, LogError):
+        request.app.state.metrics.count("tdlg_log_failures_total")
     if isinstance(error, StateError | StoppingError):
         return _error(503, {"message": str(error)}, {"retry-after": "5"})
     return _error(422, {"message": str(error), "field": error.parameter})

@@ -1,4 +1,4 @@
-"""One thread owns the live model: what waits for it is taken together, with one sync of the log per turn."""
+"""One thread owns the live model: events that wait for it are taken together, with one sync of the log per turn."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tdlg.live.state import Answer, LabelAnswer
 
 __all__ = ["BusyError", "StoppingError", "Worker"]
+
+QUESTIONS = 4  # that are answered in one turn
 
 T = TypeVar("T")
 
@@ -52,11 +54,12 @@ class Job:
 
 
 class Worker:
-    """Does the work of all requests on one thread, in the order in which they came.
+    """Does the work of all requests on one thread.
 
-    While the thread is busy, requests wait; then all that waits is one turn. Neighbouring requests of the same kind are one
-    call of the live model, so that they share one sync of the log. Everything but the work itself happens on the event
-    loop, so there are no locks.
+    Events and labels that arrive while the thread is busy form the next turn, in the order in which they came. Neighbours of
+    the same kind are one call of the live model, so that they share one sync of the log. Between two such turns a few
+    questions are answered, so that neither waits long for the other; a question sees all that was answered before it came.
+    Everything but the work itself happens on the event loop, so there are no locks.
 
     Parameters
     ----------
@@ -72,7 +75,9 @@ class Worker:
         self._live = live
         self._limits = limits
         self._after = after
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[Job] = deque()  # events and labels
+        self._questions: deque[Job] = deque()
+        self._are_questions_next = False
         self._turns: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="tdlg-live", daemon=True)
         self._stopping = False
@@ -91,7 +96,7 @@ class Worker:
 
     async def ask(self, question: Callable[[LiveModel], T]) -> T:
         """Answer a question about the live model. Questions wait for their turn, and are never refused for others."""
-        (answer,) = await self._enqueued(Job(self._answer, [question], self.loop.create_future()))
+        (answer,) = await self._enqueued(self._questions, Job(self._answer, [question], self.loop.create_future()))
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -104,12 +109,12 @@ class Worker:
                 f"{self.waiting} events are waiting, of at most {self._limits.queue}. Send this again later."
             )
         self.waiting += len(items)
-        return await self._enqueued(Job(act, items, self.loop.create_future()))
+        return await self._enqueued(self._jobs, Job(act, items, self.loop.create_future()))
 
-    async def _enqueued(self, job: Job) -> list[Any]:
+    async def _enqueued(self, jobs: deque[Job], job: Job) -> list[Any]:
         if self._stopping:
             raise StoppingError("The service is being stopped. Send this again when it is back.")
-        self._jobs.append(job)
+        jobs.append(job)
         if self._idle.is_set():
             self._idle.clear()
             self.loop.call_soon(self._begin_turn)  # so that requests which were read together are one turn
@@ -132,10 +137,16 @@ class Worker:
         await asyncio.to_thread(self._thread.join)
 
     def _begin_turn(self) -> None:
-        self._turns.put(list(self._taken()))
+        if self._questions and (self._are_questions_next or not self._jobs):
+            turn = [self._questions.popleft() for _ in range(min(QUESTIONS, len(self._questions)))]
+            self._are_questions_next = False
+        else:
+            turn = list(self._taken())
+            self._are_questions_next = True
+        self._turns.put(turn)
 
     def _taken(self) -> Iterator[Job]:
-        """All that waits, up to the limit of a turn but at least one."""
+        """All events and labels that wait, up to the limit of a turn but at least one job."""
         n = 0
         while self._jobs and (n == 0 or n + len(self._jobs[0].items) <= self._limits.batch):
             n += len(self._jobs[0].items)
@@ -149,9 +160,10 @@ class Worker:
             if not job.answers.done():  # cancelled: its client is gone
                 _settle(job.answers, outcome)
         self._after(n)
-        if self._jobs:
+        if self._jobs or self._questions:
             self._begin_turn()
         else:
+            self._are_questions_next = False
             self._idle.set()
 
     # ---- the thread

@@ -16,6 +16,7 @@ JSON = "application/json"
 LINES = ("application/x-ndjson", "application/jsonlines", "application/jsonl")
 ARROW = "application/vnd.apache.arrow.stream"
 SHOWN = 80  # characters of a value in a message
+MOST_FAULTS = 100  # of a request that are described
 
 
 class Fault(NamedTuple):
@@ -60,47 +61,56 @@ def read_items(body: bytes, media: str, limits: Limits, noun: str) -> Body:
     """
     kind = media.partition(";")[0].strip().lower()
     if kind == JSON:
-        found = _read_json(body, noun)
-    elif kind in LINES:
-        found = Body([_read_line(line, at, noun) for at, line in _lines(body)], lines=True)
-    elif kind == ARROW:
-        found = Body(list(read_arrow(body, limits)))
-    else:
-        known = ", ".join((JSON, LINES[0], ARROW))
-        raise RefusedError(415, f"The Content-Type must be one of {known}. Got {kind or 'none'!r} instead.")
-    if len(found.items) > limits.events:
-        raise too_many(len(found.items), limits)
-    return found
+        return _read_json(body, limits, noun)
+    if kind in LINES:
+        return Body(_described(_read_lines(body, limits), noun), lines=True)
+    if kind == ARROW:
+        return Body(list(read_arrow(body, limits)))
+    known = ", ".join((JSON, LINES[0], ARROW))
+    raise RefusedError(415, f"The Content-Type must be one of {known}. Got {kind or 'none'!r} instead.")
 
 
-def too_many(n: int, limits: Limits) -> RefusedError:
-    """The refusal of a request with more items than are accepted."""
-    return RefusedError(413, f"A request may hold {limits.events} items. Got {n}: send them in parts.")
+def _check_count(n: int, limits: Limits) -> None:
+    if n > limits.events:
+        raise RefusedError(413, f"A request may hold {limits.events} items. Got {n}: send them in parts.")
 
 
-def _read_json(body: bytes, noun: str) -> Body:
+def _read_json(body: bytes, limits: Limits, noun: str) -> Body:
     try:
         value = _parsed(body)
     except ValueError as error:
         raise RefusedError(
             400, f"The body is not JSON: {error}. For JSON lines, set Content-Type: {LINES[0]}."
         ) from None
-    if isinstance(value, list):
-        return Body([_checked(item, noun) for item in value])
-    checked = _checked(value, noun)
-    return Body([checked], single=True)
+    if not isinstance(value, list):
+        return Body(_described([value], noun), single=True)
+    _check_count(len(value), limits)
+    return Body(_described(value, noun))
 
 
-def _lines(body: bytes) -> list[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers."""
-    return [(at, line) for at, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+class _BadLine(NamedTuple):
+    """A line that is not JSON."""
+
+    at: int
+    line: bytes
+    error: ValueError
 
 
-def _read_line(line: bytes, at: int, noun: str) -> Mapping[str, Any] | Fault:
+def _read_lines(body: bytes, limits: Limits) -> list[Any]:
+    """The values of the lines that are not blank."""
+    n = body.count(b"\n")
+    if n > 2 * limits.events:  # far too many, even if every other line were blank: they need not be cut apart to say so
+        _check_count(n, limits)
+    lines = [(at, line) for at, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+    _check_count(len(lines), limits)
+    return [_read_line(at, line) for at, line in lines]
+
+
+def _read_line(at: int, line: bytes) -> Any:
     try:
-        return _checked(_parsed(line), noun)
+        return _parsed(line)
     except ValueError as error:
-        return Fault(f"Line {at} is not JSON: {error}.", value=line[:SHOWN].decode(errors="replace"))
+        return _BadLine(at, line, error)
 
 
 def _parsed(text: bytes) -> Any:
@@ -116,7 +126,21 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a value of JSON; leave the field out, or give null")
 
 
-def _checked(item: Any, noun: str) -> Mapping[str, Any] | Fault:
-    if isinstance(item, dict):
-        return item
-    return Fault(f"One {noun} is a JSON object. Got {json.dumps(item)[:SHOWN]} instead.", value=None)
+def _described(values: list[Any], noun: str) -> list[Mapping[str, Any] | Fault]:
+    """The objects among values, and faults in the places of all others: the first of them say what was found."""
+    other = Fault(f"This {noun} cannot be read. Only the first {MOST_FAULTS} faults of a request are described.")
+    items: list[Mapping[str, Any] | Fault] = []
+    n_faults = 0
+    for value in values:
+        if isinstance(value, dict):
+            items.append(value)
+        else:
+            n_faults += 1
+            items.append(_fault(value, noun) if n_faults <= MOST_FAULTS else other)
+    return items
+
+
+def _fault(value: Any, noun: str) -> Fault:
+    if isinstance(value, _BadLine):
+        return Fault(f"Line {value.at} is not JSON: {value.error}.", value=value.line[:SHOWN].decode(errors="replace"))
+    return Fault(f"One {noun} is a JSON object. Got {json.dumps(value)[:SHOWN]} instead.")

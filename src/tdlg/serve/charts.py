@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdlg.report.svg import Panel, bar, chart, marker, tipped
-from tdlg.report.text import Clock, escaped, figure, nice_step, percent
+from tdlg.report.text import Clock, escaped, figure, name_of, nice_step, percent
 
 __all__ = ["NARROW", "WIDE", "days_chart", "node_chart", "scores_chart"]
 
@@ -21,7 +21,7 @@ RIGHT, WRONG, UNKNOWN = ("triangle", "g1"), ("square", "g2"), ("circle", "g0 hol
 
 
 def days_chart(days: Sequence[Row]) -> str:
-    """Bars of the alerts that were looked at, one per day, with those that were right below the others.
+    """Bars of the reviewed alerts, one per day, with the confirmed ones below the others.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def days_chart(days: Sequence[Row]) -> str:
     panel.axes(
         [(k + 0.5, str(days[k]["day"])) for k in range(0, len(days), every)],
         [(k * step, f"{k * step:,.0f}") for k in range(int(panel.y[1] / step) + 1)],
-        y_title="alerts looked at",
+        y_title="reviewed alerts",
     )
     for k, day in enumerate(days):
         if day["looked_at"]:
@@ -46,11 +46,11 @@ def days_chart(days: Sequence[Row]) -> str:
             bar(panel, (k + 0.08, k + 0.94), (day["right"], day["looked_at"]), "g0")
             bar(panel, (k, k + 1), panel.y, "target")
             panel.parts.append("</g>")
-    return _drawn(panel, "Alerts looked at per day, and how many of them were right")
+    return _drawn(panel, "Alerts reviewed per day, and how many of them were confirmed")
 
 
 def scores_chart(bins: Sequence[Row]) -> str:
-    """The share of alerts that were right in each bin of their scores; empty bins have no bar.
+    """The share of reviewed alerts that were confirmed, in each bin of their scores; empty bins have no bar.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def scores_chart(bins: Sequence[Row]) -> str:
     panel.axes(
         [(at, figure(at, 2)) for at in places],
         [(at, percent(at)) for at in (0, 0.25, 0.5, 0.75, 1)],
-        y_title="share right",
+        y_title="precision",
     )
     for found in bins:
         if found["looked_at"]:
@@ -73,7 +73,7 @@ def scores_chart(bins: Sequence[Row]) -> str:
             bar(panel, span, (0, max(found["right"] / found["looked_at"], 0.006)), "g1")
             bar(panel, span, panel.y, "target")
             panel.parts.append("</g>")
-    return _drawn(panel, "Share of the alerts that were right, by score")
+    return _drawn(panel, "Precision: share of the reviewed alerts that were confirmed, by score")
 
 
 def node_chart(node: Row, positive: Any, threshold: float, *, width: int = WIDE) -> str:
@@ -111,11 +111,11 @@ def node_chart(node: Row, positive: Any, threshold: float, *, width: int = WIDE)
         sign = marker(*_sign(event.get("label"), positive, *place))
         when = clock.text(int(tick) if clock.unit else tick)
         panel.parts.append(tipped(f"{when}: {_words(event)}", sign, *place))
-    return _drawn(panel, f"Interactions of {node['id']} in time, by score")
+    return _drawn(panel, f"Interactions of {name_of(node['id'])} in time, by score")
 
 
 def _said(name: str, row: Row) -> str:
-    return f"{name}: {row['right']} of {row['looked_at']} right, {percent(row['right'] / row['looked_at'])}"
+    return f"{name}: {row['right']} of {row['looked_at']} confirmed, {percent(row['right'] / row['looked_at'])}"
 
 
 def _drawn(panel: Panel, label: str) -> str:
@@ -145,5 +145,6 @@ def _sign(label: Any, positive: Any, x: float, y: float) -> tuple[str, float, fl
 
 def _words(event: Row) -> str:
     score, label = event.get("score"), event.get("label")
-    ends = f"{event['src']} → {event['dst']}, {'no score' if score is None else f'score {figure(score)}'}"
-    return ends if label is None else f"{ends}, label {label}"
+    ends = f"{name_of(event['src'])} → {name_of(event['dst'])}"
+    scored = f"{ends}, {'no score' if score is None else f'score {figure(score)}'}"
+    return scored if label is None else f"{scored}, label {name_of(label)}"

@@ -1,4 +1,4 @@
-"""What happens, as a stream of server-sent events for open desks."""
+"""Notifies open desks of new and decided alerts, as a stream of server-sent events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
+from tdlg.live.alerts import n_missed
 from tdlg.serve.answers import as_json
 from tdlg.serve.batching import StoppingError, Worker
 
@@ -32,11 +34,12 @@ class Feed:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._listeners: set[asyncio.Event] = set()
+        self._listeners: WeakSet[asyncio.Event] = WeakSet()  # each kept by its stream, also by one that is never begun
         self._seen = worker.sequence
         self._closed = False
         self._figures: dict[str, Any] = {}
         self._figures_until = 0.0
+        self._asking = asyncio.Lock()
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -57,8 +60,8 @@ class Feed:
         for listener in self._listeners:
             listener.set()
 
-    async def messages(self, since: int | None) -> AsyncIterator[bytes]:
-        """The stream for one listener.
+    def messages(self, since: int | None) -> AsyncIterator[bytes]:
+        """The stream for one listener, who is counted from now on.
 
         Parameters
         ----------
@@ -67,12 +70,16 @@ class Feed:
         """
         changed = asyncio.Event()
         self._listeners.add(changed)
+        return self._messages(changed, since)
+
+    async def _messages(self, changed: asyncio.Event, since: int | None) -> AsyncIterator[bytes]:
         try:
             while not self._closed:
                 changed.clear()
-                since, changes = await self._worker.ask(partial(_changes, since=since))
+                before, (since, changes) = since, await self._worker.ask(partial(_changes, since=since))
                 if changes:
-                    yield _message("changes", {"sequence": since, "changes": changes}, since)
+                    found = {"sequence": since, "changes": changes, "missed": n_missed(changes, before or 0)}
+                    yield _message("changes", found, since)
                 yield _message("pulse", {"sequence": since, **await self._pulse()})
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), PULSE)
@@ -84,9 +91,10 @@ class Feed:
 
     async def _pulse(self) -> dict[str, Any]:
         """Figures at a glance, the same for all listeners within a second."""
-        if time.monotonic() > self._figures_until:
-            self._figures_until = time.monotonic() + PULSE / 2
-            self._figures = await self._worker.ask(_figures)
+        async with self._asking:  # those who come meanwhile wait for the same figures
+            if time.monotonic() > self._figures_until:
+                self._figures_until = time.monotonic() + PULSE / 2
+                self._figures = await self._worker.ask(_figures)
         return self._figures
 
 

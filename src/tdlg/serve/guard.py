@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Iterable
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,7 +15,7 @@ from tdlg.serve.answers import as_json
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.tokens import COOKIE, Token
 
-__all__ = ["KNOWN", "Guard"]
+__all__ = ["KNOWN", "Guard", "client_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +32,7 @@ HEADERS = [
 PUBLIC = ("/", "/login", "/health")  # with a token: asked without it, they give nothing away
 PUBLIC_FOLDER = "/desk/"  # the style and the scripts of the desk
 KNOWN = "tdlg.known"  # key of the scope: whether the client knows the token, or needs none
+MOST_HEADERS, MOST_BYTES = 100, 1 << 15  # of a request, its body not counted
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -88,11 +88,18 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path = scope["path"]
+        size = sum(len(name) + len(value) for name, value in scope["headers"])
+        if len(scope["headers"]) > MOST_HEADERS or size > MOST_BYTES:
+            raise RefusedError(
+                431,
+                f"A request may have {MOST_HEADERS} headers of {MOST_BYTES} bytes in all. Got {len(scope['headers'])} of "
+                f"{size} bytes: leave out what is not needed, such as cookies.",
+            )
         if len(headers) < len(scope["headers"]):
             _refuse_repeated(scope["headers"])
         is_own = self._is_own(scope, headers.get(b"host", b"").decode("latin-1").lower())
         _check_origin(headers)
-        scope[KNOWN] = is_own and self._knows_token(headers)
+        scope[KNOWN] = is_own and self._knows_token(headers, client_of(scope))
         if not scope[KNOWN] and path not in PUBLIC and not path.startswith(PUBLIC_FOLDER):
             raise RefusedError(
                 401,
@@ -110,18 +117,22 @@ class Guard:
             return False
         raise RefusedError(
             421,
-            f"The service is not known as {host!r}. If it is meant to be reached by this name, start it with "
-            f"--allowed-host {name or 'NAME'}.",
+            f"The Host header {host!r} is not allowed. To allow it, start the service with --allowed-host {name or 'NAME'}.",
         )
 
-    def _knows_token(self, headers: dict[bytes, bytes]) -> bool:
+    def _knows_token(self, headers: dict[bytes, bytes], client: str) -> bool:
         if self._token is None:
             return True
         scheme, _, given = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if scheme.lower() == "bearer":
-            return self._token.accepts(given.strip())
+            return self._token.check(given.strip(), client, time.time())
         cookie = cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
         return cookie is not None and self._token.accepts_cookie(cookie, time.time())
+
+
+def client_of(scope: Scope) -> str:
+    """The address of a client; behind a proxy on another machine it is that of the proxy."""
+    return str((scope.get("client") or ("",))[0])[:80]
 
 
 async def _send_refusal(refusal: RefusedError, send: Send) -> None:
@@ -147,9 +158,9 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
     if origin is None:
         return
     text = origin.decode("latin-1").lower()
-    parts = urlsplit(text)
-    if parts.scheme not in DEFAULT_PORTS or parts.netloc.encode("latin-1") != headers.get(b"host", b"").lower():
-        raise RefusedError(403, f"Pages of {text!r} may not use this service.")
+    scheme, _, host = text.partition("://")
+    if scheme not in DEFAULT_PORTS or host.encode("latin-1") != headers.get(b"host", b"").lower():
+        raise RefusedError(403, f"Cross-origin request refused: Origin {text!r} is not this service.")
 
 
 def _split(host: str, port: int) -> tuple[str, int]:

@@ -27,9 +27,12 @@ class Limits:
     desks
         Pages that may listen for changes at the same time.
     connections
-        Connections that may be open at the same time, those of the desks included.
+        Connections that may be open at the same time, those of the desks included. One without a request is closed when
+        another needs its place.
     seconds
         Time in which a request must have arrived whole.
+    head_seconds
+        Time in which the head of a request must have arrived, from the start of the connection or the first byte of it.
     """
 
     body: int = 8 << 20
@@ -39,6 +42,7 @@ class Limits:
     desks: int = 32
     connections: int = 1_000
     seconds: int = 30
+    head_seconds: int = 10
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -34,6 +34,13 @@ FAMILIES = {
     "tdlg_up": Family("gauge", "1 if events can be scored, 0 if the log cannot be written."),
     "tdlg_nodes": Family("gauge", "Nodes in the state."),
     "tdlg_pending_events": Family("gauge", "Events that still wait for a label."),
+    "tdlg_unseen_categories": Family(
+        "gauge", "Events with a category that no fitted edge has, since the model was fitted."
+    ),
+    "tdlg_differing_repetitions": Family(
+        "gauge", "Repeated events whose content is not that of the first one with their id, since the start."
+    ),
+    "tdlg_records_set_aside": Family("gauge", "Records of the log that could not be learnt and are left out."),
     "tdlg_disk_bytes": Family("gauge", "Bytes of the log, the snapshots and the models on the disk."),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from functools import cache
@@ -15,7 +16,7 @@ from tdlg.serve.api import id_of, json_response, option, whole_body
 from tdlg.serve.batching import Worker
 from tdlg.serve.bodies import JSON
 from tdlg.serve.charts import NARROW, WIDE, days_chart, node_chart, scores_chart
-from tdlg.serve.guard import KNOWN
+from tdlg.serve.guard import KNOWN, client_of
 from tdlg.serve.limits import Limits
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.tokens import COOKIE, LIFETIME, Token
@@ -33,6 +34,7 @@ KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 SVG = "image/svg+xml"
 MOST_DOTS = 400  # interactions of a node that are drawn
 MOST_BYTES = 4096  # of what a browser sends to sign in
+MOST_SIGNING_IN = 16  # at the same time, so that those who send a body slowly keep nobody else out
 
 
 class Pages:
@@ -50,6 +52,7 @@ class Pages:
 
     def __init__(self, worker: Worker, token: Token | None, limits: Limits) -> None:
         self._worker, self._token, self._limits = worker, token, limits
+        self._signing_in = asyncio.Semaphore(MOST_SIGNING_IN)
 
     def routes(self) -> list[Route]:
         """The addresses."""
@@ -77,12 +80,12 @@ class Pages:
     # ---- charts, drawn with the parts of the report
 
     async def days(self, request: Request) -> Response:
-        """How many alerts were looked at per day, and how many were right."""
+        """How many alerts were reviewed per day, and how many of them were confirmed."""
         found = await self._worker.ask(lambda live: live.statistics())
         return Response(days_chart(found["days"]), media_type=SVG)
 
     async def scores(self, request: Request) -> Response:
-        """How many alerts were right, by score."""
+        """The share of reviewed alerts that were confirmed, by score."""
         found = await self._worker.ask(lambda live: live.statistics())
         return Response(scores_chart(found["by_score"]), media_type=SVG)
 
@@ -100,7 +103,11 @@ class Pages:
             return json_response({})
         if request.headers.get("content-type", "").partition(";")[0] != JSON:
             raise RefusedError(415, f"The Content-Type must be {JSON}.")
-        if not self._token.accepts(_given(await whole_body(request, MOST_BYTES, self._limits.seconds))):
+        if self._signing_in.locked():
+            raise RefusedError(503, "Too many are signing in at once. Try again later.", {"retry-after": "5"})
+        async with self._signing_in:
+            body = await whole_body(request, MOST_BYTES, self._limits.seconds)
+        if not self._token.check(_given(body), client_of(request.scope), time.time()):
             raise RefusedError(401, "This is not the token.")
         response = json_response({})
         response.set_cookie(
@@ -124,7 +131,7 @@ class Pages:
 def _given(body: bytes) -> str:
     try:
         return str(json.loads(body)["token"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise RefusedError(422, 'The body must be {"token": "..."}.', field="token") from None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
-import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -66,12 +65,15 @@ class Service:
     ) -> None:
         import uvicorn
 
+        from tdlg.serve.connections import bounded_protocol
+
         limits = Limits() if limits is None else limits
         check_address(host, token)
         self._socket = _listening(host, port)
         self._app = make_app(live, token=token, allowed_hosts=allowed_hosts, limits=limits)
         config = uvicorn.Config(
             self._app,
+            http=bounded_protocol(limits),
             lifespan="on",
             ws="none",
             log_config=None,
@@ -82,28 +84,40 @@ class Service:
             timeout_graceful_shutdown=DRAIN,
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="tdlg-serve", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tdlg-serve", daemon=True)
+        self._ended = (
+            threading.Event()
+        )  # a signal during Thread.join makes Python 3.11 and 3.12 believe that it has ended
         self.url = _url(*self._socket.getsockname()[:2])
 
     def __enter__(self) -> Self:
         """Start, and return when requests are answered."""
         self._thread.start()
-        while not self._server.started:
-            if not self._thread.is_alive():
-                raise RuntimeError("the server did not start")
-            time.sleep(0.005)
+        try:
+            while not self._server.started:
+                if self._ended.wait(0.005):
+                    raise RuntimeError("the server did not start")
+        except BaseException:  # such as Ctrl-C
+            self.stop()
+            raise
         return self
+
+    def _run(self) -> None:
+        try:
+            self._server.run([self._socket])
+        finally:
+            self._ended.set()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the service has stopped, at most for a number of seconds; return whether it has stopped."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+        return self._ended.wait(seconds)
 
     def stop(self) -> None:
         """Accept nothing new, finish all that was accepted, and stop. A stopped service can be stopped again."""
         self._server.should_exit = True
         self._app.state.feed.close()
-        self._thread.join()
+        if self._thread.ident is not None:  # it was started
+            self._ended.wait()
         self._socket.close()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import stat
+from collections import Counter
 from pathlib import Path
 
 from tdlg.exceptions import ParameterError, warn
+from tdlg.serve.refusals import RefusedError
 
 __all__ = ["COOKIE", "Token", "read_token"]
+
+logger = logging.getLogger(__name__)
 
 COOKIE = "tdlg_desk"
 LIFETIME = 30 * 86_400  # seconds until a desk asks for the token again
 SHORTEST = 16  # characters
+WRONG_PER_MINUTE = 20  # tokens of one client
+MOST_CLIENTS = 10_000  # whose wrong tokens are counted apart
 MAKE_ONE = "Make one, for example with: (umask 077; openssl rand -hex 32 > token)"
 
 
@@ -52,10 +59,26 @@ class Token:
 
     def __init__(self, secret: str) -> None:
         self._secret = secret.encode()
+        self._wrong: Counter[str] = Counter()  # by client, in this minute
+        self._minute_ends = 0.0
 
-    def accepts(self, given: str) -> bool:
-        """Whether this is the token."""
-        return hmac.compare_digest(given.encode(errors="replace"), self._secret)
+    def check(self, given: str, client: str, now: float) -> bool:
+        """Whether this is the token. A client that gives many wrong ones is refused and logged, but the right one passes.
+
+        So guesses are noticed rather than prevented, since clients behind one proxy share an address: a token must be long.
+        """
+        if hmac.compare_digest(given.encode(errors="replace"), self._secret):
+            return True
+        if now > self._minute_ends:
+            self._wrong.clear()
+            self._minute_ends = now + 60.0
+        client = client if client in self._wrong or len(self._wrong) < MOST_CLIENTS else "others"
+        self._wrong[client] += 1
+        if self._wrong[client] > WRONG_PER_MINUTE:
+            raise RefusedError(429, "Too many wrong tokens. Wait a minute.", {"retry-after": "60"})
+        if self._wrong[client] == WRONG_PER_MINUTE:
+            logger.warning("%d requests from %r had a wrong token within a minute.", WRONG_PER_MINUTE, client)
+        return False
 
     def cookie(self, now: float) -> str:
         """What the cookie of a desk holds: when it ends, and a proof that the service made it. Not the token."""

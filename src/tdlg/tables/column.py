@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import mmap
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import EdgesError, Hint
+from tdlg.exceptions import EdgesError, Hint, TdlgError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,11 +22,13 @@ __all__ = [
     "Column",
     "as_column",
     "bad_row",
+    "check_polars_works",
     "check_unicode",
     "converted",
     "first_null",
     "frozen",
     "nulls",
+    "polars_works",
     "read_only",
     "row_name",
     "sealed",
@@ -33,6 +38,45 @@ EXACT = 2**53  # float64 represents all whole numbers up to here exactly
 SHOWN = 60  # maximum number of characters of a value in a message
 
 Column: TypeAlias = "NDArray[Any] | pl.Series"
+
+
+_lost_threads = False  # whether polars had threads when this process was forked: they are not in it
+_has_threads = False  # the same for a process that is just being forked
+
+
+def polars_works() -> bool:
+    """Whether polars can be used for more than single values: after a fork, it would wait for its threads for ever."""
+    return not _lost_threads
+
+
+def check_polars_works(what: str, kind: type[TdlgError] = EdgesError) -> None:
+    """Refuse work that needs the threads of polars in a process that was forked."""
+    if not polars_works():
+        raise kind(
+            f"{what} cannot be read in this process: it was forked from one in which polars has threads, and they do not "
+            f"survive a fork.",
+            Hint("Start processes with {code}, or read before the fork.", code='multiprocessing.get_context("spawn")'),
+        )
+
+
+def _before_fork() -> None:
+    global _has_threads
+    _has_threads = _lost_threads
+    if "polars" in sys.modules:
+        tasks = Path("/proc/self/task")
+        try:
+            _has_threads |= any((task / "comm").read_text().strip() == "polars-0" for task in tasks.iterdir())
+        except OSError:  # other systems than Linux do not tell
+            _has_threads = True
+
+
+def _after_fork() -> None:
+    global _lost_threads
+    _lost_threads = _has_threads
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def bad_row(problem: str, row: int, *hints: str | Hint) -> EdgesError:

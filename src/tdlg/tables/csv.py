@@ -16,16 +16,17 @@ import numpy as np
 
 from tdlg.exceptions import Hint, ReadError, warn
 from tdlg.tables.packed import text_bytes
-from tdlg.tables.text import MISSING_WORDS, numbers
-from tdlg.tables.times import reads_as_time
+from tdlg.tables.text import MISSING_WORDS, numbers, numbers_with_comma
+from tdlg.tables.times import has_time
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Source", "agreed", "csv_source", "typed"]
+__all__ = ["WITH_DECIMAL_COMMA", "Source", "agreed", "csv_source", "typed"]
 
 SEPARATORS = ("\t", ";", "|", ",", "::", " ")
 SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal comma, a blank may be part of a name or a date
+WITH_DECIMAL_COMMA = (";", "\t", "|")  # separators of tables in which 52,98 is a number
 STAND_IN = "\x1f"  # replaces a separator of several characters: polars and csv support only one
 CODE = r"^[+-]?0\d"  # 007 is not a number
 NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
@@ -40,7 +41,7 @@ class Source:
     """A table whose columns are read on demand.
 
     `read` takes the positions to read and, for files without types, the positions whose types must agree and those to keep
-    as text. `comments` are lines above the table that may contain the column names.
+    as text. `comments` are lines above the table that may contain the column names. `separator` is that of a csv file.
     """
 
     origin: str
@@ -49,6 +50,7 @@ class Source:
     first_row: list[str]
     read: Callable[[list[int], set[int], set[int]], dict[int, Any]]
     comments: list[list[str]] = field(default_factory=list)
+    separator: str = ""
 
 
 def csv_source(
@@ -77,10 +79,11 @@ def csv_source(
         new = [k for k in positions if k not in text]
         if new:
             text.update(_read_columns(body, separator, len(first), new, path))
-        columns = {k: text[k] if k in as_is else typed(text[k]) for k in positions}
+        columns = {k: text[k] if k in as_is else typed(text[k], separator if k not in alike else "") for k in positions}
         return agreed(columns, alike, text.__getitem__)
 
-    return Source(str(path), names, has_names, first, read, _possible_names(comments, separator, len(first)))
+    named = _possible_names(comments, separator, len(first))
+    return Source(str(path), names, has_names, first, read, named, separator)
 
 
 def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:
@@ -218,11 +221,10 @@ def _found_separator(lines: list[str], path: Path, least: int) -> str:
 
 def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
     """Whether no field is a number, a date or a word for a missing value; pandas leaves a name empty."""
-
-    def is_value(text: str) -> bool:
-        return bool(NUMBER_OR_DATE.match(text)) or text.lower() in MISSING_WORDS or reads_as_time(text, time_format)
-
-    return not any(is_value(text) for text in fields if text)
+    given = [text for text in fields if text]
+    if any(NUMBER_OR_DATE.match(text) or text.lower() in MISSING_WORDS for text in given):
+        return False
+    return not has_time(given, time_format)
 
 
 def _single_blanks(text: bytes) -> bytes:
@@ -259,10 +261,11 @@ def _read_columns(
         raise _bad_line(body, separator, n_columns, path, error) from None
     if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is not an empty field
         raise _bad_line(body, separator, n_columns, path, None)
-    columns = {position: frame[names[position]].str.strip_chars(BLANKS) for position in positions}
+    text = pl.all().str.strip_chars(BLANKS)
     if sign != separator:
-        columns = {k: text.str.replace_all(sign, separator, literal=True) for k, text in columns.items()}
-    return {k: text.replace("", None) for k, text in columns.items()}
+        text = text.str.replace_all(sign, separator, literal=True)
+    frame = frame.select(text.replace("", None))
+    return {position: frame[names[position]] for position in positions}
 
 
 def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Exception | None) -> ReadError:
@@ -290,13 +293,19 @@ def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], An
     return {**columns, **{k: as_text(k) for k in alike}} if len(kinds) > 1 else columns
 
 
-def typed(text: pl.Series) -> pl.Series:
-    """Convert text to integers, floats or booleans if all of it can be converted, else keep it."""
+def typed(text: pl.Series, separator: str = "") -> pl.Series:
+    """Convert text to integers, floats or booleans if all of it can be converted, else keep it.
+
+    Where the separator is none that a decimal comma could be taken for, numbers may have one.
+    """
     import polars as pl
 
     if not len(text):
         return text.cast(pl.Int64)
-    read = None if text.str.contains(CODE).any() else numbers(text)
+    is_code = text.str.contains(CODE).any()
+    read = None if is_code else numbers(text)
+    if read is None and not is_code and separator in WITH_DECIMAL_COMMA:
+        read = numbers_with_comma(text)
     if read is not None:
         return read
     truth = text.str.to_lowercase()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tdlg.tables.column import Column, read_only
 from tdlg.tables.features import Features
-from tdlg.tables.ids import Factors, as_ids, concatenate_ids, factorise, is_integers, positions, written_alike
+from tdlg.tables.ids import Factors, alike, as_ids, concatenate_ids, factorise, id_key, is_integers
 
 __all__ = ["EdgeTable"]
 
@@ -37,12 +37,12 @@ class EdgeTable:
         self.ticks, self.unit, self.weight, self.features = ticks, unit, weight, features
         self.bipartite = bipartite
         self._lock = threading.RLock()
-        self._spaces: list[Factors] | None = None
         self._index: list[dict[Hashable, int]] | None = None
-        if not (is_integers(src) and is_integers(dst)):
-            self._spaces = _spaces(src, dst, bipartite)
-        self.src = src if is_integers(src) else None
-        self.dst = dst if is_integers(dst) else None
+        are_integers = is_integers(src), is_integers(dst)
+        self._spaces = None if all(are_integers) else _spaces(src, dst, bipartite)
+        # two forms of one id are one node, which is written as it was first
+        keep = are_integers if bipartite else [all(are_integers)] * 2
+        self.src, self.dst = (column if kept else None for column, kept in zip((src, dst), keep, strict=True))
 
     @property
     def spaces(self) -> list[Factors]:
@@ -73,19 +73,12 @@ class EdgeTable:
 
     def written_like(self, other: EdgeTable) -> EdgeTable:
         """The same table with ids and categories written as in another one; itself if nothing changes."""
-        known = other.positions_of(self) >= 0
-        start, ids, changed = 0, [], False
-        for mine, theirs in zip(self.spaces, other.spaces, strict=True):
-            new = np.flatnonzero(~known[start : start + len(mine[0])])
-            start += len(mine[0])
-            written = written_alike(mine[0][new], theirs[0].tolist() if _may_match(mine[0][new], theirs[0]) else ())
-            changes = written != mine[0][new].tolist()
-            ids.append(_replaced(mine[0], new, written) if changes else mine[0])
-            changed |= changes
+        before = [space[0] for space in self.spaces]
+        ids = [_written(mine, other.spaces[side][0], other._found(side, mine)) for side, mine in enumerate(before)]
         features = (
             self.features if other.features is None or self.features is None else self.features.like(other.features)
         )
-        if not changed and features is self.features:
+        if features is self.features and all(new is old for new, old in zip(ids, before, strict=True)):
             return self
         src, dst = ids[0][self.codes[0]], ids[-1][self.codes[1] - (len(ids[0]) if len(ids) == 2 else 0)]
         columns = as_ids(src, "src"), as_ids(dst, "dst")
@@ -94,19 +87,20 @@ class EdgeTable:
     def positions_of(self, other: EdgeTable) -> NDArray[np.int32]:
         """Position of each node of another table in the `node_ids` of this table, -1 if it is not there."""
         found, start = [], 0
-        for mine, theirs, side in zip(self.spaces, other.spaces, (0, 1), strict=False):
-            codes = self._found(mine[0], theirs[0], side)
+        for side, (ids, *_) in enumerate(self.spaces):
+            codes = self._found(side, other.spaces[side][0])
             found.append(np.where(codes >= 0, codes + start, -1).astype(np.int32))
-            start += len(mine[0])
+            start += len(ids)
         return np.concatenate(found)
 
-    def _found(self, mine: NDArray[Any], theirs: NDArray[Any], side: int) -> NDArray[np.int32]:
-        if mine.dtype.kind != "i" or theirs.dtype.kind != "i":
-            return positions(self._indices()[side], theirs)
-        if not len(mine):
-            return np.full(len(theirs), -1, np.int32)
-        at = np.minimum(np.searchsorted(mine, theirs), len(mine) - 1)
-        return np.where(mine[at] == theirs, at, -1).astype(np.int32)
+    def _found(self, side: int, ids: NDArray[Any]) -> NDArray[np.int32]:
+        """Position of each id among the ids of one side, however it is written; -1 if it is not there."""
+        mine = self.spaces[side][0]
+        if mine.dtype.kind == "i":
+            return _among_integers(mine, ids)
+        index = self._indices()[side]
+        found = (alike(index, value) for value in ids.tolist())
+        return np.fromiter((-1 if code is None else code for code in found), np.int32, len(ids))
 
     def _indices(self) -> list[dict[Hashable, int]]:
         with self._lock:
@@ -122,16 +116,28 @@ class EdgeTable:
         self.__dict__.update(state, _lock=threading.RLock(), _index=None)
 
 
-def _may_match(ids: NDArray[Any], others: NDArray[Any]) -> bool:
-    """Whether ids that are not equal may still mean the same; two integers may not."""
-    return len(ids) > 0 and not (ids.dtype.kind == "i" and others.dtype.kind == "i")
+def _among_integers(mine: NDArray[Any], ids: NDArray[Any]) -> NDArray[np.int32]:
+    """Position of each id among sorted integers, -1 if it is not there."""
+    codes = np.full(len(ids), -1, np.int32)
+    at = np.arange(len(ids))
+    if ids.dtype.kind != "i":
+        keys = list(map(id_key, ids.tolist()))
+        at = np.array([k for k, key in enumerate(keys) if isinstance(key, int) and -(2**63) <= key < 2**63], np.int64)
+        ids = np.array([keys[k] for k in at], np.int64)
+    if len(mine) and len(ids):
+        near = np.minimum(np.searchsorted(mine, ids), len(mine) - 1)
+        codes[at] = np.where(mine[near] == ids, near, -1)
+    return codes
 
 
-def _replaced(ids: NDArray[Any], at: NDArray[np.int64], values: list[Any]) -> NDArray[Any]:
-    replaced = ids.astype(object)
-    for k, value in zip(at.tolist(), values, strict=True):
-        replaced[k] = value
-    return replaced
+def _written(ids: NDArray[Any], others: NDArray[Any], at: NDArray[np.int32]) -> NDArray[Any]:
+    """Ids as others at these positions are written, where there is one; the array itself if nothing changes."""
+    known = np.flatnonzero(at >= 0)
+    if not (others[at[known]] != ids[known]).any():
+        return ids
+    written = ids.astype(object)
+    written[known] = others[at[known]]
+    return written
 
 
 def _spaces(src: Column, dst: Column, bipartite: bool) -> list[Factors]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tdlg.exceptions import EdgesError, Hint
 from tdlg.tables.column import as_column, bad_row, converted, frozen, nulls, sealed
 from tdlg.tables.frames import eager_frame
-from tdlg.tables.ids import written_alike
+from tdlg.tables.ids import alike, id_key
 from tdlg.tables.labels import as_numbers, first_value
 
 __all__ = ["Features", "as_categories", "as_features"]
@@ -28,12 +28,20 @@ class Features(NamedTuple):
     categories: dict[str, tuple[Hashable, ...]]
 
     def like(self, other: Features) -> Features:
-        """The same features with categories written as others write them; itself if nothing changes."""
-        written = {
-            name: tuple(written_alike(np.fromiter(mine, object, len(mine)), other.categories.get(name, ())))
-            for name, mine in self.categories.items()
-        }
-        return self if written == self.categories else self._replace(categories=written)
+        """The same features with categories, which may be numbers here, as others write them; itself if nothing changes."""
+        matrix, categories = self.matrix, dict(self.categories)
+        for name in other.categories:
+            if name in self.names and name not in categories:
+                at = self.names.index(name)
+                codes, categories[name] = _codes_of_numbers(matrix[:, at], other.categories[name])
+                matrix = matrix.astype(np.float64)
+                matrix[:, at] = codes
+        written = {}
+        for name, mine in categories.items():
+            theirs = {category: category for category in other.categories.get(name, ())}
+            found = [alike(theirs, category) for category in mine]
+            written[name] = tuple(own if same is None else same for own, same in zip(mine, found, strict=True))
+        return self if written == self.categories else Features(frozen(matrix), self.names, written)
 
 
 def as_features(values: Any, name: str = "features") -> Features | None:
@@ -79,10 +87,17 @@ def as_categories(values: Any, name: str) -> Any:
     column = as_column(values, name)
     if not isinstance(column, np.ndarray):
         return column
-    if column.dtype.kind == "f" and (np.isnan(column) | (column % 1 == 0)).all():
-        return as_column([None if value != value else str(int(value)) for value in column.tolist()], name)
-    missing = nulls(column)
-    return as_column([None if gap else str(value) for value, gap in zip(column.tolist(), missing, strict=True)], name)
+    missing = nulls(column).tolist()
+    texts: list[str | None] = []
+    for row, (value, gap) in enumerate(zip(column.tolist(), missing, strict=True)):
+        if isinstance(value, bool | np.bool_):
+            raise bad_row(
+                f"The category {name!r} has the truth value {value} in {{row}}. Pass it as a feature, which is 0 or 1, "
+                f"or as text.",
+                row,
+            )
+        texts.append(None if gap else str(id_key(value)))
+    return as_column(texts, name)
 
 
 def _columns_of(frame: Any, name: str) -> dict[str, Any]:
@@ -180,13 +195,32 @@ def _codes_of_categories(values: Any) -> tuple[NDArray[np.float64], tuple[Hashab
     with suppress(TypeError):  # categories of types without a common order keep the order of pandas
         used.sort(key=lambda code: own[code])
     code_of = np.full(len(own) + 1, np.nan)  # a missing value has the code -1, the last entry
-    code_of[used] = np.arange(len(used))
-    return code_of[own_codes], tuple(own[code] for code in used)
+    written: dict[Any, Hashable] = {}  # the first category with each key
+    for code in used:
+        written.setdefault(id_key(own[code]), own[code])
+    places = {key: place for place, key in enumerate(written)}
+    for code in used:
+        code_of[code] = places[id_key(own[code])]
+    return code_of[own_codes], tuple(written.values())
+
+
+def _codes_of_numbers(
+    column: NDArray[np.floating[Any]], like: Sequence[Hashable]
+) -> tuple[NDArray[np.float64], tuple[Hashable, ...]]:
+    """Numbers as categories: as text, unless the others are not."""
+    found, codes = np.unique(column, return_inverse=True)  # NaN is the last
+    numbers = found[~np.isnan(found)].tolist()
+    is_text = all(isinstance(category, str) for category in like)
+    return np.where(np.isnan(column), np.nan, codes), tuple(map(_written, numbers) if is_text else numbers)
+
+
+def _written(number: float) -> str:
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def _codes_of_strings(column: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     import polars as pl
 
-    categories = column.drop_nulls().unique().sort()
+    categories = pl.Series(sorted(column.drop_nulls().unique().to_list()), dtype=pl.String)  # polars sorts in threads
     codes = column.cast(pl.Enum(categories)).to_physical().cast(pl.Float64).to_numpy()
     return cast("NDArray[np.float64]", codes), tuple(categories.to_list())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import replace
+from itertools import product
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -16,7 +17,8 @@ __all__ = ["Which", "named_by_comment", "position_of", "roles", "usual_at"]
 
 Which: TypeAlias = "str | int | None"
 
-# Names are compared in lower case, without punctuation between words and, for src and dst, without "id" at the end.
+# Names are compared in lower case, without punctuation between words and, for src and dst, without "id", "no" and so on at
+# the end, unless the table has the name itself.
 USUAL_NAMES = {
     "src": "src source from from_node from_address u user sender payer rater reviewer follower buyer customer head node1 i",
     "dst": "dst dest destination target tgt to to_node to_address v item receiver recipient payee ratee reviewee followee "
@@ -24,8 +26,8 @@ USUAL_NAMES = {
     "time": "time timestamp ts t date datetime unix_time epoch created created_at",
 }
 LESS_USUAL_NAMES = {  # tried if none of the names above is found
-    "src": "client account from_account account_from source_account sender_account debtor originator orig name_orig card "
-    "cardholder cc_num caller author employee host src_ip source_ip ip_src",
+    "src": "client account acct from_account account_from source_account sender_account debtor originator orig name_orig "
+    "card cardholder cc_num caller author employee host src_ip source_ip ip_src",
     "dst": "merchant shop store terminal beneficiary creditor vendor supplier counterparty to_account account_to "
     "target_account receiver_account dest_account name_dest callee movie song track business page device dst_ip dest_ip "
     "destination_ip ip_dst",
@@ -34,6 +36,8 @@ LESS_USUAL_NAMES = {  # tried if none of the names above is found
     "timestamp_s timestamp_ms unix_timestamp occurred_at occurred paid_at posted_at sent_at rated_at received_at "
     "creation_date creation_time created_on value_date utc_time start_time login_time",
 }
+LAST_NAMES = {"src": "ip ip_address client_ip", "dst": "ip ip_address server server_ip url domain", "time": ""}
+ENDINGS = ("", "id"), ("no", "nr", "num", "number", "code", "key"), ("name",)
 
 
 def named_by_comment(source: Source, wanted: list[Any]) -> Source:
@@ -85,21 +89,23 @@ def usual_at(names: list[str], role: str) -> list[int]:
     --------
     >>> usual_at(["When", "User-ID", "to"], "src")
     [1]
-    >>> usual_at(["bookedAt", "payer_id", "Merchant ID"], "dst")
-    [2]
+    >>> usual_at(["bookedAt", "payer_id", "Merchant ID"], "dst"), usual_at(["booked_at", "card_no", "ip"], "src")
+    ([2], [1])
     """
-    for known in (USUAL_NAMES, LESS_USUAL_NAMES):
-        usual = {_plain(name, role) for name in known[role].split()}
-        found = [k for k, name in enumerate(names) if _plain(name, role) in usual]
-        if found:
-            return found
+    plain = [_plain(name) for name in names]
+    for endings, known in [*product(ENDINGS, (USUAL_NAMES, LESS_USUAL_NAMES)), (ENDINGS[0], LAST_NAMES)]:
+        usual = {_plain(name) for name in known[role].split()}
+        for ending in endings if role != "time" else [""]:
+            stems = [name.removesuffix(ending) if name.endswith(ending) else "" for name in plain]
+            found = [k for k, stem in enumerate(stems) if stem in usual and (not ending or len(stem) > 1)]
+            if found:
+                return found
     return []
 
 
-def _plain(name: str, role: str) -> str:
-    """The name in lower case, without punctuation, and without "id" at the end unless only one letter would be left."""
-    plain = re.sub(r"[\W_]+", "", name.lower())
-    return plain if role == "time" else re.sub(r"(?<=..)id$", "", plain)
+def _plain(name: str) -> str:
+    """The name in lower case, without punctuation."""
+    return re.sub(r"[\W_]+", "", name.lower())
 
 
 def _by_usual_names(source: Source, at: dict[str, int]) -> dict[str, int]:

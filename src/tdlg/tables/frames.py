@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdlg.exceptions import EdgesError, Hint, ReadError
 from tdlg.tables.csv import Source
+from tdlg.tables.parquet import check_parquet
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -53,8 +54,9 @@ def parquet_source(path: Path | str) -> Source:
     import polars as pl
 
     try:
+        check_parquet(path)
         names = list(pl.read_parquet_schema(path))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         raise damaged_parquet(path, error) from None
 
     columns: dict[int, pl.Series] = {}  # those that are read already

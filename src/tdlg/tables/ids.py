@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, first_null, frozen, read_only
+from tdlg.tables.column import (
+    Column,
+    as_column,
+    bad_row,
+    check_unicode,
+    converted,
+    first_null,
+    frozen,
+    polars_works,
+    read_only,
+)
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
     "Factors",
+    "alike",
     "as_ids",
     "concatenate_ids",
     "factorise",
     "id_key",
     "is_integers",
     "listed",
-    "positions",
-    "written_alike",
 ]
 
+T = TypeVar("T")
 Codes: TypeAlias = NDArray[np.int32]
 Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
 
@@ -34,7 +44,7 @@ WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,29}")  # as Python writes it
 
 
 def as_ids(values: Any, name: str) -> Column:
-    """Check that no id in a column is missing; convert whole floats to integers, which a 2-D float array needs.
+    """Check that no id is missing or a truth value; convert whole floats to integers, which a 2-D float array needs.
 
     Integers are frozen; all other ids are converted to codes later.
 
@@ -52,6 +62,8 @@ def as_ids(values: Any, name: str) -> Column:
         )
     if not isinstance(column, np.ndarray):
         return column
+    if column.dtype.kind in "bO":
+        _check_no_truth(column, name)
     if column.dtype.kind == "f":
         return _whole(column, name)
     if column.dtype.kind == "u":
@@ -76,16 +88,11 @@ def factorise(src: Column, dst: Column) -> Factors:
     >>> factorise(as_ids(["b", "a"], "src"), as_ids(["c", "a"], "dst"))[0].tolist()
     ['a', 'b', 'c']
     """
-    if not isinstance(src, np.ndarray) and not isinstance(dst, np.ndarray):
+    if not isinstance(src, np.ndarray) and not isinstance(dst, np.ndarray) and polars_works():
         return _factorise_strings(src, dst)
     if is_integers(src) and is_integers(dst):
         return _factorise_integers(np.asarray(src), np.asarray(dst))
     return _factorise_hashables(listed(src), listed(dst))
-
-
-def positions(index: Mapping[Hashable, int], ids: NDArray[Any]) -> Codes:
-    """Code of each id in an index, -1 for an id that is not in it."""
-    return np.fromiter((index.get(value, -1) for value in ids.tolist()), np.int32, len(ids))
 
 
 def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -94,31 +101,6 @@ def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
     if len({part.dtype.kind for part in parts}) > 1:
         parts = [part.astype(object) for part in parts]
     return np.concatenate(parts)
-
-
-def written_alike(ids: NDArray[Any], like: Iterable[Any]) -> list[Any]:
-    """Convert ids to the form of other ids that mean the same: a whole number to text, text to a number, bytes to text.
-
-    Parameters
-    ----------
-    ids
-        Array of ids.
-    like
-        Distinct ids.
-
-    Examples
-    --------
-    >>> written_alike(np.array(["7", "008", "x"], object), [7, 8, 9])
-    [7, '008', 'x']
-    """
-    by_key: dict[Any, list[Any]] = {}
-    for value in like:
-        by_key.setdefault(id_key(value), []).append(value)
-    written = []
-    for value in ids.tolist():
-        alike = by_key.get(id_key(value), [])
-        written.append(alike[0] if len(alike) == 1 and value not in alike else value)
-    return written
 
 
 def id_key(value: Any) -> Any:
@@ -132,12 +114,52 @@ def id_key(value: Any) -> Any:
     (True, '007', '7.0', '1.5')
     """
     if isinstance(value, bytes):
-        value = value.decode(errors="replace")
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            return value
     if isinstance(value, str):
         return int(value) if WHOLE_NUMBER.fullmatch(value) else value
     if isinstance(value, float | np.floating):
         return int(value) if value.is_integer() else repr(float(value))
+    if isinstance(value, np.integer):
+        return int(value)
     return ("bool", value) if isinstance(value, bool | np.bool_) else value
+
+
+def alike(index: Mapping[Hashable, T], value: Any) -> T | None:
+    """What an index by ids has for an id, however it is written; None if nothing.
+
+    Examples
+    --------
+    >>> alike({"7": "seven"}, 7.0), alike({7: "seven"}, "7"), alike({7: "seven"}, "007")
+    ('seven', 'seven', None)
+    """
+    found = index.get(value)
+    return found if found is not None else next((index[form] for form in _spellings(value) if form in index), None)
+
+
+def _spellings(value: Any) -> Iterator[Any]:
+    """An id as number, as text and as bytes; 7 and 7.0 are equal in Python."""
+    key = id_key(value)
+    yield key
+    if isinstance(key, int):
+        yield str(key)
+    if isinstance(key, int | str):
+        yield str(key).encode(errors="replace")
+    if isinstance(key, str):
+        with suppress(ValueError):
+            if repr(float(key)) == key:
+                yield float(key)
+
+
+def _check_no_truth(column: NDArray[Any], name: str) -> None:
+    """Refuse true and false, which Python takes for 1 and 0."""
+    for row, value in enumerate(column):
+        if isinstance(value, bool | np.bool_):
+            raise bad_row(
+                f"The '{name}' has the id {bool(value)} in {{row}}, a truth value. Pass ids as integers or text.", row
+            )
 
 
 def _whole(column: NDArray[Any], name: str) -> NDArray[Any]:
@@ -188,14 +210,18 @@ def listed(column: Column) -> list[Any]:
 
 
 def _factorise_hashables(src: list[Any], dst: list[Any]) -> Factors:
-    index = _first_appearances(src, dst)
+    keys = {value: id_key(value) for value in _first_appearances(src, dst)}
+    written = dict(zip(reversed(keys.values()), reversed(keys), strict=True))  # each key as it was written first
+    distinct = list(dict.fromkeys(keys.values()))
     with suppress(TypeError):  # ids of types without a common order stay in order of appearance
-        index = {value: code for code, value in enumerate(sorted(index))}  # type: ignore[type-var]
-    ids = np.empty(len(index), object)
-    for value, code in index.items():
-        ids[code] = value
-    if index and set(map(type, index)) == {float}:
+        distinct.sort(key=written.__getitem__)
+    ids = np.empty(len(distinct), object)
+    for code, key in enumerate(distinct):
+        ids[code] = written[key]
+    if set(map(type, ids)) == {float}:
         ids = ids.astype(np.float64)
+    code_of_key = {key: code for code, key in enumerate(distinct)}
+    index = {value: code_of_key[key] for value, key in keys.items()}
     return ids, _encoded(src, index), _encoded(dst, index)
 
 
@@ -203,12 +229,12 @@ def _encoded(values: list[Any], index: dict[Hashable, int]) -> Codes:
     return np.fromiter((index[value] for value in values), np.int32, len(values))
 
 
-def _first_appearances(src: list[Any], dst: list[Any]) -> dict[Hashable, int]:
-    """Code of each id in order of first appearance, src before dst, row by row."""
-    index: dict[Hashable, int] = {}
+def _first_appearances(src: list[Any], dst: list[Any]) -> dict[Hashable, None]:
+    """The distinct ids in order of first appearance, src before dst, row by row."""
+    index: dict[Hashable, None] = {}
     for name, row, value in _row_by_row(src, dst):
         try:
-            index.setdefault(value, len(index))
+            index.setdefault(value)
         except TypeError:
             raise bad_row(
                 f"The '{name}' has an id that cannot be hashed in {{row}}: {value!r}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -9,8 +10,9 @@ from numpy.typing import NDArray
 
 from tdlg.exceptions import EdgesError, Hint
 from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, sealed, short
+from tdlg.tables.text import MISSING_WORDS, PLAIN_NUMBER
 
-__all__ = ["as_labels", "as_numbers", "as_weights", "first_value", "known"]
+__all__ = ["as_labels", "as_numbers", "as_weights", "first_value", "known", "without_words"]
 
 
 def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
@@ -114,3 +116,32 @@ def _check_not_too_long(column: NDArray[Any], name: str) -> None:
                 "text, or as small numbers.",
                 row,
             )
+
+
+def without_words(labels: NDArray[Any], missing: Iterable[Any] | None) -> NDArray[Any]:
+    """Labels with words for a missing label, in any case, as missing; numbers if only these words made them text.
+
+    Examples
+    --------
+    >>> without_words(np.array(["a", "NA", "?"], object), ["?"])
+    array(['a', None, None], dtype=object)
+    >>> without_words(np.array([0, 1, 2]), [2])
+    array([ 0.,  1., nan])
+    """
+    words = {*MISSING_WORDS, *(str(word).strip().lower() for word in missing or ())}
+    if labels.dtype.kind == "O":
+        values = [None if isinstance(value, str) and value.lower() in words else value for value in labels]
+        is_text = missing is not None and all(value is None or isinstance(value, str) for value in values)
+        return _read_again(values) if is_text else np.array(values, object)
+    codes = [float(word) for word in words if PLAIN_NUMBER.fullmatch(word)]
+    return np.where(np.isin(labels, codes), np.nan, labels) if labels.dtype.kind in "iuf" and codes else labels
+
+
+def _read_again(values: list[Any]) -> NDArray[Any]:
+    """Text as numbers, where all of it is."""
+    import polars as pl
+
+    from tdlg.tables.csv import typed
+
+    column = typed(pl.Series(values, dtype=pl.String))
+    return column.cast(pl.Float64).to_numpy() if column.dtype.is_numeric() else np.array(values, object)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import zlib
 from pathlib import Path
@@ -36,25 +37,25 @@ CONTROL = bytes(set(range(32)) - set(b"\t\n\r\x0b\x0c\x1a\x1b\x1f"))
 
 def text_bytes(path: Path) -> bytes:
     """Read the bytes of a text file, unpacked if it is gzipped, whatever its name, without byte order mark."""
-    with path.open("rb") as file:
-        is_packed = file.read(len(GZIP)) == GZIP
-    data = _unpacked(path) if is_packed else path.read_bytes()
+    data = path.read_bytes()  # once: it may be a pipe
+    if data.startswith(GZIP):
+        data = _unpacked(data, path)
     _check_is_text(data, path)
     return data.removeprefix(b"\xef\xbb\xbf")
 
 
-def _unpacked(path: Path) -> bytes:
+def _unpacked(data: bytes, path: Path) -> bytes:
     """The content of a gzipped file. It is unpacked in pieces, so that a file that is too large never fills the memory."""
-    limit = max(_limit(), MOST_TIMES * path.stat().st_size)
+    limit = max(_limit(), MOST_TIMES * len(data))
     pieces: list[bytes] = []
     size = 0
     try:
-        with gzip.open(path) as packed:
+        with gzip.open(io.BytesIO(data)) as packed:
             while piece := packed.read(CHUNK):
                 pieces.append(piece)
                 size += len(piece)
                 if size > limit:
-                    raise _too_large(path, limit)
+                    raise _too_large(path, len(data), limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ReadError(f"{path}: the .gz file is truncated or damaged ({error}). Download it again.") from None
     return b"".join(pieces)
@@ -69,9 +70,9 @@ def _limit() -> int:
     return int(given)
 
 
-def _too_large(path: Path, limit: int) -> ReadError:
+def _too_large(path: Path, size: int, limit: int) -> ReadError:
     return ReadError(
-        f"{path}: the .gz file has {path.stat().st_size:,} bytes and unpacks to more than {limit:,}, more than "
+        f"{path}: the .gz file has {size:,} bytes and unpacks to more than {limit:,}, more than "
         f"{MOST_TIMES} times as many: it may be made to fill the memory. If you trust it, unpack it yourself (gunzip), "
         f"or set the environment variable {LIMIT} to the number of bytes that it may have."
     )

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISSING_WORDS", "numbers", "unread_number"]
+__all__ = ["MISSING_WORDS", "numbers", "numbers_with_comma", "unread_number"]
 
 MISSING_WORDS = ("", "na", "nan", "nat", "null", "none", "n/a")
 NUMBER_WITH_SIGNS = re.compile(r"[+-]?(\d{1,3}([,.' ]\d{3})+([,.]\d+)?|\d+,\d+)")  # 1,234.50 and 3,20
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 NEARLY_ALL = 0.9  # share of the words
+DECIMAL_COMMA = r"^[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?$"  # 52,98 and 1.234,50
+ONLY_DECIMAL = (
+    r"^[+-]?(0,\d|\d{4,},|\d+,(\d{1,2}|\d{4,})$|[\d.]+\.\d{3},)"  # 3,200 may also be three thousand two hundred
+)
 BEYOND_INT64 = r"^[+-]?(\d{19}$|\d{20})"
 
 
@@ -44,6 +48,25 @@ def numbers(text: pl.Series) -> pl.Series | None:
         if failed.str.contains(BEYOND_INT64).any():
             return None
     return None
+
+
+def numbers_with_comma(text: pl.Series) -> pl.Series | None:
+    """Convert text to floats if all of it is numbers with a decimal comma, or words for a missing value; else None.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> numbers_with_comma(pl.Series(["52,98", "1.234,5", "NA", "7"])).to_list()
+    [52.98, 1234.5, None, 7.0]
+    >>> numbers_with_comma(pl.Series(["3,200", "1,100"])) is None  # a comma between thousands?
+    True
+    """
+    if not text.str.contains(ONLY_DECIMAL).any():
+        return None
+    written = text.filter(~text.str.to_lowercase().is_in(MISSING_WORDS))
+    if not written.str.contains(DECIMAL_COMMA).all():
+        return None
+    return numbers(text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True))
 
 
 def unread_number(words: Iterable[Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -12,13 +13,24 @@ from numpy.typing import NDArray
 
 from tdlg.clock import UNITS
 from tdlg.exceptions import EdgesError, Hint
-from tdlg.tables.column import as_column, bad_row, converted, first_null, frozen, nulls, row_name, sealed, short
+from tdlg.tables.column import (
+    as_column,
+    bad_row,
+    check_polars_works,
+    converted,
+    first_null,
+    frozen,
+    nulls,
+    row_name,
+    sealed,
+    short,
+)
 from tdlg.tables.text import MISSING_WORDS, numbers
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PATTERNS", "YEAR_LAST", "as_times", "as_times_or_missing", "format_of", "from_numbers", "reads_as_time"]
+__all__ = ["PATTERNS", "YEAR_LAST", "as_times", "as_times_or_missing", "format_of", "from_numbers", "has_time"]
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = (
@@ -111,11 +123,40 @@ def as_times_or_missing(
     return ticks, unit, missing
 
 
-def reads_as_time(text: str, time_format: str | None) -> bool:
-    """Whether this text is a time: a number, a date in a form that `as_times` reads, or in the format."""
-    for written in (None, time_format):
-        with suppress(EdgesError):
-            as_times([text], time_format=written)
+def has_time(texts: list[str], time_format: str | None) -> bool:
+    """Whether some text is a time: a number, a date in a form that `as_times` reads, or in the format."""
+    return any(map(_reads_as_time, texts)) or (time_format is not None and _has_time_in(texts, time_format))
+
+
+def _reads_as_time(text: str) -> bool:
+    written = text.strip()
+    if not _is_number(written) and not any(re.match(pattern, written) for pattern in PATTERNS):
+        return False
+    with suppress(EdgesError):
+        as_times([text])
+        return True
+    return False
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        return math.isfinite(float(text))
+    return False
+
+
+def _has_time_in(texts: list[str], time_format: str) -> bool:
+    """Whether some text is in the format, as polars or Python reads it."""
+    import polars as pl
+
+    stripped = [text.strip() for text in texts]
+    with suppress(EdgesError):
+        read = _by_polars(pl.Series(stripped, dtype=pl.String), "time", time_format)
+        if read is not None and read.null_count() < len(read):
+            return True
+    year, dated_format = _with_a_year(time_format)
+    for text in stripped:
+        with suppress(ValueError):
+            datetime.datetime.strptime(year + text, dated_format)
             return True
     return False
 
@@ -258,6 +299,7 @@ def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
 def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
     import polars as pl
 
+    check_polars_works("Times as text")
     text = text.str.strip_chars()
     missing = _missing_words(text)
     if missing.any():
@@ -273,6 +315,7 @@ def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
 
 
 def _missing_words(text: pl.Series) -> NDArray[np.bool_]:
+    check_polars_works("Times as text")
     words = text.str.strip_chars().str.to_lowercase()
     return np.asarray((text.is_null() | words.is_in(MISSING_WORDS)).to_numpy())
 

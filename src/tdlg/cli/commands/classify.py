@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -26,17 +25,17 @@ from tdlg.cli.options import (
     Output,
     Positive,
     Seed,
+    duration,
     example,
     given_options,
     late_labels,
-    number_or_text,
     with_columns,
 )
 from tdlg.cli.output import check_folder, check_model_file, check_output, give, keep_model
 from tdlg.cli.quality import evaluated
-from tdlg.cli.table import Table, note_table, read_table
+from tdlg.cli.table import ID_COLUMN, Table, note_table, read_table
 from tdlg.cli.terminal import count, note, warn, working
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +46,6 @@ __all__ = ["register"]
 
 MANY_CLASSES = 10
 LONG = 60  # seconds; a longer run time is announced
-ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 
 
 def register(app: typer.Typer) -> None:
@@ -69,7 +67,9 @@ def classify(
     label_delay: LabelDelay = None,
     method: Annotated[
         Literal["propagation", "rows"],
-        typer.Option(help="propagation: boosted trees on propagated labels; rows: the paper's method."),
+        typer.Option(
+            help="propagation: boosted trees on propagated labels; rows: the line-graph classifier of the original paper."
+        ),
     ] = "propagation",
     setting: Annotated[
         Literal["auto", "interpolate", "forecast", "stream"],
@@ -98,8 +98,8 @@ def classify(
         bool | None,
         typer.Option(
             "--two-ends/--no-two-ends",
-            help="Use what similar sources and destinations have to do with each other. Without it, classify is faster. By "
-            "default used for up to 20 million rows, and not with --memory or --engine.",
+            help="Also use what similar sources did with similar destinations. Slower; on by default up to 20 million rows, "
+            "never with --memory or --engine.",
         ),
     ] = None,
     evaluate: Annotated[
@@ -128,18 +128,18 @@ def classify(
     probability of the positive class: the one given with --positive; by default the larger of two numbers, or the rarer
     label. With more classes, it is the probability of the predicted class.
     """
+    on_disk = memory is not None or engine is not None
     of_propagation = {
         "--setting": setting != "auto",
         "--scales": scales is not None,
         "--calendar": calendar,
         "--two-ends" if two_ends else "--no-two-ends": two_ends is not None,
-        "--memory": memory is not None,
+        "--features": columns.features is not None,
+        "--categories": columns.categories is not None,
+        "--label-time": label_time is not None and evaluate != "time" and report is None,
+        "--label-delay": label_delay is not None and evaluate != "time" and report is None,
     }
-    if method == "rows" and engine is not None:
-        from tdlg.engines.product import many_products
-
-        raise many_products("The method 'rows'", "method", Hint("Leave out {method}.", method="rows"))
-    _check_method(method, [name for name, is_given in of_propagation.items() if is_given])
+    _check_method(method, [name for name, is_given in of_propagation.items() if is_given], on_disk)
     late = late_labels(label, label_time, label_delay)
     if setting == "interpolate" and (label_time or label_delay):
         raise typer.BadParameter(
@@ -147,13 +147,13 @@ def classify(
             "--label-time and --label-delay.",
             param_hint="--setting",
         )
-    if memory is None and engine is None:
+    if not on_disk:
         check_output(output)
     check_folder(report)
     check_model_file(save)
     parameters = {"setting": setting, "calendar": calendar} | given_options(two_ends=two_ends, scales=_scales(scales))
-    if method != "rows" and (memory is not None or engine is not None or is_too_large(edges)):
-        others = {"--evaluate": evaluate, "--report": report, "--save": save}
+    if method != "rows" and (on_disk or is_too_large(edges)):
+        others = {"--evaluate": evaluate, "--report": report, "--save": save, "--two-ends": two_ends}
         where = Where.of(edges, output, memory, engine, others)
         classify_large(where, _unfitted(method, seed, **parameters), label, positive, missing, late, columns)
         return
@@ -163,7 +163,8 @@ def classify(
     known, positive_class = labels_to_learn(table.edges, label, positive, missing)
     to_fill = ~known.labelled
     _check_missing(bool(to_fill.any()), label, evaluate or report or save)
-    note_table(table, columns, f"; {count(int((~to_fill).sum()), 'known label')}, {int(to_fill.sum()):,} missing")
+    labels = f"; {count(int((~to_fill).sum()), 'known label')}, {int(to_fill.sum()):,} missing"
+    note_table(table, columns, labels, features=method != "rows")
     fits = bool(to_fill.any() or report or save)
     _warn_of_time(known, fits + bool(evaluate or report))
     if evaluate == "time" or setting == "stream":
@@ -175,12 +176,13 @@ def classify(
     if fits:
         delay = {} if late.delay is None or method == "rows" else {"label_delay": late.delay}
         _fit(model, known, positive_class, **delay)
+        model.label_name_ = label_in_words(table.names["label"], positive, positive_class)
         keep_model(model, save)
     if report is not None or to_fill.any():
         with working("scoring"):
             scored = model.scored(known if report is not None else known[to_fill])
     if report is not None:
-        shown = {"label_name": label_in_words(label, positive, positive_class), "ids": _ids(table)}
+        shown = {"label_name": model.label_name_, "ids": _ids(table), "unused": table.unused}
         _write_page(report, model, scored, held, seed, shown)
         scored = scored.some(to_fill.nonzero()[0])
     if to_fill.any():
@@ -219,8 +221,13 @@ def _warn_of_time(edges: TemporalEdges, n_fits: int) -> None:
         )
 
 
-def _check_method(method: str, of_propagation: list[str]) -> None:
+def _check_method(method: str, of_propagation: list[str], on_disk: bool) -> None:
     """Refuse options that the paper's method does not have."""
+    if method == "rows" and on_disk:
+        raise typer.BadParameter(
+            "rows cannot run on disk or on a cluster. Leave out --method rows, or use a part of the table.",
+            param_hint="--method",
+        )
     if method == "rows" and of_propagation:
         name = of_propagation[0]
         raise typer.BadParameter(
@@ -228,11 +235,14 @@ def _check_method(method: str, of_propagation: list[str]) -> None:
         )
 
 
-def _scales(given: str | None) -> list[float | str] | None:
+def _scales(given: str | None) -> list[Any] | None:
     """Durations and numbers, as the library takes them."""
     if given is None:
         return None
-    return [number_or_text(text) for text in map(str.strip, given.split(",")) if text]
+    chosen = [duration(text, "--scales") for text in map(str.strip, given.split(",")) if text]
+    if not chosen:
+        raise typer.BadParameter("it must have at least one time scale, such as 7d.", param_hint="--scales")
+    return chosen
 
 
 def _unfitted(method: str, seed: int, **options: Any) -> Any:

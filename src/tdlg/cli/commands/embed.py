@@ -8,7 +8,7 @@ import typer
 
 from tdlg.cli.cost import vectors as vectors_need
 from tdlg.cli.files import check_fits
-from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, example, with_columns
+from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, example, with_columns_except
 from tdlg.cli.output import check_model_file, check_output, give, keep_model
 from tdlg.cli.table import note_table, read_table
 from tdlg.cli.terminal import count, note, working
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
     )(embed)
 
 
-@with_columns
+@with_columns_except("features", "categories")
 def embed(
     edges: EdgesPath,
     *,
@@ -53,7 +53,7 @@ def embed(
     check_model_file(save)
     check_fits(edges, vectors_need(dim), "A smaller --dim needs less.")
     table = read_table(edges, columns)
-    note_table(table, columns)
+    note_table(table, columns, features=False)
     is_one_time = table.edges.ticks.min() == table.edges.ticks.max()
     if is_one_time:
         note("all times are equal, so time is ignored")

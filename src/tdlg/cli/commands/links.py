@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ import typer
 
 from tdlg.cli.cost import LINE_GRAPH_OF_LINKS, RANKING
 from tdlg.cli.files import check_fits
-from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, given_options, with_columns
+from tdlg.cli.options import Columns, EdgesPath, Output, Save, Seed, Top, example, given_options, with_columns_except
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
 from tdlg.cli.ranking import header_of, known_at, note_method, time_of
 from tdlg.cli.table import note_table, read_pairs, read_table
@@ -26,7 +27,7 @@ def register(app: typer.Typer) -> None:
     )(links)
 
 
-@with_columns
+@with_columns_except("features", "categories")
 def links(
     edges: EdgesPath,
     *,
@@ -35,7 +36,8 @@ def links(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Time of the links to predict, for example 2024-06-01. By default the latest time in the table.",
+            help="Time of the links to predict, for example 2024-06-01; only rows strictly before it are used. By default "
+            "all rows are used, and the time is the latest one.",
         ),
     ] = None,
     candidates: Annotated[
@@ -48,7 +50,7 @@ def links(
         Literal["rows", "propagation"] | None,
         typer.Option(
             help="propagation (the default): what is known of a pair and its nodes, ranked as tdlg rank does; rows: the "
-            "paper's method."
+            "line graph of the original paper."
         ),
     ] = None,
     save: Save = None,
@@ -62,16 +64,18 @@ def links(
     because LightGBM is not installed, the table is short, or that was better on its last rows. "seen" is true if the pair
     has interacted before.
     """
+    from tdlg.tables.paths import is_csv
+
     check_output(output)
     check_model_file(save)
     check_fits(edges, LINE_GRAPH_OF_LINKS if method == "rows" else RANKING)
-    table = read_table(edges, columns)
+    table = read_table(edges, columns if candidates is None or is_csv(edges) else replace(columns, separator=None))
     pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
-    note_table(table, columns)
+    note_table(table, columns, features=False)
     model = _model(method, save is not None, seed)
     time = None if at is None else time_of(at, table.edges)
     with working("fitting the model"):
-        model.fit(known_at(table.edges, time, with_equal=True))
+        model.fit(known_at(table.edges, time))
         found = model.top(top, at=time, candidates=pairs)
     ranker = model if save is None and method != "rows" else getattr(model, "ranker_", None)
     if ranker is not None:

@@ -17,6 +17,7 @@ import typer
 from tdlg.cli.live import (
     Ahead,
     AlertsPerDay,
+    AllowMissing,
     IdColumn,
     Keep,
     LateEvents,
@@ -53,7 +54,7 @@ def register(app: typer.Typer) -> None:
         epilog=example("tdlg stream model.tdlg --state live < events.jsonl > scores.jsonl"),
     )(stream)
     app.command(
-        short_help="Learn a new model from what was logged, and use it if it is better.",
+        short_help="Learn a new model from what was logged, and use it unless it is worse.",
         epilog=example("tdlg refit live"),
     )(refit)
 
@@ -86,6 +87,7 @@ def stream(
     keep: Keep = None,
     threshold: Threshold = None,
     alerts_per_day: AlertsPerDay = None,
+    allow_missing: AllowMissing = None,
 ) -> None:
     """Score events as they come: JSON lines from stdin, one line of JSON per event to stdout.
 
@@ -96,7 +98,7 @@ def stream(
     given = {"src": src, "dst": dst, "time": time, "id": id, "label": label, "label_time": label_time}
     columns = {role: field for role, field in given.items() if field is not None}
     options = {"keep": keep, "late": late, "ahead": ahead, "threshold": threshold}
-    options["alerts_per_day"] = alerts_per_day
+    options |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
     with _stoppable() as stop, open_live(state, model, columns=columns or None, **options) as live:
         _begin_line()
         lines, answers = _Lines(stop, _resumed_at(live) if resume else 0), _Answers(live, strict)
@@ -211,11 +213,11 @@ class _Answers:
             if answer.error is None:
                 sys.stdout.write(answer_line(answer) + "\n")
             if answer.label_error is not None:
-                self._complain(line.number, _in_words(answer.label_error), "has a label that was refused")
+                self._complain(line.number, answer.label_error.in_words(), "has a label that was refused")
             if answer.error is not None:
-                self._complain(line.number, _in_words(answer.error))
+                self._complain(line.number, answer.error.in_words())
         for error in wrong:
-            self._complain(lines[error.position].number, _in_words(error))
+            self._complain(lines[error.position].number, error.in_words())
 
     def _label(self, lines: list[_Line]) -> None:
         names = self._live.settings.columns
@@ -232,10 +234,6 @@ class _Answers:
         self.n_skipped += 1
         if self.n_skipped <= MOST_COMPLAINTS:
             warn(f"line {number:,} {what}: {problem}")
-
-
-def _in_words(error: Any) -> str:
-    return f"{error.field}: {error.message} Got {error.value!r}."
 
 
 # ---- signals
@@ -291,14 +289,15 @@ def refit(
     state: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the state, which no other process uses now.")],
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Use the new model even if it is not better than the old one.")
+        bool, typer.Option("--force", help="Use the new model even if it is worse, or cannot be compared.")
     ] = False,
     back: Annotated[bool, typer.Option("--back", help="Go back to the model before the present one.")] = False,
 ) -> None:
-    """Learn a new model from all events and labels of a state, and use it if it is better.
+    """Learn a new model from all events and labels of a state, and use it unless it is worse.
 
-    Both models are compared on the latest labelled events, each scored with what was known when it came. The new model is
-    used if its average precision is larger (for numbers, if its error is smaller). The old one is kept: see --back.
+    Both models are compared on the latest labelled events, each scored with what was known when it came. The old model stays
+    if the new one has a smaller average precision (for numbers, a larger error) by more than chance, or if most of these
+    labels are of alerts. After a change it is kept: see --back.
     """
     from tdlg.live.refit import go_back
     from tdlg.live.refit import refit as fit_again
@@ -313,11 +312,16 @@ def refit(
     if found.old is not None and found.new is not None:
         n_positive = "" if found.n_positive is None else f", {found.n_positive:,} of them positive"
         note(f"compared on {count(found.n_events, 'labelled event')}{n_positive}, {found.start} to {found.stop}")
+        note(f"{found.n_alerts:,} of them had been alerts, {found.n_events - found.n_alerts:,} had not")
         typer.echo(_compared(found.old, found.new))
+    if found.gain is not None:
+        what = "average precision" if found.n_positive is not None else "error"
+        low, high = (f"{end:+.3g}" for end in found.gain[1:])
+        note(f"gain in {what}: {found.gain.value:+.3g} (80 % interval {low} to {high})")
     if found.generation is None:
-        note("the old model stays; --force uses the new one nevertheless")
+        note(f"the old model stays: {found.reason}; --force uses the new one nevertheless")
     else:
-        note(f"the new model is in use, as {found.generation}; --back returns to the old one")
+        note(f"the new model is in use, as {found.generation}: {found.reason}; --back returns to the old one")
 
 
 def _compared(old: Figures, new: Figures) -> str:

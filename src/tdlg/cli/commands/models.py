@@ -27,7 +27,8 @@ from tdlg.cli.options import (
     Top,
     example,
     late_labels,
-    with_columns,
+    needs_label,
+    with_columns_except,
 )
 from tdlg.cli.output import check_output, give, rounded
 from tdlg.cli.table import Table, read_table
@@ -65,7 +66,7 @@ def register(app: typer.Typer) -> None:
     )(explain)
 
 
-@with_columns
+@with_columns_except("features", "categories", "bipartite")
 def score(
     model: ModelPath,
     edges: EdgesPath,
@@ -88,24 +89,26 @@ def score(
 ) -> None:
     """Score the rows of a table with a saved model.
 
-    The result is your table with the same columns added as by the command that saved the model, filled in every row.
-    --features, --categories and --bipartite are taken from the model. With --label, repeat the --positive and --missing
-    that you gave to classify. Labels count from the times given by --label-time or --label-delay; by default from the
-    --label-delay that you gave to classify.
+    The result is your table with the same columns added as by the command that saved the model, filled in every row. The
+    features, and whether the table is bipartite, are known from the model. With --label, repeat the --positive and
+    --missing that you gave to classify. Labels count from the times given by --label-time or --label-delay; by default from
+    the --label-delay that you gave to classify.
 
-    With --state, a model of `tdlg classify --setting stream` or `tdlg outliers --method burst` sees all tables that were
-    scored before, and the next table needs no names of columns or options of labels. A row that comes again counts once; its
-    label is learnt.
+    With --state, a model of `tdlg classify --setting stream` or `tdlg outliers --method burst` also uses all tables that
+    were scored before. Column names and label options are remembered. Rows seen before are not counted again, but new
+    labels for them are learnt.
     """
     if state is not None:
         labels = {"label": label, "positive": positive, "missing": missing}
         labels |= {"label_time": label_time, "label_delay": label_delay}
         _score_with_state(state, model, edges, columns, labels, id, output)
         return
+    if id is not None:
+        raise typer.BadParameter("it works only with --state. Add it, or leave out --id.", param_hint="--id")
     given = _Labels(label, positive, missing, late_labels(label, label_time, label_delay))
     given.check()
     check_output(output)
-    fitted = _load(model)
+    fitted = _load(model, given)
     table, known = _read(fitted, edges, columns, given)
     _report_new_nodes(fitted, known)
     with working(f"scoring {count(len(known), 'row')}"):
@@ -133,7 +136,7 @@ def _give_scores(fitted: Any, table: Table, added: dict[str, Any], output: Path 
     give(table.with_columns(**added), output, first=None if first is None else table.free_name(first))
 
 
-@with_columns
+@with_columns_except("features", "categories", "bipartite")
 def nodes(
     model: ClassifierPath,
     edges: EdgesPath,
@@ -159,7 +162,7 @@ def nodes(
     given = _Labels(label, positive, missing, late_labels(label, label_time, label_delay))
     given.check()
     check_output(output)
-    fitted = _load_classifier(model)
+    fitted = _load_classifier(model, given)
     _, known = _read(fitted, edges, columns, given)
     _report_new_nodes(fitted, known)
     looked_for = positive_label(fitted)
@@ -171,7 +174,7 @@ def nodes(
     give(rounded(found, *COMPUTED_OF_NODES), output, rows=top, shown=shown)
 
 
-@with_columns
+@with_columns_except("features", "categories", "bipartite")
 def explain(
     model: ClassifierPath,
     edges: EdgesPath,
@@ -195,7 +198,7 @@ def explain(
     given = _Labels(label, positive, missing, late_labels(label, label_time, label_delay))
     given.check()
     check_output(output)
-    fitted = _load_classifier(model, bursts=True)
+    fitted = _load_classifier(model, given, bursts=True)
     _, known = _read(fitted, edges, columns, given)
     _report_new_nodes(fitted, known)
     if row > len(known):
@@ -223,23 +226,29 @@ class _Labels(NamedTuple):
 
     def check(self) -> None:
         """Refuse options that need a label column, if none is given."""
-        if self.column is None and (self.positive or self.missing):
-            raise typer.BadParameter(
-                "it needs --label, which is missing. Give the label column with --label.",
-                param_hint="--positive" if self.positive else "--missing",
-            )
+        needs_label(self.column, positive=self.positive, missing=self.missing)
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path, given: _Labels) -> Any:
+    """The model, which must use the labels that are given."""
     from tdlg.persist.model import load_model
 
     with working("reading the model"):
-        return load_model(path)
+        model = load_model(path)
+    setting = getattr(model, "setting_", None)
+    if given.column is not None and setting != "stream":
+        which = "this model" if setting is None else f"a model with the setting {setting}"
+        raise typer.BadParameter(
+            f"{which} uses no labels of the rows to score. Leave out --label, or use a model of `tdlg classify --setting "
+            "stream`.",
+            param_hint="--label",
+        )
+    return model
 
 
-def _load_classifier(path: Path, *, bursts: bool = False) -> Any:
+def _load_classifier(path: Path, given: _Labels, *, bursts: bool = False) -> Any:
     """A classifier or regressor, or also a detector of bursts."""
-    model = _load(path)
+    model = _load(path, given)
     made_by = MADE_BY.get(kind_of(model))
     is_burst = getattr(model, "method", None) == "burst"
     if made_by is not None and not (is_burst and bursts):

@@ -11,9 +11,20 @@ import typer
 from tdlg.cli.cost import classify_cost, in_bytes, in_time
 from tdlg.cli.files import describe_large, is_too_large
 from tdlg.cli.labels import MOST_CLASSES
-from tdlg.cli.options import Columns, EdgesPath, LabelDelay, LabelTime, Output, example, late_labels, with_columns
+from tdlg.cli.options import (
+    Columns,
+    EdgesPath,
+    LabelDelay,
+    LabelTime,
+    Missing,
+    Output,
+    example,
+    late_labels,
+    needs_label,
+    with_columns,
+)
 from tdlg.cli.output import check_output, give
-from tdlg.cli.table import Table, note_words, read_table, text_columns
+from tdlg.cli.table import Table, looks_like_seconds, note_words, read_table, text_columns, unused_in_words
 from tdlg.cli.terminal import aligned, count, note, one_line, working
 
 if TYPE_CHECKING:
@@ -61,6 +72,7 @@ def info(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Label column to describe: name or 0-based position.")
     ] = None,
+    missing: Missing = None,
     label_time: LabelTime = None,
     label_delay: LabelDelay = None,
     memory: Annotated[
@@ -75,9 +87,12 @@ def info(
 ) -> None:
     """Show how a table is read: columns, ids, times and degrees, and how long classify would take."""
     late = late_labels(label, label_time, label_delay)
+    needs_label(label, missing=missing)
     if memory is not None or is_too_large(edges):
         typer.echo(
-            aligned([(name, one_line(text)) for name, text in describe_large(edges, label, late, memory, columns)])
+            aligned(
+                [(name, one_line(text)) for name, text in describe_large(edges, label, missing, late, memory, columns)]
+            )
         )
         return
     with working("reading"):
@@ -88,7 +103,7 @@ def info(
         *_describe_times(table.edges),
         *_describe_scales(table.edges),
         *_describe_degrees(table.edges),
-        *_describe_labels(table),
+        *_describe_labels(table, missing),
         *_describe_cost(table.edges),
     ]
     typer.echo(aligned([(name, one_line(text)) for name, text in lines]))
@@ -96,7 +111,6 @@ def info(
 
 def _describe_columns(table: Table) -> list[tuple[str, str]]:
     edges, names = table.edges, table.names
-    others = [name for name in table.frame.columns if name not in names.values()]
     shared = len(set(edges.src.tolist()) & set(edges.dst.tolist()))
     kinds = (
         "sources and destinations are separate (--bipartite)"
@@ -114,7 +128,7 @@ def _describe_columns(table: Table) -> list[tuple[str, str]]:
             if edges.feature_names
             else []
         ),
-        *([("other columns", ", ".join(n for n in others if n not in edges.feature_names))] if others else []),
+        *([("not used", unused_in_words(table.unused))] if table.unused else []),
     ]
 
 
@@ -143,7 +157,7 @@ def _describe_times(edges: TemporalEdges) -> list[tuple[str, str]]:
     days = "" if edges.time_unit is None else f", {(last - first) / np.timedelta64(1, 'D'):,.1f} days"
     in_order = "in" if bool((np.diff(edges.ticks) >= 0).all()) else "not in"
     return [
-        ("time", kind + _looks_like_seconds(edges)),
+        ("time", kind + looks_like_seconds(edges)),
         ("span", f"{first} to {last}{days}"),
         (
             "interactions",
@@ -166,15 +180,6 @@ def _describe_scales(edges: TemporalEdges) -> list[tuple[str, str]]:
     return [("time scales", f"{scales}; --scales of classify changes them")]
 
 
-def _looks_like_seconds(edges: TemporalEdges) -> str:
-    """A hint if the numbers are as large as times since 1970."""
-    from tdlg.clock import UNITS, ticks_per_second, unit_in_words
-
-    size = float(abs(edges.ticks).max()) if edges.time_unit is None else 0.0
-    units = [unit for unit in UNITS if 6e8 < size / ticks_per_second(unit) < 4e9]
-    return f"; if {unit_in_words(units[0])} since 1970: --time-unit {units[0]}" if units else ""
-
-
 def _describe_degrees(edges: TemporalEdges) -> list[tuple[str, str]]:
     import numpy as np
 
@@ -187,7 +192,7 @@ def _describe_degrees(edges: TemporalEdges) -> list[tuple[str, str]]:
     ]
 
 
-def _describe_labels(table: Table) -> list[tuple[str, str]]:
+def _describe_labels(table: Table, missing: str | None) -> list[tuple[str, str]]:
     import numpy as np
 
     from tdlg.cli.labels import labelled_edges, plain_classes
@@ -195,7 +200,7 @@ def _describe_labels(table: Table) -> list[tuple[str, str]]:
     if table.edges.label is None:
         return []
     name = table.names["label"]
-    edges = labelled_edges(table.edges, name, None, None, to_learn=False)
+    edges = labelled_edges(table.edges, name, None, missing, to_learn=False)
     if edges.label is None:
         return [("label", f"{name!r}: all missing")]
     values = plain_classes(np.asarray(edges.label)[edges.labelled])

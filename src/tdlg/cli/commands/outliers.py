@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,18 +17,14 @@ from tdlg.cli.options import (
     Output,
     Save,
     Seed,
+    duration,
     example,
     given_options,
-    number_or_text,
-    with_columns,
+    with_columns_except,
 )
 from tdlg.cli.output import check_model_file, check_output, give, keep_model
 from tdlg.cli.table import note_table, read_table
 from tdlg.cli.terminal import count, note, warn, working
-from tdlg.exceptions import Hint, ParameterError
-
-if TYPE_CHECKING:
-    from tdlg.edges import TemporalEdges
 
 __all__ = ["register"]
 
@@ -43,7 +39,7 @@ def register(app: typer.Typer) -> None:
     )(outliers)
 
 
-@with_columns
+@with_columns_except("features", "categories")
 def outliers(
     edges: EdgesPath,
     *,
@@ -51,8 +47,8 @@ def outliers(
         Literal["shuffled", "rows", "burst"],
         typer.Option(
             help="shuffled: single rows that do not fit the habits of their nodes; burst: far more rows of a source, a "
-            "destination or a pair in a short time than it usually has, such as attacks, scans and spam; rows: the paper's "
-            "form of shuffled."
+            "destination or a pair in a short time than it usually has, such as attacks, scans and spam; rows: as "
+            "shuffled, with the line graph of the original paper."
         ),
     ] = "shuffled",
     fast: Annotated[
@@ -97,25 +93,24 @@ def outliers(
 
     if contamination == 0:
         raise typer.BadParameter("it must be above 0 and at most 0.5. Got 0 instead.", param_hint="--contamination")
+    if method != "burst" and (fast or slow):
+        raise typer.BadParameter(
+            "it works only with --method burst. Add it, or leave this out.", param_hint="--fast" if fast else "--slow"
+        )
+    widths = duration(fast, "--fast"), duration(slow, "--slow")
     check_model_file(save)
     if memory is not None or engine is not None or (method == "burst" and is_too_large(edges)):
         _check_method(method)
         where = Where.of(edges, output, memory, engine, {"--save": save, "--contamination": contamination})
-        outliers_large(where, fast, slow, columns)
+        outliers_large(where, *widths, columns)
         return
     check_output(output)
     if method != "burst":
         needs = LINE_GRAPH_OF_LINKS if method == "rows" else LEARNING
         check_fits(edges, needs, "With --method burst, a parquet file is worked on in blocks.")
     table = read_table(edges, columns)
-    note_table(table, columns)
-    if method != "burst" and (fast or slow):
-        raise typer.BadParameter(
-            "it works only with --method burst. Add it, or leave this out.", param_hint="--fast" if fast else "--slow"
-        )
-    given: Any = given_options(
-        contamination=contamination, fast=_width(fast, table.edges), slow=_width(slow, table.edges), random_state=seed
-    )
+    note_table(table, columns, features=False)
+    given: Any = given_options(contamination=contamination, fast=widths[0], slow=widths[1], random_state=seed)
     model = EdgeOutlierDetector(method, **given)
     with working("fitting the model"):
         model.fit(table.edges)
@@ -131,21 +126,12 @@ def outliers(
 
 
 def _check_method(method: str) -> None:
-    """Refuse methods that cannot work in blocks."""
-    from tdlg.engines.product import many_products
-
-    instead = Hint("Use {method}, which finds bursts.", method="burst")
-    if method == "rows":
-        raise many_products("The method 'rows'", "method", instead)
+    """Refuse methods that cannot work on disk."""
     if method != "burst":
-        raise ParameterError(
-            f"The method {method!r} needs all rows in memory at once.", instead, parameter="method", value=method
+        raise typer.BadParameter(
+            f"{method} cannot run on disk or on a cluster. Use --method burst, which finds bursts, or a part of the table.",
+            param_hint="--method",
         )
-
-
-def _width(given: str | None, edges: TemporalEdges) -> float | str | None:
-    """A duration as the library takes it: a number where the times are numbers."""
-    return given if given is None or edges.time_unit is not None else number_or_text(given)
 
 
 def _burst_widths(model: Any) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from tdlg.cli.cost import RANKING
 from tdlg.cli.files import check_fits
-from tdlg.cli.options import Columns, EdgesPath, Output, Seed, Top, example, with_columns_called
+from tdlg.cli.options import Columns, EdgesPath, Output, Seed, Top, example, with_columns_except
 from tdlg.cli.output import check_model_file, check_output, give, keep_model, rounded
 from tdlg.cli.ranking import RankingMethod, header_of, known_at, note_method, rows_after, time_of
 from tdlg.cli.table import Table, note_table, read_table
@@ -26,17 +26,15 @@ def register(app: typer.Typer) -> None:
     """Add this command."""
     app.command(
         short_help="Rank the next partner of a node.",
-        epilog=example("tdlg rank messages.csv --src ann --at 2024-06-01 --top 10"),
+        epilog=example("tdlg rank messages.csv --node ann --at 2024-06-01 --top 10"),
     )(rank)
 
 
-@with_columns_called(src="--src-column")
+@with_columns_except("features", "categories")
 def rank(
     edges: EdgesPath,
     *,
-    source: Annotated[
-        list[str], typer.Option("--src", metavar="ID", help="Node whose next partner is ranked. May be repeated.")
-    ],
+    node: Annotated[list[str], typer.Option(metavar="ID", help="Node whose next partner is ranked. May be repeated.")],
     top: Top = 10,
     at: Annotated[
         str | None,
@@ -68,32 +66,32 @@ def rank(
     """
     import polars as pl
 
+    if model is not None and method is not None:
+        raise typer.BadParameter("the model has its own method. Leave out one of the two.", param_hint="--method")
     check_output(output)
     check_model_file(save)
     check_fits(edges, RANKING)
     table = read_table(edges, columns)
-    note_table(table, columns)
+    note_table(table, columns, features=False)
     time = None if at is None else time_of(at, table.edges)
     ranker = _ranker(table, method, model, seed, time)
     note_method(ranker)
-    for one in source:
+    for one in node:
         _note_unknown(ranker, one)
-    found = rounded(pl.concat([ranker.rank(one, time).head(top) for one in source], how="vertical_relaxed"), "score")
+    found = rounded(pl.concat([ranker.rank(one, time).head(top) for one in node], how="vertical_relaxed"), "score")
     keep_model(ranker, save)
-    give(found.rename(header_of(ranker.method_, table)), output, rows=top * len(source))
+    give(found.rename(header_of(ranker.method_, table)), output, rows=top * len(node))
 
 
 def _ranker(table: Table, method: str | None, path: Path | None, seed: int, time: Any) -> LinkRanker:
     from tdlg.models.ranking import LinkRanker
 
     if path is None:
-        known = known_at(table.edges, time, with_equal=False)
+        known = known_at(table.edges, time)
         with working("fitting the model"):
             return LinkRanker(method or "auto", random_state=seed).fit(known)  # type: ignore[arg-type]
     from tdlg.persist.model import load_model
 
-    if method is not None:
-        raise typer.BadParameter("the model has its own method. Leave out one of the two.", param_hint="--method")
     ranker = load_model(path)
     if not isinstance(ranker, LinkRanker):
         raise ParameterError(
@@ -114,4 +112,4 @@ def _note_unknown(ranker: Any, source: str) -> None:
     asked = TemporalEdges([source], known.dst[:1], known.time[:1], bipartite=known.bipartite).with_ids_of(known)
     if known.codes_of(asked)[0][0] < 0:
         first = "the latest destination" if ranker.method_ == "recency" else "what is popular now"
-        note(f"{source!r} never occurred: {first} comes first (the column of sources is set by --src-column)")
+        note(f"{source!r} never occurred: {first} comes first")

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import gc
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tdlg.cli.live import Ahead, AlertsPerDay, IdColumn, Keep, LateEvents, StateFolder, Threshold, open_live
+from tdlg.cli.live import (
+    Ahead,
+    AlertsPerDay,
+    AllowMissing,
+    IdColumn,
+    Keep,
+    LateEvents,
+    StateFolder,
+    Threshold,
+    open_live,
+)
 from tdlg.cli.options import example
 from tdlg.cli.process import heed_termination
-from tdlg.cli.terminal import note
+from tdlg.cli.terminal import is_terminal, note
 
 __all__ = ["check_installed", "register"]
 
@@ -58,6 +71,7 @@ def serve(
     keep: Keep = None,
     late: LateEvents = None,
     ahead: Ahead = None,
+    allow_missing: AllowMissing = None,
     src: Annotated[
         str | None,
         typer.Option(metavar="FIELD", help="Field of the source, for example customer. Stored with the state."),
@@ -87,25 +101,40 @@ def serve(
     given = {"src": src, "dst": dst, "time": time, "id": id}
     columns = {role: field for role, field in given.items() if field is not None}
     options = {"keep": keep, "late": late, "ahead": ahead, "threshold": threshold}
-    options["alerts_per_day"] = alerts_per_day
+    options |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
     with (
+        _logged(),
         open_live(state, model, columns=columns or None, **options) as live,
         Service(live, host=host, port=port, token=token, allowed_hosts=allowed_host or ()) as service,
     ):
-        avoid_pauses()
-        note(f"desk: {service.url} (Ctrl-C stops)")
         try:
+            avoid_pauses()
+            note(f"desk: {service.url} (Ctrl-C stops)")
             while not service.wait(HOUR):
                 gc.collect()
         except KeyboardInterrupt:
             note("stopping")
 
 
-def avoid_pauses() -> None:
-    """Let no thread of this process wait long for another one, nor for a search through all of the memory for garbage.
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Where stderr is the log of a supervisor, write there what is otherwise said on a terminal only: that it compiles."""
+    if is_terminal(sys.stderr):
+        yield
+        return
+    logger, handler = logging.getLogger("tdlg"), logging.StreamHandler()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
 
-    The model and what is loaded are not searched any more, and what came since is searched once an hour.
-    """
+
+def avoid_pauses() -> None:
+    """Avoid long pauses: switch threads often, and freeze the garbage collector's old generation, collected once an hour."""
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()
@@ -122,4 +151,4 @@ def check_installed(command: str) -> None:
         What needs it.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise ImportError(f'{command} needs starlette and uvicorn: pip install "tdlg[serve]".')
+        raise ImportError(f'{command} needs starlette and uvicorn. From a clone of tdlg, run: pip install ".[serve]".')

@@ -21,6 +21,7 @@ from tdlg.cli.options import (
     Output,
     Positive,
     Seed,
+    duration,
     example,
     late_labels,
     number_or_text,
@@ -28,12 +29,15 @@ from tdlg.cli.options import (
 )
 from tdlg.cli.output import check_output, give, rounded
 from tdlg.cli.process import heed_termination
-from tdlg.cli.table import read_table
+from tdlg.cli.quality import HELD_OUT
+from tdlg.cli.table import note_table, read_table
 from tdlg.cli.terminal import count, note, progress
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from tdlg.edges import TemporalEdges
 
 __all__ = ["register"]
 
@@ -89,8 +93,12 @@ def compare(
         ),
     ] = ",".join(USUAL),
     evaluate: Annotated[
-        Evaluate, typer.Option(help="Hold out labels at random, or the latest ones (time).")
-    ] = "random",
+        Evaluate | None,
+        typer.Option(
+            help="Hold out labels at random, or the latest ones (time). By default as in the report of classify: at random "
+            "where labels are missing here and there, else the latest ones."
+        ),
+    ] = None,
     trials: Annotated[
         int | None,
         typer.Option(
@@ -103,26 +111,34 @@ def compare(
 ) -> None:
     """Compare methods on your own data: hold out labels and measure how well each method predicts them.
 
-    With --evaluate time and --label-time or --label-delay, methods learn from the labels that were known at the cut, and
-    later labels count from when they became known.
+    With --label-time or --label-delay, the latest labels are held out: methods learn from the labels that were known at
+    the cut, and later labels count from when they became known.
 
     The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
     to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep. They are slow, and
-    most need PyTorch or gensim: pip install "tdlg[compare]". With --methods all, all of these are run, which may take
-    hours on 100,000 edges; a note says roughly how long before it starts.
+    most need PyTorch or gensim; from a clone: pip install ".[compare]". With --methods all, all of these are run, which
+    may take hours on 100,000 edges; a note says roughly how long before it starts.
     """
     import polars as pl
 
     from tdlg.judge.evaluate import evaluate as judge
-    from tdlg.judge.holdout import draw_trial
+    from tdlg.judge.holdout import draw_trial, suitable_split
     from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
 
     check_output(output)
     late = late_labels(label, label_time, label_delay)
+    if evaluate == "random" and (label_time or label_delay):
+        raise typer.BadParameter(
+            "labels held out at random have labels before and after them, whenever they became known. Leave out --evaluate "
+            "random, or --label-time and --label-delay.",
+            param_hint="--evaluate",
+        )
     chosen = _chosen(methods)
     check_fits(edges, LEARNING)
     table = read_table(edges, columns, label, late=late)
     known, positive_class = as_two_numbers(*labels_to_learn(table.edges, label, positive, missing))
+    note_table(table, columns, _labels_read(known))
+    evaluate = evaluate or suitable_split(known, "auto")
     task: Any = EdgeClassification(known)
     if evaluate == "time":
         note_known_at_once(known)
@@ -149,7 +165,8 @@ def compare(
     found = pl.concat(rows)
     precise = "AUC and average precision are means over the classes"
     precise = precise if positive_class is None else f"average precision for {positive_class!r}"
-    note(f"held out {count(found['n_test'][0], 'label')}, {task.name}; fitted to {found['n_train'][0]:,}; {precise}")
+    trained, tested = (count(found[name][0], "label") for name in ("n_train", "n_test"))
+    note(f"trained on {trained}, tested on {tested} ({HELD_OUT[evaluate]}); {precise}")
     give(_summary(found), output, first="auc")
 
 
@@ -171,7 +188,7 @@ def backtest(
             help="Number of rows that somebody can check per day, in UTC. If the times are numbers, a day is a thirtieth of "
             "--every.",
         ),
-    ] = 100,
+    ] = 20,
     start: Annotated[
         str | None,
         typer.Option(
@@ -195,6 +212,7 @@ def backtest(
     """
     from tdlg.judge.backtest import backtest as go_through
 
+    period = duration(every, "--every")
     check_output(output)
     late = late_labels(label, label_time, label_delay)
     check_fits(edges, LEARNING)
@@ -207,12 +225,13 @@ def backtest(
             parameter="positive",
             value=positive,
         )
+    note_table(table, columns, _labels_read(known))
     note_known_at_once(known)
     with progress() as show:
         show(0, 1, "fitting")
         found = go_through(
             known,
-            number_or_text(every),
+            period,
             start=None if start is None else number_or_text(start),
             alerts_per_day=alerts_per_day,
             random_state=seed,
@@ -221,6 +240,11 @@ def backtest(
     note(f"positive class: {positive_class!r}; at most {count(alerts_per_day, 'alert')} per day")
     found = rounded(_with_total(found), "auc", "average_precision", "alert_precision")
     give(found, output, rows=len(found))
+
+
+def _labels_read(edges: TemporalEdges) -> str:
+    n_known = int(edges.labelled.sum())
+    return f"; {count(n_known, 'known label')}, {len(edges) - n_known:,} missing"
 
 
 def _with_total(found: pl.DataFrame) -> pl.DataFrame:
@@ -284,23 +308,34 @@ def _summary(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def demo(
-    report: Annotated[Path, typer.Option(metavar="PAGE", help="Path of the HTML report to write.")] = Path(
-        "tdlg-demo.html"
-    ),
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE", help="Path of the HTML report to write. By default tdlg-demo.html."),
+    ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Play synthetic payments into a live service, and show its desk instead.")
     ] = False,
-    browser: Annotated[bool, typer.Option("--open/--no-open", help="With --live, open the desk in a browser.")] = True,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="With --live, the port; 0 takes a free one.")] = 0,
+    browser: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="With --live, open the desk in a browser, which is the default."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="With --live, the port; 0, the default, takes a free one.")
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Run the demo on synthetic networks, in less than a minute."""
+    others = {"--report": report} if live else {"--open": browser, "--port": port}
+    for name, value in others.items():
+        if value is not None:
+            raise typer.BadParameter(f"it works only with{'out' * live} --live. Leave out one.", param_hint=name)
     if live:
-        _live_demo(browser, port, seed)
+        _live_demo(browser is not False, port or 0, seed)
         return
     from tdlg.cli.output import check_folder
     from tdlg.demo import run_demo
 
+    report = report or Path("tdlg-demo.html")
     check_folder(report)
     run_demo(report, random_state=seed, say=typer.echo)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
+from collections.abc import Sequence
 from importlib.metadata import version
 from inspect import signature
 from typing import Any
@@ -34,6 +35,7 @@ def summary(subject: Subject, judged: Judged | None, selected: Selected) -> str:
     if n_known < n_edges:
         span = subject.clock.span(selected.edges.ticks.min(), selected.edges.ticks.max())
         expected = f"about {selected.score.sum():,.0f} of them {subject.wanted}, by their probabilities"
+        expected += _how_far_off(judged)
         tiles.append(("To predict", f"{n_edges - n_known:,}", f"{escaped(span)}; {escaped(expected)}"))
     if judged is not None:
         precision, _ = judged.model.at(judged.top)
@@ -51,7 +53,20 @@ def summary(subject: Subject, judged: Judged | None, selected: Selected) -> str:
     return facts([(title, f"{value}<small>{note}</small>") for title, value, note in tiles], "tiles")
 
 
-def what_was_read(subject: Subject) -> str:
+def _how_far_off(judged: Judged | None) -> str:
+    """How much too high or too low the probabilities of held-out edges were; empty if that is small or may be chance."""
+    if judged is None:
+        return ""
+    predicted, observed = judged.model.scores, judged.model.is_positive
+    expected, found = float(predicted.sum()), int(observed.sum())
+    chance = 2.0 * float((predicted * (1.0 - predicted)).sum()) ** 0.5
+    ratio = max(expected, found) / max(min(expected, found), 1e-9)
+    if abs(expected - found) <= chance or ratio < 1.25:
+        return ""
+    return f"; on held-out labels the probabilities were {ratio:.2g} times too {'high' if expected > found else 'low'}"
+
+
+def what_was_read(subject: Subject, unused: Sequence[str] = ()) -> str:
     """The edges in words, and the labels as bars."""
     edges = subject.edges
     sides = (
@@ -67,12 +82,19 @@ def what_was_read(subject: Subject) -> str:
         ("Time", escaped(subject.clock.span(edges.ticks.min(), edges.ticks.max())) + _as_dates(subject)),
         ("Distinct times", f"{len(np.unique(edges.ticks)):,}"),
         ("Busiest node", _busiest(subject)),
-        ("Features", escaped(in_words([name_of(name, 40) for name in edges.feature_names])) or "none"),
+        (
+            "Features",
+            (_names(edges.feature_names) or "none") + (f"<small>not used: {_names(unused)}</small>" if unused else ""),
+        ),
         ("Weights", "none" if edges.weight is None else "one per interaction"),
     ]
     if not subject.is_learnt:
         lines.append(("Model fitted on", count(len(subject.learnt), "other interaction")))
     return section("read", "Data", f'<div class="halves">{facts(lines)}{_label_bars(subject)}</div>')
+
+
+def _names(columns: Sequence[str]) -> str:
+    return escaped(in_words([name_of(name, 40) for name in columns]))
 
 
 def _as_dates(subject: Subject) -> str:

@@ -71,7 +71,7 @@ def _introduction(subject: Subject, selected: Selected, n_shown: int, has_reason
         weight = " and the weight" if edges.weight is not None else ""
         parts.append(f"Not shown: {count(n_left_out, 'feature')}{weight}.")
     if has_reasons:
-        parts.append("▲ raises the probability, ▽ lowers it.")
+        parts.append("▲ raises the probability, ▽ lowers it; the number after a reason is its effect on the score.")
     return " ".join(parts)
 
 
@@ -93,7 +93,9 @@ def _columns(subject: Subject, selected: Selected, order: NDArray[np.int64], edg
     ]
     if subject.ids is not None:
         head, ids = subject.ids
-        columns.insert(2, Column(head, "text", [Cell(escaped(ids[k]), "id") for k in selected.positions[order]]))
+        columns.insert(
+            2, Column(head, "text", [Cell(escaped(name_of(ids[k])), "id") for k in selected.positions[order]])
+        )
     return columns
 
 
@@ -138,7 +140,7 @@ def _reasons(subject: Subject, selected: Selected, order: NDArray[np.int64]) -> 
     found = selected.model.explain(selected.scored, REASONS, rows=order, positive=positive)
     items = dict.fromkeys(order.tolist(), "")
     for edge, reason, effect in found["edge", "reason", "effect"].iter_rows():
-        items[edge] += f"<li>{_effect(effect)}{escaped(name_of(reason, 300))}</li>"
+        items[edge] += f"<li>{_effect(effect)}{escaped(name_of(reason, 300))} <small>{effect:+.2f}</small></li>"
     if not any(items.values()):
         return []
     cells = [Cell(f"<ul>{text}</ul>", "why") if text else Cell("–", "why", None, "") for text in items.values()]
@@ -148,4 +150,4 @@ def _reasons(subject: Subject, selected: Selected, order: NDArray[np.int64]) -> 
 def _effect(effect: float) -> str:
     css, sign, word = ("up", "▲", "raises") if effect > 0 else ("down", "▽", "lowers")
     shown = f'<span aria-hidden="true">{sign}</span><span class="aside">{word} the probability: </span>'
-    return f'<span class="{css}" title="{word} the score by {abs(effect):.2f}">{shown}</span>'
+    return f'<span class="{css}">{shown}</span>'

@@ -20,10 +20,10 @@ __all__ = ["MOST_DOTS", "map_dots", "map_section", "score_dots"]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-MOST_MAPPED = 1500  # edges that are drawn; more take long to lay out, and hide each other
+MOST_MAPPED = 1000  # edges that are drawn; more take long to lay out, and hide each other
 MOST_EMBEDDED = 200_000  # edges whose line graph is embedded
 COMPONENTS = 32
-MOST_DOTS = 2500  # in the chart of scores against time
+MOST_DOTS = 1000  # in the chart of scores against time
 
 
 def map_dots(subject: Subject, score: Floats, first: Positions) -> dict[str, Any] | None:

@@ -44,11 +44,11 @@ def quality(subject: Subject, judged: Judged | None, selected: Selected, why_not
 
 
 def _verdict(judged: Judged) -> str:
-    """Whether the model is worth more than the reference, as far as the held-out edges can tell."""
-    (_, low, high), (reference, _, _) = judged.model.auc, judged.reference.auc
-    if reference > high:
+    """Whether the model is worth more than the reference: both are judged on the same samples of the bootstrap."""
+    low, high = np.nanquantile(judged.model.resampled[:, 0] - judged.reference.resampled[:, 0], [0.025, 0.975])
+    if high < 0:
         return "<b>Here label rates are the better choice.</b>"
-    return "" if reference < low else "The difference is within chance."
+    return "" if low > 0 else "The difference is within chance."
 
 
 def _how_held_out(subject: Subject, judged: Judged) -> str:
@@ -78,9 +78,9 @@ def _held_span(subject: Subject, held: HeldOut) -> str:
 def _predicted(subject: Subject, selected: Selected) -> str:
     """Which interactions the predictions of the page are for, to be held against those that were measured."""
     if not selected.is_to_predict:
-        return "The list below ranks these held-out interactions."
+        return "The list above ranks these held-out interactions."
     span = subject.clock.span(selected.edges.ticks.min(), selected.edges.ticks.max())
-    return f"The predictions below are for {count(len(selected.edges), 'other interaction')}, {escaped(span)}."
+    return f"The predictions above are for {count(len(selected.edges), 'other interaction')}, {escaped(span)}."
 
 
 def held_out_in_short(judged: Judged, subject: Subject) -> str:

@@ -175,7 +175,7 @@ export class Alerts {
 
   explanation({ reasons }) {
     const items = reasons.map(({ effect, reason }) => {
-      const [css, sign, words] = effect * this.about.raises >= 0 ? ["up", "↑", "raises the score: "] : ["down", "↓", "lowers the score: "];
+      const [css, sign, words] = effect >= 0 ? ["up", "↑", "raises the score: "] : ["down", "↓", "lowers the score: "];
       return make("li", {}, make("span", { css, "aria-hidden": "true", text: sign }), make("span", { css: "aside", text: words }), reason);
     });
     const behind = new Map(reasons.flatMap(({ events }) => events ?? []).map((event) => [event.id ?? JSON.stringify(event), event]));

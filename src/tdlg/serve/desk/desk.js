@@ -56,6 +56,7 @@ function say(state, text) {
 }
 
 function take(figures) {
+  if (!figures.alerts) { return; }
   const rate = `${valued(Number(figures.events_per_second.toPrecision(2)))} events per second`;
   say(figures.ok ? "live" : "trouble", figures.ok ? rate : figures.reason ?? "The log cannot be written.");
   const open = figures.alerts.open;

@@ -1,13 +1,13 @@
-// Figures: how many of those looked at were right, and what changed; and what was decided.
+// Figures: how many of the reviewed alerts were confirmed, and what changed; and what was decided.
 
 import { ask, byId, cellsOf, counted, draw, linkToNode, make, percent, scored, valued, when } from "./dom.js";
 
 export async function showFigures() {
   const found = await ask("statistics");
   const { confirmed, dismissed, open } = found.alerts;
-  const looked = confirmed + dismissed;
+  const reviewed = confirmed + dismissed;
   const tiles = [
-    ["Right", looked ? percent(confirmed / looked) : "–", looked ? `${valued(confirmed)} of ${counted(looked, "alert")} looked at` : "no alert looked at yet"],
+    ["Precision", reviewed ? percent(confirmed / reviewed) : "–", reviewed ? `${valued(confirmed)} of ${counted(reviewed, "alert")} confirmed` : "no alert reviewed yet"],
     ["Open alerts", valued(open), `from a score of ${found.threshold.toPrecision(3)}`],
     ["Events per second", valued(Number(found.events_per_second.toPrecision(3))), "in the last minute"],
     ["Events", valued(found.events), `${counted(found.labels, "label")} learnt`],
@@ -24,11 +24,11 @@ function showWeeks({ this: now, last: before }) {
   const rows = [
     ["Events", now.events, before.events],
     ["Alerts", now.alerts, before.alerts],
-    ["Looked at", now.looked_at, before.looked_at],
-    ["Right", now.right, before.right],
+    ["Reviewed", now.looked_at, before.looked_at],
+    ["Confirmed", now.right, before.right],
   ].map(([name, a, b]) => [name, valued(a), valued(b), b ? changed(percent(a / b - 1)) : "–"]);
   const points = Math.round(100 * (share(now) - share(before)));
-  rows.push(["Share right", percent(share(now)), percent(share(before)), Number.isFinite(points) ? changed(`${points} points`) : "–"]);
+  rows.push(["Precision", percent(share(now)), percent(share(before)), Number.isFinite(points) ? changed(`${points} points`) : "–"]);
   byId("weeks").tBodies[0].replaceChildren(...rows.map(([name, ...cells]) => make("tr", {},
     make("th", { scope: "row", text: name }), ...cells.map((cell) => make("td", { css: "figure", text: cell })))));
 }

@@ -8,7 +8,7 @@ const MOST_FEATURES = 3;
 export async function showNode(about, id) {
   byId("node-title").textContent = named(id);
   byId("to-node").textContent = named(id).slice(0, 24);
-  byId("node-positive").textContent = about.positive === null ? "right" : classed(about.positive);
+  byId("node-positive").textContent = about.positive === null ? "confirmed" : classed(about.positive);
   let found = { events: [], n_live: 0, n_fitted: 0 };
   try {
     found = await ask(`nodes?${query({ id, limit: 100 })}`);
