@@ -135,7 +135,7 @@ def is_clear(gain: Floats, weight: Floats | None) -> bool:
 
 def latest(ticks: NDArray[Any]) -> NDArray[np.bool_]:
     """The latest rows, on which what was learnt from the others is compared."""
-    return ticks >= np.quantile(ticks, 1 - INNER)  # type: ignore[no-any-return]
+    return ticks >= np.quantile(ticks, 1 - INNER)
 
 
 def is_enough(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
