@@ -1,4 +1,7 @@
+from datetime import datetime
+
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
@@ -15,8 +18,10 @@ from tdlg import (
     PropagationRegressor,
     TdlgWarning,
     TemporalEdges,
+    from_frame,
     load_dataset,
     load_model,
+    make_payments,
 )
 
 
@@ -500,3 +505,46 @@ class TestSmallFaults:
         for scales in ("7d", 1.0, []):
             with pytest.raises(ParameterError, match=r"'scales' parameter .* must be 'auto' or a list"):
                 PropagationClassifier(scales=scales).fit(network(100))
+
+
+class TestProbabilities:
+    """As many positive edges as the probabilities add up to, in all and among those of similar probability."""
+
+    @staticmethod
+    def assert_calibrated(edges, setting, late=None):
+        n = len(edges)
+        hidden = random_part(n) if setting == "interpolate" else np.arange(n) >= 0.75 * n
+        label = np.asarray(edges.label, float)
+        known = ~hidden if late is None else late <= edges.time[hidden].min()
+        model = PropagationClassifier(setting=setting, random_state=0)
+        model.fit(edges.with_label(np.where(known, label, np.nan), late))
+        asked = edges[hidden] if late is not None else edges[hidden].with_label(None)
+        asked = asked if late is None else asked.with_label(label[hidden], late[hidden])
+        probability, truth = model.predict_proba(asked)[:, 1], label[hidden]
+        assert probability.sum() == pytest.approx(truth.sum(), rel=0.2)
+        for low, high in ((0.1, 0.3), (0.3, 0.6), (0.6, 1.0)):
+            some = (probability >= low) & (probability <= high)
+            if some.sum() >= 100:
+                expected, found = probability[some].sum(), truth[some].sum()
+                assert found / 1.5 - 2 * found**0.5 < expected < 1.5 * found + 2 * found**0.5, (low, expected, found)
+
+    def test_of_a_forecast(self):
+        self.assert_calibrated(make_payments(20_000, random_state=6).edges, "forecast")
+
+    @pytest.mark.needs("time")
+    @pytest.mark.parametrize("seed", [0, 1])
+    @pytest.mark.parametrize("setting", ["interpolate", "forecast", "stream"])
+    def test_of_generated_payments(self, setting, seed):
+        payments = make_payments(60_000, random_state=seed)
+        self.assert_calibrated(payments.edges, setting, payments.label_time if setting == "stream" else None)
+
+    @pytest.mark.needs("data", "time")
+    @pytest.mark.parametrize("setting", ["interpolate", "forecast"])
+    def test_of_the_handbook(self, setting, data_dir):
+        in_may = pl.col("time").is_between(datetime(2018, 5, 1), datetime(2018, 6, 5), closed="left")
+        table = (
+            pl.read_parquet(data_dir / "handbook.parquet").filter((pl.col("customer") % 3 == 2) & in_may).sort("time")
+        )
+        columns = {"src": "customer", "dst": "terminal", "time": "time", "label": "fraud", "features": ["amount"]}
+        edges = from_frame(table, **columns, bipartite=True)
+        self.assert_calibrated(edges, setting)

@@ -133,8 +133,9 @@ class FileSetup:
     def samples(self, most: int) -> list[Sample]:
         """The rows to learn from, at most this number: of each window as many as of the others, rare classes first."""
         samples, form = [], self.form
+        each = most if most >= self.window_counts.sum() else most // len(self.windows)
         for (first, last, before), sizes in zip(self.windows, self.window_counts, strict=True):
-            quota = quotas(sizes, most // len(self.windows)) if sizes.sum() > most // len(self.windows) else sizes
+            quota = quotas(sizes, each) if sizes.sum() > each else sizes
             shares = np.where(sizes > 0, quota / np.maximum(sizes, 1), 0.0)
             ends = [None if tick is None else form.stored(np.array([tick]))[0].item() for tick in (first, last, before)]
             samples.append(Sample(ends[0], ends[1], tuple(shares.tolist()), ends[2]))
