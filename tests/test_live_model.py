@@ -964,6 +964,7 @@ def test_refused_events_leave_nothing(tmp_path):
         assert live.health()["n_nodes"] == before
 
 
+@pytest.mark.filterwarnings("ignore:Only .* known labels are .* hardly enough")
 def test_nodes_are_compared_as_they_are_written(tmp_path):
     """7, 7.0 and "7" are one node, "007" is another; also after a restart, as in batch."""
     names = ["7", "007", "8", "a"]

@@ -112,7 +112,8 @@ def test_shell_page_explain_nodes_and_evaluate_agree(tmp_path, names, positive, 
     assert f'This page predicts <b class="value">label = {positive}</b>' in page.read_text()
     assert f"positive class: {positive!r}\n" in shell("nodes", saved, table)
     of = f"class {positive!r}" if len(names) == 2 else "the predicted class"
-    assert f'"probability" is the probability of {of}\n' in shell("score", saved, table)
+    label = f"label = {positive}" if len(names) == 2 else of
+    assert f'"probability" is the probability of {label}\n' in shell("score", saved, table)
     assert f"explained: the score of {of}\n" in shell("explain", saved, table, "--row", 1)
     loaded = load_model(saved)
     assert loaded.classes_[positive_of(loaded)] == positive

@@ -24,7 +24,10 @@ from tdlg.explain import nodes, propagation
 from tdlg.explain.sentences import label_in_words, node_in_words
 from tdlg.explain.two_ends import TwoEndWords
 
-pytestmark = pytest.mark.usefixtures("few_trees")
+pytestmark = [
+    pytest.mark.usefixtures("few_trees"),
+    pytest.mark.filterwarnings("ignore:Only .* known labels are .* hardly enough"),
+]
 
 MATCHES = {  # (ends of the edge explained, ends of the other that must be the same), and the words for it
     "src": ((0,), (0,), "from {0}"),
