@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 FEW_CLASSES = 5  # with more classes, each class has its own trees
-FEW_LABELS = 20  # of a class, which are hardly enough to learn from
+FEW_LABELS = 10  # of a class, or four times as many in all, which are hardly enough to learn from
 MANY_CLASSES = 20  # with more classes, each has fewer trees of larger steps
 FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
@@ -232,7 +232,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
             raise EdgesError(
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
             )
-        if counts.min() < FEW_LABELS:
+        if counts.min() < FEW_LABELS or counts.sum() < 4 * FEW_LABELS:
             rarest = plain_classes(self.classes_)[counts.argmin()]
             warn(
                 f"Only {counts.min()} of the {counts.sum():,} known labels are {rarest!s}, which is "
