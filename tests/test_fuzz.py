@@ -214,6 +214,13 @@ def test_damaged_parquet_never_ends_the_process(tmp_path, n_files):
     assert min(map(int, done.stdout.split())) > n_files // 10
 
 
+def test_lists_in_lists_in_parquet_end():
+    from tdlg.tables.parquet import _Thrift
+
+    with pytest.raises(ValueError, match="never end"):
+        _Thrift(b"\x19" * 5000).struct()
+
+
 @pytest.mark.needs("data")
 def test_damaged_parquet_that_was_found(data_dir):
     for path in sorted((data_dir / "damaged").glob("*.parquet")):

@@ -41,7 +41,9 @@ ANSWERS = (  # methods that read fitted attributes
 )
 LABELS_OF_EDGES = "TemporalEdges(..., label=...), read_edges(..., label=...)"
 FEW_NODES = 5  # below this number of nodes, new nodes are nothing unusual
-MOSTLY = 0.5  # above this share of new nodes, the ids may be written differently from those of the fitted edges
+MOSTLY = (
+    2 / 3
+)  # above this share of new nodes, ids may be written differently; in a growing network three fifths are new
 
 
 def all_or_nothing(change: Method) -> Method:

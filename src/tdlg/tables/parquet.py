@@ -83,7 +83,6 @@ class _Thrift:
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
         """Values by the numbers of their fields."""
-        _check(depth < DEEPEST, "structures in each other that never end")
         fields: dict[int, Any] = {}
         field = 0
         while head := self._byte():
@@ -92,6 +91,7 @@ class _Thrift:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
+        _check(depth < DEEPEST, "structures in each other that never end")
         match kind:
             case 1 | 2:
                 return kind == 1
