@@ -41,9 +41,8 @@ ANSWERS = (  # methods that read fitted attributes
 )
 LABELS_OF_EDGES = "TemporalEdges(..., label=...), read_edges(..., label=...)"
 FEW_NODES = 5  # below this number of nodes, new nodes are nothing unusual
-MOSTLY = (
-    2 / 3
-)  # above this share of new nodes, ids may be written differently; in a growing network three fifths are new
+# Above this share of new nodes, ids may be written differently: in a network that grows, three fifths are new.
+MOSTLY = 2 / 3
 
 
 def all_or_nothing(change: Method) -> Method:

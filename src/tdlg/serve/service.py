@@ -85,9 +85,8 @@ class Service:
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="tdlg-serve", daemon=True)
-        self._ended = (
-            threading.Event()
-        )  # a signal during Thread.join makes Python 3.11 and 3.12 believe that it has ended
+        # An event, since a signal during Thread.join makes Python 3.11 and 3.12 believe that the thread has ended.
+        self._ended = threading.Event()
         self.url = _url(*self._socket.getsockname()[:2])
 
     def __enter__(self) -> Self:
