@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from limited import run_limited
-from tdlg import PropagationClassifier, classify_file, multiply_file, outliers_file, read_edges, write_payments
+from tdlg import PropagationClassifier, classify_file, outliers_file, read_edges, write_payments
 from tdlg.cli import cost
 from tdlg.cli.app import app
 from tdlg.cli.cost import FileShape, file_cost
@@ -476,14 +476,13 @@ def test_only_matches_that_are_used_have_to_fit(one_terminal, tmp_path, monkeypa
         classified(tmp_path / "shared.parquet", tmp_path)
 
 
-@pytest.mark.parametrize("work", ["classify", "outliers", "multiply"])
+@pytest.mark.parametrize("work", ["classify", "outliers"])
 def test_the_memory_that_is_suggested_is_enough(one_terminal, tmp_path, monkeypatch, work):
     monkeypatch.setattr(sizes, "BASE", 999_900_000)
     monkeypatch.setattr(sizes, "LIMIT_STEP", 1000)
     done = {
         "classify": lambda memory: classify_file(one_terminal, tmp_path / "out.parquet", label="fraud", memory=memory),
         "outliers": lambda memory: outliers_file(one_terminal, tmp_path / "out.parquet", memory=memory),
-        "multiply": lambda memory: multiply_file(one_terminal, tmp_path / "out.parquet", memory=memory),
     }[work]
     with pytest.raises(TooLargeError, match=r"With a limit of 1 GB, a bucket may need 70 kB") as error:
         done("1GB")

@@ -1,4 +1,4 @@
-"""Outlier scores and products of files in buckets are those of all edges in memory."""
+"""Outlier scores of files in buckets are those of all edges in memory."""
 
 import subprocess
 import sys
@@ -11,25 +11,16 @@ import pytest
 from buckets import some_table
 from tdlg import (
     EdgeOutlierDetector,
-    EdgesError,
-    Gaussian,
-    Laplace,
-    LineGraph,
     LineGraphClassifier,
-    Mixture,
-    NoDecay,
     ParameterError,
     ReadError,
     classify_file,
-    multiply_file,
     outliers_file,
     read_edges,
 )
 from tdlg.atomic import draft_of
 from tdlg.engines import output, sizes, work_folder
 from tdlg.engines.table import Block, InputTable
-
-MIXTURE = Mixture([Gaussian(relative=0.1), Laplace(5.0)], [0.7, 0.3])
 
 
 @pytest.fixture(autouse=True)
@@ -44,62 +35,6 @@ def written(folder, seed=3, *, drop=(), **options):
     path = folder / "edges.parquet"
     some_table(seed, **options).with_columns(pl.col("amount").fill_null(0.5)).drop(drop).write_parquet(path)
     return path
-
-
-class TestProducts:
-    @pytest.mark.parametrize("match", ["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"])
-    @pytest.mark.parametrize(("past_only", "include_self"), [(False, True), (False, False), (True, True)])
-    def test_it_is_that_of_the_line_graph(self, tmp_path, match, past_only, include_self):
-        path = written(tmp_path)
-        options = {"match": match, "past_only": past_only, "include_self": include_self}
-        multiply_file(path, tmp_path / "out.parquet", x="amount", memory="1GB", **options)
-        table, found = pl.read_parquet(path), pl.read_parquet(tmp_path / "out.parquet")
-        assert found.drop("product").equals(table)
-        expected = LineGraph(read_edges(path), **options) @ table["amount"].to_numpy()
-        assert np.abs(found["product"].to_numpy() - expected).max() < 1e-10
-        assert np.abs(expected).max() > 1
-
-    @pytest.mark.parametrize("decay", [None, NoDecay(), Laplace(3.0), MIXTURE])
-    def test_decays_and_row_sums(self, tmp_path, decay):
-        path = written(tmp_path, floats=True)
-        multiply_file(path, tmp_path / "out.parquet", decay=decay, memory="1GB")
-        expected = LineGraph(read_edges(path), decay=decay).row_sums()
-        found = pl.read_parquet(tmp_path / "out.parquet")["product"].to_numpy()
-        assert np.abs(found - expected).max() < 1e-10
-
-    @pytest.mark.parametrize("match", ["any", "src-dst"])
-    def test_sources_and_destinations_may_be_separate(self, tmp_path, match):
-        path = written(tmp_path)
-        multiply_file(path, tmp_path / "out.parquet", match=match, bipartite=True, memory="1GB")
-        expected = LineGraph(read_edges(path, bipartite=True), match=match).row_sums()
-        found = pl.read_parquet(tmp_path / "out.parquet")["product"].to_numpy()
-        assert np.abs(found - expected).max() < 1e-10
-        assert (expected == 0).all() == (match == "src-dst")
-
-    def test_dates_and_a_bandwidth_in_days(self, tmp_path):
-        path = written(tmp_path)
-        table = pl.read_parquet(path).with_columns((pl.col("time") * 3_600_000).cast(pl.Datetime("ms")))
-        table.write_parquet(path)
-        for decay in (Gaussian("7h"), Gaussian()):
-            multiply_file(path, tmp_path / "out.parquet", decay=decay, memory="1GB")
-            found = pl.read_parquet(tmp_path / "out.parquet")["product"].to_numpy()
-            assert np.abs(found - LineGraph(read_edges(path), decay=decay).row_sums()).max() < 1e-10
-
-    def test_what_cannot_be_multiplied_is_an_error(self, tmp_path):
-        path = tmp_path / "edges.parquet"
-        some_table(3, categories=True).write_parquet(path)
-        options = {"memory": "1GB"}
-        with pytest.raises(EdgesError, match=r"'amount' has no number in row [\d,]+, and a vector needs one"):
-            multiply_file(path, tmp_path / "out.parquet", x="amount", **options)
-        with pytest.raises(ParameterError, match=r"'kind' has words, and a vector needs numbers"):
-            multiply_file(path, tmp_path / "out.parquet", x="kind", **options)
-        with pytest.raises(ParameterError, match=r"'match' parameter of LineGraph must be one of"):
-            multiply_file(path, tmp_path / "out.parquet", match="both", **options)
-        with pytest.raises(ParameterError, match=r"'decay' parameter of LineGraph must be"):
-            multiply_file(path, tmp_path / "out.parquet", decay=3, **options)
-        with pytest.raises(ParameterError, match=r"'tol' parameter of LineGraph must be at least"):
-            multiply_file(path, tmp_path / "out.parquet", tol=1e-15, **options)
-        assert [file.name for file in tmp_path.iterdir()] == ["edges.parquet"]
 
 
 class TestBursts:
@@ -247,17 +182,17 @@ class TestAFolderAsInput:
         for name in (".draft.parquet", "_metadata.parquet"):
             (folder / name).write_text("not of the table")
         given = f"file://{folder}" if of_store else folder
-        multiply_file(given, tmp_path / "many.parquet", x="amount", memory="1GB")
-        multiply_file(path, tmp_path / "one.parquet", x="amount", memory="1GB")
+        outliers_file(given, tmp_path / "many.parquet", memory="1GB")
+        outliers_file(path, tmp_path / "one.parquet", memory="1GB")
         assert pl.read_parquet(tmp_path / "many.parquet").equals(pl.read_parquet(tmp_path / "one.parquet"))
 
     def test_the_result_of_a_run(self, tmp_path):
         path = written(tmp_path)
         outliers_file(path, tmp_path / "scored", memory="1GB")
-        multiply_file(tmp_path / "scored", tmp_path / "again", memory="1GB")
-        multiply_file(path, tmp_path / "one.parquet", memory="1GB")
-        found = pl.read_parquet(tmp_path / "again")
-        assert found.drop("outlier_score", "outlier").equals(pl.read_parquet(tmp_path / "one.parquet"))
+        outliers_file(tmp_path / "scored", tmp_path / "again", memory="1GB")
+        again = pl.read_parquet(tmp_path / "again")
+        assert again.drop("outlier_score_2", "outlier_2").equals(pl.read_parquet(tmp_path / "scored"))
+        assert again["outlier_score_2"].equals(again["outlier_score"])
 
     def test_every_block_is_that_of_the_table(self, tmp_path):
         table = pl.read_parquet(written(tmp_path))[:30]

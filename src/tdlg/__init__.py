@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tdlg.models.classify_file import classify_file
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
-    from tdlg.models.multiply_file import multiply_file
     from tdlg.models.outliers import EdgeOutlierDetector
     from tdlg.models.outliers_file import outliers_file
     from tdlg.models.propagation_classifier import PropagationClassifier
@@ -87,7 +86,6 @@ __all__ = [
     "load_model",
     "make_payments",
     "make_tsbm",
-    "multiply_file",
     "node_embeddings",
     "node_scores",
     "outliers_file",
@@ -137,7 +135,6 @@ _MODULE_OF = {
     "load_model": "persist.model",
     "make_payments": "datasets.payments",
     "make_tsbm": "datasets.blocks",
-    "multiply_file": "models.multiply_file",
     "node_embeddings": "embed.nodes",
     "node_scores": "explain.nodes",
     "outliers_file": "models.outliers_file",

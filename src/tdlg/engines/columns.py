@@ -21,7 +21,7 @@ from tdlg.propagate.own_features import OwnColumn, scaled, tamed, to_sum
 from tdlg.propagate.sums import Walk, walk_events
 from tdlg.propagate.writer import ColumnWriter
 
-__all__ = ["ColumnFiles", "ColumnPlan", "ColumnsTask", "Sample", "make_columns", "own_columns", "read_columns"]
+__all__ = ["ColumnFiles", "ColumnPlan", "ColumnsTask", "Sample", "make_columns", "read_columns"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -309,7 +309,7 @@ class _Base(NamedTuple):
         walked = _walked(
             (row_codes[at], form.times(rows["tick"])[at]),
             (col_codes, ticks),
-            at if rows is cols else own_columns(rows["row"][at], cols["row"]),
+            at if rows is cols else _own_columns(rows["row"][at], cols["row"]),
             values,
             plan,
         )
@@ -333,7 +333,7 @@ class _Base(NamedTuple):
         if not plan.past_only:
             place = np.full(len(self.cols) + 1, -1)  # the last one is for rows that are not among the columns
             place[cols] = np.arange(len(cols))
-            own = place[at if self.rows is self.cols else own_columns(self.rows["row"][at], self.cols["row"])]
+            own = place[at if self.rows is self.cols else _own_columns(self.rows["row"][at], self.cols["row"])]
         values = np.hstack([np.ones((len(cols), 1)), np.array(plan.targets)[self.cols["label"][cols]]])
         return _walked(
             (self.row_codes[at], form.times(self.rows["tick"])[at]),
@@ -380,7 +380,7 @@ def _own(rows: Records, columns: Sequence[OwnColumn]) -> Floats:
     return found
 
 
-def own_columns(rows: NDArray[Any], cols: NDArray[Any]) -> Positions:
+def _own_columns(rows: NDArray[Any], cols: NDArray[Any]) -> Positions:
     """For each row number its position among other row numbers, or -1."""
     order = np.argsort(cols, kind="stable")
     at = np.searchsorted(cols, rows, sorter=order)

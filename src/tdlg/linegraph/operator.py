@@ -122,7 +122,7 @@ class LineGraph(LinearOperator):
         self._row_copies, self._col_copies = Copies(rows), Copies(cols)
         self._layout = build_layout(self._row_copies.distinct, self._col_copies.distinct, match)
         self._parts = self.decay.parts(self._layout.time_unit)
-        check_tol(self._parts, tol)
+        _check_tol(self._parts, tol)
         super().__init__(np.dtype(np.float64), (rows.n_edges, cols.n_edges))
 
     # -- must: the product ------------------------------------------------------------------------------------------
@@ -341,13 +341,6 @@ def _check_arguments(
                 parameter=name,
                 value=edges,
             )
-    check_kind(decay, match)
-    if n_threads is not None:
-        check_count("LineGraph", "n_threads", n_threads, 1)
-
-
-def check_kind(decay: Decay | None, match: str) -> None:
-    """Refuse a decay or a match that a line graph does not have."""
     if not isinstance(decay, Decay | None):
         raise ParameterError(
             f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
@@ -356,9 +349,11 @@ def check_kind(decay: Decay | None, match: str) -> None:
             value=decay,
         )
     check_choice("LineGraph", "match", match, MATCHES)
+    if n_threads is not None:
+        check_count("LineGraph", "n_threads", n_threads, 1)
 
 
-def check_tol(parts: Sequence[Part], tol: float) -> None:
+def _check_tol(parts: Sequence[Part], tol: float) -> None:
     """Refuse an accuracy that float64 does not allow."""
     least = SMALLEST_TOL * max(1, sum(part.code == GAUSSIAN for part in parts))
     if not (is_number(tol) and least <= tol < 1):

@@ -19,7 +19,6 @@ from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
-from tdlg.engines.product import many_products
 from tdlg.engines.sizes import OnDisk, Sizes, record_memory
 from tdlg.engines.split_file import head_bytes
 from tdlg.engines.statistics import look
@@ -167,7 +166,14 @@ def _identity(model: PropagationClassifier, classes: Any) -> str:
 
 def _check_model(model: Any) -> None:
     if not isinstance(model, PropagationClassifier):
-        raise many_products(type(model).__name__, "model", Hint("Use {code}.", code="PropagationClassifier()"))
+        raise ParameterError(
+            f"{type(model).__name__} needs hundreds of products with the line graph, one after the other. For a file in "
+            "buckets, on one machine or on a cluster, each product would read and write all edges.",
+            Hint("Use {code}.", code="PropagationClassifier()"),
+            "Or take a part of the edges that fits into memory.",
+            parameter="model",
+            value=type(model).__name__,
+        )
     if model.two_ends is True:
         raise ParameterError(
             "The columns about both ends of an edge together need all edges in memory at once, and a file is worked on in "

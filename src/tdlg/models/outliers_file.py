@@ -9,11 +9,10 @@ import numpy as np
 
 from tdlg.clock import Duration
 from tdlg.engines.buckets import RecordForm, map_buckets
-from tdlg.engines.bursts import BurstsTask, find_bursts
+from tdlg.engines.bursts import BurstsTask, RowValues, find_bursts
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
 from tdlg.engines.output import Output
-from tdlg.engines.row_values import RowValues
 from tdlg.engines.sizes import record_memory
 from tdlg.engines.statistics import BlockTask, Labels, look, ranges
 from tdlg.engines.table import Block, InputTable
@@ -132,5 +131,5 @@ class _BurstAnswers:
         import polars as pl
 
         n = block.stop - block.start
-        scores = self.values.read(block.start, n, np.maximum) if n else np.zeros(0)
+        scores = self.values.largest(block.start, n) if n else np.zeros(0)
         return [pl.Series(scores).round_sig_figs(DIGITS), pl.Series((scores > self.threshold).astype(np.int64))]
