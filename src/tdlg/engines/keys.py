@@ -21,7 +21,6 @@ Keys = NDArray[np.uint64]
 
 SEED = 20  # of the hash of text
 UPWARDS, DOWNWARDS, LOOP = 0, 1, 2  # last two bits of a pair: source below destination, above it, the same node
-MOST_BUCKETS = 1 << 16
 MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
 
 
