@@ -34,7 +34,7 @@ from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.judge.ranking import BATCH, RankingMetrics, RankingTask, rank_of_true, tgb_negatives, true_ranks, true_scores
-from tdlg.models.ranking import LinkRanker
+from tdlg.rank.ranker import LinkRanker
 from tdlg.sampling.index import edge_index
 
 __all__ = ["LinksRow", "MemoryRow", "Row", "read_rows", "run_ranking", "tables"]

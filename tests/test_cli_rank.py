@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tdlg import LinkRanker, load_model, read_edges
-from tdlg.models import ranking_fit
+from tdlg.rank import fit as ranking_fit
 from test_cli import ok, refused, rows_of
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from tdlg import EdgesError, LinkPredictor, LinkRanker, ParameterError, TemporalEdges, load_model
 from tdlg.judge.ranking import rank_of_true
-from tdlg.live.ranking import StreamRanker
-from tdlg.models import ranking_fit
-from tdlg.models.ranking_trees import RankingTrees
-from tdlg.propagate.ranking import COLUMNS, RankingState
+from tdlg.rank import fit as ranking_fit
+from tdlg.rank.state import COLUMNS, RankingState
+from tdlg.rank.stream import StreamRanker
+from tdlg.rank.trees import RankingTrees
 
 pytest.importorskip("lightgbm", reason="needs LightGBM")
 

@@ -6,8 +6,8 @@ import pytest
 from tdlg import TemporalEdges
 from tdlg._kernels.ranking import LISTED, NEAR, SHORT
 from tdlg._kernels.ranking_state import NEVER
-from tdlg.propagate.ranking import COLUMNS, SCALES, RankingState
-from tdlg.propagate.ranking_history import History
+from tdlg.rank.history import History
+from tdlg.rank.state import COLUMNS, SCALES, RankingState
 
 WIDTHS = np.array([0.5, 2.0, 5.0, 20.0, 100.0])
 
@@ -182,7 +182,7 @@ def test_long_lists_end():
 
 
 def test_queries_between_edges_see_the_strict_past_in_blocks(monkeypatch):
-    monkeypatch.setattr("tdlg.propagate.ranking_history.ROWS_AT_ONCE", 20)
+    monkeypatch.setattr("tdlg.rank.history.ROWS_AT_ONCE", 20)
     history = History(TemporalEdges(*stream()), WIDTHS)
     src, dst, when = history.edges()
     upto = np.searchsorted(when, when)
@@ -216,7 +216,7 @@ class TestSample:
         return history, chosen, upto, history.sample(chosen, upto, np.array(limits), everyone, picks)
 
     def test_the_true_destination_comes_first(self, monkeypatch):
-        monkeypatch.setattr("tdlg.propagate.ranking_history.ROWS_AT_ONCE", 100)
+        monkeypatch.setattr("tdlg.rank.history.ROWS_AT_ONCE", 100)
         history, chosen, upto, (rows, starts) = self.sampled([4, 3, 2, 2, 5])
         assert rows.dtype == np.float32
         assert (np.diff(starts) <= 1 + 16 + 3).all()

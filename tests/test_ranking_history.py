@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tdlg import EdgesError, LinkRanker, ParameterError, TemporalEdges, load_model
-from tdlg.live.ranking import StreamRanker
-from tdlg.propagate.ranking import COLUMNS
-from tdlg.propagate.ranking_history import History
+from tdlg.rank.history import History
+from tdlg.rank.state import COLUMNS
+from tdlg.rank.stream import StreamRanker
 from test_ranking_columns import WIDTHS, expected, latest, stream
 
 START = np.datetime64("2024-01-01", "s")

@@ -6,7 +6,7 @@ import pytest
 from paper import ranking
 from tdlg import TemporalEdges
 from tdlg.judge.ranking import RankingTask
-from tdlg.models import ranking_fit
+from tdlg.rank import fit as ranking_fit
 
 pytest.importorskip("lightgbm", reason="needs LightGBM")
 

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from tdlg.models.outliers_file import outliers_file
     from tdlg.models.propagation_classifier import PropagationClassifier
     from tdlg.models.propagation_regressor import PropagationRegressor
-    from tdlg.models.ranking import LinkRanker
     from tdlg.persist.model import load_model
     from tdlg.propagate.features import PropagationFeatures
+    from tdlg.rank.ranker import LinkRanker
     from tdlg.report import write_report
     from tdlg.sampling.negatives import shuffled_edges
 
@@ -109,7 +109,7 @@ _MODULE_OF = {
     "LineGraph": "linegraph.operator",
     "LineGraphClassifier": "models.linegraph",
     "LinkPredictor": "models.links",
-    "LinkRanker": "models.ranking",
+    "LinkRanker": "rank.ranker",
     "LiveModel": "live.model",
     "LowRankFeatures": "embed.lowrank",
     "Mixture": "linegraph.decay",

@@ -182,7 +182,7 @@ def _take_best(nodes, u, kind, limit, scratch, n, out):  # out: scratch, out
 
 @compiled
 def describe(state, u, candidates, now, rates, scratch, rows):  # out: rows
-    """The columns of candidates, (n_candidates, n_columns), see `tdlg.propagate.ranking.COLUMNS`.
+    """The columns of candidates, (n_candidates, n_columns), see `tdlg.rank.state.COLUMNS`.
 
     u or a candidate of -1 is a node that never occurred.
     """

@@ -13,7 +13,7 @@ from tdlg.exceptions import Hint, ParameterError
 if TYPE_CHECKING:
     from tdlg.cli.table import Table
     from tdlg.edges import TemporalEdges
-    from tdlg.models.ranking import LinkRanker
+    from tdlg.rank.ranker import LinkRanker
 
 __all__ = ["RankingMethod", "header_of", "known_at", "note_method", "rows_after", "time_of"]
 
@@ -36,7 +36,7 @@ def note_method(ranker: LinkRanker, *, pairs: bool = False) -> None:
     pairs
         Whether it ranks pairs; by default the partners of a node.
     """
-    from tdlg.models.ranking_fit import is_enough, missing_lightgbm
+    from tdlg.rank.fit import is_enough, missing_lightgbm
 
     method = ranker.pair_method_ if pairs else ranker.method_
     if method == "trees":
@@ -81,7 +81,7 @@ def time_of(at: str, edges: TemporalEdges) -> float | int | str:
 
 def known_at(edges: TemporalEdges, time: Any) -> TemporalEdges:
     """The edges strictly before a time, from which alone may be learnt what is asked about it; all edges for None."""
-    from tdlg.models.link_arguments import as_time
+    from tdlg.rank.pairs import as_time
 
     if time is None:
         return edges

@@ -17,9 +17,9 @@ from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.operator import LineGraph
 from tdlg.models.linegraph import LineGraphClassifier
-from tdlg.models.link_arguments import best_pairs, candidate_edges
 from tdlg.models.link_columns import LinkModel
-from tdlg.models.ranking import LinkRanker
+from tdlg.rank.pairs import best_pairs, candidate_edges
+from tdlg.rank.ranker import LinkRanker
 from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import shuffled_edges
 

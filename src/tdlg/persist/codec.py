@@ -46,7 +46,7 @@ RECORDS = {
     "Code": "tdlg.methods.dylink2vec",
     "LinkModel": "tdlg.models.link_columns",
     "OwnColumn": "tdlg.propagate.own_features",
-    "RankingTrees": "tdlg.models.ranking_trees",
+    "RankingTrees": "tdlg.rank.trees",
 }  # NamedTuples and their modules
 SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content
 JSON_INTEGERS = range(-(2**63), 2**63)

@@ -87,7 +87,7 @@ def links(
 def _model(method: str | None, is_saved: bool, seed: int) -> Any:
     """What finds the pairs. A saved model also scores pairs at any time, which takes a second fit."""
     from tdlg.models.links import LinkPredictor
-    from tdlg.models.ranking import LinkRanker
+    from tdlg.rank.ranker import LinkRanker
 
     if method == "rows" or is_saved:
         return LinkPredictor(**given_options(method=method), random_state=seed)

@@ -17,7 +17,7 @@ from tdlg.cli.terminal import count, note, working
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from tdlg.models.ranking import LinkRanker
+    from tdlg.rank.ranker import LinkRanker
 
 __all__ = ["register"]
 
@@ -84,7 +84,7 @@ def rank(
 
 
 def _ranker(table: Table, method: str | None, path: Path | None, seed: int, time: Any) -> LinkRanker:
-    from tdlg.models.ranking import LinkRanker
+    from tdlg.rank.ranker import LinkRanker
 
     if path is None:
         known = known_at(table.edges, time)

@@ -17,8 +17,8 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
 from tdlg.exceptions import EdgesError, Hint, ParameterError
-from tdlg.models.link_arguments import as_frame, as_ticks, best_pairs, candidate_edges
-from tdlg.models.ranking_fit import (
+from tdlg.propagate.nodes import DST, SRC
+from tdlg.rank.fit import (
     FEWEST_QUERIES,
     SKIPPED,
     TREES,
@@ -31,10 +31,10 @@ from tdlg.models.ranking_fit import (
     pair_rows,
     recency,
 )
-from tdlg.models.ranking_trees import RankingTrees
-from tdlg.propagate.nodes import DST, SRC
-from tdlg.propagate.ranking import COLUMNS, SCALES
-from tdlg.propagate.ranking_history import History
+from tdlg.rank.history import History
+from tdlg.rank.pairs import as_frame, as_ticks, best_pairs, candidate_edges
+from tdlg.rank.state import COLUMNS, SCALES
+from tdlg.rank.trees import RankingTrees
 from tdlg.sampling.index import concatenate_edges
 from tdlg.tables.ids import as_ids, listed
 

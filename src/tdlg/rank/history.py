@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tdlg.clock import common_clock, rounded_up, ticks_per_second, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.propagate.nodes import DST, SRC, NodeCodes
-from tdlg.propagate.ranking import RankingState
 from tdlg.propagate.state import GROWTH, grown
+from tdlg.rank.state import RankingState
 from tdlg.sampling.index import check_alike
 
 __all__ = ["History", "Sampled"]

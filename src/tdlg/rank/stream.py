@@ -9,9 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
-from tdlg.models.link_arguments import as_time
-from tdlg.models.ranking import LinkRanker
-from tdlg.propagate.ranking_history import History
+from tdlg.rank.history import History
+from tdlg.rank.pairs import as_time
+from tdlg.rank.ranker import LinkRanker
 
 __all__ = ["StreamRanker"]
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from tdlg._kernels.ranking_state import NEVER
 from tdlg.edges import TemporalEdges
-from tdlg.models.ranking_trees import RankingTrees
-from tdlg.propagate.ranking import COLUMNS
-from tdlg.propagate.ranking_history import History
+from tdlg.rank.history import History
+from tdlg.rank.state import COLUMNS
+from tdlg.rank.trees import RankingTrees
 from tdlg.sampling.candidates import candidate_pairs
 
 __all__ = [
