@@ -19,14 +19,15 @@ from tdlg.sampling.candidates import candidate_pairs
 
 __all__ = [
     "FEWEST_QUERIES",
+    "SKIPPED",
+    "TREES",
     "edgebank",
     "is_enough",
     "learn_next",
     "learn_pairs",
     "missing_lightgbm",
-    "next_scores",
-    "pair_rows",
     "recency",
+    "recency_position",
 ]
 
 Codes = NDArray[np.int64]
@@ -79,25 +80,12 @@ def missing_lightgbm() -> str | None:
 
 
 def learn_next(
-    history: History, n_trees: int, rng: np.random.Generator, one_type: bool, at_least: int = 0
+    history: History, n_trees: int, rng: np.random.Generator, one_type: bool, forced: bool
 ) -> tuple[RankingTrees | None, int]:
     """Trees that rank the destinations of a source, by LambdaMART, and the number of edges that they were made from.
 
     The last tenth of these edges is held out: it decides how many of the trees are used. None if the recency rule ranks it
-    better than any number of trees.
-
-    Parameters
-    ----------
-    history
-        The edges to learn from.
-    n_trees
-        The largest number of trees.
-    rng
-        Generator for sampling edges and candidates, and for the seed of the trees.
-    one_type
-        Whether sources and destinations are nodes of one type.
-    at_least
-        1 if there must be trees; 0 by default.
+    better than any number of trees, unless `forced`.
     """
     n = len(history)
     src, dst, _ = history.edges()
@@ -113,36 +101,23 @@ def learn_next(
     end = starts[n_learnt]
     is_true = np.zeros(end, np.int8)
     is_true[starts[:n_learnt]] = 1
+    share = len(chosen) / n_queries  # smaller steps with fewer edges than wanted, whose details are chance
     settings = {
         "objective": "lambdarank",
         "lambdarank_truncation_level": 20,
-        "learning_rate": _learning_rate(len(chosen) / n_queries),
+        "learning_rate": 0.1 * float(np.clip(np.sqrt(share), 0.3, 1.0)),
         "min_data_in_leaf": 300,
     }
     trees = _trees(rows[:end], is_true, settings, n_trees, rng, group=np.diff(starts[: n_learnt + 1]))
     begins = starts[n_learnt:-1] - end
     held_out = rows[end:].astype(np.float64)
     prior = recency_position(held_out)
-    best = _best_number(trees, held_out, lambda scores: _mean_reciprocal(scores, begins), at_least, prior)
-    return (trees.first(best), len(chosen)) if best else (None, 0)
-
-
-def next_scores(trees: RankingTrees, rows: Floats) -> Floats:
-    """Scores of candidates for the next destination of a source: those of trees, and a little of the recency rule."""
-    return trees.scores(rows) + recency_position(rows)
-
-
-def recency_position(rows: Floats) -> Floats:
-    """The position of candidates by the recency rule, which counts less the further back it is: 0 for the first.
-
-    It keeps the trees from going far astray where the network has changed since they learnt.
-    """
-    of_pair, since = rows[:, _RANK], np.minimum(rows[:, _SINCE], MOST_SINCE)
-    return -PRIOR * np.log(np.where(of_pair < NEVER, of_pair, 1.0 + rows[:, _PARTNERS] + since))
+    best = _best_number(trees, held_out, lambda scores: _mean_reciprocal(scores, begins), forced, prior)
+    return (trees.between(0, best), len(chosen)) if best else (None, 0)
 
 
 def _best_number(
-    trees: RankingTrees, rows: Floats, measure: Callable[[Floats], float], at_least: int, prior: Floats | float = 0.0
+    trees: RankingTrees, rows: Floats, measure: Callable[[Floats], float], forced: bool, prior: Floats | float = 0.0
 ) -> int:
     """The number of trees whose scores of held-out rows, plus a prior, are best by a measure; 0 if the rule is better."""
     numbers = np.unique(np.linspace(0, trees.n_trees, STEPS + 1).round().astype(int))[1:]
@@ -151,7 +126,7 @@ def _best_number(
         scores += trees.between(done, number).scores(rows)
         found[number], done = measure(scores + prior), number
     best = max(found, key=lambda number: (found[number], number))
-    return best if at_least or found[best] >= measure(recency(rows)) else 0
+    return best if forced or found[best] >= measure(recency(rows)) else 0
 
 
 def _mean_reciprocal(scores: Floats, starts: Codes) -> float:
@@ -162,24 +137,13 @@ def _mean_reciprocal(scores: Floats, starts: Codes) -> float:
 
 
 def learn_pairs(
-    edges: TemporalEdges, history: History, n_trees: int, rng: np.random.Generator, at_least: int = 0
+    edges: TemporalEdges, history: History, n_trees: int, rng: np.random.Generator, forced: bool
 ) -> RankingTrees | None:
     """Trees that estimate which pairs meet soon, from what followed at several times of the history.
 
     The last of these times are held out: they decide how many of the trees are used. None if the first 100 pairs of the
-    recency rule come true more often than those of any number of trees, or if nothing followed at any of these times
-    because nearly all edges happened at one time.
-
-    Parameters
-    ----------
-    edges, history
-        The edges to learn from, and their history.
-    n_trees
-        The largest number of trees.
-    rng
-        Generator for sampling pairs, and for the seed of the trees.
-    at_least
-        1 if there must be trees; 0 by default.
+    recency rule come true more often than those of any number of trees, unless `forced`; or if nothing followed at any of
+    these times because nearly all edges happened at one time.
     """
     n, n_nodes = len(edges), edges.n_nodes
     in_order = edges[np.argsort(edges.ticks, kind="stable")]
@@ -196,7 +160,7 @@ def learn_pairs(
         came = np.mean([np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead], axis=0)
         some, weight = _all_that_came(came, rng) if number < n_learnt else (np.arange(len(src)), np.ones(len(src)))
         src, dst = src[some], dst[some]
-        rows = pair_rows(history, src, dst, np.full(len(src), when[cut - 1]), np.full(len(src), cut))
+        rows = history.rows(src, dst, np.full(len(src), when[cut - 1]), np.full(len(src), cut))
         parts.append(rows.astype(np.float32))
         targets.append(came[some])
         weights.append(weight)
@@ -210,8 +174,8 @@ def learn_pairs(
     rows, came = (np.concatenate(each[n_learnt:]) for each in (parts, targets))
     starts = np.cumsum([len(part) for part in parts[n_learnt:-1]])
     measure = partial(_mean_that_came, came=came, starts=starts)
-    best = _best_number(trees, rows.astype(np.float64), measure, at_least)
-    return trees.first(best) if best else None
+    best = _best_number(trees, rows.astype(np.float64), measure, forced)
+    return trees.between(0, best) if best else None
 
 
 def _mean_that_came(scores: Floats, came: Floats, starts: Codes) -> float:
@@ -228,31 +192,6 @@ def _all_that_came(came: Floats, rng: np.random.Generator) -> tuple[Codes, Float
     return kept, np.where(came[kept] > 0, 1.0, len(others) / max(len(some), 1))
 
 
-def pair_rows(history: History, src: Codes, dst: Codes, when: Floats, upto: Codes) -> Floats:
-    """The columns of pairs, in the order of the pairs.
-
-    Parameters
-    ----------
-    history
-        The edges that are known.
-    src, dst, when
-        Sources, destinations and times.
-    upto
-        How many edges are known at each.
-    """
-    order = np.lexsort((src, when, upto))
-    asked = np.column_stack([src[order], upto[order]])
-    is_first = np.append(True, (np.diff(asked, axis=0) != 0).any(axis=1) | (np.diff(when[order]) != 0))[: len(order)]
-    first = np.flatnonzero(is_first)
-    starts = np.append(first, len(order))
-    rows = np.empty((len(order), len(COLUMNS)))
-    done = 0
-    for block in history.blocks(src[order][first], when[order][first], upto[order][first], starts, dst[order]):
-        rows[order[done : done + len(block)]] = block
-        done += len(block)
-    return rows
-
-
 # ---- rules that learn nothing
 
 
@@ -267,12 +206,16 @@ def edgebank(rows: Floats) -> Floats:
     return (rows[:, _GAP] < NEVER).astype(np.float64)
 
 
+def recency_position(rows: Floats) -> Floats:
+    """The position of candidates by the recency rule, which counts less the further back it is: 0 for the first.
+
+    It keeps the trees from going far astray where the network has changed since they learnt.
+    """
+    of_pair, since = rows[:, _RANK], np.minimum(rows[:, _SINCE], MOST_SINCE)
+    return -PRIOR * np.log(np.where(of_pair < NEVER, of_pair, 1.0 + rows[:, _PARTNERS] + since))
+
+
 # ---- LightGBM
-
-
-def _learning_rate(share: float) -> float:
-    """Smaller steps with fewer edges to learn from than wanted, whose details are chance."""
-    return 0.1 * float(np.clip(np.sqrt(share), 0.3, 1.0))
 
 
 def _trees(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,10 @@ from tdlg.clock import common_clock, rounded_up, ticks_per_second, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.state import GROWTH, grown
-from tdlg.rank.state import RankingState
+from tdlg.rank.state import COLUMNS, RankingState
 from tdlg.sampling.index import check_alike
 
-__all__ = ["History", "Sampled"]
+__all__ = ["History"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -25,54 +25,18 @@ AT_ONCE = 65536  # edges that are absorbed before the queries, if there are more
 ROWS_AT_ONCE = 200_000  # rows of columns that are made at once, about 90 MB
 
 
-class Sampled(NamedTuple):
-    """Candidates for the destinations of some edges.
-
-    Attributes
-    ----------
-    rows
-        Their columns, (n_candidates, n_columns), as float32.
-    starts
-        Where the candidates of each edge begin, and the end; the first one is the true destination.
-    """
-
-    rows: NDArray[np.float32]
-    starts: Codes
-
-
 class History:
     """Edges in the order of time, to which more can be added, and the running state after some of them.
 
     A question lets the state absorb the edges that it knows and that were not absorbed yet. The state cannot go back: if
     more edges were absorbed than a question knows, or an edge is added before one of them, the next question starts anew.
-
-    Parameters
-    ----------
-    edges
-        The first edges, at least one.
-    widths
-        Bandwidths of the decayed counts, in ticks of these edges.
-
-    Attributes
-    ----------
-    nodes
-        The codes of the nodes: those of the first edges have their codes in `edges`.
-    none, unit
-        No edges, of the type of the first ones, and the unit of their ticks.
-
-    Examples
-    --------
-    >>> history = History(TemporalEdges(["ann"], ["bob"], [1]), np.array([1.0, 2.0, 5.0, 10.0, 100.0]))
-    >>> history.add(TemporalEdges(["cat"], ["ann"], [5]))
-    TemporalEdges(1 edge, 2 nodes, time 5 to 5)
-    >>> upto, _ = history.ask(np.array([5, 6]))  # an edge is known after its time
-    >>> upto.tolist(), [history.nodes.id_of(code) for code in history.candidates(0, 2)]
-    ([1, 2], ['bob', 'cat'])
+    The widths are bandwidths of the decayed counts, in ticks of the first edges, of which there is at least one.
     """
 
     def __init__(self, edges: TemporalEdges, widths: Floats) -> None:
         order = np.argsort(edges.ticks, kind="stable")
-        self.nodes, self.none, self.unit = NodeCodes(edges), edges[:0], edges.time_unit
+        self.nodes = NodeCodes(edges)  # nodes of the first edges have their codes in `edges`
+        self.none, self.unit = edges[:0], edges.time_unit  # no edges, of the type of the first ones
         self._src, self._dst, self._ticks = edges.src_code[order], edges.dst_code[order], edges.ticks[order]
         self._n, self._widths = len(order), widths
         self._state, self._lock = self._new(), RLock()
@@ -106,11 +70,6 @@ class History:
 
         Ids are written as those of the known nodes. Datetimes that are finer than the unit are rounded up to it, so that no
         edge is known before it happened.
-
-        Parameters
-        ----------
-        edges
-            The edges: bipartite, and with datetimes, if the first ones are.
         """
         check_alike((self.none, edges))
         with self._lock:
@@ -164,15 +123,7 @@ class History:
         return np.array([-1 if code is None else code for code in found], np.int64)
 
     def ask(self, ticks: NDArray[Any], unit: str | None = None, *, with_equal: bool = False) -> tuple[Codes, Floats]:
-        """How many edges are known at some times, and these times as the state counts them.
-
-        Parameters
-        ----------
-        ticks, unit
-            The times, which are not rounded.
-        with_equal
-            Whether edges at exactly this time are known; by default only those strictly before it.
-        """
+        """How many edges are known at some times: those strictly before, or also at them; and the times of the state."""
         first, ticks, common = common_clock(self._ticks[:1], self.unit, ticks, unit)
         finer = 1 if common is None or self.unit is None else ticks_per_second(common) // ticks_per_second(self.unit)
         when = (ticks - first[0]).astype(np.float64) / finer
@@ -189,17 +140,7 @@ class History:
     # ---- columns
 
     def blocks(self, src: Codes, when: Floats, upto: Codes, starts: Codes, candidates: Codes) -> Iterator[Floats]:
-        """The columns of the candidates of queries, some queries at a time.
-
-        Parameters
-        ----------
-        src, when
-            Sources and times, in the order of time.
-        upto
-            How many edges each query knows, ascending.
-        starts, candidates
-            Where the candidates of each query begin, and the end; the candidates.
-        """
+        """The columns of the candidates of queries, in the order of time, some queries at a time; see `RankingState.run`."""
         with self._lock:
             first = 0
             while first < len(src):
@@ -219,8 +160,26 @@ class History:
             self._state.absorb(*self.edges(slice(start, min(start + AT_ONCE, n_edges))))
         return self._state
 
-    def sample(self, chosen: Codes, upto: Codes, limits: Codes, everyone: Codes, picks: Codes) -> Sampled:
-        """Candidates for the destinations of chosen edges; see `RankingState.sample`."""
+    def rows(self, src: Codes, dst: Codes, when: Floats, upto: Codes) -> Floats:
+        """The columns of pairs, in the order of the pairs, each of which knows the first `upto` edges."""
+        order = np.lexsort((src, when, upto))
+        asked = np.column_stack([src[order], upto[order]])
+        is_first = np.append(True, (np.diff(asked, axis=0) != 0).any(axis=1) | (np.diff(when[order]) != 0))[
+            : len(order)
+        ]
+        first = np.flatnonzero(is_first)
+        starts = np.append(first, len(order))
+        rows = np.empty((len(order), len(COLUMNS)))
+        done = 0
+        for block in self.blocks(src[order][first], when[order][first], upto[order][first], starts, dst[order]):
+            rows[order[done : done + len(block)]] = block
+            done += len(block)
+        return rows
+
+    def sample(
+        self, chosen: Codes, upto: Codes, limits: Codes, everyone: Codes, picks: Codes
+    ) -> tuple[NDArray[np.float32], Codes]:
+        """Columns of candidates for the destinations of chosen edges, the true one first; see `RankingState.sample`."""
         state, parts, sizes = self._new(), [], [np.zeros(1, np.int64)]
         per_edge = 1 + int(limits.sum()) + picks.shape[1]
         for first in range(0, len(chosen), max(1, ROWS_AT_ONCE // per_edge)):
@@ -230,4 +189,4 @@ class History:
             rows, starts = state.sample(edges, upto[some] - done, chosen[some] - done, limits, everyone, picks[some])
             parts.append(rows.astype(np.float32))
             sizes.append(np.diff(starts))
-        return Sampled(np.concatenate(parts), np.cumsum(np.concatenate(sizes)))
+        return np.concatenate(parts), np.cumsum(np.concatenate(sizes))

@@ -1,4 +1,4 @@
-"""Arguments and results of ranking: a time, pairs to choose from, and the best of them as a table."""
+"""Pairs of nodes: those to choose from at a time, and the best of them as a table."""
 
 from __future__ import annotations
 
@@ -23,17 +23,7 @@ __all__ = ["as_frame", "as_ticks", "as_time", "best_pairs", "candidate_edges"]
 
 
 def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> TemporalEdges:
-    """The candidates of `top` as temporal edges.
-
-    Parameters
-    ----------
-    fitted
-        The edges that are known.
-    at
-        The time, or None for the time of the last one.
-    candidates
-        Pairs, edges with their own times, or None for likely pairs.
-    """
+    """The candidates of `top` as temporal edges: likely pairs by default, at the time of the last fitted edge."""
     if isinstance(candidates, TemporalEdges):
         if at is not None:
             raise ParameterError(
@@ -50,17 +40,7 @@ def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> Temporal
 
 
 def best_pairs(fitted: TemporalEdges, edges: TemporalEdges, scores: NDArray[np.float64], k: int) -> pl.DataFrame:
-    """The candidates with the highest scores; among equal ones, pairs that were seen come first.
-
-    Parameters
-    ----------
-    fitted
-        The edges that are known.
-    edges, scores
-        The candidates and their scores.
-    k
-        How many are returned at most.
-    """
+    """The k candidates with the highest scores; among equal ones, pairs that were seen come first."""
     seen = edge_index(fitted).seen_by(edges)
     best = np.lexsort((~seen, -scores))[:k]
     return as_frame(edges[best], score=scores[best], seen=seen[best])
@@ -72,17 +52,7 @@ def as_time(at: Any, fitted: TemporalEdges, name: str, owner: str) -> NDArray[An
 
 
 def as_ticks(at: Any, fitted: TemporalEdges, name: str, owner: str) -> tuple[NDArray[Any], str | None]:
-    """A time in ticks, as an array of one element, and its unit, None for a number as for the times of the fitted edges.
-
-    Parameters
-    ----------
-    at
-        The time.
-    fitted
-        The fitted edges.
-    name, owner
-        Names of the parameter and of the function that has it, for errors.
-    """
+    """A time in ticks, as an array of one element, and its unit; it must be a number if the fitted edges' times are."""
     wanted = "a number" if fitted.time_unit is None else "a datetime"
     try:
         ticks, unit = as_times([at], name)

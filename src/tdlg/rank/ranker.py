@@ -27,9 +27,8 @@ from tdlg.rank.fit import (
     learn_next,
     learn_pairs,
     missing_lightgbm,
-    next_scores,
-    pair_rows,
     recency,
+    recency_position,
 )
 from tdlg.rank.history import History
 from tdlg.rank.pairs import as_frame, as_ticks, best_pairs, candidate_edges
@@ -47,6 +46,8 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 METHODS = ("auto", "trees", "recency", "edgebank")
+QUERIES_AT_ONCE = 2000
+_GAP = COLUMNS.index("pair:gap")
 
 
 class LinkRanker(EdgesEstimator, BaseEstimator):
@@ -131,9 +132,9 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         self.next_trees_, self.pair_trees_, self.n_queries_ = None, None, 0
         self._running = History(edges, self.widths_)
         if self.method_ == "trees":
-            history, at_least = self._running, int(self.method == "trees")
-            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite, at_least)
-            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs, at_least)
+            history, forced = self._running, self.method == "trees"
+            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite, forced)
+            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs, forced)
             self.method_ = "recency" if self.next_trees_ is None else "trees"
         return self
 
@@ -302,12 +303,12 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         """The codes of the candidates of some queries, joined, as a function; and their numbers."""
         if isinstance(candidates, list) and len(candidates) == len(queries) and np.ndim(candidates[0]) == 1:
             sizes = np.array([len(ids) for ids in candidates], np.int64)
-            codes = np.split(self._codes(np.concatenate(candidates)), np.cumsum(sizes)[:-1])
+            codes = np.split(self._dst_codes(np.concatenate(candidates)), np.cumsum(sizes)[:-1])
             return lambda some: np.concatenate(codes[some]), sizes
-        shared = self._codes(candidates)
+        shared = self._dst_codes(candidates)
         return (lambda some: np.tile(shared, len(range(len(queries))[some]))), np.full(len(queries), len(shared))
 
-    def _codes(self, ids: Any) -> Codes:
+    def _dst_codes(self, ids: Any) -> Codes:
         """The codes of many destinations, -1 for one that is not known."""
         dst = TemporalEdges(ids, ids, np.zeros(len(ids)), bipartite=True)
         return self._history.codes_of(dst)[1]
@@ -358,7 +359,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     # ---- columns
 
     def _next_scores(self, rows: Floats) -> Floats:
-        return self._rule(rows) if self.next_trees_ is None else next_scores(self.next_trees_, rows)
+        return self._rule(rows) if self.next_trees_ is None else self.next_trees_.scores(rows) + recency_position(rows)
 
     def _rule(self, rows: Floats) -> Floats:
         return edgebank(rows) if self.method_ == "edgebank" else recency(rows)
@@ -366,7 +367,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     def _rows(self, edges: TemporalEdges, *, with_equal: bool = False) -> Floats:
         """The columns of edges, given what is strictly before each of them, or at its time as well."""
         upto, when = self._history.ask(edges.ticks, edges.time_unit, with_equal=with_equal)
-        return pair_rows(self._history, *self._history.codes_of(edges), when, upto)
+        return self._history.rows(*self._history.codes_of(edges), when, upto)
 
     def _check_loaded(self) -> None:
         """Refuse trees from a file that cannot be evaluated."""
@@ -381,29 +382,17 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             raise ValueError("the method or the bandwidths are not those of a ranking")
 
 
-QUERIES_AT_ONCE = 2000
-_GAP = COLUMNS.index("pair:gap")
-
-
 # ---- candidates
 
 
 class Ranked(NamedTuple):
-    """Candidates for the next destination of a source, in their own order.
+    """Candidates for the next destination of a source, in their own order."""
 
-    Attributes
-    ----------
-    src, time
-        The id of the source, and the time as an array of one element.
-    ids, scores, seen
-        The ids of the candidates, their scores, and whether the source had them before.
-    """
-
-    src: Any
-    time: NDArray[Any]
-    ids: list[Any]
+    src: Any  # the id of the source
+    time: NDArray[Any]  # one element
+    ids: list[Any]  # of the candidates
     scores: Floats
-    seen: NDArray[np.bool_]
+    seen: NDArray[np.bool_]  # whether the source had them before
 
 
 def _codes(history: History, ids: list[Any], end: int, name: str) -> Codes:

@@ -38,22 +38,10 @@ AT_ONCE = 65536  # edges for which room is made at once
 
 
 class RankingState:
-    """Counts, times and lists of nodes and pairs, carried along a stream of edges.
+    """Counts, times and lists of nodes and pairs, carried along a stream of edges; a node that is not known has code -1.
 
-    Parameters
-    ----------
-    widths
-        Bandwidths of the decayed counts, one for each of `SCALES`, in the unit of the times.
-    one_type
-        Whether sources and destinations are nodes of one type.
-
-    Examples
-    --------
-    >>> state = RankingState(np.array([1.0, 2.0, 5.0, 10.0, 100.0]), one_type=True)
-    >>> state.absorb(np.array([0, 1]), np.array([1, 2]), np.array([0.0, 4.0]))
-    >>> columns = state.columns(1, 5.0, np.array([0, 2]))
-    >>> columns[:, COLUMNS.index("pair:count")], columns[:, COLUMNS.index("back:count")]
-    (array([0., 1.]), array([1., 0.]))
+    The widths are bandwidths of the decayed counts, one for each of `SCALES`, in the unit of the times; `one_type` says
+    whether sources and destinations are nodes of one type.
     """
 
     def __init__(self, widths: Floats, one_type: bool) -> None:
@@ -87,15 +75,7 @@ class RankingState:
             absorb(self._arrays, src[part], dst[part], when[part], self.rates)
 
     def columns(self, src: int, when: float, candidates: Codes) -> Floats:
-        """The columns of candidates for the next destination of a source, (n_candidates, n_columns).
-
-        Parameters
-        ----------
-        src, when
-            The source, -1 if it is not known, and the time, not before the last edge.
-        candidates
-            The destinations, -1 for one that is not known.
-        """
+        """The columns of candidates for the next destination of a source, (n_candidates, n_columns)."""
         return self.run((np.array([src]), np.array([when])), np.array([0, len(candidates)]), candidates)
 
     def candidates(self, src: int) -> Codes:
@@ -103,11 +83,6 @@ class RankingState:
 
         These are all destinations so far, without the source itself unless it was its own destination; and then, if all
         nodes are of one type, those that turned to the source and were never a destination.
-
-        Parameters
-        ----------
-        src
-            The source, -1 if it is not known.
         """
         from tdlg._kernels.ranking_state import find_pair, sources_of
 
@@ -133,14 +108,7 @@ class RankingState:
     ) -> Floats:
         """The columns of the candidates of several queries, in the order of time, absorbing edges in between.
 
-        Parameters
-        ----------
-        queries
-            Sources and times.
-        starts, candidates
-            Where the candidates of each query begin, and the end; the candidates.
-        edges, upto
-            Edges to absorb, in the order of time, and how many of them each query knows. None by default.
+        The candidates of query k are those from `starts[k]` to `starts[k + 1]`, and it knows the first `upto[k]` edges.
         """
         from tdlg._kernels.ranking import run
 
@@ -148,18 +116,8 @@ class RankingState:
         upto = np.zeros(len(queries[0]), np.int64) if upto is None else upto
         self._make_room(1 + max(int(codes.max(initial=-1)) for codes in (queries[0], candidates, src, dst)), len(src))
         rows = np.empty((len(candidates), len(COLUMNS)))
-        run(
-            self._arrays,
-            (src, dst, when),
-            upto,
-            queries,
-            starts,
-            candidates,
-            self.one_type,
-            self.rates,
-            self._scratch,
-            rows,
-        )
+        scratch = self.one_type, self.rates, self._scratch
+        run(self._arrays, (src, dst, when), upto, queries, starts, candidates, *scratch, rows)
         return rows
 
     def sample(
@@ -173,16 +131,9 @@ class RankingState:
     ) -> tuple[Floats, Codes]:
         """Columns of the destinations of chosen edges and of other candidates, and where those of each edge begin.
 
-        Parameters
-        ----------
-        edges
-            Edges to absorb, in the order of time.
-        upto, chosen
-            How many of them each chosen edge knows, and the positions of the chosen edges, ascending.
-        limits
-            How many candidates of each kind, see `tdlg._kernels.ranking.gather`.
-        everyone, picks
-            All destinations, and positions of random ones, (n_chosen, n_random).
+        The chosen edges are given by their positions, ascending; each knows the first `upto` of the edges. `limits` are the
+        numbers of candidates of each kind (see `tdlg._kernels.ranking.gather`), `picks` positions in `everyone` of random
+        ones, (n_chosen, n_random).
         """
         from tdlg._kernels.ranking import sample
 

@@ -16,28 +16,15 @@ Positions = NDArray[np.int64]
 
 
 class RankingTrees(NamedTuple):
-    """Trees whose nodes send a value above a threshold to the right.
+    """Trees whose nodes send a value above a threshold to the right."""
 
-    Attributes
-    ----------
-    n_columns
-        The number of columns of the tables that the trees are evaluated on.
-    column, threshold, keep
-        By node that splits: the column, the threshold, and the bits of all leaves of its tree but those on its left, see
-        `tdlg._kernels.trees`.
-    first_node, first_leaf
-        Where the nodes and the leaves of each tree begin, and where the last ones end.
-    leaves
-        The values of the leaves.
-    """
-
-    n_columns: int
-    column: Positions
+    n_columns: int  # of the tables that the trees are evaluated on
+    column: Positions  # by node that splits, as are the next two
     threshold: Floats
-    keep: NDArray[np.uint64]
-    first_node: Positions
-    first_leaf: Positions
-    leaves: Floats
+    keep: NDArray[np.uint64]  # bits of all leaves of its tree but those on its left, see `tdlg._kernels.trees`
+    first_node: Positions  # where the nodes of each tree begin, and where the last ones end
+    first_leaf: Positions  # the same of the leaves
+    leaves: Floats  # their values
 
     @classmethod
     def from_booster(cls, booster: Any) -> Self:
@@ -59,10 +46,6 @@ class RankingTrees(NamedTuple):
     def n_trees(self) -> int:
         """The number of trees."""
         return len(self.first_node) - 1
-
-    def first(self, n_trees: int) -> Self:
-        """The first trees alone."""
-        return self.between(0, n_trees)
 
     def between(self, start: int, stop: int) -> Self:
         """Some of the trees."""
