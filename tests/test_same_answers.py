@@ -166,9 +166,18 @@ def by_file(folder, name, setting, n_threads=1, engine=None):
         if text == "making columns":
             tasks.append(total)
 
-    options = {"model": model_of(name, setting, n_threads=n_threads), "memory": "1GB", "callback": note, "engine": engine}
+    options = {
+        "model": model_of(name, setting, n_threads=n_threads),
+        "memory": "1GB",
+        "callback": note,
+        "engine": engine,
+    }
     answer = classify_file(path, output, **reading(name, setting), **options)
-    return pl.read_parquet(output).filter(pl.col("label").is_null())["predicted", "probability"], max(tasks), answer.model
+    return (
+        pl.read_parquet(output).filter(pl.col("label").is_null())["predicted", "probability"],
+        max(tasks),
+        answer.model,
+    )
 
 
 def as_filled(model, probabilities):
@@ -267,7 +276,9 @@ def test_two_types_of_nodes_that_nobody_told_of(folder):
     """In memory all six matches are made; by file those that nothing matches are left out."""
     some_hidden("payments", "forecast").write_parquet(path := folder / "untold.parquet")
     options = {"label": "label", "features": ["amount"]}
-    answer = classify_file(path, folder / "out.parquet", **options, model=model_of("payments", "forecast"), memory="1GB")
+    answer = classify_file(
+        path, folder / "out.parquet", **options, model=model_of("payments", "forecast"), memory="1GB"
+    )
     found = pl.read_parquet(folder / "out.parquet").filter(pl.col("label").is_null())["probability"]
     check_answer("classifier.json", "payments, untold, by file", found, atol=2e-6)
     edges = from_frame(some_hidden("payments", "forecast"), **options)
@@ -275,13 +286,16 @@ def test_two_types_of_nodes_that_nobody_told_of(folder):
     names, columns = features.get_feature_names_out(), features.transform(edges)
     by_file = set(answer.model.features_.get_feature_names_out())
     assert by_file < set(names)
-    assert not [name for name, spread in zip(names, np.ptp(columns, axis=0), strict=True) if name not in by_file and spread]
+    assert not [
+        name for name, spread in zip(names, np.ptp(columns, axis=0), strict=True) if name not in by_file and spread
+    ]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    from cluster import Cluster
     from distributed import Client
+
+    from cluster import Cluster
 
     with Cluster(tmp_path_factory.mktemp("cluster"), 2) as cluster:
         with Client(cluster.address) as client:
