@@ -238,6 +238,13 @@ class TestToTheBit:
         found = pl.read_parquet(folder / "classes-filled.parquet")["probability"].drop_nulls()
         check_answer("to-the-bit.json", "many classes by file", found, atol=2e-6)
 
+    def test_each_of_many_classes_has_its_own_trees(self):
+        edges = many_classes(22, 1200)
+        model = PropagationClassifier(setting="stream", scales=[1.0], two_ends=False, random_state=0).fit(edges[:1000])
+        found = model.predict_proba(edges[1000:])
+        np.testing.assert_allclose(found.sum(axis=1), 1.0)
+        check_answer("to-the-bit.json", "22 classes", found)
+
     @pytest.mark.parametrize("name", ["payments", "blocks"])
     def test_outliers(self, name):
         edges = from_frame(table(name), bipartite=name == "payments")
@@ -360,14 +367,6 @@ def test_a_thousand_classes():
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     check_answer("many-classes.json", "1000", found[:, ::37])
     check_answer("many-classes.json", "1000, most probable", found.max(axis=1))
-
-
-def test_each_of_many_classes_has_its_own_trees():
-    edges = many_classes(22, 1200)
-    model = PropagationClassifier(setting="stream", scales=[1.0], two_ends=False, random_state=0).fit(edges[:1000])
-    found = model.predict_proba(edges[1000:])
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    check_answer("many-classes.json", "22", found)
 
 
 # ---- columns
