@@ -82,26 +82,23 @@ def test_what_depends_on_the_machine_is_left_out():
     assert steady(text) == left
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("info", ["info", "payments.csv", *LABELLED]),
-        ("info-memory", ["info", "payments.parquet", *LABELLED, "--memory", "1GB"]),
-        ("classify", ["classify", "payments.csv", *LABELLED]),
-        ("classify-late", ["classify", "payments.csv", *LABELLED, "--label-time", "known"]),
-        ("classify-evaluate", ["classify", "payments.csv", *LABELLED, "--evaluate", "time"]),
-        ("classify-memory", ["classify", "payments.parquet", *LABELLED, "--memory", "1GB", "-o", "filled.csv"]),
-        ("outliers", ["outliers", "payments.csv", "--bipartite"]),
-        ("outliers-burst", ["outliers", "payments.csv", "--method", "burst"]),
-        (
-            "outliers-memory",
-            ["outliers", "payments.parquet", "--method", "burst", "--memory", "1GB", "-o", "scored.csv"],
-        ),
-        ("links-rows", ["links", "payments.csv", "--method", "rows", "--top", "5"]),
-    ],
-)
-def test_a_command(name, arguments, folder, monkeypatch):
-    check_text(f"{name}.txt", told(folder, monkeypatch, *arguments))
+COMMANDS = {
+    "info": ["info", "payments.csv", *LABELLED],
+    "info-memory": ["info", "payments.parquet", *LABELLED, "--memory", "1GB"],
+    "classify": ["classify", "payments.csv", *LABELLED],
+    "classify-late": ["classify", "payments.csv", *LABELLED, "--label-time", "known"],
+    "classify-evaluate": ["classify", "payments.csv", *LABELLED, "--evaluate", "time"],
+    "classify-memory": ["classify", "payments.parquet", *LABELLED, "--memory", "1GB", "-o", "filled.csv"],
+    "outliers": ["outliers", "payments.csv", "--bipartite"],
+    "outliers-burst": ["outliers", "payments.csv", "--method", "burst"],
+    "outliers-memory": ["outliers", "payments.parquet", "--method", "burst", "--memory", "1GB", "-o", "scored.csv"],
+    "links-rows": ["links", "payments.csv", "--method", "rows", "--top", "5"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command(name, folder, monkeypatch):
+    check_text(f"{name}.txt", told(folder, monkeypatch, *COMMANDS[name]))
 
 
 def test_links(folder, monkeypatch):
