@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, kinds_of, partition
-from tdlg.engines.columns import ColumnFiles, ColumnPlan, ColumnsTask, make_columns, read_columns
+from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
+from tdlg.engines.columns import BucketPlan, ColumnFiles, ColumnsTask, make_columns, read_columns
 from tdlg.engines.local import Local
 from tdlg.engines.statistics import Labels, look
 from tdlg.engines.table import InputTable
@@ -56,9 +56,9 @@ def column_files(
     seen = look(engine, table, blocks)
     values = sorted(seen.labels)
     labels = Labels(tuple(values), tuple(range(len(values))))
-    plan = ColumnPlan.of(features, samples, dtype=dtype)
-    form = RecordForm(table.n_rows, seen.clock, late, len(values), plan.own)
-    buckets = Buckets(str(folder), form, kinds_of(plan.matches), n_buckets, len(blocks))
+    plan = BucketPlan(features.plan_, features.edges_.time_unit, tuple(samples), dtype=dtype)
+    form = RecordForm(table.n_rows, seen.clock, late, len(values), plan.plan.own)
+    buckets = Buckets(str(folder), form, plan.plan.all_kinds, n_buckets, len(blocks))
     engine.map(partition, [PartitionTask(table, b, k, labels, buckets) for k, b in enumerate(blocks)])
     files = ColumnFiles(str(folder), bounds or (0, table.n_rows), bool(samples))
     tasks = [ColumnsTask(plan, buckets, files, match, k) for match in plan.matches for k in range(n_buckets)]

@@ -18,7 +18,8 @@ from tdlg import (
     ReadError,
     load_model,
 )
-from tdlg.persist import archive
+from tdlg.persist import codec
+from tdlg.persist import model as archive
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +69,9 @@ def test_the_mode_of_the_old_file_and_a_link_are_kept(model, path):
 @pytest.mark.parametrize(
     ("owner", "name", "after"),
     [
-        (archive.ArchiveWriter, "add_array", 2),
-        (archive.ArchiveWriter, "write_manifest", 0),
-        (archive.npy, "write_array", 1),
+        (codec.Encoder, "_new_array", 2),
+        (codec.Encoder, "write_json", 0),
+        (codec.npy, "write_array", 1),
         (archive, "_digest", 0),
         (os, "fsync", 0),
         (os, "replace", 0),
@@ -245,6 +246,7 @@ def test_an_older_version_says_that_a_new_fit_is_needed(version, saved):
         lambda m: m.update(format_version=True),
         lambda m: m.pop("format_version") and None,
         lambda m: m.pop("made_with") and None,
+        lambda m: m.update(made_with="tdlg"),
         lambda m: [m],
         lambda m: 3,
     ],
@@ -357,6 +359,13 @@ def test_arrays_that_are_none_are_refused(data, saved):
     refused(saved, saved.read_bytes(), "cannot be rebuilt")
 
 
+@pytest.mark.parametrize("n_declared", [b"(2,), }         ", b"(4,), }         ", b"(99999999999,),}"])
+def test_an_array_of_another_size_is_not_allocated(n_declared, saved):
+    data = npy(np.zeros(3)).replace(b"(3,), }         ", n_declared)
+    rewritten(saved, lambda m: estimator_of(m)["fitted"]["coef_"].update(member="000900.npy"), [("000900.npy", data)])
+    refused(saved, saved.read_bytes(), "declares .* but has other content")
+
+
 EDGES = made_edges(ids=str, features=np.zeros((N, 2)), weight=np.ones(N))[:30]
 INT32 = np.zeros(N, np.int32)
 
@@ -375,7 +384,11 @@ INT32 = np.zeros(N, np.int32)
         ("ticks", np.zeros(N, ">i8")),
         ("weight", np.ones(N - 1)),
         ("unit", "fortnight"),
+        ("src", np.zeros(N - 1, np.int64)),
+        ("label_ticks", np.zeros(3, np.int64)),
+        ("label_ticks", np.zeros(30, np.int32)),
         ("features", {"matrix": np.zeros((N, 3)), "names": ("a", "b"), "categories": {}}),
+        ("features", {"matrix": np.zeros((N - 1, 2)), "names": ("a", "b"), "categories": {}}),
         ("spaces", None),
         ("spaces", [[np.array(["a"], object), INT32, INT32 + 1]]),
         ("spaces", [[np.array(["a"], object), INT32 - 1, INT32]]),
@@ -390,7 +403,7 @@ def test_forged_edges_are_refused(name, array, path):
     model.save(path)
 
     def forge(manifest):
-        kind = "edges" if name in ("rows", "label") else "table"
+        kind = "edges" if name in ("rows", "label", "label_ticks") else "table"
         (node,) = (node for node in manifest["shared"] if node["kind"] == kind)
         node[name] = estimator_of(manifest)["fitted"]["forged_"]
 

@@ -10,7 +10,8 @@ from tdlg.engines.columns import Sample
 from tdlg.engines.split_file import read_split, write_split
 from tdlg.engines.statistics import Clock
 from tdlg.exceptions import ReadError
-from tdlg.propagate.evidence import Query
+from tdlg.propagate.columns import table_columns
+from tdlg.propagate.evidence import Query, gather_evidence
 
 TABLES = [{}, {"floats": True}, {"categories": True}, {"shared": False}]
 
@@ -45,7 +46,7 @@ def test_samples_know_the_labels_of_their_time(tmp_path):
     cuts = [(20, 35), (30, 59)]
     samples = [Sample(low - first, high - first, (1.0, 1.0), low - first) for low, high in cuts]
     plan, buckets, files = column_files(tmp_path, path, features, samples, late=True, bounds=(0, 100, 300))
-    evidence = features.evidence(edges).evidence
+    evidence = gather_evidence(features, edges).evidence
     for k, (low, high) in enumerate(cuts):
         rows, columns = read_columns(plan, buckets, files, range(2 + k, 3 + k))
         at = np.flatnonzero(edges.labelled & (edges.ticks >= low) & (edges.ticks <= high))
@@ -53,7 +54,7 @@ def test_samples_know_the_labels_of_their_time(tmp_path):
         assert np.array_equal(rows["label"], edges.label[at])
         assert np.array_equal(rows["tick"], edges.ticks[at] - first)
         known = evidence._replace(labelled=edges.labelled & (edges.known_at < low))
-        expected = features.columns(Query(known, at, evidence.own[at], evidence.categories[at]))
+        expected = table_columns(features.plan_, Query.of(known, at))
         assert np.abs(columns - expected).max() < 1e-10
     both = [read_columns(plan, buckets, files, range(k, k + 1))[0]["row"].tolist() for k in (0, 1)]
     missing = np.flatnonzero(~edges.labelled)

@@ -430,8 +430,8 @@ def counted(monkeypatch, counts, owner, name):
 def test_each_thing_is_done_once(table, tmp_path, monkeypatch):
     from tdlg.io import tables as reading
     from tdlg.methods.references import LabelRates
+    from tdlg.models import propagation as models
     from tdlg.models.propagation_classifier import PropagationClassifier
-    from tdlg.propagate.features import PropagationFeatures
     from tdlg.tables import csv as csv_files
 
     given = ["classify", table, *OPTIONS, "--label", LABEL, "--evaluate", "random"]
@@ -444,7 +444,7 @@ def test_each_thing_is_done_once(table, tmp_path, monkeypatch):
         (PropagationClassifier, "fit"),
         (PropagationClassifier, "_answer"),
         (LabelRates, "fit"),
-        (PropagationFeatures, "columns"),
+        (models, "table_columns"),
     ):
         counts_of = counts.setdefault(owner.__name__.rpartition(".")[2], {})
         counted(monkeypatch, counts_of, owner, name)
@@ -453,7 +453,7 @@ def test_each_thing_is_done_once(table, tmp_path, monkeypatch):
     assert counts["csv"] == {"text_bytes": 1, "_read_columns": 1}
     assert counts["tables"] == {"roles": 1}
     assert counts["LabelRates"] == {"fit": 1}
-    assert counts["PropagationFeatures"] == {"columns": 4}  # of two fits, of the edges held out, of all edges
+    assert counts["propagation"] == {"table_columns": 4}  # of two fits, of the edges held out, of all edges
     assert counts["PropagationClassifier"]["fit"] == 2  # the model, and its copy without the labels held out
     assert (
         counts["PropagationClassifier"]["_answer"] == 2 + 2 * 2

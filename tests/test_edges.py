@@ -25,7 +25,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 from tdlg.linegraph.decay import Gaussian
 from tdlg.linegraph.operator import LineGraph
-from tdlg.propagate.sums import decayed_sums
+from tdlg.propagate.match import decayed_sums
 from tdlg.sampling.index import edge_index
 from tdlg.tables.column import as_column, frozen, sealed
 from tdlg.tables.ids import as_ids

@@ -16,7 +16,6 @@ from tdlg import (
     EdgeEmbedding,
     EdgeOutlierDetector,
     EdgesError,
-    LandmarkFeatures,
     LineGraphClassifier,
     LinkPredictor,
     LinkRanker,
@@ -49,7 +48,6 @@ ESTIMATORS = [
     PropagationFeatures(),
     EdgeEmbedding(3, random_state=0),
     LowRankFeatures(3, random_state=0),
-    LandmarkFeatures(3, dense=True, random_state=0),
 ]
 
 FORMS = {

@@ -1,12 +1,14 @@
 """No column and no score uses the future, the own label, or a label that is not known yet: for every kind of column."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
 
 from tdlg import PropagationClassifier, PropagationFeatures, TemporalEdges
+from tdlg.propagate.evidence import gather_evidence
 
 N = 400
 DAY = np.timedelta64(1, "D")
@@ -95,7 +97,7 @@ def fitted(edges, two_ends="all", past_only=True, **late):
 
 
 def of_kind(features, pattern):
-    return [re.search(pattern, name) is not None for name in (column.name for column in features.described())]
+    return [re.search(pattern, name) is not None for name in (column.name for column in features.plan_.columns)]
 
 
 def existing(kinds, two_ends):
@@ -105,7 +107,7 @@ def existing(kinds, two_ends):
 
 def test_every_column_is_of_a_kind():
     """A column of a new kind needs tests here."""
-    names = [column.name for column in fitted(payments()).described()]
+    names = [column.name for column in fitted(payments()).plan_.columns]
     assert [name for name in names if not any(re.search(pattern, name) for pattern in KINDS.values())] == []
     assert all(any(re.search(pattern, name) for name in names) for pattern in KINDS.values())
 
@@ -165,7 +167,7 @@ class TestOwnLabel:
             one = edges[row : row + 1]
             assert np.abs(other.transform(one) - features.transform(one)).max() <= 2 / N
             assert abs(other.prior_[0] - features.prior_[0]) == pytest.approx(1 / N)
-            other.prior_ = features.prior_
+            other.plan_ = replace(other.plan_, prior=features.plan_.prior)
             np.testing.assert_array_equal(other.transform(one), features.transform(one))
             moved |= (other.transform(edges) != features.transform(edges)).any(axis=0)
         for kind in ("rates", "rates of many categories", "partners", "agreement"):
@@ -240,11 +242,12 @@ class TestFarAhead:
         hidden = np.arange(N) % 3 == 0
         late = np.where(hidden, label_time, edges.time.astype(label_time.dtype))
         model = PropagationClassifier(DummyClassifier(), setting="forecast").fit(edges, label_time=late)
-        evidence = model.features_.evidence(model.edges_).evidence
-        for part, rows in model._parts_after_cuts(evidence, np.arange(N)):
-            assert not (part.labelled & hidden).any()
-            assert part.labelled.any()
-            assert np.maximum(part.label_ticks, edges.ticks)[part.labelled].max() < edges.ticks[rows].min()
+        evidence = gather_evidence(model.features_, model.edges_).evidence
+        for rows, before in model._windows(evidence):
+            counts = evidence.labelled & (evidence.known_at < before)
+            assert not (counts & hidden).any()
+            assert counts.any()
+            assert before <= edges.ticks[rows].min()
 
 
 @pytest.mark.usefixtures("few_trees_here")

@@ -16,7 +16,7 @@ from tdlg.exceptions import TdlgError, TdlgWarning
 from tdlg.live import log as logs
 from tdlg.live.log import Log, LogFullError
 from tdlg.live.model import LiveModel
-from tdlg.propagate.event_rows import EventRows
+from tdlg.propagate.state import EventRows
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 posix = pytest.mark.skipif(os.name == "nt", reason="no such limits")

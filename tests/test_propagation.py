@@ -465,15 +465,6 @@ class TestLateForecast:
     """Training rows of forecasts are made with the same knowledge as the edges to score."""
 
     @pytest.mark.usefixtures("few_trees_here")
-    def test_a_label_decays_from_when_it_became_known(self):
-        edges = network(600)
-        known = edges.time < 70
-        model = PropagationClassifier(setting="forecast", random_state=0).fit(hide(edges, ~known), label_delay=5)
-        evidence = model.features_.evidence(edges).evidence
-        (part, _), *_ = model._parts_after_cuts(evidence, np.flatnonzero(known))
-        np.testing.assert_array_equal(part.label_ticks, evidence.label_ticks)
-
-    @pytest.mark.usefixtures("few_trees_here")
     def test_labels_of_fitted_edges_count_from_their_own_time_by_default(self):
         edges = network(600)
         hidden = hide(edges, edges.time >= 50)

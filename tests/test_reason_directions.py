@@ -78,7 +78,7 @@ def check(model, asked):
 
 def is_weaker(model, scored, line):
     """Whether the rate that the model sees is nearer to the average than a typical rate, on the side of the effect."""
-    match, names = line["what"].split()[0], [column.name for column in model.features_.described()]
+    match, names = line["what"].split()[0], [column.name for column in model.features_.plan_.columns]
     at = [
         k
         for k, name in enumerate(names)

@@ -260,7 +260,7 @@ class TestLabels:
         return scorer
 
     def asked(self, scorer, later=5.0):
-        return scorer._engine._running.peek(*self.entered(scorer, later))
+        return scorer._engine._running.columns(*self.entered(scorer, later), keep=False)
 
     def entered(self, scorer, later):
         arrived = scorer._tables.arrived(TemporalEdges([1], [3], [self.now + later]))

@@ -3,10 +3,11 @@ import re
 import numpy as np
 import pytest
 
+from plans import two_end_columns, two_end_names
 from tdlg import PropagationFeatures, TemporalEdges
 from tdlg.explain.sentences import MANY
 from tdlg.explain.two_ends import PARTNERS, TwoEndWords
-from tdlg.propagate.two_ends import two_end_columns, two_end_names
+from tdlg.propagate.evidence import gather_evidence
 
 OPINIONS = [  # bob and cat agree with ann about x, y and z, dan disagrees; only bob, cat and dan know the shop
     ("ann", "x", "fraud"),
@@ -27,7 +28,7 @@ OPINIONS = [  # bob and cat agree with ann about x, y and z, dan disagrees; only
 
 def words_for(edges, past_only=False, **options):
     features = PropagationFeatures(past_only=past_only, **options).fit(edges)
-    query = features.evidence(edges)
+    query = gather_evidence(features, edges)
     return TwoEndWords(features, edges, query.evidence, query.at)
 
 
@@ -76,7 +77,7 @@ class TestAgreement:
     def test_similarities_are_those_of_the_column(self, past_only, n_classes):
         edges = small(n_classes)
         words = words_for(edges, past_only)
-        evidence, widths = words._evidence, words._features.widths(None)[1]
+        evidence, widths = words._evidence, words._features.plan_.two_end_widths(None)
         at = np.arange(len(edges))
         columns = two_end_columns(edges, at, evidence.targets, evidence.labelled, widths, past_only=past_only)
         classes = words._features.classes_ if n_classes > 2 else ()
@@ -162,7 +163,7 @@ class TestPartners:
 def test_late_labels_and_copies():
     edges = opinions()
     features = PropagationFeatures(past_only=True).fit(edges)
-    query = features.evidence(edges)
+    query = gather_evidence(features, edges)
     late = edges.ticks.copy()
     late[9] = 12  # of bob and the shop, known when it is too late
     words = TwoEndWords(features, edges, query.evidence._replace(label_ticks=late), query.at)

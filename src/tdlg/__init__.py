@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from tdlg.datasets.payments import make_payments
     from tdlg.edges import TemporalEdges
     from tdlg.embed.eigenvectors import EdgeEmbedding
-    from tdlg.embed.landmarks import LandmarkFeatures
     from tdlg.embed.lowrank import LowRankFeatures
     from tdlg.embed.nodes import node_embeddings
-    from tdlg.embed.resistances import effective_resistances
     from tdlg.exceptions import (
         ClusterError,
         EdgesError,
@@ -55,7 +53,6 @@ __all__ = [
     "EdgeOutlierDetector",
     "EdgesError",
     "Gaussian",
-    "LandmarkFeatures",
     "Laplace",
     "LineGraph",
     "LineGraphClassifier",
@@ -77,7 +74,6 @@ __all__ = [
     "TemporalEdges",
     "TooLargeError",
     "classify_file",
-    "effective_resistances",
     "from_frame",
     "from_networkx",
     "from_pyg",
@@ -104,7 +100,6 @@ _MODULE_OF = {
     "EdgeOutlierDetector": "models.outliers",
     "EdgesError": "exceptions",
     "Gaussian": "linegraph.decay",
-    "LandmarkFeatures": "embed.landmarks",
     "Laplace": "linegraph.decay",
     "LineGraph": "linegraph.operator",
     "LineGraphClassifier": "models.linegraph",
@@ -126,7 +121,6 @@ _MODULE_OF = {
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",
     "classify_file": "models.classify_file",
-    "effective_resistances": "embed.resistances",
     "from_frame": "io.tables",
     "from_networkx": "io.networkx",
     "from_pyg": "io.pyg",

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from tdlg.clock import times_of
 from tdlg.exceptions import EdgesError, Hint
 from tdlg.tables.column import Column, read_only
-from tdlg.tables.edge_table import EdgeTable
+from tdlg.tables.edge_table import EdgeTable, Rows, as_slice, row_key
 from tdlg.tables.features import Features, as_features
 from tdlg.tables.ids import as_ids
-from tdlg.tables.label_times import filled_label_ticks, label_ticks
-from tdlg.tables.labels import as_labels, as_weights, known
-from tdlg.tables.rows import Rows, as_slice, row_key
+from tdlg.tables.labels import as_labels, as_weights, filled_label_ticks, known, label_ticks
 from tdlg.tables.times import as_times
 
-__all__ = ["TemporalEdges"]
+__all__ = ["TemporalEdges", "check_alike"]
 
 T = TypeVar("T")
 
@@ -228,6 +226,15 @@ class TemporalEdges:
     def bipartite(self) -> bool:
         """Whether `src` and `dst` are nodes of two types."""
         return self._table.bipartite
+
+    @property
+    def shares_nodes(self) -> bool:
+        """Whether some node is the source of one of these edges and the destination of one of them."""
+        if self.bipartite:
+            return False
+        is_source = np.zeros(self.n_nodes, bool)
+        is_source[self.src_code] = True
+        return bool(is_source[self.dst_code].any())
 
     @property
     def node_ids(self) -> NDArray[Any]:
@@ -490,3 +497,11 @@ def _span(time: NDArray[Any]) -> str:
 
 def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def check_alike(parts: tuple[TemporalEdges, ...]) -> None:
+    """Refuse sets of edges of which some, but not all, are bipartite or have datetimes."""
+    if len({part.bipartite for part in parts}) > 1:
+        raise EdgesError("Some of these edges are bipartite and others are not. Use one kind.")
+    if len({part.time_unit is None for part in parts}) > 1:
+        raise EdgesError("Some of these edges have datetimes and others have plain numbers. Use one kind.")

@@ -7,7 +7,7 @@ do not depend on the order in which they are made.
 
 import numpy as np
 
-from tdlg._kernels import CODE_BITS
+from tdlg._kernels import CATEGORIES_FROM, CODE_BITS, DST, SRC
 from tdlg._kernels.compiled import compiled
 
 HASH = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads neighbouring keys over the table
@@ -45,12 +45,12 @@ def add_slot(key, n_used, table, keys):  # out: table, keys
 def key_of(read, nodes, categories):
     """The key of an event, one number for its kind and up to two codes; -1 for a pair of one node that is not wanted.
 
-    read : the kind; what the first code is (0 the source, 1 the destination, 2 + k the k-th category); what the second is,
+    read : the kind; what the first code is (SRC, DST, or CATEGORIES_FROM + k for the k-th category); what the second is,
     or -1; and whether an event whose source is its destination has no key. nodes : (2,); categories : (n_categories,).
     """
-    if read[3] and nodes[0] == nodes[1]:
+    if read[3] and nodes[SRC] == nodes[DST]:
         return np.int64(-1)
-    first = np.int64(nodes[read[1]] if read[1] < 2 else categories[read[1] - 2] + 1)
+    first = np.int64(nodes[read[1]] if read[1] < CATEGORIES_FROM else categories[read[1] - CATEGORIES_FROM] + 1)
     second = np.int64(nodes[read[2]] if read[2] >= 0 else 0)
     return (np.int64(read[0]) << CODE_BITS << CODE_BITS) | (first << CODE_BITS) | second
 

@@ -10,24 +10,39 @@ ends, pairs : the sums of `two_ends` by node and by pair: rates (short, long), t
 rings : the last labelled edges of each node: ring by node and end (n, 2) or -1; by ring the number of edges (n,), the
 other ends, times known and residuals (n, 32), (n, 32) and (n, 32, T).
 
-W counts the labelled edges, all edges, and for each class the sums in the order of the constants below, where "far" is the
-other end of an edge than the one whose sums these are.
+W counts the labelled edges, all edges, and for each class the sums in the order of `tdlg._kernels`, where "far" is the other
+end of an edge than the one whose sums these are.
 """
 
 import numpy as np
 
+from tdlg._kernels import (
+    ALL,
+    BACK,
+    BACK_SUM,
+    DST,
+    FAR,
+    FIRST,
+    LABELLED,
+    LONG,
+    MEAN,
+    RECENT,
+    RESIDUAL,
+    SRC,
+    TRUST,
+    Y_BY_BACK,
+    Y_BY_FAR,
+    Y_BY_TRUST,
+    Y_LESS_FAR,
+    Y_LESS_RESIDUAL,
+    Y,
+)
 from tdlg._kernels.columns import write_columns, zero_if_tiny
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.running import decay_and_add, read_sums
-from tdlg._kernels.two_ends import RECENT, compare, conclude, mark, new_comparison
+from tdlg._kernels.two_ends import compare, conclude, mark, new_comparison
 from tdlg._kernels.vectors import pointer, prefetch
 
-SRC, DST = 0, 1
-SHORT, LONG = 0, 1
-MEAN, RESIDUAL, TRUST, BACK = 0, 2, 4, 6  # step 1 of an event: of the source, then of the destination
-N_DESCRIBED = 8
-LABELLED, ALL, FIRST = 0, 1, 2  # counts, and where the sums of the first class begin
-Y, Y_LESS_FAR, Y_BY_FAR, Y_LESS_RESIDUAL, Y_BY_TRUST, FAR, Y_BY_BACK, BACK_SUM = range(8)
 BLOCK = 32  # rows whose columns are written at once
 
 
@@ -58,7 +73,7 @@ def run(
         if two_ends[3] > 0:
             _describe(ticks[row], end_slots[row], pair_slots[row], two_ends, scratch, events[3][rows[row]])
             if wanted:
-                _write_two_ends(rows[row], start + row, events, two_ends, scratch, writer[6], columns)
+                _write_two_ends(rows[row], start + row, events, two_ends, scratch, writer[5], writer[7], columns)
         if not wanted:
             continue
         b = row % BLOCK
@@ -85,10 +100,10 @@ def _write(block, gaps, own, first_row, n, writer, start, columns):  # out: colu
     """Write the columns of n rows from `first_row` on, which are `start` rows further on in `columns`.
 
     writer : whether each match compares features (matches,), first column of each match, `compared` and `amounts` of
-    `write_columns`, smoothing and spread, the first column about both ends, that of the own features, whether each of these
-    is scaled, and the number of values that are not labels.
+    `write_columns`, smoothing and spread, the first column about both ends, the number of values that are not labels, and
+    the means of `_write_two_ends`.
     """
-    compares, first, compared, amounts, numbers, own_at, _, is_scaled, n_own_sums = writer
+    compares, first, compared, amounts, numbers, _, n_own_sums, _ = writer
     for m in range(block.shape[0]):
         some = compared if compares[m] else compared[:0]
         sums, labels = block[m, :, :, :n], block[m, :, n_own_sums:, :n]
@@ -99,12 +114,6 @@ def _write(block, gaps, own, first_row, n, writer, start, columns):  # out: colu
         write_columns(
             sums, labels, gaps[m : m + 1, :n], own[first_row:], some, amounts, numbers[0], numbers[1], place, part
         )
-    for k in range(is_scaled.size):
-        for row in range(first_row, first_row + n):
-            x = own[row, k]
-            if is_scaled[k]:
-                x = np.arcsinh(x) if x == x else 0.0
-            columns[own_at + k, start + row] = x
 
 
 # ---- what happened
@@ -264,29 +273,27 @@ def _describe(tick, end_slots, pair_slots, two_ends, scratch, described):  # out
 
 
 @compiled
-def _write_two_ends(event, row, events, two_ends, scratch, start, columns):  # out: columns, scratch
-    """Steps 2 and 3, in the order of `two_end_names`."""
-    _, _, rings, per_class, is_one_type = two_ends
+def _write_two_ends(event, row, events, two_ends, scratch, start, means, columns):  # out: columns, scratch
+    """Steps 2 and 3, in the order of `ColumnPlan.two_end_columns`.
+
+    means : (n, 3), of each mean the place of its sums (source, destination, and backwards both again), its count and sum.
+    """
+    _, _, rings, per_class, _ = two_ends
     (sums, _), _, _, alike = scratch
     nodes, described = events[0][event], events[3][event]
-    n_classes = described.shape[0]
     common = (
         _agreement(nodes[SRC], nodes[DST], rings, SRC, scratch),
         _agreement(nodes[DST], nodes[SRC], rings, DST, scratch),
     )
     at = start
-    for c in range(n_classes):
+    for c in range(described.shape[0]):
         first = FIRST + c * per_class
-        for end in (DST, SRC):
-            at = _write_means(sums[end], ALL, first + FAR, row, at, columns)
-            at = _write_means(sums[end], LABELLED, first + Y_LESS_RESIDUAL, row, at, columns)
-            at = _write_means(sums[end], LABELLED, first + Y_BY_TRUST, row, at, columns)
-            if is_one_type:
-                at = _write_means(sums[end], ALL, first + BACK_SUM, row, at, columns)
-                at = _write_means(sums[end], LABELLED, first + Y_BY_BACK, row, at, columns)
-        if is_one_type:
-            at = _write_means(sums[2], ALL, first + FAR, row, at, columns)
-            at = _write_means(sums[3], ALL, first + FAR, row, at, columns)
+        for m in range(means.shape[0]):
+            of_place = sums[means[m, 0]]
+            for scale in range(2):
+                total, n = of_place[scale, first + means[m, 2]], of_place[scale, means[m, 1]]
+                columns[at + scale, row] = zero_if_tiny(total / (n + 1.0))
+            at += 2
         for end in (SRC, DST):
             columns[at + end, row] = zero_if_tiny(described[c, TRUST + end])
         at += 2
@@ -295,14 +302,6 @@ def _write_two_ends(event, row, events, two_ends, scratch, start, columns):  # o
                 columns[at + k, row] = zero_if_tiny(alike[end, c, k])
             at += 3
     columns[at, row], columns[at + 1, row] = common
-
-
-@compiled
-def _write_means(sums, count, value, row, at, columns):  # out: columns
-    """The mean of a value for both scales; returns the next column."""
-    for scale in range(2):
-        columns[at + scale, row] = zero_if_tiny(sums[scale, value] / (sums[scale, count] + 1.0))
-    return at + 2
 
 
 @compiled

@@ -1,17 +1,14 @@
-"""Sums and similarities over the edges around both ends of an edge that never pass through an edge of the same pair.
+"""How nodes agree about others, for the columns about both ends of an edge together.
 
-Edges are numbered by time. What is filed *by node* has `start` (n_nodes + 1), and the members of each node in the order of
-time. A sum over a node's edges without those of one pair is never a difference: where pairs of nodes repeat, a binary tree
-over these partners holds their sums, and all but one of its leaves are added up. So no rounded remnant of a label
-is left behind.
+What is filed *by node* has `start` (n_nodes + 1), and the members of each node in the order of time.
 """
 
 import numpy as np
 
+from tdlg._kernels import RECENT
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.vectors import pointer, prefetch
 
-RECENT = 32  # edges per node that are compared
 TABLE_BITS = 10
 TABLE = 1 << TABLE_BITS  # places for marked nodes, enough that nodes seldom collide
 COMMON = 5.0  # pseudo-count of common nodes that shrinks a similarity
@@ -32,148 +29,6 @@ def by_node(nodes, n_nodes):
         filed[cursor[nodes[k]]] = k
         cursor[nodes[k]] += 1
     return start, filed
-
-
-@compiled
-def partner_slots(src, dst, pairs, n_pairs, n_nodes):
-    """Number the partners of each node with which it has several edges from 1 on.
-
-    pairs : (n_edges,), the number of the pair of nodes, whatever its direction. Returns slots (2, n_edges), those of the
-    partner at the source and at the destination, 0 where the pair has a single edge; and slots used per node (n_nodes,).
-    """
-    n_edges = np.zeros(n_pairs, np.int32)
-    for edge in range(pairs.size):
-        n_edges[pairs[edge]] += src[edge] != dst[edge]
-    of_pair = np.zeros((n_pairs, 2), np.int32)  # at the smaller and at the larger node
-    used = np.zeros(n_nodes, np.int32)
-    slots = np.zeros((2, pairs.size), np.int32)
-    for edge in range(pairs.size):
-        pair = pairs[edge]
-        if n_edges[pair] < 2 or src[edge] == dst[edge]:
-            continue
-        low, high = min(src[edge], dst[edge]), max(src[edge], dst[edge])
-        if of_pair[pair, 0] == 0:
-            used[low] += 1
-            used[high] += 1
-            of_pair[pair, 0], of_pair[pair, 1] = used[low], used[high]
-        is_down = int(src[edge] != low)
-        slots[0, edge], slots[1, edge] = of_pair[pair, is_down], of_pair[pair, 1 - is_down]
-    return slots, used
-
-
-# ---- decayed sums
-
-
-@compiled
-def sums_without_pair(adds, values, rows, used, rates, strict, nodes, sums):  # out: sums
-    """Decayed count and sums of values over the edges at a node, without those of the row's own pair.
-
-    adds : the edges to sum, filed by node: start, and in that order their numbers, partners' slots and times known.
-    values : (n_adds, V), in that order; rows : the edges to compute sums for, as `adds`, with the times they happened.
-    used : partners with slots per node; rates : 1 / width; nodes : first and last node to do.
-    sums : (n_rows, rates, 1 + V), in the order of `rows`, zeros to add to.
-    """
-    add_start, known, start = adds[0], adds[3], rows[0]
-    most, n_leaves = 0, 1
-    for node in range(nodes[0], nodes[1]):
-        most = max(most, used[node])
-    while n_leaves < most:
-        n_leaves *= 2
-    shape = (rates.size, 1 + values.shape[1])
-    total, single = np.empty(shape), np.empty(shape)  # of all edges, and of those without a slot
-    tree, tree_known = np.empty((2 * n_leaves, *shape)), np.empty(2 * n_leaves, known.dtype)
-    is_filled = np.zeros(2 * n_leaves, np.bool_)
-    for node in range(nodes[0], nodes[1]):
-        mine, theirs = (start[node], start[node + 1]), (add_start[node], add_start[node + 1])
-        if mine[0] == mine[1] or theirs[0] == theirs[1]:
-            continue
-        size = 0
-        if used[node] > 0:
-            size = 1
-            while size < used[node]:
-                size *= 2
-        for step in range(1, 0 if strict else -2, -2):  # up, and down if later edges count
-            total[:] = 0.0
-            single[:] = 0.0
-            is_filled[: 2 * size] = False
-            leaves = tree, tree_known, is_filled, size
-            _walk(adds, theirs, values, rows, mine, rates, strict, step, total, single, leaves, sums)
-
-
-@compiled
-def _walk(adds, theirs, values, rows, mine, rates, strict, step, total, single, leaves, sums):  # out: sums
-    """Walk along the edges of one node, up from the past (step 1) or down from the future (-1)."""
-    _, numbers, add_slot, known = adds
-    _, edges, slot, ticks = rows
-    tree, tree_known, is_filled, size = leaves
-    n_rates, n_values = rates.size, values.shape[1]
-    at = theirs[0] if step > 0 else theirs[1] - 1
-    now = known[at]
-    for k in range(mine[1] - mine[0]):
-        row = mine[0] + k if step > 0 else mine[1] - 1 - k
-        edge, tick = edges[row], ticks[row]
-        while theirs[0] <= at < theirs[1]:
-            if known[at] >= tick if strict else (edge - numbers[at]) * step <= 0:
-                break
-            passed = abs(known[at] - now)
-            for r in range(n_rates):
-                factor = np.exp(-rates[r] * passed) if passed > 0 else 1.0
-                total[r, 0] = factor * total[r, 0] + 1.0
-                for v in range(n_values):
-                    total[r, 1 + v] = factor * total[r, 1 + v] + values[at, v]
-                if size > 0:
-                    is_single = 1.0 if add_slot[at] == 0 else 0.0
-                    single[r, 0] = factor * single[r, 0] + is_single
-                    for v in range(n_values):
-                        single[r, 1 + v] = factor * single[r, 1 + v] + is_single * values[at, v]
-            now = known[at]
-            if add_slot[at] > 0:
-                _add_to_tree(tree, tree_known, is_filled, size + add_slot[at] - 1, now, values, at, rates)
-            at += step
-        passed = abs(tick - now)
-        some = single if slot[row] > 0 else total
-        for r in range(n_rates):
-            factor = np.exp(-rates[r] * passed) if some[r, 0] > 0.0 else 0.0
-            for v in range(1 + n_values):
-                sums[row, r, v] += factor * some[r, v]
-        if slot[row] > 0:
-            _add_other_leaves(tree, tree_known, is_filled, size + slot[row] - 1, tick, rates, row, sums)
-
-
-@compiled
-def _add_to_tree(tree, tree_known, is_filled, leaf, now, values, at, rates):  # out: tree, tree_known, is_filled
-    """Add an edge to its leaf, and renew the sums on the way to the root."""
-    n_values = values.shape[1]
-    for r in range(rates.size):
-        factor = np.exp(-rates[r] * abs(now - tree_known[leaf])) if is_filled[leaf] else 0.0
-        tree[leaf, r, 0] = (factor * tree[leaf, r, 0] if is_filled[leaf] else 0.0) + 1.0
-        for v in range(n_values):
-            tree[leaf, r, 1 + v] = (factor * tree[leaf, r, 1 + v] if is_filled[leaf] else 0.0) + values[at, v]
-    tree_known[leaf], is_filled[leaf] = now, True
-    while leaf > 1:
-        above, beside = leaf >> 1, leaf ^ 1
-        for r in range(rates.size):
-            factor = np.exp(-rates[r] * abs(now - tree_known[beside])) if is_filled[beside] else 0.0
-            for v in range(1 + n_values):
-                tree[above, r, v] = tree[leaf, r, v] + (factor * tree[beside, r, v] if is_filled[beside] else 0.0)
-        tree_known[above], is_filled[above] = now, True
-        leaf = above
-
-
-@compiled
-def _add_other_leaves(tree, tree_known, is_filled, leaf, tick, rates, row, sums):  # out: sums
-    """Add the sums of all leaves but one to those of a row."""
-    while leaf > 1:
-        beside = leaf ^ 1
-        if is_filled[beside]:
-            for r in range(rates.size):
-                factor = np.exp(-rates[r] * abs(tick - tree_known[beside]))
-                for v in range(sums.shape[2]):
-                    sums[row, r, v] += factor * tree[beside, r, v]
-        leaf >>= 1
-
-
-# ---- agreement of nodes
 
 
 @compiled

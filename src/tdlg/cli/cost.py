@@ -8,7 +8,7 @@ from tdlg.engines.sizes import SCORED_BYTES, TRAINING_BYTES, OnDisk, Sizes, in_b
 
 if TYPE_CHECKING:
     from tdlg.engines.buckets import RecordForm
-    from tdlg.engines.columns import ColumnPlan
+    from tdlg.engines.columns import BucketPlan
     from tdlg.engines.statistics import Clock
     from tdlg.propagate.own_features import OwnColumn
 
@@ -178,19 +178,22 @@ class FileShape(NamedTuple):
     own: tuple[OwnColumn, ...] = ()
     shared: bool = False
 
-    def plan(self) -> tuple[ColumnPlan, RecordForm]:
+    def plan(self) -> tuple[BucketPlan, RecordForm]:
         """The columns and records, with a usual number of time scales."""
-        from tdlg.engines.buckets import RecordForm
-        from tdlg.engines.columns import ColumnPlan
-        from tdlg.propagate.columns import OWN_MATCHES
-        from tdlg.propagate.features import MATCHES
+        import numpy as np
 
-        ends, many = ("", "src+", "dst+"), [column.name for column in self.own if column.has_more]
-        matches = [match for match in MATCHES if self.shared or match in OWN_MATCHES]
-        matches += [f"{end}category[{name}]" for name in many for end in ends]
-        targets = ((0.0,) * (1 if self.n_classes == 2 else self.n_classes),) * self.n_classes
-        plan = ColumnPlan(tuple(matches), (1.0,) * SCALES, 1.0, True, 1.0, self.own, targets, ())
-        return plan, RecordForm(self.n_edges, self.clock, self.late, self.n_classes, self.own)
+        from tdlg.engines.buckets import RecordForm
+        from tdlg.engines.columns import BucketPlan
+        from tdlg.linegraph.match import NODE_MATCHES
+        from tdlg.propagate.features import useful_matches
+        from tdlg.propagate.plan import ColumnPlan, plan_decays
+
+        matches = tuple(useful_matches(NODE_MATCHES, shared=self.shared))
+        decays = plan_decays([1.0] * SCALES, 1.0, None, as_durations=False)
+        prior = (0.0,) * (1 if self.n_classes == 2 else self.n_classes)
+        classes = np.arange(self.n_classes)
+        plan = ColumnPlan(matches, *decays, self.own, classes, prior, 1.0, True, 1.0, "none", bipartite=not self.shared)
+        return BucketPlan(plan, None), RecordForm(self.n_edges, self.clock, self.late, self.n_classes, self.own)
 
 
 def file_cost(shape: FileShape, memory: float, n_threads: int = 2) -> FileCost:
@@ -205,17 +208,15 @@ def file_cost(shape: FileShape, memory: float, n_threads: int = 2) -> FileCost:
     n_threads
         The number of threads. 2 by default.
     """
-    from tdlg.engines.buckets import kinds_of
-
     plan, form = shape.plan()
     n_edges, n_missing, n_columns = shape.n_edges, shape.n_missing, sum(map(plan.n_columns, plan.matches))
     sizes = Sizes(int(memory), n_threads, n_features=len(shape.own))
-    kept = len(kinds_of(plan.matches)) * form.dtype.itemsize * n_edges
+    kept = len(plan.plan.all_kinds) * form.dtype.itemsize * n_edges
     row = sum(plan.record(match, form).itemsize for match in plan.matches)
     of_rows = kept, row, 8 + 8 * shape.n_classes, sizes.training_rows(n_columns)
     on_disk = OnDisk.of(n_edges, n_missing, n_edges - n_missing, *of_rows)
-    n_outputs = plan.n_targets
-    n_values = 2 + plan.n_targets + sum(column.n_sums for column in plan.own)
+    n_outputs = plan.plan.n_targets
+    n_values = plan.plan.n_edge_values + plan.plan.n_label_values
     chosen = n_missing + on_disk.sampled
     cpu = n_edges * (EDGE_SECONDS + FEATURE_SECONDS * len(shape.own))
     cpu += n_edges * SUM_SECONDS * SCALES * n_values * len(plan.matches) + chosen * n_columns * VALUE_SECONDS

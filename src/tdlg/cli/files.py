@@ -334,7 +334,7 @@ def note_setting(model: Any) -> None:
     why = model.setting_reason_
     chosen = " (given by --setting)" if why is None else f", because {why} (change with --setting)"
     note(f"setting: {model.setting_}{chosen}")
-    if scales := model.features_.scales_in_words():
+    if scales := model.features_.plan_.scales_in_words(model.features_.edges_.time_unit):
         note(f"time scales: {scales}")
 
 

@@ -104,7 +104,7 @@ def rows_after(edges: TemporalEdges, known: TemporalEdges) -> TemporalEdges:
     """
     import numpy as np
 
-    from tdlg.sampling.index import check_alike
+    from tdlg.edges import check_alike
 
     kinds = ["numbers" if each.time_unit is None else "datetimes" for each in (edges, known)]
     if len(set(kinds)) > 1:

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 
 from tdlg.checks import as_generator, check_choice, check_number
-from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
+from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
 from tdlg.estimator import all_or_nothing
 from tdlg.exceptions import Hint, warn
 from tdlg.linegraph.decay import Decay
@@ -19,13 +19,12 @@ from tdlg.linegraph.operator import Normalization
 __all__ = ["EdgeEmbedding"]
 
 Floats = NDArray[np.float64]
-Scaling = Literal["sqrt", "eigenvalue"]
+Scaling = Literal["eigenvalue"]
 MOST_RESTARTS = 300  # of the Lanczos basis, before a looser tolerance is tried
 CHECK = 1e-3  # relative accuracy of the check for eigenvalues that were missed
-_POWERS = {None: 0.0, "sqrt": 0.5, "eigenvalue": 1.0}
 
 
-class EdgeEmbedding(ProductFeatures):
+class EdgeEmbedding(EdgeFeatures):
     """Embed edges by the eigenvectors of their line graph with the largest eigenvalues in magnitude.
 
     This is the paper's "TDLG (Dense)". New edges are embedded by the Nystrom extension
@@ -43,8 +42,8 @@ class EdgeEmbedding(ProductFeatures):
     normalization
         None (default), "spectral" or "edge", see `LineGraph.normalized`.
     scaling
-        None (default): eigenvectors of length 1, as in the paper. "sqrt": times the square root of |eigenvalue|, so that
-        inner products of rows approximate H if it has no negative eigenvalues. "eigenvalue": times |eigenvalue|.
+        None (default): eigenvectors of length 1, as in the paper. "eigenvalue": times |eigenvalue|, which usually helps
+        a penalised linear model.
     tol
         The largest residual |H v - eigenvalue * v|, relative to the largest |eigenvalue|. If a fitted edge is transformed
         again, a column differs by about `tol` times the largest eigenvalue divided by that of the column.
@@ -114,7 +113,7 @@ class EdgeEmbedding(ProductFeatures):
         y
             Ignored.
         """
-        check_choice("EdgeEmbedding", "scaling", self.scaling, tuple(_POWERS))
+        check_choice("EdgeEmbedding", "scaling", self.scaling, (None, "eigenvalue"))
         check_number("EdgeEmbedding", "tol", self.tol, below=1)
         H, rng = self._fit_edges(X), as_generator(self.random_state)
         values, vectors, reached = top_eigenpairs(H, min(self.n_components, H.shape[0]), self.tol, rng)
@@ -126,7 +125,7 @@ class EdgeEmbedding(ProductFeatures):
             )
         self.n_components_ = n_resolved(values, self.tol)
         self.eigenvalues_ = values[: self.n_components_]
-        scales = np.abs(self.eigenvalues_) ** _POWERS[self.scaling]
+        scales = np.abs(self.eigenvalues_) if self.scaling == "eigenvalue" else 1.0
         self.embedding_ = flip_signs(vectors[:, : self.n_components_]) * scales
         return self
 

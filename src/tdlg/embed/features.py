@@ -1,4 +1,4 @@
-"""Common base of the transformers, which make columns from the line graph of the fitted edges."""
+"""What `EdgeEmbedding` and `LowRankFeatures` share."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tdlg.estimator import EdgesEstimator
 from tdlg.linegraph.normalized import NormalizedLineGraph
 from tdlg.linegraph.operator import LineGraph
 
-__all__ = ["EdgeFeatures", "ProductFeatures", "flip_signs", "inverted", "n_resolved"]
+__all__ = ["EdgeFeatures", "flip_signs", "inverted", "n_resolved"]
 
 
-class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A transformer from edges to numeric columns, by products with H(edges, fitted edges)."""
+class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """A transformer from edges to columns: the rows of H(edges, fitted edges) times weights."""
 
     n_components: int
     n_components_: int
@@ -31,14 +31,6 @@ class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.edges_ = self._edges(X, reset=True)
         self.decay_ = LineGraph(self.edges_, decay=self.decay).decay
         return self._graph(self.edges_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-
-class ProductFeatures(EdgeFeatures, ABC):
-    """Columns that are rows of the line graph times weights."""
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Compute the columns of edges.
@@ -54,6 +46,10 @@ class ProductFeatures(EdgeFeatures, ABC):
     @abstractmethod
     def _weights(self) -> NDArray[np.float64]:
         """The matrix by which the rows of the line graph are multiplied."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
 
 
 def flip_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

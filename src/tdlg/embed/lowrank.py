@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from tdlg.checks import as_generator, check_count
-from tdlg.embed.features import ProductFeatures, flip_signs, inverted, n_resolved
+from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
 from tdlg.estimator import all_or_nothing
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
@@ -20,7 +20,7 @@ SPARE = 8  # additional random vectors beyond n_components, because the last dir
 RESOLVED = 1e-7  # eigenvalues below this share of the largest are within the error of products
 
 
-class LowRankFeatures(ProductFeatures):
+class LowRankFeatures(EdgeFeatures):
     """Describe edges by the rows of a low-rank factor F, where F @ F.T approximates H.
 
     A few products with random vectors give a basis Q of the directions in which H is large (a randomised range finder with

@@ -16,13 +16,11 @@ from tdlg.engines.split_file import SplitFile, write_split
 from tdlg.engines.statistics import Clock, Labels
 from tdlg.engines.store import exists, joined
 from tdlg.engines.table import Block, InputTable
-from tdlg.propagate.own_features import OwnColumn, raw_values
+from tdlg.propagate.own_features import OwnColumn, category_places, raw_values
 
-__all__ = ["Buckets", "PartitionTask", "RecordForm", "bucket_sizes", "kinds_of", "map_buckets", "partition"]
+__all__ = ["Buckets", "PartitionTask", "RecordForm", "bucket_sizes", "map_buckets", "partition"]
 
-KIND_OF = {"src": "src", "dst": "dst", "src-dst": "src", "dst-src": "dst", "pair": "pair", "reversed": "pair"}
 FAR = np.iinfo(np.uint32).max  # a label that is never known, where times take 4 bytes
-NO_CATEGORY, OTHER_CATEGORY = -1, -2  # a missing category, and one without an indicator
 
 
 @dataclass(frozen=True)
@@ -91,19 +89,8 @@ class RecordForm:
             known = self.clock.known(edges.with_label(np.where(records["label"] >= 0, records["label"], np.nan)))
             records["known"] = self.stored(known if known is not None else self.clock.ticks(edges))
         for k, column in enumerate(self.own):
-            values = raw_values(edges, column.name)
-            records[f"own{k}"] = _places(edges, column, values) if column.categories else values
+            records[f"own{k}"] = category_places(edges, column) if column.categories else raw_values(edges, column.name)
         return records
-
-
-def _places(edges: TemporalEdges, column: OwnColumn, values: NDArray[np.float64]) -> NDArray[np.int8]:
-    """The position of each category among those of a column."""
-    place = {category: k for k, category in enumerate(column.categories)}
-    of_code = [place.get(category, OTHER_CATEGORY) for category in edges.feature_categories.get(column.name, ())]
-    found = np.full(len(values), NO_CATEGORY, np.int8)
-    present = np.isfinite(values)
-    found[present] = np.array(of_code, np.int8)[values[present].astype(np.int64)]
-    return found
 
 
 @dataclass(frozen=True)
@@ -203,11 +190,6 @@ def map_buckets(
         said = None if callback is None else lambda done, _, n=n_done: callback(n + done, len(tasks))
         found |= zip(group, engine.map(function, [tasks[k] for k in group], said), strict=True)
     return [found[k] for k in range(len(tasks))]
-
-
-def kinds_of(matches: Sequence[str]) -> tuple[str, ...]:
-    """The kinds of keys that these matches need."""
-    return tuple(dict.fromkeys(KIND_OF.get(match, match) for match in matches))
 
 
 def bucket_sizes(buckets: Buckets, kind: str) -> NDArray[np.int64]:

@@ -9,25 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.engines.buckets import KIND_OF, Buckets, RecordForm
+from tdlg.engines.buckets import Buckets, RecordForm
 from tdlg.engines.keys import reversed_pairs, uniform
 from tdlg.engines.split_file import read_split, write_split
 from tdlg.engines.store import exists, joined
 from tdlg.exceptions import ReadError
-from tdlg.linegraph.events import Layout
-from tdlg.propagate.columns import OWN_MATCHES
-from tdlg.propagate.features import PropagationFeatures
-from tdlg.propagate.own_features import OwnColumn, scaled, tamed, to_sum
-from tdlg.propagate.sums import Walk, walk_events
-from tdlg.propagate.writer import ColumnWriter
+from tdlg.propagate.columns import LARGEST
+from tdlg.propagate.match import BLOCK, Keyed, Labels, MatchSums
+from tdlg.propagate.own_features import OwnColumn, to_sum
+from tdlg.propagate.plan import ColumnPlan
 
-__all__ = ["ColumnFiles", "ColumnPlan", "ColumnsTask", "Sample", "make_columns", "read_columns"]
+__all__ = ["BucketPlan", "ColumnFiles", "ColumnsTask", "Sample", "make_columns", "read_columns"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Records = NDArray[np.void]
-
-BLOCK = 4096  # rows whose columns are made at once, which stay in the cache
 
 
 class Sample(NamedTuple):
@@ -50,73 +46,28 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ColumnPlan:
-    """All that determines the columns. Plain data, which tasks carry.
+class BucketPlan:
+    """Which columns are made of which rows.
 
-    Attributes
-    ----------
-    matches
-        The matches, in order, those of categories included; see `tdlg.propagate.columns.Description`.
-    widths, spread
-        Bandwidths of the scales, and the standard deviation of the times, in ticks.
-    past_only, smoothing
-        The same as for `PropagationFeatures`.
-    own
-        The features.
-    targets
-        For each class, the values that are summed: its indicators minus the prior, shape (n_classes, n_targets).
-    samples
-        The edges to learn from, in several groups.
-    seed
-        Seed for sampling.
-    dtype
-        Type of the columns in the files: "f4" or "f8".
+    plan, unit : what the columns are, and the unit of the ticks; samples : the edges to learn from, in several groups;
+    seed : for sampling; dtype : type of the columns in the files, "f4" or "f8".
     """
 
-    matches: tuple[str, ...]
-    widths: tuple[float, ...]
-    spread: float
-    past_only: bool
-    smoothing: float
-    own: tuple[OwnColumn, ...]
-    targets: tuple[tuple[float, ...], ...]
-    samples: tuple[Sample, ...]
+    plan: ColumnPlan
+    unit: str | None
+    samples: tuple[Sample, ...] = ()
     seed: int = 0
     dtype: str = "f4"
 
-    @classmethod
-    def of(
-        cls, features: PropagationFeatures, samples: Sequence[Sample], seed: int = 0, dtype: str = "f4"
-    ) -> ColumnPlan:
-        """The columns of fitted features, without those about both ends together."""
-        widths, (_, spread) = features.widths(features.edges_.time_unit)
-        description = features.description()
-        n_classes = 0 if features.classes_ is None else len(features.classes_)
-        indicators = np.eye(n_classes)[:, n_classes - len(features.prior_) :]
-        return cls(
-            (*description.matches, *description.category_matches()),
-            tuple(widths.tolist()),
-            float(spread) if np.isfinite(spread) else 1.0,
-            features.past_only,
-            float(features.smoothing),
-            tuple(features.own_),
-            tuple(tuple(line) for line in ((indicators - features.prior_) / features.target_spread_).tolist()),
-            tuple(samples),
-            seed,
-            dtype,
-        )
-
     @property
-    def n_targets(self) -> int:
-        """The number of values that are summed per label."""
-        return len(self.targets[0]) if self.targets else 0
+    def matches(self) -> tuple[str, ...]:
+        """The matches, in order."""
+        return self.plan.all_matches
 
     def n_columns(self, match: str) -> int:
         """The number of columns of a match; the first match also has the edges' own features."""
-        n_compared = sum(len(column.beside) for column in self.own) if match in OWN_MATCHES else 0
-        per_scale = (self.n_targets + 1 if self.n_targets else 0) + 1 + n_compared
-        n_own = sum(column.width for column in self.own) if match == self.matches[0] else 0
-        return len(self.widths) * per_scale + (1 if self.past_only else 2) + n_own
+        n_own = len(self.plan.own_columns) if match == self.matches[0] else 0
+        return len(self.plan.of_match(match)) + n_own
 
     def record(self, match: str, form: RecordForm) -> np.dtype[Any]:
         """Type of the records with the columns of a match."""
@@ -147,7 +98,7 @@ class ColumnFiles:
     bounds: tuple[int, ...]
     with_samples: bool = True
 
-    def path(self, plan: ColumnPlan, match: str, bucket: int) -> str:
+    def path(self, plan: BucketPlan, match: str, bucket: int) -> str:
         """The file of a match and a bucket, which depends on the seed: two runs on a store may choose different ones."""
         first = "all" if self.with_samples else str(self.bounds[0])
         return joined(self.folder, f"columns-{plan.seed}-{first}-{plan.matches.index(match)}-{bucket:06d}")
@@ -169,7 +120,7 @@ class ColumnsTask:
         The match, and the number of the bucket.
     """
 
-    plan: ColumnPlan
+    plan: BucketPlan
     buckets: Buckets
     files: ColumnFiles
     match: str
@@ -181,26 +132,66 @@ def make_columns(task: ColumnsTask) -> None:
     path = task.files.path(task.plan, task.match, task.bucket)
     if exists(path):
         return
-    rows, cols = _read(task)
-    plan, form = task.plan, task.buckets.form
+    plan, form = task.plan.plan, task.buckets.form
+    kinds = plan.kinds(task.match)
+    one = range(task.bucket, task.bucket + 1)
+    rows = read_split(task.buckets.paths(kinds[0]), one)
+    cols = rows if kinds[0] == kinds[1] else read_split(task.buckets.paths(kinds[1]), one)
     chosen = _chosen(rows, task)
-    n_places = len(task.files.bounds) - 1 + len(plan.samples)
-    out = np.zeros(sum(len(at) for _, at, _ in chosen), plan.record(task.match, form))
-    destination = np.empty(len(out), np.int64)
-    base = _Base.of(task, rows, cols, np.unique(np.concatenate([at for _, at, _ in chosen])))
-    start = 0
-    for before, at, places in chosen:
-        part = slice(start, start + len(at))
-        start = part.stop
-        destination[part] = places
-        out["row"][part] = rows["row"][at]
-        if "label" in out.dtype.names:
-            out["label"][part], out["tick"][part] = rows["label"][at], rows["tick"][at]
-        base.write(at, base.labels(at, before), out["columns"][part])
-    write_split(path, out, destination, n_places)
+    at = np.unique(np.concatenate([some for _, some, _ in chosen]))
+    mine = _own(rows, plan.own) if plan.compares(task.match) or task.match == task.plan.matches[0] else _own(rows, ())
+    values = np.ones((len(cols), 1))
+    if plan.compares(task.match):
+        values = np.hstack([values, to_sum(mine, plan.own)])  # of rows, which are the columns
+    known = np.flatnonzero(cols["label"] >= 0)
+    labels = Labels(
+        known,
+        np.hstack([np.ones((len(known), 1)), plan.class_targets[cols["label"][known]]]),
+        form.times(cols["known"][known]) if form.late and plan.past_only else None,
+    )
+    keyed = _keyed(task.match, form, rows, cols, at)
+    groups = [
+        (np.searchsorted(at, some), None if before is None else form.times(np.array([before]))[0])
+        for before, some, _ in chosen
+    ]
+    sums = MatchSums(plan, task.match, task.plan.unit, keyed, values, labels, groups)
+    out = np.zeros(sum(len(some) for _, some, _ in chosen), task.plan.record(task.match, form))
+    n_columns, start = len(plan.of_match(task.match)), 0
+    for group, (_, some, _) in enumerate(chosen):
+        for first in range(0, len(some), BLOCK):
+            block = some[first : first + BLOCK]
+            part = out[start : start + len(block)]
+            start += len(block)
+            part["row"] = rows["row"][block]
+            if "label" in (out.dtype.names or ()):
+                part["label"], part["tick"] = rows["label"][block], rows["tick"][block]
+            lines = np.empty((n_columns, len(block)))
+            sums.write(group, mine[block], 0, lines, slice(first, first + BLOCK))
+            part["columns"][:, :n_columns] = np.clip(lines.T, -LARGEST, LARGEST)
+            if task.match == task.plan.matches[0]:
+                part["columns"][:, n_columns:] = plan.compressed(mine[block])
+    n_places = len(task.files.bounds) - 1 + len(task.plan.samples)
+    write_split(path, out, np.concatenate([places for _, _, places in chosen]), n_places)
 
 
-def read_columns(plan: ColumnPlan, buckets: Buckets, files: ColumnFiles, destinations: range) -> tuple[Records, Floats]:
+def _keyed(match: str, form: RecordForm, rows: Records, cols: Records, at: Positions) -> Keyed:
+    """Some rows among all columns of a bucket."""
+    from tdlg._kernels.ids import factorise_integers
+
+    col_keys, row_keys = (np.ascontiguousarray(records["key"]) for records in (cols, rows))
+    same = rows is cols and match != "reversed"
+    row_keys = reversed_pairs(row_keys) if match == "reversed" else row_keys
+    keys, col_codes, row_codes = factorise_integers(
+        col_keys.view(np.int64), row_keys.view(np.int64)[: 0 if same else None]
+    )
+    own = at if rows is cols else _own_columns(rows["row"][at], cols["row"])
+    row_ticks, col_ticks = (np.ascontiguousarray(form.times(records["tick"])) for records in (rows, cols))
+    is_square = same and len(at) == len(cols)
+    row_codes = col_codes if same else row_codes
+    return Keyed(row_codes[at], row_ticks[at], col_codes, col_ticks, len(keys), None if is_square else own)
+
+
+def read_columns(plan: BucketPlan, buckets: Buckets, files: ColumnFiles, destinations: range) -> tuple[Records, Floats]:
     """The rows of some destinations in ascending order, and their columns, (n_rows, n_columns).
 
     The rows are records of the first match: row, label and time.
@@ -219,7 +210,7 @@ def read_columns(plan: ColumnPlan, buckets: Buckets, files: ColumnFiles, destina
             first = np.empty(len(part), [(name, part.dtype[name]) for name in names])
             for name in names:
                 first[name] = part[name][order]
-            n_match = plan.n_columns(match) - sum(column.width for column in plan.own)
+            n_match = len(plan.plan.of_match(match))
             columns[:, n_columns - (plan.n_columns(match) - n_match) :] = part["columns"][order, n_match:]
         else:
             n_match = plan.n_columns(match)
@@ -233,15 +224,6 @@ def read_columns(plan: ColumnPlan, buckets: Buckets, files: ColumnFiles, destina
     assert first is not None
     assert columns is not None
     return first, columns
-
-
-def _read(task: ColumnsTask) -> tuple[Records, Records]:
-    """The records whose columns are made, and the records around them; one and the same array for most matches."""
-    one = range(task.bucket, task.bucket + 1)
-    kind = KIND_OF.get(task.match, task.match)
-    rows = read_split(task.buckets.paths(kind), one)
-    other = {"src-dst": "dst", "dst-src": "src"}.get(task.match)
-    return rows, rows if other is None else read_split(task.buckets.paths(other), one)
 
 
 def _chosen(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Positions]]:
@@ -259,125 +241,10 @@ def _chosen(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Posi
     return chosen
 
 
-class _Base(NamedTuple):
-    """The counts and features around some rows of a bucket, to which labels are added.
-
-    Attributes
-    ----------
-    task
-        What is made.
-    rows, cols
-        The records, and the records around them.
-    row_codes, col_codes
-        Their keys, numbered from 0.
-    own
-        The features of the rows as numbers.
-    at, walked
-        The positions of the rows with sums, ascending, and the sums.
-    """
-
-    task: ColumnsTask
-    rows: Records
-    cols: Records
-    row_codes: NDArray[np.int32]
-    col_codes: NDArray[np.int32]
-    own: Floats
-    at: Positions
-    walked: Walk
-
-    @classmethod
-    def of(cls, task: ColumnsTask, rows: Records, cols: Records, at: Positions) -> _Base:
-        """Sum counts and, if they are compared, features."""
-        from tdlg._kernels.ids import factorise_integers
-
-        plan, form = task.plan, task.buckets.form
-        col_keys = np.ascontiguousarray(cols["key"])
-        row_keys = np.ascontiguousarray(rows["key"])
-        row_keys = reversed_pairs(row_keys) if task.match == "reversed" else row_keys
-        same = row_keys is col_keys or (rows is cols and task.match != "reversed")
-        _, col_codes, row_codes = factorise_integers(
-            col_keys.view(np.int64), row_keys.view(np.int64)[: 0 if same else None]
-        )
-        row_codes = col_codes if same else row_codes
-        compares = task.match in OWN_MATCHES and any(column.beside for column in plan.own)
-        needs_own = compares or task.match == plan.matches[0]
-        own = _own(rows, plan.own) if needs_own else np.empty((len(rows), 0))
-        values = np.ones((len(cols), 1))
-        if compares:
-            values = np.hstack([values, to_sum(own, plan.own)])
-        ticks = form.times(cols["tick"])
-        walked = _walked(
-            (row_codes[at], form.times(rows["tick"])[at]),
-            (col_codes, ticks),
-            at if rows is cols else _own_columns(rows["row"][at], cols["row"]),
-            values,
-            plan,
-        )
-        return cls(task, rows, cols, row_codes, col_codes, own, at, walked)
-
-    def labels(self, at: Positions, before: Any) -> Walk | None:
-        """Decayed numbers of known labels and sums of targets around some rows; None without targets."""
-        plan, form = self.task.plan, self.task.buckets.form
-        if not plan.n_targets or not len(at):
-            return None
-        known = self.cols["known"] if form.late else self.cols["tick"]
-        if not plan.past_only:
-            counts = self.cols["label"] >= 0
-        else:  # labels that become known after all rows are left out: their times may be far beyond all others
-            counts = (self.cols["label"] >= 0) & (known < self.rows["tick"][at].max())
-        if before is not None:
-            counts &= known < before
-        cols = np.flatnonzero(counts)
-        times = known if plan.past_only else self.cols["tick"]
-        own = np.full(len(at), -1)
-        if not plan.past_only:
-            place = np.full(len(self.cols) + 1, -1)  # the last one is for rows that are not among the columns
-            place[cols] = np.arange(len(cols))
-            own = place[at if self.rows is self.cols else _own_columns(self.rows["row"][at], self.cols["row"])]
-        values = np.hstack([np.ones((len(cols), 1)), np.array(plan.targets)[self.cols["label"][cols]]])
-        return _walked(
-            (self.row_codes[at], form.times(self.rows["tick"])[at]),
-            (self.col_codes[cols], form.times(times[cols])),
-            own,
-            values,
-            plan,
-        )
-
-    def write(self, at: Positions, labels: Walk | None, out: NDArray[Any]) -> None:
-        """Write the columns of some rows, (n_rows, n_columns)."""
-        plan, match = self.task.plan, self.task.match
-        compared = plan.own if match in OWN_MATCHES else ()
-        writer = ColumnWriter.of(compared, plan.smoothing, plan.spread)
-        place = np.searchsorted(self.at, at)
-        n_own = sum(column.width for column in plan.own) if match == plan.matches[0] else 0
-        n_columns = plan.n_columns(match) - n_own
-        slots = self.walked._replace(slots=self.walked.slots[place])
-        nothing = np.empty((0, 0, 0))
-        for start in range(0, len(at), BLOCK):
-            block = slice(start, start + BLOCK)
-            sums, gaps = slots.take(block)
-            mine = self.own[at[block]]
-            lines = np.empty((n_columns, len(mine)))
-            known = nothing if labels is None else labels.take(block)[0]
-            writer.write(sums, known, gaps[: 1 if plan.past_only else 2], mine, 0, lines)
-            out[block, :n_columns] = lines.T
-            if n_own:
-                out[block, n_columns:] = tamed(mine, list(plan.own))
-
-
 def _own(rows: Records, columns: Sequence[OwnColumn]) -> Floats:
-    """The features as numbers, as `tdlg.propagate.own_features.own_values` gives them."""
-    found = np.empty((len(rows), sum(column.width for column in columns)))
-    at = 0
-    for k, column in enumerate(columns):
-        values = rows[f"own{k}"]
-        part = found[:, at : at + column.width]
-        at += column.width
-        if column.categories:
-            part[:] = values[:, np.newaxis] == np.arange(column.width)
-        else:
-            part[:, 0] = scaled(values, column) if column.beside else values
-    return found
+    """The features as numbers, (n_rows, sum of widths)."""
+    parts = [column.numbers(rows[f"own{k}"]) for k, column in enumerate(columns)]
+    return np.hstack([np.empty((len(rows), 0)), *parts])
 
 
 def _own_columns(rows: NDArray[Any], cols: NDArray[Any]) -> Positions:
@@ -386,22 +253,3 @@ def _own_columns(rows: NDArray[Any], cols: NDArray[Any]) -> Positions:
     at = np.searchsorted(cols, rows, sorter=order)
     found = order[np.minimum(at, len(cols) - 1)] if len(cols) else np.zeros(len(rows), np.int64)
     return np.where(cols[found] == rows, found, -1) if len(cols) else np.full(len(rows), -1)
-
-
-def _walked(
-    rows: tuple[NDArray[np.int32], NDArray[Any]],
-    cols: tuple[NDArray[np.int32], NDArray[Any]],
-    own: Positions,
-    values: Floats,
-    plan: ColumnPlan,
-) -> Walk:
-    """Decayed sums over columns for rows, each given by key and time; `own` is the column that is the row itself."""
-    from tdlg._kernels.layout import place_rectangular
-
-    n_keys = 1 + max(int(codes.max(initial=-1)) for codes, _ in (rows, cols))
-    keys = rows[0][:, np.newaxis], cols[0][:, np.newaxis]
-    ticks = np.ascontiguousarray(rows[1]), np.ascontiguousarray(cols[1])
-    events = place_rectangular(*keys, n_keys, *ticks, np.asarray(own, np.int64))
-    source, target, gap, row_slots, col_slots = events
-    layout = Layout(source, target, gap, row_slots, col_slots, *ticks, None)
-    return walk_events(layout, values, plan.widths, past_only=plan.past_only)

@@ -17,9 +17,10 @@ from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason
 from tdlg.explain.two_ends import TwoEndWords
-from tdlg.propagate.columns import ANY_CLASS
+from tdlg.propagate.columns import table_columns
 from tdlg.propagate.evidence import Query
 from tdlg.propagate.features import PropagationFeatures
+from tdlg.propagate.plan import ANY_CLASS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -116,7 +117,9 @@ def explain_propagation(
     if scored is None:
         model._check_asked(edges, label_time)
         query = model._evidence(edges, label_time)
-        explained = _Explained(model, edges, query, which, model.features_.columns(query.some(which)), positive)
+        explained = _Explained(
+            model, edges, query, which, table_columns(model.features_.plan_, query.some(which)), positive
+        )
     else:
         explained = _Explained.of(model, scored, which, positive)
     best = np.argsort(-np.abs(explained.effects), axis=1, kind="stable")[:, :top]
@@ -155,7 +158,7 @@ class Group(NamedTuple):
 def _groups(features: PropagationFeatures) -> list[Group]:
     """The columns by what they are about."""
     columns: dict[tuple[str, str, str], list[int]] = {}
-    for position, column in enumerate(features.described()):
+    for position, column in enumerate(features.plan_.columns):
         match = "" if column.about == "own" else column.match
         columns.setdefault((match, column.about, column.feature), []).append(position)
     return [Group(*key, positions) for key, positions in columns.items()]
@@ -175,7 +178,7 @@ class _Explained:
     ) -> None:
         self.groups = _groups(model.features_)
         self._typical, self._n_scales = model.typical_, len(model.features_.scale_names_)
-        self._columns, self._described = columns, model.features_.described()
+        self._columns, self._described = columns, model.features_.plan_.columns
         codes, self.classes = _codes(model, self._columns, positive)
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from tdlg.clock import duration_in_words, round_duration, time_in_words
 from tdlg.edges import TemporalEdges
-from tdlg.linegraph.events import MATCHES
-from tdlg.propagate.columns import OWN_MATCHES
-from tdlg.propagate.evidence import Evidence
+from tdlg.linegraph.match import MATCHES, SAME_ENDS
+from tdlg.propagate.evidence import Evidence, Network
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import CALENDAR, OwnColumn, raw_values, scaled
 
@@ -73,10 +72,10 @@ class Words:
         self._last = "last" if self._past_only else "nearest"
         self._other = "earlier" if self._past_only else "other"
         self._side = "before" if self._past_only else "before or after"
-        self._widths = features.widths(self._unit)[0]
+        self._widths = features.plan_.widths(self._unit)
         self._n_fitted = len(features.edges_)
         self._new = np.flatnonzero(at >= self._n_fitted)
-        self._own = {column.name: column for column in features.own_}
+        self._own = {column.name: column for column in features.plan_.own}
         self._sorted: dict[str, tuple[Positions, Positions, Positions]] = {}
         self._values: dict[str, NDArray[Any]] = {}
         self._own_values: dict[str, NDArray[Any]] = {}
@@ -165,7 +164,7 @@ class Words:
     def _numbers(self, above: Floats) -> tuple[str, str]:
         """The mean of numeric labels, and the mean of all."""
         prior = self._features.prior_[0]
-        return _number(float(above.mean()) * self._features.target_spread_ + prior), _number(prior)
+        return _number(float(above.mean()) * self._features.plan_.target_spread + prior), _number(prior)
 
     def _prior(self, code: int) -> float:
         prior = self._features.prior_
@@ -210,7 +209,7 @@ class Words:
 
     def _first(self, i: int, match: str) -> str:
         first = "first" if self._past_only else "the only"
-        return f"{first if match in OWN_MATCHES else f'no {self._other}'} interaction {self._said(WHERE[match], i)}"
+        return f"{first if match in SAME_ENDS else f'no {self._other}'} interaction {self._said(WHERE[match], i)}"
 
     def gaps(self, i: int, match: str) -> Reason:
         """How far away in time the nearest neighbours are."""
@@ -319,7 +318,7 @@ class Words:
         found = order[slice(*np.searchsorted(keys, [wanted[mine], wanted[mine] + 1]))]
         if self._past_only:
             return found[: np.searchsorted(self._ticks[found], self._ticks[mine])]
-        rows = self._evidence.edges.rows  # a copy of the edge is not a neighbour
+        rows = self._evidence.edges.at  # a copy of the edge is not a neighbour
         return found[rows[found] != rows[mine]]
 
     def _labelled(self, i: int, around: Positions) -> Positions:
@@ -394,11 +393,11 @@ class Words:
         return self._own_values[name]
 
 
-def _by_key(edges: TemporalEdges, match: str) -> tuple[Positions, Positions, Positions]:
+def _by_key(edges: Network, match: str) -> tuple[Positions, Positions, Positions]:
     """The edges by what they are found by, then by time; their keys in that order; and the key each of them looks for."""
-    src, dst = edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64)
-    keys = {"src": src, "dst": dst, "pair": src * edges.n_nodes + dst, "pair backwards": dst * edges.n_nodes + src}
-    wanted, found_by = (keys[kind] for kind in MATCHES[match])
+    src, dst = edges.src.astype(np.int64), edges.dst.astype(np.int64)
+    keys = {"src": src, "dst": dst, "pair": src * edges.n_nodes + dst, "reversed pair": dst * edges.n_nodes + src}
+    wanted, found_by = keys[MATCHES[match].row], keys[MATCHES[match].col]
     order = np.lexsort((edges.ticks, found_by))
     return order, found_by[order], wanted
 

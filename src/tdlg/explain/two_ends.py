@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import RECENT
 from tdlg.explain.sentences import MANY, Reason, Words, _agrees, _by_key, _capped
-from tdlg.linegraph.events import MATCHES
+from tdlg.linegraph.match import MATCHES
 from tdlg.propagate.two_ends import residuals
 
 __all__ = ["TwoEndWords"]
@@ -16,7 +17,6 @@ __all__ = ["TwoEndWords"]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-RECENT = 32  # edges per node that are compared, the nearest in time
 PARTNERS = 10  # number of edges around whose partners a sentence is about, the nearest in time
 SHARED = 5.0  # pseudo-count of common nodes that shrinks a similarity
 
@@ -117,13 +117,13 @@ class TwoEndWords(Words):
         found = found[self._evidence.labelled[found] & (self._codes["src"][found] != self._codes["dst"][found])]
         if self._past_only:
             found = found[self._known_at[found] < self._ticks[self._at[i]]]
-        rows = self._evidence.edges.rows[found]
+        rows = self._evidence.edges.at[found]
         first = np.sort(np.unique(rows, return_index=True)[1])
-        return found[first][rows[first] != self._evidence.edges.rows[self._at[i]]]
+        return found[first][rows[first] != self._evidence.edges.at[self._at[i]]]
 
     def _of_partners(self, i: int, match: str) -> Positions:
         """The labelled edges of the partners with other nodes; the partners are those of the edges nearest in time."""
-        mine, theirs = MATCHES[match]
+        mine, theirs = MATCHES[match].row, MATCHES[match].col
         far = "src" if theirs == "dst" else "dst"  # where the partners are
         here = self._codes[mine][self._at[i]]
         opposite = self._codes["src" if mine == "dst" else "dst"][self._at[i]]
@@ -136,7 +136,7 @@ class TwoEndWords(Words):
 
     @cached_property
     def _codes(self) -> dict[str, NDArray[np.int32]]:
-        return {"src": self._evidence.edges.src_code, "dst": self._evidence.edges.dst_code}
+        return {"src": self._evidence.edges.src, "dst": self._evidence.edges.dst}
 
     @cached_property
     def _known_at(self) -> NDArray[np.generic]:
@@ -148,8 +148,7 @@ class TwoEndWords(Words):
     def _left(self) -> dict[str, Floats]:
         """Labels minus what the other end has otherwise, for the edges of a source and of a destination."""
         edges, targets, labelled = self._evidence.edges, self._evidence.targets, self._evidence.labelled
-        late, width = self._evidence.label_ticks, float(self._features.widths(self._unit)[1][-1])
-        src, dst = residuals(edges, targets, labelled, width, past_only=self._past_only, label_ticks=late)
+        src, dst = residuals(self._features.plan_, edges, targets, labelled, self._evidence.label_ticks)
         return {"src": dst, "dst": src}
 
     def _by_match(self, match: str) -> tuple[Positions, Positions, Positions]:

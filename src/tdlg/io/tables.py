@@ -18,8 +18,7 @@ from tdlg.tables.csv import WITH_DECIMAL_COMMA, Source
 from tdlg.tables.features import as_categories
 from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
 from tdlg.tables.frames import frame_source
-from tdlg.tables.label_times import without_infinity
-from tdlg.tables.labels import without_words
+from tdlg.tables.labels import without_infinity, without_words
 from tdlg.tables.paths import file_source
 from tdlg.tables.text import unread_number
 from tdlg.tables.times import as_times, as_times_or_missing, from_numbers

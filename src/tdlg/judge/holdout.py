@@ -21,6 +21,7 @@ from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Tr
 from tdlg.methods.base import Method
 from tdlg.methods.references import LabelRates
 from tdlg.models.setting import choose_setting
+from tdlg.propagate.evidence import find_fitted
 
 __all__ = [
     "Fitted",
@@ -211,7 +212,7 @@ def with_label_times(edges: TemporalEdges, model: Any) -> TemporalEdges:
     times = label_times(model)
     if times is None or edges.label is None or edges.label_ticks is not None:
         return edges
-    at = model.features_.find(edges)
+    at = find_fitted(model.features_, edges)
     return edges.with_label(edges.label, times[at]) if (at >= 0).all() else edges
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,7 @@ class _Bell(Decay):
 
     bandwidth: Bandwidth | None = None
     relative: float | None = None
+    _code: ClassVar[int]  # of the kernels
 
     def __init__(self, bandwidth: Bandwidth | None = None, *, relative: float | None = None) -> None:
         name = type(self).__name__
@@ -153,10 +154,6 @@ class _Bell(Decay):
             )
         return (Part(self._code, _in_ticks(self, time_unit), 1.0),)
 
-    @property
-    def _code(self) -> int:
-        raise TypeError(f"{type(self).__name__} has no formula")
-
 
 class Gaussian(_Bell):
     """k(d) = exp(-d^2 / (2 bandwidth^2)): the paper's decay (its equation 1).
@@ -178,9 +175,7 @@ class Gaussian(_Bell):
     Gaussian(bandwidth='7d')
     """
 
-    @property
-    def _code(self) -> int:
-        return GAUSSIAN
+    _code = GAUSSIAN
 
 
 class Laplace(_Bell):
@@ -201,9 +196,7 @@ class Laplace(_Bell):
     Laplace(bandwidth=30)
     """
 
-    @property
-    def _code(self) -> int:
-        return LAPLACE
+    _code = LAPLACE
 
 
 @dataclass(frozen=True)
@@ -355,6 +348,5 @@ def time_spread(edges: TemporalEdges) -> float:
         return 1.0
     ticks = edges.ticks
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(
-            (ticks - ticks[0]).astype(np.float64).std()
-        )  # from the first: nanoseconds since 1970 exceed float64
+        # From the first time on, because nanoseconds since 1970 exceed float64.
+        return float((ticks - ticks[0]).astype(np.float64).std())

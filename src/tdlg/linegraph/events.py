@@ -14,22 +14,12 @@ from scipy.sparse import csr_array
 
 from tdlg.clock import common_clock
 from tdlg.exceptions import EdgesError, Hint, TooLargeError
+from tdlg.linegraph.match import MATCHES, match_keys
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["MATCHES", "Copies", "Layout", "build_layout", "check_span"]
-
-# Which ends of a row edge and a column edge must be the same node, as (row key, column key). "any": any end of both.
-MATCHES = {
-    "any": ("ends", "ends"),
-    "src": ("src", "src"),
-    "dst": ("dst", "dst"),
-    "src-dst": ("src", "dst"),
-    "dst-src": ("dst", "src"),
-    "pair": ("pair", "pair"),
-    "reversed": ("pair backwards", "pair"),
-}
+__all__ = ["Copies", "Layout", "build_layout", "check_span", "own_columns"]
 
 _MOST_EVENTS = np.iinfo(np.int32).max - 1
 
@@ -43,32 +33,16 @@ class _Spare(list[NDArray[Any]]):
 
 @dataclass(frozen=True)
 class Layout:
-    """Events sorted by (key, time), and the positions of the events of each row and column.
+    """Events sorted by (key, time), and the positions of the events of each row and column."""
 
-    Attributes
-    ----------
-    source, target
-        The column and the row of each event; n_cols and n_rows mean that it has none. If rows and columns are the same,
-        both are the same array.
-    gap
-        Ticks since the previous event; infinite at the first event of a key, and at an additional last entry.
-    row_slots, col_slots
-        The events of each row and of each column, shapes (n_rows, ends) and (n_cols, ends); the number of events means
-        that there is none.
-    row_ticks, col_ticks
-        The times in ticks of a common unit.
-    time_unit
-        The common unit, or None for numbers.
-    """
-
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
-    gap: NDArray[np.float64]
-    row_slots: NDArray[np.int32]
-    col_slots: NDArray[np.int32]
-    row_ticks: NDArray[Any]
+    source: NDArray[np.int32]  # the column of each event, n_cols if it has none
+    target: NDArray[np.int32]  # the row of each event, n_rows if it has none; the same array if rows and columns are
+    gap: NDArray[np.float64]  # ticks since the previous event; infinite at the first of a key, and once more at the end
+    row_slots: NDArray[np.int32]  # the events of each row, (n_rows, ends); the number of events means none
+    col_slots: NDArray[np.int32]  # the same of each column
+    row_ticks: NDArray[Any]  # times in ticks of a common unit
     col_ticks: NDArray[Any]
-    time_unit: str | None
+    time_unit: str | None  # the common unit, None for numbers
     _spare: _Spare = field(default_factory=lambda: _Spare(), repr=False, compare=False)
 
     @property
@@ -116,21 +90,10 @@ class Layout:
 
 
 class Copies:
-    """Edges that a selection contains more than once, for example in a bootstrap sample.
-
-    Only the distinct edges have events; this class maps between them and the copies.
-
-    Attributes
-    ----------
-    distinct
-        Each edge once.
-    at
-        For each edge of the selection, its position in `distinct`.
-    none
-        Whether all edges are distinct.
-    """
+    """Edges that a selection contains more than once, as in a bootstrap sample. Only distinct edges have events."""
 
     def __init__(self, edges: TemporalEdges) -> None:
+        # Each edge's place in `distinct`; whether there are no copies.
         self.at, distinct = edges.cached(("copies",), lambda: _find_copies(edges))
         self.none = distinct is None
         self.distinct = edges if distinct is None else distinct
@@ -175,34 +138,35 @@ def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout
 
     A layout is shared by all that use the same edges at the same time, and freed with the last of them.
     """
-    row_key, col_key = MATCHES[match]
     _check_number(rows, cols, match)
     partners: WeakKeyDictionary[TemporalEdges, WeakValueDictionary[str, Layout]]
     partners = rows.cached(("layouts",), WeakKeyDictionary)
     layouts = partners.setdefault(cols, WeakValueDictionary())
     layout = layouts.get(match)
     if layout is None:
-        same = rows is cols and row_key == col_key
-        layout = _symmetric(cols, col_key) if same else _rectangular(rows, cols, row_key, col_key)
+        same = rows is cols and MATCHES[match].same_ends
+        layout = _symmetric(cols, match) if same else _rectangular(rows, cols, match)
         layouts[match] = layout
     return layout
 
 
-def _symmetric(edges: TemporalEdges, key: str) -> Layout:
+def _symmetric(edges: TemporalEdges, match: str) -> Layout:
     from tdlg._kernels.layout import place_symmetric
 
     check_span(edges.ticks)
-    keys, _, n_keys = _keys(edges, edges, key, key)
+    codes = edges.src_code, edges.dst_code
+    keys, _, n_keys = match_keys(codes, codes, edges.n_nodes, match)
     source, gap, slots = place_symmetric(keys, n_keys, edges.ticks)
     return Layout(source, source, gap, slots, slots, edges.ticks, edges.ticks, edges.time_unit)
 
 
-def _rectangular(rows: TemporalEdges, cols: TemporalEdges, row_key: str, col_key: str) -> Layout:
+def _rectangular(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout:
     from tdlg._kernels.layout import place_rectangular
 
     row_ticks, col_ticks, time_unit = _common_ticks(rows, cols)
     check_span(row_ticks, col_ticks)
-    row_keys, col_keys, n_keys = _keys(rows, cols, row_key, col_key)
+    codes = cols.src_code, cols.dst_code
+    row_keys, col_keys, n_keys = match_keys(codes if rows is cols else cols.codes_of(rows), codes, cols.n_nodes, match)
     own = own_columns(rows, cols)
     source, target, gap, row_slots, col_slots = place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, own)
     return Layout(source, target, gap, row_slots, col_slots, row_ticks, col_ticks, time_unit)
@@ -218,50 +182,6 @@ def own_columns(rows: TemporalEdges, cols: TemporalEdges) -> NDArray[np.int64]:
     column_of[cols.rows] = np.arange(cols.n_edges)
     own: NDArray[np.int64] = column_of[rows.rows]
     return own
-
-
-def _keys(
-    rows: TemporalEdges, cols: TemporalEdges, row_key: str, col_key: str
-) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """The keys of rows and of columns, (edges, ends) each, -1 for an end without a match; and the number of keys."""
-    codes = {"cols": (cols.src_code, cols.dst_code)}
-    codes["rows"] = codes["cols"] if rows is cols else cols.codes_of(rows)
-    if col_key == "pair":
-        return _pair_keys(codes["rows"], codes["cols"], cols.n_nodes, backwards=row_key == "pair backwards")
-    row_keys = _end_keys(*codes["rows"], row_key)
-    col_keys = row_keys if rows is cols and row_key == col_key else _end_keys(*codes["cols"], col_key)
-    return row_keys, col_keys, cols.n_nodes
-
-
-def _end_keys(src: NDArray[np.int32], dst: NDArray[np.int32], key: str) -> NDArray[np.int32]:
-    if key == "ends":
-        return np.stack([src, np.where(src == dst, np.int32(-1), dst)], axis=1)  # a self-loop has one end
-    return (src if key == "src" else dst)[:, np.newaxis]
-
-
-def _pair_keys(
-    row_codes: tuple[NDArray[np.int32], NDArray[np.int32]],
-    col_codes: tuple[NDArray[np.int32], NDArray[np.int32]],
-    n_nodes: int,
-    backwards: bool,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """Number the ordered pairs of nodes; the pairs of rows may be reversed."""
-    from tdlg._kernels.layout import dense_codes, stable_argsort
-
-    same = row_codes is col_codes and not backwards
-    if same:
-        row_codes = tuple(code[:0] for code in col_codes)  # type: ignore[assignment]
-    src, dst = reversed(row_codes) if backwards else row_codes
-    pairs = np.concatenate([_pair(src, dst, n_nodes), _pair(*col_codes, n_nodes)])
-    codes = dense_codes(pairs, stable_argsort(pairs))
-    n_keys = int(codes.max(initial=-1)) + 1
-    row_keys = np.where((src < 0) | (dst < 0), np.int32(-1), codes[: src.size])[:, np.newaxis]
-    col_keys = codes[src.size :][:, np.newaxis]
-    return col_keys if same else row_keys, col_keys, n_keys
-
-
-def _pair(src: NDArray[np.int32], dst: NDArray[np.int32], n_nodes: int) -> NDArray[np.int64]:
-    return src.astype(np.int64) * n_nodes + dst
 
 
 def _common_ticks(rows: TemporalEdges, cols: TemporalEdges) -> tuple[NDArray[Any], NDArray[Any], str | None]:
@@ -289,7 +209,7 @@ def check_span(*ticks: NDArray[Any]) -> None:
 
 
 def _check_number(rows: TemporalEdges, cols: TemporalEdges, match: str) -> None:
-    once = rows is cols and MATCHES[match][0] == MATCHES[match][1]  # one event for both row and column
+    once = rows is cols and MATCHES[match].same_ends  # one event for both row and column
     n_events = (2 if match == "any" else 1) * (cols.n_edges + (0 if once else rows.n_edges))
     if n_events > _MOST_EVENTS:
         raise TooLargeError(

@@ -9,7 +9,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from tdlg._kernels import BOTH, FUTURE, GAUSSIAN
 from tdlg.checks import check_choice
-from tdlg.linegraph.operator import TRANSPOSED, LineGraph, Normalization, as_floats
+from tdlg.linegraph.match import MATCHES
+from tdlg.linegraph.operator import LineGraph, Normalization, as_floats
 from tdlg.linegraph.walks import Floats
 
 __all__ = ["NormalizedLineGraph"]
@@ -28,14 +29,6 @@ class NormalizedLineGraph(LinearOperator):
     kind
         "spectral": D^-1/2 H D^-1/2, whose eigenvalues lie in [-1, 1]. "edge": (D^-1 H + H D^-1) / 2, which gives every edge
         about the same total weight: rows sum to at least 1/2, and all entries to the number of edges.
-    left, right
-        Factors of the rows and of the columns, shapes (n_rows,) and (n_cols,). By default degrees ** -0.5 ("spectral") or
-        degrees ** -1 ("edge") of this line graph; pass those of another line graph to use its degrees.
-
-    Attributes
-    ----------
-    left, right
-        Factors of the rows and of the columns.
 
     Examples
     --------
@@ -45,36 +38,29 @@ class NormalizedLineGraph(LinearOperator):
     array([1., 1.])
     """
 
-    def __init__(
-        self,
-        graph: LineGraph,
-        kind: Normalization,
-        *,
-        left: NDArray[np.float64] | None = None,
-        right: NDArray[np.float64] | None = None,
-    ) -> None:
+    def __init__(self, graph: LineGraph, kind: Normalization) -> None:
         check_choice("normalized", "kind", kind, ("spectral", "edge"))
         self.graph, self.kind = graph, kind
         power = -0.5 if kind == "spectral" else -1.0
-        self.left = _power(_degrees(graph), power) if left is None else left
-        if right is not None:
-            self.right = right
-        elif graph.is_symmetric and left is None:
-            self.right = self.left
-        else:
-            self.right = _power(_degrees(_square_of_columns(graph).T), power)
+        self._left = self._right = _power(_degrees(graph), power)  # factors of the rows and of the columns
+        if not graph.is_symmetric:
+            self._right = _power(_degrees(_square_of_columns(graph).T), power)
         super().__init__(graph.dtype, graph.shape)
 
     def _matmat(self, X: ArrayLike) -> Floats:
         x = as_floats(X)
-        left, right = (scale.astype(x.dtype)[:, np.newaxis] for scale in (self.left, self.right))
+        left, right = (scale.astype(x.dtype)[:, np.newaxis] for scale in (self._left, self._right))
         if self.kind == "spectral":
             return left * (self.graph @ (right * x))
         both = self.graph @ np.hstack([x, right * x])
         return 0.5 * (left * both[:, : x.shape[1]] + both[:, x.shape[1] :])
 
     def _transpose(self) -> NormalizedLineGraph:
-        return NormalizedLineGraph(self.graph.T, self.kind, left=self.right, right=self.left)
+        """The factors are swapped, not computed again: a column's degree is not the sum of a row of the transpose."""
+        twin = object.__new__(NormalizedLineGraph)
+        twin.__dict__.update(graph=self.graph.T, kind=self.kind, _left=self._right, _right=self._left)
+        LinearOperator.__init__(twin, self.dtype, self.shape[::-1])
+        return twin
 
     _adjoint = _transpose
 
@@ -86,19 +72,19 @@ class NormalizedLineGraph(LinearOperator):
     def diagonal(self) -> NDArray[np.float64]:
         """The entries at (i, i)."""
         n = min(self.shape)
-        return self.graph.diagonal() * self._scale(self.left[:n], self.right[:n])
+        return self.graph.diagonal() * self._scale(self._left[:n], self._right[:n])
 
     def row(self, i: int) -> csr_array:
         """Row i as a sparse matrix of one row."""
-        return self._scaled(self.graph.row(i), self.left[[i]])
+        return self._scaled(self.graph.row(i), self._left[[i]])
 
     def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
         """The explicit matrix; see `LineGraph.to_csr`."""
-        return self._scaled(self.graph.to_csr(cutoff, max_bytes), self.left)
+        return self._scaled(self.graph.to_csr(cutoff, max_bytes), self._left)
 
     def _scaled(self, matrix: csr_array, left: NDArray[np.float64]) -> csr_array:
         by_row = np.repeat(left, np.diff(matrix.indptr))
-        data = matrix.data * self._scale(by_row, self.right[matrix.indices])
+        data = matrix.data * self._scale(by_row, self._right[matrix.indices])
         return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
     def _scale(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -117,7 +103,7 @@ def _square_of_columns(graph: LineGraph) -> LineGraph:
     square = LineGraph(
         graph.cols,
         decay=graph.decay,
-        match=TRANSPOSED.get(graph.match, graph.match) if is_future else graph.match,
+        match=MATCHES[graph.match].transpose if is_future else graph.match,
         past_only=graph._view != BOTH,
         include_self=graph.include_self,
         tol=graph.tol,

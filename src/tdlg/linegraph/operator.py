@@ -17,8 +17,9 @@ from tdlg.checks import check_choice, check_count, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError, TooLargeError
 from tdlg.linegraph.decay import Decay, Gaussian, Part, decay_values, reach
-from tdlg.linegraph.events import MATCHES, Copies, build_layout
+from tdlg.linegraph.events import Copies, build_layout
 from tdlg.linegraph.exponentials import SMALLEST_TOL
+from tdlg.linegraph.match import ENDS, MATCHES, MatchName
 from tdlg.linegraph.product import default_threads, multiply
 from tdlg.linegraph.walks import Floats, Walk, walks_of
 from tdlg.memory import free_bytes
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LineGraph"]
 
-Match = Literal["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
 Normalization = Literal["spectral", "edge"]
 
-TRANSPOSED: dict[Match, Match] = {"src-dst": "dst-src", "dst-src": "src-dst"}  # the other matches stay
 LARGEST_VALUE = 1e290  # larger values of x use the slow walks
 
 
@@ -104,7 +103,7 @@ class LineGraph(LinearOperator):
         cols: TemporalEdges | None = None,
         *,
         decay: Decay | None = None,
-        match: Match = "any",
+        match: MatchName = "any",
         past_only: bool = False,
         include_self: bool = True,
         tol: float = 1e-9,
@@ -114,7 +113,7 @@ class LineGraph(LinearOperator):
         _check_arguments(rows, cols, decay, match, n_threads)
         self.rows, self.cols = rows, cols
         self.decay = (Gaussian() if decay is None else decay).freeze(cols)
-        self.match: Match = match
+        self.match: MatchName = match
         self.include_self = bool(include_self)
         self.tol = tol
         self.n_threads = n_threads
@@ -140,7 +139,7 @@ class LineGraph(LinearOperator):
             rows=self.cols,
             cols=self.rows,
             decay=self.decay,
-            match=TRANSPOSED.get(self.match, self.match),
+            match=MATCHES[self.match].transpose,
             include_self=self.include_self,
             tol=self.tol,
             n_threads=self.n_threads,
@@ -170,12 +169,12 @@ class LineGraph(LinearOperator):
     @property
     def is_symmetric(self) -> bool:
         """Whether H equals its transpose by construction."""
-        return self.rows is self.cols and self._view == BOTH and self.match not in ("src-dst", "dst-src")
+        return self.rows is self.cols and self._view == BOTH and MATCHES[self.match].transpose == self.match
 
     @property
     def is_psd(self) -> bool:
         """Whether H has no negative eigenvalue by construction (except for errors within `tol`)."""
-        return self.is_symmetric and self.match != "reversed" and self.include_self and self.decay.is_psd
+        return self.is_symmetric and MATCHES[self.match].same_ends and self.include_self and self.decay.is_psd
 
     def diagonal(self) -> NDArray[np.float64]:
         """The entries H_ii, for every i that is both a row and a column."""
@@ -250,9 +249,10 @@ class LineGraph(LinearOperator):
         return walks_of(self._parts, self.tol)
 
     def _walks_for(self, x: Floats) -> list[Walk]:
-        """Whether x allows the fast walks: they reset a key by multiplying with 0, so no value may be infinite or NaN."""
-        tame = x.size == 0 or (float(x.min()) > -LARGEST_VALUE and float(x.max()) < LARGEST_VALUE)  # false with NaN
-        return self._walks if tame else walks_of(self._parts, self.tol, use_vectors=False)
+        """Fast walks if x is finite and not huge, else the plain ones: fast walks multiply with 0, and 0 * inf is NaN."""
+        low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 0.0)
+        is_finite = low > -LARGEST_VALUE and high < LARGEST_VALUE  # false with NaN
+        return self._walks if is_finite else walks_of(self._parts, self.tol, use_vectors=False)
 
     def _seen_from(self, slot: int) -> NDArray[np.int64]:
         """The events with a column that the event at `slot` sees."""
@@ -301,20 +301,13 @@ class LineGraph(LinearOperator):
             )
 
 
-def _shared(rows: TemporalEdges, cols: TemporalEdges, match: Match) -> NDArray[np.int64]:
+def _shared(rows: TemporalEdges, cols: TemporalEdges, match: MatchName) -> NDArray[np.int64]:
     """The number of shared endpoints of row i and column i."""
-    (u, v), (s, t) = cols.codes_of(rows), (cols.src_code, cols.dst_code)
+    (u, v), (s, t) = row_codes, col_codes = cols.codes_of(rows), (cols.src_code, cols.dst_code)
     if match == "any":
         return ((u == s) | (u == t)).astype(int) + (((v == s) | (v == t)) & (v != u))
-    same = {
-        "src": u == s,
-        "dst": v == t,
-        "src-dst": u == t,
-        "dst-src": v == s,
-        "pair": (u == s) & (v == t),
-        "reversed": (u == t) & (v == s),
-    }
-    return same[match].astype(int)
+    ends = zip(ENDS[MATCHES[match].row], ENDS[MATCHES[match].col], strict=True)
+    return np.logical_and.reduce([row_codes[mine] == col_codes[theirs] for mine, theirs in ends]).astype(int)
 
 
 def as_floats(x: ArrayLike) -> Floats:

@@ -37,31 +37,17 @@ Floats = NDArray[Any]  # float64 or float32
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of events to walk over, and what to do there.
-
-    Attributes
-    ----------
-    x
-        (n_cols,) for a single column, or (n_cols, LANES).
-    first, stop, step
-        The events first, first + step, ... before stop.
-    strict
-        Whether events at the same time do not see each other.
-    emit
-        Whether to write sums, or only to update the state.
-    own, fresh
-        The weight of an event's own value; whether to overwrite the output or to add to it.
-    """
+    """A stretch of events to walk over, and what to do there."""
 
     layout: Layout
-    x: Floats
-    first: int
+    x: Floats  # (n_cols,) for a single column, or (n_cols, LANES)
+    first: int  # the events first, first + step, ... before stop
     stop: int
     step: int
-    strict: bool
-    emit: bool
-    own: float
-    fresh: bool
+    strict: bool  # events at the same time do not see each other
+    emit: bool  # write sums, or only update the state
+    own: float  # the weight of an event's own value
+    fresh: bool  # overwrite the output, or add to it
 
     def part(self, low: int, high: int, step: int) -> Stretch:
         """The events low <= event < high of it, walked upwards (step 1) or downwards (step -1)."""

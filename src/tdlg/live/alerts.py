@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
 from tdlg.live.fields import decode, encode
-from tdlg.propagate.saved import SavedArrays
+from tdlg.propagate.state import SavedArrays
 from tdlg.tables.ids import id_key
 
 __all__ = ["Alert", "Alerts", "Status", "n_missed", "status_of"]

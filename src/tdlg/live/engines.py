@@ -16,11 +16,10 @@ from tdlg.live.trees import CompiledModel
 from tdlg.models.outliers import EdgeOutlierDetector
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.propagation_regressor import PropagationRegressor
-from tdlg.propagate.event_rows import EventRows
-from tdlg.propagate.own_features import OwnColumn
-from tdlg.propagate.running import Arrived, RunningColumns, stream_clock
-from tdlg.propagate.running_bursts import RunningBursts
-from tdlg.propagate.saved import Part, SavedArrays
+from tdlg.propagate.bursts import RunningBursts
+from tdlg.propagate.own_features import OwnColumn, own_values
+from tdlg.propagate.running import RunningColumns, stream_clock
+from tdlg.propagate.state import EventRows, Part, SavedArrays, StreamEvents
 from tdlg.propagate.waiting import Absorptions
 
 __all__ = ["Engine", "engine_of"]
@@ -106,16 +105,16 @@ class Engine(ABC):
         """The features of edges as numbers, (n_edges, n_own)."""
 
     @abstractmethod
-    def enter(self, events: Arrived) -> Positions:
+    def enter(self, events: StreamEvents) -> Positions:
         """Give events a row each, to be released when it is not needed any more."""
 
     @abstractmethod
-    def start(self, events: Arrived, rows: Positions, labels: Absorptions | None) -> None:
+    def start(self, events: StreamEvents, rows: Positions, labels: Absorptions | None) -> None:
         """Absorb the fitted edges without scoring them."""
 
     @abstractmethod
     def score(
-        self, events: Arrived, rows: Positions, labels: Absorptions | None, *, keep: bool
+        self, events: StreamEvents, rows: Positions, labels: Absorptions | None, *, keep: bool
     ) -> tuple[Floats, Floats | None]:
         """The values, (n_events, n_values), and the columns of events in the order of time."""
 
@@ -168,10 +167,10 @@ class PropagationEngine(Engine):
     def __init__(self, model: PropagationClassifier | PropagationRegressor) -> None:
         super().__init__(model.edges_)
         self._features = model.features_
-        self.own = self._features.own_
+        self.own = list(self._features.plan_.own)
         self.classes = getattr(model, "classes_", None)
         if self.classes is not None:
-            targets = self._features._targets_of(self.classes, np.ones(len(self.classes), bool))
+            targets = self._features.plan_.class_targets
             self._targets = dict(zip(self.classes.tolist(), targets, strict=True))
         self._compiled = CompiledModel(model)
         self._running = RunningColumns(self._features, self.n_values)
@@ -180,7 +179,7 @@ class PropagationEngine(Engine):
 
     def _longest(self) -> float:
         """The longest time scale, or the longest delay of a fitted label if that is longer."""
-        widths = self._features.widths(self.unit)[0]
+        widths = self._features.plan_.widths(self.unit)
         late = self._features.label_ticks_
         if late is None:
             return float(widths.max())
@@ -199,20 +198,18 @@ class PropagationEngine(Engine):
         return self._running.clock
 
     def own_of(self, edges: TemporalEdges) -> Floats:
-        return self._features._own(edges)
+        return own_values(edges, self._features.plan_.own)
 
-    def enter(self, events: Arrived) -> Positions:
-        self._running.make_room(events)
+    def enter(self, events: StreamEvents) -> Positions:
         return self._running.enter(events)
 
-    def start(self, events: Arrived, rows: Positions, labels: Absorptions | None) -> None:
+    def start(self, events: StreamEvents, rows: Positions, labels: Absorptions | None) -> None:
         self._running.columns(rows, events.own, labels, wanted=False)
 
     def score(
-        self, events: Arrived, rows: Positions, labels: Absorptions | None, *, keep: bool
+        self, events: StreamEvents, rows: Positions, labels: Absorptions | None, *, keep: bool
     ) -> tuple[Floats, Floats | None]:
-        columns = self._running.columns(rows, events.own, labels) if keep else self._running.peek(rows, events.own)
-        assert columns is not None
+        columns = self._running.columns(rows, events.own, labels, keep=keep)
         return self._compiled.values(columns).reshape(len(rows), self.n_values), columns
 
     def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Absorptions:
@@ -227,7 +224,7 @@ class PropagationEngine(Engine):
 
     def targets_of(self, labels: NDArray[Any]) -> Floats:
         if self.classes is None:
-            return self._features._targets_of(labels, np.ones(len(labels), bool))
+            return self._features.plan_.targets_of(labels, np.ones(len(labels), bool))
         strange = [label for label in labels.tolist() if label not in self._targets]
         if strange:
             raise EdgesError(
@@ -287,17 +284,17 @@ class BurstEngine(Engine):
     def own_of(self, edges: TemporalEdges) -> Floats:
         return np.empty((len(edges), 0))
 
-    def enter(self, events: Arrived) -> Positions:
+    def enter(self, events: StreamEvents) -> Positions:
         rows = self.rows.take(len(events.ticks))
         self.rows["ticks"][rows] = events.ticks
         self.rows["nodes"][rows, 0], self.rows["nodes"][rows, 1] = events.src, events.dst
         return rows
 
-    def start(self, events: Arrived, rows: Positions, labels: Absorptions | None) -> None:
+    def start(self, events: StreamEvents, rows: Positions, labels: Absorptions | None) -> None:
         self._bursts.surprises(events)
 
     def score(
-        self, events: Arrived, rows: Positions, labels: Absorptions | None, *, keep: bool
+        self, events: StreamEvents, rows: Positions, labels: Absorptions | None, *, keep: bool
     ) -> tuple[Floats, Floats | None]:
         return -self._bursts.surprises(events, keep=keep)[:, np.newaxis], None
 

@@ -24,10 +24,9 @@ from tdlg.propagate.own_features import (
     category_codes,
     category_numbers,
     raw_values,
-    scaled,
 )
 from tdlg.tables.ids import id_key
-from tdlg.tables.label_times import label_ticks
+from tdlg.tables.labels import label_ticks
 from tdlg.tables.times import as_times
 
 __all__ = ["LABEL_FIELDS", "EventError", "EventReader", "Events", "id_problem"]
@@ -248,15 +247,12 @@ class EventReader:
             mine = [row[k] for row in values]
             if not column.categories:
                 x = np.array([math.nan if value is None else value for value in mine], np.float64)
-                parts.append((scaled(x, column) if column.beside else x)[:, np.newaxis])
+                parts.append(column.numbers(x))
                 continue
             places, seen = self._places[column.name], self._seen[column.name]
-            indicators = np.zeros((len(mine), len(places)))
             for row, category in enumerate(mine):
-                if category in places:
-                    indicators[row, places[category]] = 1.0
                 unseen[row] |= category is not None and category not in seen
-            parts.append(indicators)
+            parts.append(column.numbers(np.array([places.get(category, -1) for category in mine], np.int64)))
             if column.has_more:
                 many.append(mine)
         if self._has_calendar:

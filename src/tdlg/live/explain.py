@@ -18,8 +18,10 @@ from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import LiveState
 from tdlg.live.trees import CompiledModel
 from tdlg.models.update import knowing
-from tdlg.propagate.evidence import Evidence, Query
+from tdlg.propagate.columns import table_columns
+from tdlg.propagate.evidence import Evidence, Network, Query
 from tdlg.propagate.features import PropagationFeatures
+from tdlg.propagate.own_features import category_codes, category_numbers, own_values
 
 if TYPE_CHECKING:
     import polars as pl
@@ -105,7 +107,7 @@ class LiveExplainer:
         fitted = self._state.model.features_
         local.features_, query = knowing(fitted, local.edges_), _query(fitted, around.edges)
         local._answer = self._answer
-        columns = local.features_.columns(query) if exact is None else exact[np.newaxis]
+        columns = table_columns(fitted.plan_, query) if exact is None else exact[np.newaxis]
         scored = Scored(around.asked, self._answer(columns), query, columns)
         two_classes = len(self._state.meaning.classes) == 2
         return explain_propagation(local, scored, top, positive=self._state.meaning.positive if two_classes else None)
@@ -133,7 +135,7 @@ class LiveExplainer:
 def _query(features: PropagationFeatures, edges: TemporalEdges) -> Query:
     """What is known when the last of these edges is scored, from the others and their labels."""
     known, last = edges.labelled, np.array([len(edges) - 1])
-    own, categories = features._own(edges), features._categories(edges)
-    targets = features._targets_of(edges.label, known)
-    evidence = Evidence(edges, own, targets, known, categories, edges.label_ticks)
-    return Query(evidence, last, own[last], categories[last])
+    plan = features.plan_
+    own, categories = own_values(edges, plan.own), category_codes(edges, category_numbers(edges, plan.many))
+    targets = plan.targets_of(edges.label, known)
+    return Query.of(Evidence(Network.of(edges), own, targets, known, categories, edges.label_ticks), last)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.live.fields import decode, encode
-from tdlg.propagate.saved import SavedArrays
+from tdlg.propagate.state import SavedArrays
 from tdlg.tables.ids import id_key
 
 __all__ = ["RecentEvents", "StoredEvent"]

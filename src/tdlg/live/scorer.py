@@ -17,8 +17,7 @@ from tdlg.live.engines import engine_of
 from tdlg.live.events import EventError, EventReader, Events
 from tdlg.live.tables import TableReader
 from tdlg.propagate.nodes import DST, SRC, NodeCodes
-from tdlg.propagate.running import Arrived
-from tdlg.propagate.saved import SavedArrays
+from tdlg.propagate.state import SavedArrays, StreamEvents
 from tdlg.tables.ids import id_key
 
 __all__ = ["LiveScores", "StreamScorer", "UnknownEventError"]
@@ -399,7 +398,7 @@ class StreamScorer:
 
     def _process(
         self,
-        arrived: Arrived,
+        arrived: StreamEvents,
         ids: list[Hashable | None],
         labels: list[tuple[int, Any]],
         known: list[Any],
@@ -435,7 +434,7 @@ class StreamScorer:
         self._forget_if_due()
         return LiveScores(self._shaped(values), columns, late, repeated)
 
-    def _peek(self, arrived: Arrived) -> tuple[Floats, Floats | None]:
+    def _peek(self, arrived: StreamEvents) -> tuple[Floats, Floats | None]:
         """Values and columns of events, of which nothing is kept."""
         order = np.argsort(arrived.ticks, kind="stable")
         events = _some(arrived, order)
@@ -446,7 +445,7 @@ class StreamScorer:
         found[order] = values
         return found, None if columns is None else _in_place(columns, order, len(order))
 
-    def _are_fitted(self, arrived: Arrived, ids: list[Hashable | None]) -> NDArray[np.bool_]:
+    def _are_fitted(self, arrived: StreamEvents, ids: list[Hashable | None]) -> NDArray[np.bool_]:
         """Which events without an id are fitted edges, by source, destination and time."""
         found = np.zeros(len(ids), bool)
         for k in np.flatnonzero(arrived.ticks <= self._fitted_ticks[-1]).tolist():
@@ -612,9 +611,9 @@ class StreamScorer:
         return scorer
 
 
-def _some(events: Arrived, which: Positions) -> Arrived:
+def _some(events: StreamEvents, which: Positions) -> StreamEvents:
     src, dst, ticks, own, categories = events
-    return Arrived(src[which], dst[which], ticks[which], own[which], categories[which])
+    return StreamEvents(src[which], dst[which], ticks[which], own[which], categories[which])
 
 
 def _in_place(columns: Floats, order: Positions, n: int) -> Floats:

@@ -27,7 +27,7 @@ from tdlg.live.meaning import DAY, Meaning
 from tdlg.live.recent import RecentEvents, StoredEvent
 from tdlg.live.scorer import StreamScorer, UnknownEventError
 from tdlg.live.threshold import Start, Threshold, saved_start, start_of
-from tdlg.propagate.saved import Part, SavedArrays
+from tdlg.propagate.state import Part, SavedArrays
 from tdlg.tables.ids import id_key
 
 __all__ = ["ALIAS", "Answer", "LabelAnswer", "LiveState", "Settings", "events_payload", "labels_payload"]

@@ -14,7 +14,7 @@ from tdlg.exceptions import EdgesError, Hint
 from tdlg.live.engines import Engine
 from tdlg.live.events import EventReader, Events
 from tdlg.propagate.nodes import DST, SRC, NodeCodes
-from tdlg.propagate.running import Arrived
+from tdlg.propagate.state import StreamEvents
 
 __all__ = ["TableReader"]
 
@@ -48,7 +48,7 @@ class TableReader:
             edges = edges.with_label(edges.label, label_delay=delay)
         return edges
 
-    def arrived(self, edges: TemporalEdges, *, keep: bool = True) -> Arrived:
+    def arrived(self, edges: TemporalEdges, *, keep: bool = True) -> StreamEvents:
         """Edges in the codes of the stream; see `EventReader.categories_of` for `keep`."""
         ticks = self._engine.ticks_of(edges.ticks, edges.time_unit)
         edges = edges.with_ids_of(self._engine.edges) if edges.feature_names else edges
@@ -57,20 +57,20 @@ class TableReader:
         for end, code in ((SRC, edges.src_code), (DST, edges.dst_code)):
             used, place = np.unique(code, return_inverse=True)
             sides.append(self._nodes.codes(edges.node_ids[used].tolist(), end)[place])
-        return Arrived(sides[0], sides[1], ticks, own, categories)
+        return StreamEvents(sides[0], sides[1], ticks, own, categories)
 
-    def events(self, events: Events, new: NDArray[np.bool_]) -> Arrived:
+    def events(self, events: Events, new: NDArray[np.bool_]) -> StreamEvents:
         """Events in the codes of the stream; only `new` ones get codes, since nothing is kept of the others."""
         sides = np.zeros((2, len(new)), np.int64)
         for end, ids in ((SRC, events.src), (DST, events.dst)):
             sides[end, new] = self._nodes.codes(compress(ids, new.tolist()), end)
-        return Arrived(sides[0], sides[1], events.ticks, events.own, self._reader.codes_of(events, new))
+        return StreamEvents(sides[0], sides[1], events.ticks, events.own, self._reader.codes_of(events, new))
 
-    def fitted(self, edges: TemporalEdges) -> Arrived:
+    def fitted(self, edges: TemporalEdges) -> StreamEvents:
         """The fitted edges, whose codes are those of the stream."""
         ticks = self._engine.ticks_of(edges.ticks, edges.time_unit)
         codes = edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64)
-        return Arrived(*codes, ticks, self._engine.own_of(edges), self._reader.categories_of(edges))
+        return StreamEvents(*codes, ticks, self._engine.own_of(edges), self._reader.categories_of(edges))
 
     def labels(self, edges: TemporalEdges) -> tuple[list[tuple[int, Any]], list[Any]]:
         """Position and label of the labelled edges, and when the labels became known."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tdlg.exceptions import TdlgWarning
 from tdlg.live.meaning import Meaning
-from tdlg.propagate.saved import SavedArrays
+from tdlg.propagate.state import SavedArrays
 
 __all__ = ["Start", "Threshold", "saved_start", "score_reached", "start_of"]
 

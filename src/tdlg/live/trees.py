@@ -15,6 +15,7 @@ from tdlg._kernels.trees import MOST_LEAVES, NODE, sum_leaves
 from tdlg.exceptions import ParameterError
 from tdlg.models.propagation_classifier import SURE, PropagationClassifier
 from tdlg.models.propagation_regressor import PropagationRegressor
+from tdlg.propagate.columns import single
 
 __all__ = ["CompiledModel", "CompiledTrees"]
 
@@ -116,7 +117,7 @@ class CompiledModel:
         """Probabilities of a classifier, (n_rows, n_classes), or numbers of a regressor, (n_rows,)."""
         if self.forest is None:
             return self.model.values_of(columns)
-        raw = self.forest.sums(columns)
+        raw = self.forest.sums(single(columns))
         if isinstance(self.model, PropagationRegressor):
             return raw[:, 0]
         probabilities = expit(raw) if self._of_one_class else _probabilities(raw)
@@ -261,7 +262,7 @@ def _forest_of(model: Any) -> Forest | None:
     """The trees of a propagation model; None if it has other members, or trees that cannot be compiled."""
     members, n_columns = model.estimators_, len(model.typical_)
     if _is_one_against_rest(model):
-        columns_of = model.features_.columns_of_classes()
+        columns_of = model.features_.plan_.columns_of_classes()
     else:
         columns_of = [np.arange(n_columns)]
     if len(members) != len(columns_of) or any(type(each) is not model._boosting or _obstacle(each) for each in members):

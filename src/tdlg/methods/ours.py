@@ -86,7 +86,7 @@ class TDLGDense(Method):
     decay, class_weight, protocol
         The same as for `TDLG`.
     scaling
-        None, as in the paper, "sqrt" or "eigenvalue"; see `EdgeEmbedding`.
+        None, as in the paper, or "eigenvalue"; see `EdgeEmbedding`.
     random_state
         Seed for the starting vectors of the eigenvectors.
     """

@@ -13,6 +13,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.events import own_columns
 from tdlg.methods.base import Method, scores_of
+from tdlg.propagate.columns import table_columns
+from tdlg.propagate.evidence import gather_evidence
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.sampling.index import EdgeIndex
 
@@ -96,8 +98,9 @@ class LabelRates(Method):
 
     def _past(self, edges: TemporalEdges) -> Columns:
         """The same columns from strictly earlier edges."""
-        columns = self.features_.columns(self.features_.evidence(edges, edges.label))
-        wanted = [":rate" in column.name or ":count" in column.name for column in self.features_.described()]
+        query = gather_evidence(self.features_, edges, use_labels=edges.label is not None)
+        columns = table_columns(self.features_.plan_, query)
+        wanted = [":rate" in column.name or ":count" in column.name for column in self.features_.plan_.columns]
         return columns[:, wanted]
 
     def columns(self, edges: TemporalEdges) -> Columns:

@@ -23,7 +23,6 @@ __all__ = [
     "is_enough",
     "latest",
     "linear_member",
-    "member_shares",
     "quotas",
     "sampled_rows",
     "tuned_settings",
@@ -165,11 +164,6 @@ def linear_member(estimator: Any) -> Any:
     Without clipping, a column that was nearly constant in training could outweigh all others.
     """
     return make_pipeline(MinMaxScaler(clip=True), StandardScaler(), estimator)
-
-
-def member_shares(members: list[Any]) -> list[float]:
-    """Weight of each member in the average: of the two default members, boosting has twice the weight."""
-    return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]
 
 
 def weights_for(member: Any, weight: Floats | None) -> dict[str, Floats]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.base import clone
 
 from tdlg.checks import as_generator
-from tdlg.engines.buckets import KIND_OF, Buckets, kinds_of, map_buckets
-from tdlg.engines.columns import ColumnFiles, ColumnPlan, ColumnsTask, make_columns, read_columns
+from tdlg.engines.buckets import Buckets, map_buckets
+from tdlg.engines.columns import BucketPlan, ColumnFiles, ColumnsTask, make_columns, read_columns
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.local import Engine
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
@@ -233,10 +233,10 @@ class _Run:
         """Sort all edges into buckets. Those that do not fit, whichever ids are shared, are refused."""
         model, form = self.model, setup.form
         least, most = (
-            ColumnPlan.of(setup.features(model, [1.0] * MOST_SCALES, shared=shared), ())
+            BucketPlan(setup.plan(model, [1.0] * MOST_SCALES, shared=shared), setup.look.clock.unit)
             for shared in (False, not self.table.bipartite)
         )
-        kinds = kinds_of(most.matches)
+        kinds = most.plan.all_kinds
         per_record = max(self._record_memory(setup, most, self.sizes).values())
         n_buckets, n_ranges = self.sizes.n_buckets(self.table.n_rows, per_record), len(self._bounds(setup, most))
         heads = head_bytes(len(kinds) * len(setup.blocks), n_buckets) + head_bytes(
@@ -246,23 +246,24 @@ class _Run:
         buckets = self.run.partition(form, setup.labels, kinds, per_record)
         return self._checked(setup, buckets, least)
 
-    def _checked(self, setup: FileSetup, buckets: Buckets, plan: ColumnPlan) -> Buckets:
+    def _checked(self, setup: FileSetup, buckets: Buckets, plan: BucketPlan) -> Buckets:
         """Refuse buckets that do not fit while these columns are made."""
         return self.run.checked(buckets, lambda sizes: self._record_memory(setup, plan, sizes))
 
-    def _record_memory(self, setup: FileSetup, plan: ColumnPlan, sizes: Sizes) -> dict[str, float]:
+    def _record_memory(self, setup: FileSetup, plan: BucketPlan, sizes: Sizes) -> dict[str, float]:
         """Bytes of memory per record of each kind while these columns are made."""
-        sampled = self._on_disk(setup, plan, len(kinds_of(plan.matches)), sizes).sampled
+        sampled = self._on_disk(setup, plan, len(plan.plan.all_kinds), sizes).sampled
         share = min((setup.n_missing + sampled) / self.table.n_rows, 1.0)
-        n_values = 1 + sum(column.n_sums for column in plan.own) + (1 + plan.n_targets)
+        n_values = plan.plan.n_edge_values + plan.plan.n_label_values
         found: dict[str, float] = {}
         for match in plan.matches:
-            kind, two = KIND_OF.get(match, match), 2 if match in ("src-dst", "dst-src") else 1  # records of both ends
-            of_match = setup.form.dtype.itemsize, n_values, len(plan.widths), plan.n_columns(match), share
-            found[kind] = max(found.get(kind, 0.0), two * record_memory(*of_match))
+            kind, other = plan.plan.kinds(match)
+            n_scales = len(plan.plan.scale_names)
+            of_match = setup.form.dtype.itemsize, n_values, n_scales, plan.n_columns(match), share
+            found[kind] = max(found.get(kind, 0.0), (1 if kind == other else 2) * record_memory(*of_match))
         return found
 
-    def _plan(self, setup: FileSetup, buckets: Buckets) -> ColumnPlan:
+    def _plan(self, setup: FileSetup, buckets: Buckets) -> BucketPlan:
         """The columns: time scales and matches depend on the nodes."""
         model = self.model
         self.run.say("looking at nodes")
@@ -271,14 +272,13 @@ class _Run:
         if isinstance(model.scales, str):
             gap = usual_gap_of_nodes(self.engine, buckets, only_known=setup.past_only and setup.deviation > 0)
             scales = scales_between(setup.deviation, gap)
-        features = setup.features(model, scales, shared=shared)
-        plan = ColumnPlan.of(features, ())
+        plan = BucketPlan(setup.plan(model, scales, shared=shared), setup.look.clock.unit)
         samples = setup.samples(self._on_disk(setup, plan, len(buckets.kinds)).sampled)
-        model.features_, model.classes_ = features, setup.classes
+        model.features_, model.classes_ = setup.features(model, plan.plan), setup.classes
         model.setting_, model.setting_reason_ = setup.setting, setup.reason
-        return ColumnPlan.of(features, samples, model.random_state)
+        return replace(plan, samples=tuple(samples), seed=model.random_state)
 
-    def _bounds(self, setup: FileSetup, plan: ColumnPlan) -> list[int]:
+    def _bounds(self, setup: FileSetup, plan: BucketPlan) -> list[int]:
         """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
         most = self.sizes.scored_rows(sum(map(plan.n_columns, plan.matches)), setup.n_missing)
         bounds, n = [0], 0
@@ -291,7 +291,7 @@ class _Run:
             n = more / parts if parts > 1 else n + more
         return [*bounds, self.table.n_rows]
 
-    def _on_disk(self, setup: FileSetup, plan: ColumnPlan, n_kinds: int, sizes: Sizes | None = None) -> OnDisk:
+    def _on_disk(self, setup: FileSetup, plan: BucketPlan, n_kinds: int, sizes: Sizes | None = None) -> OnDisk:
         """How many rows have columns in files at once, by default with the sizes of this run."""
         form, n_rows, n_columns = setup.form, self.table.n_rows, sum(map(plan.n_columns, plan.matches))
         return OnDisk.of(
@@ -304,7 +304,7 @@ class _Run:
             (sizes or self.sizes).training_rows(n_columns),
         )
 
-    def _rounds(self, setup: FileSetup, buckets: Buckets, plan: ColumnPlan, bounds: list[int]) -> list[list[int]]:
+    def _rounds(self, setup: FileSetup, buckets: Buckets, plan: BucketPlan, bounds: list[int]) -> list[list[int]]:
         """Ranges whose columns are on disk at once."""
         on_disk = self._on_disk(setup, plan, len(buckets.kinds))
         self.disk = on_disk.n_bytes
@@ -320,7 +320,7 @@ class _Run:
             n += more
         return rounds
 
-    def _make_columns(self, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles) -> None:
+    def _make_columns(self, plan: BucketPlan, buckets: Buckets, files: ColumnFiles) -> None:
         tasks = [
             ColumnsTask(plan, buckets, files, match, bucket)
             for match in plan.matches
@@ -328,7 +328,7 @@ class _Run:
         ]
         map_buckets(self.engine, make_columns, tasks, self.run.progress("making columns"))
 
-    def _fit(self, setup: FileSetup, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles, positive: Any) -> None:
+    def _fit(self, setup: FileSetup, plan: BucketPlan, buckets: Buckets, files: ColumnFiles, positive: Any) -> None:
         """Fit the trees on the sample."""
         n_ranges = len(files.bounds) - 1
         parts = [
@@ -348,7 +348,7 @@ class _Run:
         model.estimators_ = model.fitted_members(TrainingRows(columns, setup.classes[rows["label"]], None, ticks))
         self.model_path = write_model(model, self.folder)
 
-    def _score(self, plan: ColumnPlan, buckets: Buckets, files: ColumnFiles) -> dict[Block, str]:
+    def _score(self, plan: BucketPlan, buckets: Buckets, files: ColumnFiles) -> dict[Block, str]:
         """Score the rows of all ranges, and remove their columns."""
         spans = [Block(*ends) for ends in pairwise(files.bounds)]
         paths = [joined(self.folder, f"scores-{plan.seed}-{span.start}") for span in spans]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.engines.buckets import Buckets
-from tdlg.engines.columns import ColumnFiles, ColumnPlan, read_columns
+from tdlg.engines.columns import BucketPlan, ColumnFiles, read_columns
 from tdlg.engines.split_file import read_split, write_split
 from tdlg.engines.store import exists, joined, reading, write_whole
 from tdlg.engines.table import Block
@@ -44,7 +44,7 @@ class ScoreTask:
     """
 
     model: str
-    plan: ColumnPlan
+    plan: BucketPlan
     buckets: Buckets
     files: ColumnFiles
     number: int

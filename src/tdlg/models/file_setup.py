@@ -30,12 +30,12 @@ from tdlg.engines.statistics import (
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import EdgesError, Hint, ParameterError
 from tdlg.models.boosting import quotas
-from tdlg.models.propagation import COLD, CUTS, HORIZON
+from tdlg.models.propagation import BURN_IN, CUTS, HORIZON
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.setting import LATEST, given_setting, setting_of_times, warn_of_late_counts
-from tdlg.propagate.columns import OWN_MATCHES
-from tdlg.propagate.features import PropagationFeatures
+from tdlg.propagate.features import PropagationFeatures, check_features, useful_matches
 from tdlg.propagate.own_features import CALENDAR, QUARTILES, OwnColumn, category_column, number_column
+from tdlg.propagate.plan import ColumnPlan, plan_decays
 
 __all__ = ["FileSetup", "set_up"]
 
@@ -94,21 +94,29 @@ class FileSetup:
         """What a record of an edge has."""
         return RecordForm(self.table.n_rows, self.look.clock, self.look.late, len(self.classes), self.own)
 
-    def features(
-        self, model: PropagationClassifier, scales: Sequence[float | str], *, shared: bool
-    ) -> PropagationFeatures:
-        """Features that are fitted to the statistics of the file, and hold no edges.
+    def plan(self, model: PropagationClassifier, scales: Sequence[float | str], *, shared: bool) -> ColumnPlan:
+        """The columns, from the statistics of the file and the time scales.
 
-        Parameters
-        ----------
-        model
-            The parameters.
-        scales
-            The time scales.
-        shared
-            Whether some nodes are both sources and destinations; else matches of one with the other are left out.
+        shared : whether some nodes are both sources and destinations; else matches of one with the other are left out.
         """
-        features = PropagationFeatures(
+        check_features(self._unfitted(model))
+        clock = self.look.clock
+        decays = plan_decays(scales, self.deviation, clock.unit, as_durations=isinstance(model.scales, str))
+        return ColumnPlan(
+            tuple(useful_matches(model.matches, shared=shared)),
+            *decays,
+            tuple(self.own),
+            self.classes,
+            tuple((self.counts / self.counts.sum())[int(len(self.classes) == 2) :].tolist()),
+            1.0,
+            self.past_only,
+            float(model.smoothing),
+            "none",
+            not shared,
+        )
+
+    def _unfitted(self, model: PropagationClassifier) -> PropagationFeatures:
+        return PropagationFeatures(
             model.matches,
             scales=model.scales,
             past_only=self.past_only,
@@ -118,16 +126,14 @@ class FileSetup:
             calendar=model.calendar,
             n_threads=model.n_threads,
         )
-        features.check()
+
+    def features(self, model: PropagationClassifier, plan: ColumnPlan) -> PropagationFeatures:
+        """Fitted features that hold no edges."""
+        features = self._unfitted(model)
         clock, bipartite = self.look.clock, self.table.bipartite
         features.edges_ = TemporalEdges([], [], times_of(np.empty(0, clock.dtype), clock.unit), bipartite=bipartite)
         features.labels_, features.labelled_, features.label_ticks_ = None, np.zeros(0, bool), None
-        n_classes = len(self.classes)
-        features.classes_, features.target_spread_ = self.classes, 1.0
-        features.prior_ = (self.counts / self.counts.sum())[int(n_classes == 2) :]
-        features.own_ = list(self.own)
-        features.matches_ = [match for match in model.matches if shared or match in OWN_MATCHES]
-        features.fit_scales(self.deviation, scales)
+        features.plan_ = plan
         return features
 
     def samples(self, most: int) -> list[Sample]:
@@ -230,7 +236,7 @@ def _setting(
     """The setting, its reason, and the times that divide the known labels."""
     n_known = found["known"].n
     given = given_setting("PropagationClassifier", setting, look.late)
-    shares = [*CUTS, COLD]
+    shares = [*CUTS, BURN_IN]
     ranks = [int(share * n_known) for share in shares]
     ranks += [min(int((share + HORIZON) * n_known), n_known - 1) for share in CUTS]
     ranks += [max(n_known - max(int(LATEST * n_known), 1), 0)]

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from tdlg._kernels import COUNT_UNIT
+from tdlg._kernels import COUNT_UNIT, LEAST_SUM
 from tdlg.clock import finest
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.decay import Decay, Laplace
+from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.linegraph.product import default_threads
 from tdlg.models.boosting import boosting_settings, linear_member
-from tdlg.propagate.features import MATCHES
-from tdlg.propagate.sums import decayed_sums, zero_tiny
+from tdlg.propagate.match import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 
 __all__ = ["LinkModel", "link_columns", "link_decays"]
@@ -68,11 +68,12 @@ def link_columns(
     widths = [decay.parts(unit)[0].bandwidth for decay in decays] or [np.inf]
 
     def of_match(match: str) -> list[Floats]:
-        sums = zero_tiny(decayed_sums(rows, edges, values, match, widths, past_only=past_only).values)
+        sums, _ = decayed_sums(rows, edges, values, match, widths, past_only=past_only)
+        sums[np.abs(sums) < LEAST_SUM] = 0.0
         return [sums[..., 1] / (sums[..., 0] + 1.0), np.log1p(sums[..., 0] / COUNT_UNIT)]
 
     with ThreadPoolExecutor(default_threads()) as pool:  # the walks release the interpreter's lock
-        return np.hstack([column for columns in pool.map(of_match, MATCHES) for column in columns])
+        return np.hstack([column for columns in pool.map(of_match, NODE_MATCHES) for column in columns])
 
 
 def drawn_edges(edges: TemporalEdges, rng: np.random.Generator, time: NDArray[Any] | None = None) -> TemporalEdges:

@@ -12,20 +12,23 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.checks import as_generator, as_seed
+from tdlg.clock import common_clock, duration_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
 from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
+from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.models.boosting import MOST_ROWS, TrainingRows, sampled_rows, tuned_settings, weights_for
 from tdlg.models.setting import Setting, choose_setting, warn_of_copies, warn_of_late_classes
-from tdlg.models.update import add_edges, warn_of_gap
-from tdlg.propagate.evidence import Evidence, Query
-from tdlg.propagate.features import MATCHES, PropagationFeatures, Scales
+from tdlg.models.update import add_edges
+from tdlg.propagate.columns import single, table_columns
+from tdlg.propagate.evidence import Evidence, Query, gather_evidence, is_new_label
+from tdlg.propagate.features import PropagationFeatures, Scales
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PropagationModel"]
+__all__ = ["PropagationModel", "member_shares"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -33,8 +36,11 @@ Positions = NDArray[np.int64]
 MOST_TWO_ENDS = 20_000_000  # edges up to which the columns about both ends are made
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
 HORIZON = 1 / 3  # rows to train on after a cut, as a share of the labelled edges: whatever the edges to score are
-COLD = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
+BURN_IN = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
 SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
+
+FEW_EDGES = 20  # with fewer fitted edges, no pause is unusual
+LONGER = 2.0  # a pause is unusual if it is this many times as long as the longest one between fitted edges
 
 
 class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
@@ -48,7 +54,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         estimator: Any = None,
         *,
         setting: Setting = "auto",
-        matches: Sequence[str] = MATCHES,
+        matches: Sequence[str] = NODE_MATCHES,
         scales: Scales = "auto",
         smoothing: float = 1.0,
         two_ends: bool | Literal["auto"] = "auto",
@@ -85,8 +91,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             Times at which the labels became known, one value per edge: numbers or datetimes, like the times of the edges.
             By default the `label_time` of the edges; without it, each label is known at the time of its edge. A missing
             value (NaN, NaT, None) is allowed if the label is missing. A time after all edges, such as infinity or the year
-            9999, means that no other edge sees the label. Its own edge is learnt from: make labels missing that are not
-            known yet.
+            9999, means that no other edge sees the label. The label is still used to train on its own edge: set
+            labels that are not known yet to missing.
         label_delay
             Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are
             datetimes, else a number. It holds for edges to score too.
@@ -124,8 +130,9 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             n_threads=self.n_threads,
         ).fit(edges, labels)
         self.edges_, self.labels_ = edges, labels
-        evidence = self.features_.evidence(edges).evidence
+        evidence = gather_evidence(self.features_, edges).evidence
         columns, at = self._rows_to_learn_from(evidence)
+        columns = single(columns).astype(np.float64)
         self.typical_ = np.median(columns, axis=0)
         weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[at]
         self.estimators_ = self.fitted_members(TrainingRows(columns, target[at], weight, edges.ticks[at]))
@@ -179,8 +186,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             )
         if self.two_ends is True and n_edges > MOST_TWO_ENDS:
             raise ParameterError(
-                f"The columns about both ends look up edges all over the memory, which takes too long for {n_edges:,} "
-                f"edges: they are made for at most {MOST_TWO_ENDS:,}.",
+                f"The columns about both ends need random access to all edges, which is too slow for {n_edges:,} edges: "
+                f"they are made for at most {MOST_TWO_ENDS:,}.",
                 Hint("Leave out {two_ends}.", two_ends=...),
                 parameter="two_ends",
                 value=True,
@@ -206,46 +213,43 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         return self.features_.label_ticks_
 
     def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions]:
-        """Columns of labelled edges, made with the same knowledge as those of the edges to score; and the edges."""
-        known = np.flatnonzero(evidence.labelled)
-        if self.setting_ == "interpolate":
-            return self._training_columns([(evidence, known)])
-        by_time = known[np.argsort(evidence.edges.ticks[known], kind="stable")]
-        if self.setting_ == "stream":
-            warm = by_time[int(COLD * len(known)) :]
-            return self._training_columns([(evidence, warm if self._has_all(warm) else known)])
-        parts = self._parts_after_cuts(evidence, by_time)
-        if not self._has_all(np.concatenate([rows for _, rows in parts])):  # a class is missing: add all labelled edges
-            parts.append((evidence, by_time))
-        return self._training_columns(parts)
-
-    def _parts_after_cuts(self, evidence: Evidence, by_time: Positions) -> list[tuple[Evidence, Positions]]:
-        """For each of several cuts in time, what was known before it, and the edges after the cut."""
-        ticks, n_known = evidence.edges.ticks, len(by_time)
-        known_at = ticks if evidence.label_ticks is None else np.maximum(evidence.label_ticks, ticks)
-        parts = []
-        for share in CUTS:
-            cut = ticks[by_time[int(share * n_known)]]
-            stop = ticks[by_time[min(int((share + HORIZON) * n_known), n_known - 1)]]
-            window = by_time[(ticks[by_time] >= cut) & (ticks[by_time] <= stop)]
-            parts.append((evidence._replace(labelled=evidence.labelled & (known_at < cut)), window))
-        return parts
-
-    def _training_columns(self, parts: list[tuple[Evidence, Positions]]) -> tuple[Floats, Positions]:
-        """Columns of edges from each part, and those edges.
+        """Columns of labelled edges, made with the same knowledge as those of the edges to score; and the edges.
 
         Above `MOST_ROWS` edges, the default estimators learn from a sample that keeps the edges of rare classes.
         """
-        columns, rows = [], []
-        most = MOST_ROWS // len(parts) if self.estimator is None else sum(len(at) for _, at in parts)
+        parts = self._windows(evidence)
+        most = MOST_ROWS // len(parts) if self.estimator is None else sum(len(at) for at, _ in parts)
         rng = as_generator(as_seed(self.random_state))
-        for evidence, at in parts:
-            some = at[sampled_rows(self._groups(at), most, rng)]
-            columns.append(self.features_.columns(Query(evidence, some, evidence.own[some], evidence.categories[some])))
-            rows.append(some)
-        self.n_rows_, self.n_rows_sampled_from_ = sum(map(len, rows)), sum(len(at) for _, at in parts)
-        self._learn_shares(np.concatenate([at for _, at in parts]), np.concatenate(rows))
-        return np.vstack(columns), np.concatenate(rows)
+        chosen = [at[sampled_rows(self._groups(at), most, rng)] for at, _ in parts]
+        rows = np.concatenate(chosen)
+        ends = np.cumsum([0, *map(len, chosen)])
+        groups = [(np.arange(*ends[k : k + 2]), before) for k, (_, before) in enumerate(parts)]
+        columns = table_columns(self.features_.plan_, Query.of(evidence, rows), groups, self.n_threads)
+        every = np.concatenate([at for at, _ in parts])
+        self.n_rows_, self.n_rows_sampled_from_ = len(rows), len(every)
+        self._learn_shares(every, rows)
+        return columns, rows
+
+    def _windows(self, evidence: Evidence) -> list[tuple[Positions, Any]]:
+        """Labelled edges, and the time before which labels had to be known to count; None if all count."""
+        known, ticks = np.flatnonzero(evidence.labelled), evidence.edges.ticks
+        if self.setting_ == "interpolate":
+            return [(known, None)]
+        by_time = known[np.argsort(ticks[known], kind="stable")]
+        n_known = len(known)
+        if self.setting_ == "stream":
+            later = known[ticks[known] >= ticks[by_time[int(BURN_IN * n_known)]]]
+            return [(later if self._has_all(later) else known, None)]
+        windows: list[tuple[Positions, Any]] = []
+        for share in CUTS:
+            cut = ticks[by_time[int(share * n_known)]]
+            stop = ticks[by_time[min(int((share + HORIZON) * n_known), n_known - 1)]]
+            windows.append((known[(ticks[known] >= cut) & (ticks[known] <= stop)], cut))
+        if not self._has_all(
+            np.concatenate([rows for rows, _ in windows])
+        ):  # a class is missing: add all labelled edges
+            windows.append((known, None))
+        return windows
 
     def _learn_shares(self, rows: Positions, sample: Positions) -> None:
         """Note how a sample differs from all rows."""
@@ -270,23 +274,23 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         edges = self._edges(X, reset=False)
         self._check_asked(edges, label_time)
         query = self._evidence(edges, label_time)
-        return edges, query, self.features_.columns(query)
+        return edges, query, table_columns(self.features_.plan_, query, n_threads=self.n_threads)
 
     def _evidence(self, edges: TemporalEdges, label_time: Any) -> Query:
         """What is known when these edges are scored, their positions in it, and their own features."""
         if self.setting_ != "stream" or edges.label is None:
-            return self.features_.evidence(edges)
+            return gather_evidence(self.features_, edges)
         if label_time is not None:
             edges = edges.with_label(edges.label, label_time)
         elif edges.label_ticks is None and self.label_delay_ is not None:
             edges = edges.with_label(edges.label, label_delay=self.label_delay_)
-        query = self.features_.evidence(edges, edges.label)
+        query = gather_evidence(self.features_, edges, use_labels=True)
         if self.features_.label_ticks_ is not None and edges.label_ticks is None:
             self._warn_of_undated_labels(edges, query)
         return query
 
     def _warn_of_undated_labels(self, edges: TemporalEdges, query: Query) -> None:
-        if (self.features_.is_new_label(query.at) & edges.labelled).any():
+        if (is_new_label(self.features_, query.at) & edges.labelled).any():
             warn(
                 "The model was fitted with 'label_time', but the edges to score have labels without it: each label is taken "
                 "as known at the time of its edge.",
@@ -310,7 +314,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
                 Hint("Fit with {setting}, or with 'stream' if labels arrive later.", setting="forecast"),
             )
         if self.setting_ == "stream":
-            warn_of_gap(self.edges_, edges)
+            _warn_of_gap(self.edges_, edges)
         known = edges.labelled
         unknown = edges if known.all() else edges[~known]  # of a whole table, the edges without a label matter
         several = comparable and len(unknown) >= SEVERAL
@@ -382,3 +386,30 @@ def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
             value=sample_weight,
         )
     return weight
+
+
+def _warn_of_gap(fitted: TemporalEdges, edges: TemporalEdges) -> None:
+    """Warn if much seems to have happened between the last edge that a model knows and the first later edge to score."""
+    if len(fitted) < FEW_EDGES or (fitted.time_unit is None) != (edges.time_unit is None):
+        return
+    later = edges.time > fitted.time.max()
+    if not later.any():
+        return
+    ticks, others, unit = common_clock(
+        fitted.ticks.max(keepdims=True), fitted.time_unit, edges.ticks[later].min(keepdims=True), edges.time_unit
+    )
+    longest = fitted.cached("longest pause", lambda: float(np.diff(np.sort(fitted.time)).max().astype(np.float64)))
+    pause = common_clock(np.array([longest]).astype(fitted.ticks.dtype), fitted.time_unit, others, unit)[0][0]
+    gap = (others[0] - ticks[0]).item()
+    if 0 < LONGER * pause < gap:
+        words = duration_in_words(gap, unit)
+        warn(
+            f"The edges to score begin {words} after the last edge that the model knows: what happened in between is "
+            "missing, and scores get worse without it.",
+            "Pass it with update() first, or score with a state directory (tdlg score --state), which keeps it.",
+        )
+
+
+def member_shares(members: list[Any]) -> list[float]:
+    """Weight of each member in the average: of the two default members, boosting has twice the weight."""
+    return [2 / 3, 1 / 3] if len(members) == 2 else [1.0]

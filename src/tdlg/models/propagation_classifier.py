@@ -25,11 +25,11 @@ from tdlg.models.boosting import (
     is_enough,
     latest,
     linear_member,
-    member_shares,
     sampled_rows,
     weights_for,
 )
-from tdlg.models.propagation import PropagationModel
+from tdlg.models.propagation import PropagationModel, member_shares
+from tdlg.propagate.columns import single
 
 __all__ = ["FEW_CLASSES", "PropagationClassifier"]
 
@@ -161,12 +161,13 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         """Weighted means of the members' log-probabilities."""
         if not len(columns):
             return np.zeros((0, len(self.classes_)))
+        columns = single(columns).astype(np.float64)
         if not self._is_one_against_rest:
             return _mean_logs(self.estimators_, columns) + self.log_shares_
         by_class = np.array_split(np.arange(len(self.estimators_)), len(self.classes_))
         logs = [
             _mean_logs([self.estimators_[k] for k in members], columns[:, of_class])[:, 1]
-            for members, of_class in zip(by_class, self.features_.columns_of_classes(), strict=True)
+            for members, of_class in zip(by_class, self.features_.plan_.columns_of_classes(), strict=True)
         ]
         return np.column_stack(logs) + self.log_shares_
 
@@ -192,7 +193,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
             members = super().fitted_members(rows)
             return members[:1] if len(members) > 1 and self._linear_goes_astray(members, rows) else members
         fitted = []
-        for label, of_class in zip(self.classes_, self.features_.columns_of_classes(), strict=True):
+        for label, of_class in zip(self.classes_, self.features_.plan_.columns_of_classes(), strict=True):
             one = rows._replace(columns=rows.columns[:, of_class], target=rows.target == label)
             fitted += super().fitted_members(one)
         return fitted

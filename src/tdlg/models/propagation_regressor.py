@@ -13,8 +13,9 @@ from sklearn.metrics import r2_score
 
 from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError
-from tdlg.models.boosting import linear_member, member_shares
-from tdlg.models.propagation import PropagationModel
+from tdlg.models.boosting import linear_member
+from tdlg.models.propagation import PropagationModel, member_shares
+from tdlg.propagate.columns import single
 
 __all__ = ["PropagationRegressor"]
 
@@ -73,6 +74,7 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
     def _answer(self, columns: Floats) -> Floats:
         if not len(columns):
             return np.empty(0)
+        columns = single(columns).astype(np.float64)
         answers = [member.predict(columns) for member in self.estimators_]
         return np.average(answers, axis=0, weights=member_shares(self.estimators_))
 

@@ -1,4 +1,4 @@
-"""What happened since a model was fitted: added to what it knows, without training it again; and missed if it is not."""
+"""Add new edges and labels to a fitted model without retraining it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import common_clock, duration_in_words, rounded_up
+from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import Hint, ParameterError, warn
+from tdlg.exceptions import Hint, ParameterError
 from tdlg.linegraph.events import Copies
+from tdlg.propagate.evidence import check_classes, find_fitted
 from tdlg.propagate.features import PropagationFeatures
+from tdlg.propagate.own_features import own_values
 from tdlg.sampling.index import concatenate_edges
 
-__all__ = ["add_edges", "feature_values", "joined_edges", "knowing", "warn_of_gap"]
-
-FEW = 20  # with fewer fitted edges, no pause is unusual
-LONGER = 2.0  # a pause is unusual if it is this many times as long as the longest one between fitted edges
+__all__ = ["add_edges", "feature_values", "joined_edges", "knowing"]
 
 
 def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
@@ -44,8 +43,8 @@ def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
     if edges.label is not None and edges.label_ticks is None and model.label_delay_ is not None:
         edges = edges.with_label(edges.label, label_delay=model.label_delay_)
     features = model.features_
-    features._check_classes(edges)
-    features._own(edges)  # refuses edges that lack features
+    check_classes(features.plan_, edges)
+    own_values(edges, features.plan_.own)  # refuses edges that lack features
     at = _places(features, edges)
     features = knowing(features, _labelled(features, edges[at >= 0], at[at >= 0]))
     new = edges[at < 0]
@@ -100,7 +99,7 @@ def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
 
 def _places(features: PropagationFeatures, edges: TemporalEdges) -> NDArray[np.int64]:
     """Positions among the known edges, -1 for new ones; more copies than are known are new."""
-    at = features.find(edges)
+    at = find_fitted(features, edges)
     if not edges.same_table(features.edges_):
         again = np.ones(len(at), bool)
         again[np.unique(at, return_index=True)[1]] = False
@@ -174,33 +173,3 @@ def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
 
 
 # ---- what is missing
-
-
-def warn_of_gap(fitted: TemporalEdges, edges: TemporalEdges) -> None:
-    """Warn if much seems to have happened between the last edge that a model knows and the first later edge to score.
-
-    Parameters
-    ----------
-    fitted
-        The edges that the model knows.
-    edges
-        The edges to score.
-    """
-    if len(fitted) < FEW or (fitted.time_unit is None) != (edges.time_unit is None):
-        return
-    later = edges.time > fitted.time.max()
-    if not later.any():
-        return
-    ticks, others, unit = common_clock(
-        fitted.ticks.max(keepdims=True), fitted.time_unit, edges.ticks[later].min(keepdims=True), edges.time_unit
-    )
-    longest = fitted.cached("longest pause", lambda: float(np.diff(np.sort(fitted.time)).max().astype(np.float64)))
-    pause = common_clock(np.array([longest]).astype(fitted.ticks.dtype), fitted.time_unit, others, unit)[0][0]
-    gap = (others[0] - ticks[0]).item()
-    if 0 < LONGER * pause < gap:
-        words = duration_in_words(gap, unit)
-        warn(
-            f"The edges to score begin {words} after the last edge that the model knows: what happened in between is "
-            "missing, and scores get worse without it.",
-            "Pass it with update() first, or score with a state directory (tdlg score --state), which keeps it.",
-        )

@@ -1,55 +1,54 @@
-"""The content of a saved model: values as json, each with a kind, and the members of an archive that they refer to.
+"""The content of a saved model: values as json, each with a kind, and the members of a zip that they refer to.
 
 Plain values are written as they are; all others are {"kind": ..., ...}. Names from the file are looked up only in the fixed
-tables below and among the public estimators of this package.
+tables below and among the public estimators of this package. Skops alone does not suffice: it confuses keys of dicts
+({True: 5, False: 1} becomes {True: 1}), needs 600 bytes per string, and checks no array before it is allocated.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import math
+import re
 import struct
 from collections.abc import Callable, Hashable
-from dataclasses import fields
 from datetime import timedelta
 from importlib import import_module
-from typing import Any
+from typing import IO, Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
+from tdlg.clock import UNITS
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import Hint, ParameterError
-from tdlg.linegraph.decay import Decay, Gaussian, Laplace, Mixture, NoDecay
-from tdlg.persist.archive import KINDS, ArchiveReader, ArchiveWriter
-from tdlg.persist.edges import edges_from, edges_state, table_from, table_state
 from tdlg.persist.sklearn_parts import is_part, part_from_bytes, part_to_bytes
 from tdlg.tables.column import read_only
 from tdlg.tables.edge_table import EdgeTable
+from tdlg.tables.features import Features
 
-__all__ = ["Decoder", "Encoder", "is_estimator"]
+__all__ = ["MEMBER", "Decoder", "Encoder", "is_estimator"]
 
-PLAIN = (type(None), bool, str)
-DECAYS: dict[str, type[Decay]] = {class_.__name__: class_ for class_ in (Gaussian, Laplace, Mixture, NoDecay)}
-METHODS = {
-    "CTDNE": "tdlg.methods.ctdne",
-    "DyLink2Vec": "tdlg.methods.dylink2vec",
-    "DyRep": "tdlg.methods.dyrep",
-    "DynGEM": "tdlg.methods.dyngem",
-    "EvolveGCN": "tdlg.methods.evolvegcn",
-    "GCRN": "tdlg.methods.gcrn",
-    "TIMERS": "tdlg.methods.timers",
-    "VGRNN": "tdlg.methods.vgrnn",
-}  # estimators that are not names of the package itself, and their modules
+MEMBER = re.compile(r"[0-9]{6,9}\.(npy|json|skops)")
+SCALARS, ARRAYS = "biufcmM", "biufcmMUS"  # numpy kinds that are fully described by their bytes
+SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content
+JSON_INTEGERS = range(-(2**63), 2**63)
+COMPARED = ("CTDNE", "DyLink2Vec", "DyRep", "DynGEM", "EvolveGCN", "GCRN", "TIMERS", "VGRNN")
+METHODS = {name: f"tdlg.methods.{name.lower()}" for name in COMPARED}  # estimators that `tdlg` itself does not export
 RECORDS = {
     "Code": "tdlg.methods.dylink2vec",
+    "ColumnPlan": "tdlg.propagate.plan",
     "LinkModel": "tdlg.models.link_columns",
     "OwnColumn": "tdlg.propagate.own_features",
     "RankingTrees": "tdlg.rank.trees",
-}  # NamedTuples and their modules
-SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content
-JSON_INTEGERS = range(-(2**63), 2**63)
+}
+DECAYS = dict.fromkeys(("Gaussian", "Laplace", "Mixture", "NoDecay"), "tdlg.linegraph.decay")
+FIELDS = {"record": RECORDS, "decay": DECAYS}  # NamedTuples and dataclasses, and their modules
 
 
 def is_estimator(class_: type) -> bool:
@@ -59,106 +58,86 @@ def is_estimator(class_: type) -> bool:
 
 def _estimator_named(name: str) -> Any:
     if name in METHODS:
-        return getattr(import_module(METHODS[name]), name)
+        return _named_in(METHODS, name)
     package = import_module("tdlg")  # a file may only name its public classes
     found = getattr(package, name) if name in package.__all__ else None
     return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None
 
 
-def _record_named(name: str) -> Any:
-    """A NamedTuple in fitted models; its module, which depends on this one, is imported only when it is needed."""
-    return getattr(import_module(RECORDS[name]), name) if name in RECORDS else None
+def _named_in(modules: dict[str, str], name: str) -> Any:
+    """The class of this name; its module, which may depend on this one, is imported only when it is needed."""
+    return getattr(import_module(modules[name]), name) if name in modules else None
 
 
 class Encoder:
-    """Converts values to json, and arrays to members of an archive. `shared` has the objects referred to by number.
+    """Converts values to json, and arrays to members of a zip. `shared` has the objects referred to by number."""
 
-    Each rule takes a value and its place in the model, for error messages, and returns the fields of its kind.
-    """
-
-    def __init__(self, archive: ArchiveWriter) -> None:
+    def __init__(self, file: ZipFile) -> None:
         self.shared: list[Any] = []
-        self._archive = archive
+        self._file = file
+        self._n_members = 0
         self._places: dict[Hashable, Any] = {}
         self._kept: list[Any] = []  # keeps shared objects alive, so that no other object gets the same id
-        self._rules: dict[type, tuple[str, Callable[[Any, str], Any]]] = {
-            tuple: ("tuple", self._tuple),
-            dict: ("dict", self._dict),
-            range: ("range", lambda value, _: {"start": value.start, "stop": value.stop, "step": value.step}),
-            timedelta: ("timedelta", self._timedelta),
-            csr_array: ("csr", self._csr),
-            **dict.fromkeys(DECAYS.values(), ("decay", self._decay)),
-        }
 
     def encode(self, value: Any, where: str) -> Any:
         """Return the json of a value; `where` names it in the error if its type cannot be saved."""
         class_ = type(value)
-        if class_ in PLAIN or (class_ is int and value in JSON_INTEGERS) or (class_ is float and math.isfinite(value)):
+        if class_ is str or class_ is bool or value is None:
+            return value
+        if (class_ is int and value in JSON_INTEGERS) or (class_ is float and math.isfinite(value)):
             return value
         if class_ is list:
             return [self.encode(item, f"{where}[{k}]") for k, item in enumerate(value)]
-        if class_ in self._rules:
-            name, rule = self._rules[class_]
-            return {"kind": name, **rule(value, where)}
-        if class_ in (int, float):
-            return {"kind": class_.__name__, "value": hex(value) if class_ is int else struct.pack(">d", value).hex()}
-        return self._encode_large(value, where)
-
-    def _encode_large(self, value: Any, where: str) -> Any:
-        if type(value) in (np.ndarray, np.memmap):
+        if class_ in (np.ndarray, np.memmap):
             return self._array(value, where)
-        if isinstance(value, np.generic):
-            return self._scalar(value, where)
-        if isinstance(value, tuple) and _record_named(type(value).__name__) is type(value):
-            fields = self._named(value._asdict(), where)  # type: ignore[attr-defined]  # which a NamedTuple has
-            return {"kind": "record", "name": type(value).__name__, "fields": fields}
-        if type(value) is TemporalEdges:
-            return self._share(value, lambda: self._edges(value, where))
-        if is_part(value):
-            data = part_to_bytes(value, where)
-            return self._share(value, lambda: {"kind": "part", "member": self._archive.add_bytes(data, "skops")})
-        if isinstance(value, BaseEstimator) and is_estimator(type(value)):
-            return self._share(value, lambda: self._estimator(value, where))
-        raise _unsupported(value, where)
-
-    def _share(self, value: Any, encode: Callable[[], Any]) -> Any:
-        """A reference, so that an object that occurs twice stays one object."""
-        if id(value) not in self._places:
+        kind = _kind_of(value)
+        if kind is None:
+            raise _unsupported(value, where)
+        if kind not in SHARED:
+            return {"kind": kind, **self._fields(kind, value, where)}
+        if id(value) not in self._places:  # an object that occurs twice stays one object
             self._kept.append(value)
-            encoded = encode()  # which may share more
+            encoded = {"kind": kind, **self._fields(kind, value, where)}  # which may share more
             self._places[id(value)] = len(self.shared)
             self.shared.append(encoded)
         return {"kind": "shared", "index": self._places[id(value)]}
 
-    def _tuple(self, value: Any, where: str) -> Any:
-        return {"items": self.encode(list(value), where)}
+    def write_json(self, name: str, value: Any) -> None:
+        """Add a member of json."""
+        with self._open(name) as member:
+            member.write(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
 
-    def _dict(self, value: Any, where: str) -> Any:
-        pairs = [
-            (self.encode(key, f"{where}'s key"), self.encode(item, f"{where}[{key!r}]")) for key, item in value.items()
-        ]
-        return {"items": pairs}
+    def _open(self, name: str) -> IO[bytes]:
+        return self._file.open(ZipInfo(name), "w", force_zip64=True)  # without the current time: same model, same bytes
 
-    def _timedelta(self, value: timedelta, _: str) -> Any:
-        return {"parts": [value.days, value.seconds, value.microseconds]}
+    def _next(self, suffix: str) -> str:
+        self._n_members += 1
+        return f"{self._n_members:06}.{suffix}"
 
-    def _decay(self, value: Any, where: str) -> Any:
-        given = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {"name": type(value).__name__, "fields": self._named(given, where)}
+    def _named(self, values: dict[str, Any], where: str) -> dict[str, Any]:
+        return {name: self.encode(value, f"{where}.{name}") for name, value in values.items()}
 
-    def _csr(self, value: Any, where: str) -> Any:
-        parts = {name: getattr(value, name) for name in ("data", "indices", "indptr")}
-        return {"shape": list(map(int, value.shape)), **self._named(parts, where)}
-
-    def _named(self, named: dict[str, Any], where: str) -> dict[str, Any]:
-        return {name: self.encode(value, f"{where}.{name}") for name, value in named.items()}
-
-    def _scalar(self, value: Any, where: str) -> Any:
-        if isinstance(value, np.str_):
-            return {"kind": "string", "value": str(value)}
-        if value.dtype.kind not in "biufcmM":
-            raise _unsupported(value, where)
-        return {"kind": "scalar", "dtype": value.dtype.str, "value": value.tobytes().hex()}
+    def _fields(self, kind: str, value: Any, where: str) -> dict[str, Any]:
+        if kind == "tuple":
+            return {"items": self.encode(list(value), where)}
+        if kind == "dict":
+            pairs = value.items()
+            return {"items": [(self.encode(k, f"{where}'s key"), self.encode(v, f"{where}[{k!r}]")) for k, v in pairs]}
+        if kind in FIELDS:
+            fields = {name: getattr(value, name) for name in value.__match_args__}
+            return {"name": type(value).__name__, "fields": self._named(fields, where)}
+        if kind == "part":
+            data = part_to_bytes(value, where)
+            with self._open(name := self._next("skops")) as member:
+                member.write(data)
+            return {"member": name}
+        if kind == "estimator":
+            params = value.get_params(deep=False)
+            left_out = {*params, "_metadata_request"}  # scikit-learn recomputes its metadata routing
+            fitted = {name: item for name, item in value.__getstate__().items() if name not in left_out}
+            named = {"params": self._named(params, where), "fitted": self._named(fitted, where)}
+            return {"class": type(value).__name__, **named}
+        return self._named(STATES[kind](value), where)
 
     def _array(self, value: NDArray[Any], where: str) -> Any:
         address = value.__array_interface__["data"][0], value.shape, value.strides, value.dtype.str
@@ -169,131 +148,228 @@ class Encoder:
 
     def _new_array(self, value: NDArray[Any], where: str) -> dict[str, Any]:
         if value.dtype.kind == "O":
-            encoded = self.encode(value.ravel().tolist(), where)
-            return {"kind": "objects", "shape": value.shape, "member": self._archive.add_json(encoded)}
-        if value.dtype.kind not in KINDS or not value.dtype.itemsize:
-            raise ParameterError(
-                f"{where} is an array of {value.dtype}, which cannot be saved. Use another dtype.",
-                parameter="model",
-                value=value,
-            )
-        return {"kind": "array", "member": self._archive.add_array(np.asarray(value))}
-
-    def _edges(self, edges: TemporalEdges, where: str) -> Any:
-        table, view = edges_state(edges)
-        whole = self._share(table, lambda: {"kind": "table", **self._named(table_state(table), where)})
-        return {"kind": "edges", "table": whole, **self._named(view, where)}
-
-    def _estimator(self, model: Any, where: str) -> Any:
-        params = model.get_params(deep=False)
-        left_out = {*params, "_metadata_request"}  # scikit-learn recomputes its metadata routing
-        fitted = {name: value for name, value in model.__getstate__().items() if name not in left_out}
-        encoded = [self._named(values, where) for values in (params, fitted)]
-        return {"kind": "estimator", "class": type(model).__name__, "params": encoded[0], "fitted": encoded[1]}
+            items = self.encode(value.ravel().tolist(), where)
+            self.write_json(name := self._next("json"), items)
+            return {"kind": "objects", "shape": value.shape, "member": name}
+        if value.dtype.kind not in ARRAYS or not value.dtype.itemsize:
+            problem = f"{where} is an array of {value.dtype}, which cannot be saved. Use another dtype."
+            raise ParameterError(problem, parameter="model", value=value)
+        with self._open(name := self._next("npy")) as member:
+            npy.write_array(member, np.asarray(value), version=(1, 0), allow_pickle=False)  # in the same memory order
+        return {"kind": "array", "member": name}
 
 
 class Decoder:
     """Converts the result of `Encoder` back to values; raises a ValueError or similar if it is not such a result."""
 
-    def __init__(self, archive: ArchiveReader, shared: list[Any]) -> None:
-        self._archive = archive
+    def __init__(self, file: ZipFile, shared: list[Any]) -> None:
+        self._file = file
         self._shared = shared
         self._found: dict[Hashable, Any] = {}
-        self._rules: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "int": lambda node: int(node["value"], 16),
-            "float": lambda node: struct.unpack(">d", bytes.fromhex(node["value"]))[0],
-            "tuple": lambda node: tuple(self.decode(node["items"])),
-            "dict": lambda node: {self.decode(key): self.decode(item) for key, item in node["items"]},
-            "range": lambda node: range(node["start"], node["stop"], node["step"]),
-            "timedelta": lambda node: timedelta(*node["parts"]),
-            "record": lambda node: _record_named(node["name"])(**self._named(node["fields"])),
-            "decay": lambda node: DECAYS[node["name"]](**self._named(node["fields"])),
-            "csr": self._csr,
-            "string": lambda node: np.str_(node["value"]),
-            "scalar": self._scalar,
-            "array": self._array,
-            "objects": self._array,
-            "part": lambda node: part_from_bytes(self._archive.data(node["member"], "skops")),
-            "edges": self._edges,
-            "table": lambda node: table_from(self._named(node)),
-            "estimator": self._estimator,
-            "shared": lambda node: self._once(node["index"], lambda: self._shared_value(self._shared[node["index"]])),
-        }
 
     def decode(self, node: Any) -> Any:
         """Return the value of a result of `Encoder.encode`."""
         if isinstance(node, list):
             return [self.decode(item) for item in node]
-        return self._rules[node["kind"]](node) if isinstance(node, dict) else node
+        if not isinstance(node, dict):
+            return node
+        match node:
+            case {"kind": "shared", "index": int(index)}:
+                if (kind := self._shared[index]["kind"]) not in SHARED:  # nested tuples could take forever to hash
+                    raise ValueError(f"a {kind} is never shared")
+                return self._once(index, lambda: self.decode(self._shared[index]))
+            case {"kind": "array" | "objects" as kind, "member": str(name), "frozen": frozen}:
+                array = self._once(
+                    name, lambda: self._array(name) if kind == "array" else self._objects(name, node["shape"])
+                )
+                return read_only(array) if frozen else array
+            case {"kind": "part", "member": str(name)}:
+                return part_from_bytes(self._member(name, "skops"))
+            case {"kind": "record" | "decay" as kind, "name": str(name), "fields": dict(fields)}:
+                return _named_in(FIELDS[kind], name)(**self._named(fields))
+            case {"kind": "estimator", "class": str(name), "params": dict(params), "fitted": dict(fitted)}:
+                if (class_ := _estimator_named(name)) is None:
+                    raise ValueError(f"this version has no estimator {name!r}")
+                model = class_(**self._named(params))
+                model.__setstate__(self._named(fitted))
+                getattr(model, "_check_loaded", lambda: None)()
+                return model
+            case {"kind": str(kind), **state}:
+                return BUILDERS[kind](**self._named(state))
+        raise ValueError("a value has no kind")
+
+    def _named(self, nodes: dict[Any, Any]) -> dict[str, Any]:
+        return {name: self.decode(node) for name, node in nodes.items()}
 
     def _once(self, place: Hashable, build: Callable[[], Any]) -> Any:
         if place not in self._found:
             self._found[place] = build()
         return self._found[place]
 
-    def _shared_value(self, node: dict[str, Any]) -> Any:
-        """An object that may be referred to repeatedly; nested shared tuples could take forever to hash as dict keys."""
-        if node["kind"] not in SHARED:
-            raise ValueError(f"a {node['kind']} is never shared")
-        return self.decode(node)
+    def _member(self, name: str, suffix: str) -> bytes:
+        if not MEMBER.fullmatch(name) or not name.endswith(f".{suffix}"):
+            raise ValueError(f"{name!r} is not a member of type {suffix}")
+        return self._file.read(name)
 
-    def _named(self, named: dict[str, Any]) -> dict[str, Any]:
-        return {name: self.decode(node) for name, node in named.items() if name != "kind"}
+    def _array(self, name: str) -> NDArray[Any]:
+        """An array whose header matches its size: numpy would allocate what the header declares."""
+        stream = io.BytesIO(data := self._member(name, "npy"))
+        if npy.read_magic(stream) != (1, 0):
+            raise ValueError(f"{name} is of another version of npy")
+        shape, _, dtype = npy.read_array_header_1_0(stream)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in ARRAYS or not dtype.itemsize or size != len(data) - stream.tell():
+            raise ValueError(f"{name} declares {shape} of {dtype}, but has other content")
+        stream.seek(0)
+        return npy.read_array(stream, allow_pickle=False)
 
-    def _csr(self, node: dict[str, Any]) -> Any:
-        parts = [self.decode(node[name]) for name in ("data", "indices", "indptr")]
-        matrix = csr_array(tuple(parts), shape=tuple(node["shape"]))
-        matrix.check_format(full_check=True)
-        return matrix
-
-    def _scalar(self, node: dict[str, Any]) -> Any:
-        dtype = np.dtype(node["dtype"])
-        if dtype.kind not in "biufcmM":
-            raise ValueError(f"{dtype} is not a dtype of numbers or times")
-        return np.frombuffer(bytes.fromhex(node["value"]), dtype, 1)[0]
-
-    def _array(self, node: dict[str, Any]) -> Any:
-        array = self._once(node["member"], lambda: self._new_array(node))
-        return read_only(array) if node["frozen"] else array
-
-    def _new_array(self, node: dict[str, Any]) -> NDArray[Any]:
-        if node["kind"] == "array":
-            return self._archive.array(node["member"])
-        items = self.decode(self._archive.json(node["member"]))
+    def _objects(self, name: str, shape: list[int]) -> NDArray[Any]:
+        items = self.decode(json.loads(self._member(name, "json")))
         array = np.empty(len(items), object)
         for k, item in enumerate(items):  # array[:] would spread tuples over a second dimension
             array[k] = item
-        return array.reshape(tuple(node["shape"]))
+        return array.reshape(tuple(shape))
 
-    def _edges(self, node: dict[str, Any]) -> TemporalEdges:
-        table = self.decode(node["table"])
-        if type(table) is not EdgeTable:
-            raise ValueError("edges without a table")
-        return edges_from(table, *(self.decode(node[name]) for name in ("rows", "label", "label_ticks")))
 
-    def _estimator(self, node: dict[str, Any]) -> Any:
-        class_ = _estimator_named(node["class"])
-        if class_ is None:
-            raise ValueError(f"this version has no estimator {node['class']!r}")
-        model = class_(**self._named(node["params"]))
-        model.__setstate__(self._named(node["fitted"]))
-        getattr(model, "_check_loaded", lambda: None)()
-        return model
+def _kind_of(value: Any) -> str | None:
+    class_, name = type(value), type(value).__name__
+    if class_ in KIND_OF:
+        return KIND_OF[class_]
+    if isinstance(value, np.generic):
+        return "scalar" if value.dtype.kind in SCALARS else None
+    for kind, modules in FIELDS.items():
+        if _named_in(modules, name) is class_:
+            return kind
+    if is_part(value):
+        return "part"
+    return "estimator" if isinstance(value, BaseEstimator) and is_estimator(class_) else None
 
 
 def _unsupported(value: Any, where: str) -> ParameterError:
     class_ = type(value)
+    hint: str | Hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
     if class_ in (np.random.RandomState, np.random.Generator):
-        hint: str | Hint = Hint(
-            "Use a whole number instead, such as {random_state}; no new fit is needed.", random_state=0
-        )
+        hint = Hint("Use a whole number instead, such as {random_state}; no new fit is needed.", random_state=0)
     elif isinstance(value, BaseEstimator):
         hint = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
-    else:
-        hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
-    return ParameterError(
-        f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved.",
-        hint,
-        parameter="model",
-        value=value,
-    )
+    problem = f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved."
+    return ParameterError(problem, hint, parameter="model", value=value)
+
+
+# ---- what kernels trust: checked when it comes from a file
+
+
+def _table_state(table: EdgeTable) -> dict[str, Any]:
+    """The columns of a whole table, with the token by which a loaded model recognises the edges that it was fitted to."""
+    state = {name: getattr(table, name) for name in ("token", "src", "dst", "ticks", "unit", "weight", "bipartite")}
+    has_spaces = table.src is None or table.dst is None  # nodes follow from integer ids
+    state["spaces"] = [list(space) for space in table.spaces] if has_spaces else None
+    return {**state, "features": None if table.features is None else table.features._asdict()}
+
+
+def _table_from(
+    token: Any, src: Any, dst: Any, ticks: Any, unit: Any, weight: Any, bipartite: Any, spaces: Any, features: Any
+) -> EdgeTable:
+    _check(_is_column(ticks, "if") and ticks.itemsize == 8, "times that are not numbers")
+    _check(bool(np.isfinite(ticks).all()), "times that are not numbers")
+    _check(unit is None or (unit in UNITS and ticks.dtype.kind == "i"), "times of an unknown unit")
+    _check(isinstance(bipartite, bool) and isinstance(token, str), "no table")
+    _check(spaces is not None or not (src is None or dst is None), "ends without ids")
+    state = {"token": token, "ticks": read_only(ticks), "unit": unit, "bipartite": bipartite}
+    for name, column, kind in (("src", src, "i"), ("dst", dst, "i"), ("weight", weight, "f")):
+        _check(column is None or (_is_column(column, kind) and len(column) == len(ticks)), f"{name} of other edges")
+        state[name] = None if column is None else read_only(column)
+    if features is not None:
+        features = _features_from(len(ticks), **features)
+    if spaces is not None:
+        _check_codes(spaces, bipartite, len(ticks))
+        spaces = [tuple(map(read_only, space)) for space in spaces]
+    table = EdgeTable.__new__(EdgeTable)
+    table.__setstate__({**state, "features": features, "_spaces": spaces})
+    return table
+
+
+def _check_codes(spaces: Any, bipartite: bool, n_edges: int) -> None:
+    """Refuse ids and codes of the types of nodes unless every code is the position of an id."""
+    _check(len(spaces) == 1 + bipartite, "ids of the wrong number of node types")
+    start = 0
+    for side, (ids, *codes) in enumerate(spaces):
+        _check(_is_column(ids, "ifO"), "ids of an unknown type")
+        lengths = [0, 0] if bipartite else [n_edges, n_edges]
+        lengths[side] = n_edges
+        for code, length in zip(codes, lengths, strict=True):
+            _check(_is_column(code, "i") and code.dtype == np.int32 and len(code) == length, "codes of other edges")
+            _check(not length or (code.min() >= start and code.max() < start + len(ids)), "codes without ids")
+        start += len(ids)
+
+
+def _features_from(n_edges: int, matrix: Any, names: Any, categories: Any) -> Features:
+    _check(isinstance(matrix, np.ndarray) and matrix.dtype in (np.float32, np.float64), "features that are not numbers")
+    _check(isinstance(names, tuple) and matrix.shape == (n_edges, len(names)), "features of other edges")
+    _check(isinstance(categories, dict) and set(categories) <= set(names), "categories of other features")
+    return Features(read_only(matrix), names, categories)
+
+
+def _edges_from(table: Any, rows: Any, label: Any, label_ticks: Any) -> TemporalEdges:
+    _check(type(table) is EdgeTable, "edges without a table")
+    if not isinstance(rows, range):
+        _check(_is_column(rows, "i") and rows.dtype == np.int64, "rows that are not positions")
+        rows = read_only(rows)
+    if len(rows):
+        ends = (rows[0], rows[-1]) if isinstance(rows, range) else (rows.min(), rows.max())
+        _check(all(0 <= row < len(table.ticks) for row in ends), "rows outside the table")
+    _check(label is None or (_is_column(label, "iufbO") and len(label) == len(rows)), "labels of other edges")
+    if label_ticks is not None:
+        known = _is_column(label_ticks, table.ticks.dtype.kind) and label_ticks.itemsize == 8
+        _check(known and len(label_ticks) == len(rows), "times of labels that are not those of the edges")
+    edges = TemporalEdges.__new__(TemporalEdges)
+    edges.__setstate__((table, rows, label, label_ticks))
+    return edges
+
+
+def _csr_from(shape: list[int], data: Any, indices: Any, indptr: Any) -> Any:
+    matrix = csr_array((data, indices, indptr), shape=tuple(shape))
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _scalar_from(dtype: str, value: str) -> Any:
+    _check(np.dtype(dtype).kind in SCALARS, f"a number of the dtype {dtype}")
+    return np.frombuffer(bytes.fromhex(value), dtype, 1)[0]
+
+
+def _is_column(array: Any, kinds: str) -> bool:
+    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in kinds and array.dtype.isnative
+
+
+def _check(is_right: bool, complaint: str) -> None:
+    if not is_right:
+        raise ValueError(f"it holds {complaint}")
+
+
+KIND_OF = {int: "int", float: "float", tuple: "tuple", dict: "dict", range: "range", timedelta: "timedelta"}
+KIND_OF |= {np.str_: "string", csr_array: "csr", TemporalEdges: "edges", EdgeTable: "table"}
+STATES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "int": lambda v: {"value": hex(v)},
+    "float": lambda v: {"value": struct.pack(">d", v).hex()},
+    "range": lambda v: {"start": v.start, "stop": v.stop, "step": v.step},
+    "timedelta": lambda v: {"parts": [v.days, v.seconds, v.microseconds]},
+    "string": lambda v: {"value": str(v)},
+    "scalar": lambda v: {"dtype": v.dtype.str, "value": v.tobytes().hex()},
+    "csr": lambda v: {"shape": list(map(int, v.shape)), "data": v.data, "indices": v.indices, "indptr": v.indptr},
+    "edges": lambda v: dict(zip(("table", "rows", "label", "label_ticks"), v.__getstate__(), strict=True)),
+    "table": _table_state,
+}
+BUILDERS: dict[str, Callable[..., Any]] = {
+    "int": lambda value: int(value, 16),
+    "float": lambda value: struct.unpack(">d", bytes.fromhex(value))[0],
+    "tuple": lambda items: tuple(items),
+    "dict": lambda items: dict(items),
+    "range": lambda start, stop, step: range(start, stop, step),
+    "timedelta": lambda parts: timedelta(*parts),
+    "string": lambda value: np.str_(value),
+    "scalar": _scalar_from,
+    "csr": _csr_from,
+    "edges": _edges_from,
+    "table": _table_from,
+}

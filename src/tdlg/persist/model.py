@@ -1,10 +1,18 @@
-"""Fitted models as files: no executable code, written completely or not at all, with bit-identical predictions."""
+"""Fitted models as files: no executable code, written completely or not at all, with bit-identical predictions.
+
+A file is a zip of a manifest in json, arrays in npy, and scikit-learn estimators in the skops format. Members are stored
+without compression, so their sizes cannot exceed the file and a small file cannot fill the memory. The comment of the zip,
+at the end of the file, is the sha256 of every byte before it.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 import sklearn
@@ -12,59 +20,51 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg import __version__
-from tdlg.atomic import as_path
+from tdlg.atomic import as_path, is_special, new_file, target_of
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.persist.archive import ArchiveReader, new_archive, open_archive
-from tdlg.persist.codec import Decoder, Encoder, is_estimator
+from tdlg.persist.codec import MEMBER, Decoder, Encoder, is_estimator
+from tdlg.persist.sklearn_parts import check_stored
 
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 3  # increased when fitted models get other attributes or columns; files of other versions are refused
+FORMAT_VERSION = 4  # increased when fitted models get other attributes or columns; files of other versions are refused
+MANIFEST = "manifest.json"
+MARK = b"tdlg model, sha256 "
+DIGITS = 64  # of a sha256 in hexadecimal
+CHUNK = 1 << 20
+OTHER_FILE = "this is not a tdlg model{}. Pass the path of a saved model."
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Save a fitted model to a file that `load_model` reads; the `save` method of estimators calls it.
+    """Save a fitted estimator of this package to a file that `load_model` reads; its `save` method calls this.
 
-    The file is a zip of a manifest in json and arrays in npy; scikit-learn estimators inside the model are in the skops
-    format. An existing file is replaced only when the new one is complete.
-
-    Parameters
-    ----------
-    model
-        A fitted estimator of this package.
-    path
-        The path of the file; its folder must exist.
-
-    Raises
-    ------
-    ParameterError
-        If the model contains something that cannot be saved, which the message names, or the path cannot be written to.
-    NotFittedError
-        If the model is not fitted.
-
-    Notes
-    -----
-    A slice of edges is saved with its whole table, so that the loaded model recognises the edges that it was fitted to. To
-    leave the other rows out, fit to new edges that are made from the columns of the slice.
+    An existing file is replaced only when the new one is complete. A slice of edges is saved with its whole table, so that
+    the loaded model recognises the edges that it was fitted to.
     """
-    if not is_estimator(type(model)):
-        raise ParameterError(
-            f"The 'model' must be an estimator of tdlg. Got {type(model).__module__}.{type(model).__qualname__} instead. "
-            f"Save a scikit-learn model with skops.io.dump.",
-            parameter="model",
-            value=model,
-        )
+    class_ = type(model)
+    if not is_estimator(class_):
+        problem = f"The 'model' must be an estimator of tdlg. Got {class_.__module__}.{class_.__qualname__} instead."
+        raise ParameterError(problem, "Save a scikit-learn model with skops.io.dump.", parameter="model", value=model)
     try:
         check_is_fitted(model)
     except NotFittedError:
-        raise NotFittedError(
-            f"This {type(model).__name__} is not fitted, so there is nothing to save. Call fit first."
-        ) from None
-    with new_archive(path) as archive:
-        encoder = Encoder(archive)
-        root = encoder.encode(model, type(model).__name__)
-        archive.write_manifest({**_origin(), "model": root, "shared": encoder.shared})
+        problem = f"This {class_.__name__} is not fitted, so there is nothing to save. Call fit first."
+        raise NotFittedError(problem) from None
+    if is_special(target := target_of(path)):
+        problem = f"The 'path' of a model must be a file. {str(target)!r} is a device or pipe: pass the name of a file."
+        raise ParameterError(problem, parameter="path", value=path)
+    made_with = {"tdlg": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+    manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "made_with": made_with}
+    with new_file(target) as file:
+        with ZipFile(file, "w") as zipped:
+            zipped.comment = MARK + b"0" * DIGITS
+            encoder = Encoder(zipped)
+            root = encoder.encode(model, class_.__name__)
+            encoder.write_json(MANIFEST, {**manifest, "model": root, "shared": encoder.shared})
+        digest = _digest(file)
+        file.seek(-DIGITS, os.SEEK_END)
+        file.write(digest)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -105,52 +105,85 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     np.True_
     """
     path = as_path(path)
-    with open_archive(path) as archive:
-        manifest = _manifest(archive, path)
+    if not path.is_file():
+        what = "this is a folder or device, not a file" if path.exists() else "there is no such file"
+        raise ReadError(f"{path}: {what}. Pass the path of a saved model.")
+    with open(path, "rb") as file:
+        if complaint := _complaint(file):
+            raise ReadError(f"{path}: {complaint}")
         try:
-            archive.check_members()
-            model = Decoder(archive, manifest["shared"]).decode(manifest["model"])
+            zipped = ZipFile(file)
+            manifest = json.loads(zipped.read(MANIFEST))
+            version, made_with, made_by = (
+                manifest["format_version"],
+                manifest["made_with"],
+                manifest["made_with"]["tdlg"],
+            )
+            is_ours = manifest["format"] == FORMAT and type(version) is int and version >= 1
+        except Exception as error:  # struct.error, NotImplementedError and others, not only BadZipFile
+            raise ReadError(f"{path}: {OTHER_FILE.format(f' ({error})')}") from error
+        if not is_ours:
+            raise ReadError(f"{path}: {OTHER_FILE.format('')}")
+        if version != FORMAT_VERSION:
+            raise _other_version(path, version, made_by)
+        try:
+            _check_members(zipped, os.fstat(file.fileno()).st_size)
+            model = Decoder(zipped, manifest["shared"]).decode(manifest["model"])
+            if not is_estimator(type(model)):
+                raise ValueError(f"it holds a {type(model).__name__}, which is not a model")
         except Exception as error:  # whatever a file with a right checksum makes the parsers raise
-            raise _unreadable(path, manifest, error) from error
-    if not is_estimator(type(model)):
-        raise _unreadable(path, manifest, f"it holds a {type(model).__name__}, which is not a model")
+            versions = ", ".join(f"{name} {version}" for name, version in made_with.items())
+            raise ReadError(
+                f"{path}: the model cannot be rebuilt: {error}. It was written with {versions}; this is tdlg "
+                f"{__version__}. Load it with the versions it was written with, or fit and save it again."
+            ) from error
     return model
 
 
-def _origin() -> dict[str, Any]:
-    versions = {"tdlg": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
-    return {"format": FORMAT, "format_version": FORMAT_VERSION, "made_with": versions}
-
-
-def _manifest(archive: ArchiveReader, path: Path) -> dict[str, Any]:
-    """The manifest, if its version is the one that is read here."""
-    try:
-        manifest = archive.manifest()
-        version, made_with = manifest["format_version"], manifest["made_with"]["tdlg"]
-        is_ours = manifest["format"] == FORMAT and type(version) is int and version >= 1
-    except Exception as error:
-        raise ReadError(f"{path}: this is not a tdlg model ({error}). Pass the path of a saved model.") from error
-    if not is_ours:
-        raise ReadError(f"{path}: this is not a tdlg model. Pass the path of a saved model.")
-    if version != FORMAT_VERSION:
-        raise _other_version(path, version, made_with)
-    return manifest
-
-
 def _other_version(path: Path, version: int, made_with: str) -> ReadError:
+    hint = "Models of older versions lack what this one needs to score. Fit the model again and save it."
     if version > FORMAT_VERSION:
         hint = f"Install tdlg {made_with} or newer: update the clone of tdlg and run pip install . in it."
-    else:
-        hint = "Models of older versions lack what this one needs to score. Fit the model again and save it."
     return ReadError(
         f"{path}: the model has version {version} of the format, written by tdlg {made_with}; this is tdlg "
         f"{__version__}, which reads version {FORMAT_VERSION}. {hint}"
     )
 
 
-def _unreadable(path: Path, manifest: dict[str, Any], error: object) -> ReadError:
-    made_with = ", ".join(f"{name} {version}" for name, version in dict(manifest["made_with"]).items())
-    return ReadError(
-        f"{path}: the model cannot be rebuilt: {error}. It was written with {made_with}; this is tdlg "
-        f"{__version__}. Load it with the versions it was written with, or fit and save it again."
-    )
+def _check_members(file: ZipFile, size: int) -> None:
+    """Refuse names that `Encoder` does not use, and sizes that do not match uncompressed members."""
+    names = file.namelist()
+    unknown = [name for name in names if name != MANIFEST and not MEMBER.fullmatch(name)]
+    if unknown or len(set(names)) < len(names):
+        raise ValueError(f"it has members that no model has: {(unknown or names)[:3]}")
+    check_stored(file, size)
+
+
+def _complaint(file: BinaryIO) -> str | None:
+    """What is wrong with the end of a file, where its checksum is, and what to do; None if the checksum is right."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - len(MARK) - DIGITS))
+    end = file.read()
+    if end.startswith(MARK) and len(end) == len(MARK) + DIGITS:
+        if _digest(file) == end[-DIGITS:]:
+            return None
+        problem = "the file is damaged: its checksum does not match"
+    elif not size:
+        problem = "the file is empty"
+    else:
+        file.seek(0)
+        if file.read(2) != b"PK" or is_zipfile(file):
+            return OTHER_FILE.format("")
+        problem = "the file is truncated or damaged: its end is missing"
+    return f"{problem}. Copy or download it again, or save the model again."
+
+
+def _digest(file: BinaryIO) -> bytes:
+    """The sha256 of all bytes except the last ones, which contain it."""
+    left = file.seek(0, os.SEEK_END) - DIGITS
+    file.seek(0)
+    digest = hashlib.sha256()
+    while left > 0 and (chunk := file.read(min(CHUNK, left))):
+        digest.update(chunk)
+        left -= len(chunk)
+    return digest.hexdigest().encode()

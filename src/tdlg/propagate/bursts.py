@@ -12,28 +12,25 @@ from numpy.typing import NDArray
 from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import check_span
+from tdlg.linegraph.match import SAME_ENDS
 from tdlg.linegraph.product import default_threads
+from tdlg.propagate.state import RunningSums, StreamEvents, reads_of, unused_codes
 
-__all__ = ["KEYS", "Arrivals", "BurstCounts", "burst_counts", "burst_surprises", "surprises_of_key"]
+__all__ = ["KEYS", "Arrivals", "BurstCounts", "RunningBursts", "burst_counts", "burst_surprises", "surprises_of_key"]
 
 Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
-KEYS = ("src", "dst", "pair")
-FAST, SLOW, LAST = range(3)  # what the state of a key consists of
+KEYS = SAME_ENDS  # what edges are counted by: source, destination and pair
+COUNTED = reads_of(KEYS)
 
 
 class Arrivals(NamedTuple):
     """Edges as a stream sees them: what they are counted by, and the order in which they come.
 
-    Attributes
-    ----------
-    keys
-        For each of `KEYS`, one number from 0 per edge, shape (n_edges,).
-    ticks, time_unit
-        The times, in ticks of this unit.
-    order
-        The positions of the edges by time; edges at the same time keep the order of their rows.
+    keys : for each of `KEYS`, one number from 0 per edge; ticks, time_unit : the times; order : positions of the edges by
+    time, those at the same time in the order of their rows.
     """
 
     keys: tuple[Codes, ...]
@@ -43,14 +40,7 @@ class Arrivals(NamedTuple):
 
     @classmethod
     def of(cls, edges: TemporalEdges, more: TemporalEdges | None = None) -> Self:
-        """The arrivals of edges and, at the same time after them, of more edges, whose nodes may be new.
-
-        Examples
-        --------
-        >>> arrivals = Arrivals.of(TemporalEdges([7, 8], [9, 9], [2, 1]), TemporalEdges([5], [9], [2]))
-        >>> arrivals.order.tolist(), arrivals.keys[0].tolist()
-        ([1, 0, 2], [0, 1, 3])
-        """
+        """The arrivals of edges and, at the same time after them, of more edges, whose nodes may be new."""
         from tdlg._kernels.layout import dense_codes, stable_argsort
 
         src, dst, ticks, unit = edges.src_code, edges.dst_code, edges.ticks, edges.time_unit
@@ -64,10 +54,10 @@ class Arrivals(NamedTuple):
         pairs = src.astype(np.int64) * (int(dst.max(initial=-1)) + 1) + dst
         return cls((src, dst, dense_codes(pairs, stable_argsort(pairs))), ticks, unit, stable_argsort(ticks))
 
-
-def new_state(n_keys: int) -> Floats:
-    """The state of keys that have no edge yet: the fast count, the slow count, and the ticks of the last edge."""
-    return np.zeros((n_keys, LAST + 1))
+    @property
+    def start(self) -> Any:
+        """The ticks of the first edge; 0 if there are no edges."""
+        return self.ticks[self.order[0]] if len(self.order) else 0
 
 
 def burst_surprises(arrivals: Arrivals, fast: float, slow: float, n_threads: int | None = None) -> Floats:
@@ -80,39 +70,25 @@ def burst_surprises(arrivals: Arrivals, fast: float, slow: float, n_threads: int
         s * KL(f / s || p) / ln 10      if f > p * s, else 0        (the Chernoff bound of the binomial tail)
 
     with p = fast * (1 - exp(-a / fast)) / (slow * (1 - exp(-a / slow))), a being the ticks since the first edge of all. The
-    result is the largest surprise of the three.
+    result is the largest surprise of the three. By default all cores are used, at most one per key.
 
-    Parameters
-    ----------
-    arrivals
-        The edges.
-    fast, slow
-        The widths of the decays, in ticks.
-    n_threads
-        Number of threads, one per key. By default all cores are used.
-
-    Examples
-    --------
     >>> edges = TemporalEdges(["a", "b", "b", "b"], ["x", "y", "z", "x"], [0, 100, 100, 100])
     >>> burst_surprises(Arrivals.of(edges), fast=1.0, slow=100.0).round(1)
     array([0. , 1.8, 3.6, 5.4])
     """
-    with ThreadPoolExecutor(min(n_threads or default_threads(), len(KEYS))) as pool:
-        each = pool.map(lambda keys: _walk(arrivals, keys, fast, slow, 0)[1], arrivals.keys)  # walks need no lock
-    return np.maximum.reduce(list(each))
+
+    def surprises(keys: Codes) -> Floats:
+        return surprises_of_key(keys, arrivals.ticks, arrivals.order, arrivals.start, fast, slow)
+
+    with ThreadPoolExecutor(min(n_threads or default_threads(), len(KEYS))) as pool:  # walks need no lock
+        return np.maximum.reduce(list(pool.map(surprises, arrivals.keys)))
 
 
 class BurstCounts(NamedTuple):
     """What some edges are counted by, each of shape (n_rows, 3), in the order of `KEYS`.
 
-    Attributes
-    ----------
-    surprise
-        The surprise of each key; see `burst_surprises`.
-    fast
-        The fast count, with the edge itself.
-    usual
-        The fast count that is expected from the edges before; NaN if there is no time before.
+    surprise : see `burst_surprises`; fast : the fast count, with the edge itself; usual : the fast count that is expected
+    from the edges before, NaN if there is no time before.
     """
 
     surprise: Floats
@@ -121,28 +97,18 @@ class BurstCounts(NamedTuple):
 
 
 def burst_counts(arrivals: Arrivals, rows: Sequence[int] | NDArray[Any], fast: float, slow: float) -> BurstCounts:
-    """The surprises of some edges and the counts behind them, for each key; see `burst_surprises` for the parameters.
-
-    Examples
-    --------
-    >>> edges = TemporalEdges(["a", "b", "b", "b"], ["x", "y", "z", "x"], [0, 100, 100, 100])
-    >>> burst_counts(Arrivals.of(edges), [3], fast=1.0, slow=100.0).fast
-    array([[3., 1., 1.]])
-    """
-    each = [_walk(arrivals, keys, fast, slow, len(arrivals.order)) for keys in arrivals.keys]
-    surprise = np.stack([surprises[rows] for _, surprises in each], axis=1)
-    count, total = np.moveaxis(np.stack([counts[rows] for counts, _ in each]), -1, 0).transpose(0, 2, 1)
-    age = (arrivals.ticks[rows] - _start(arrivals)).astype(np.float64)[:, np.newaxis]
+    """The surprises of some edges and the counts behind them, for each key; see `burst_surprises`."""
+    ticks, order, start = arrivals.ticks, arrivals.order, arrivals.start
+    counts = [np.empty((len(order), 2)) for _ in KEYS]
+    each = zip(arrivals.keys, counts, strict=True)
+    surprise = np.stack(
+        [surprises_of_key(keys, ticks, order, start, fast, slow, of_key)[rows] for keys, of_key in each], axis=1
+    )
+    count, total = (np.stack([of_key[rows, k] for of_key in counts], axis=1) for k in range(2))
+    age = (ticks[rows] - start).astype(np.float64)[:, np.newaxis]
     inside, seen = (-width * np.expm1(-age / width) for width in (fast, slow))
     before = np.where(seen > inside, seen - inside, np.nan)
     return BurstCounts(surprise, count, (total - count) / before * inside)
-
-
-def _walk(arrivals: Arrivals, keys: Codes, fast: float, slow: float, n_counts: int) -> tuple[Floats, Floats]:
-    """The fast and slow counts, (n_counts, 2), and the surprises of one key."""
-    counts = np.empty((n_counts, LAST))
-    surprises = surprises_of_key(keys, arrivals.ticks, arrivals.order, _start(arrivals), fast, slow, counts)
-    return counts, surprises
 
 
 def surprises_of_key(
@@ -150,26 +116,52 @@ def surprises_of_key(
 ) -> Floats:
     """The surprises of edges that are counted by one key, shape (n_edges,); see `burst_surprises`.
 
-    Parameters
-    ----------
-    keys, ticks, order
-        Keys numbered from 0, and the times of the edges in ticks; the positions of the edges as they come.
-    start
-        The time of the first edge of all, in ticks.
-    fast, slow
-        The widths of the decays, in ticks.
-    counts
-        If given, an array (n_edges, 2) that gets the fast and the slow counts.
+    keys : numbers from 0; order : positions of the edges as they come; start : ticks of the first edge of all; counts : if
+    given, it gets the fast and the slow counts, (n_edges, 2).
     """
-    from tdlg._kernels.bursts import walk_bursts
+    from tdlg._kernels.bursts import count_bursts
 
-    surprises, state = np.zeros(len(keys)), new_state(int(keys.max(initial=-1)) + 1)
-    walk_bursts(
-        keys, ticks, order, start, fast, slow, state, np.empty((0, LAST)) if counts is None else counts, surprises
-    )
+    n_keys = int(keys.max(initial=-1)) + 1
+    time, sums = np.full(n_keys, start, ticks.dtype), np.zeros((n_keys, 2, 1))
+    counts, surprises = np.empty((0, 2)) if counts is None else counts, np.empty(len(keys))
+    count_bursts(keys[:, np.newaxis], ticks, ticks, order, start, fast, slow, time, sums, counts, surprises)
     return surprises
 
 
-def _start(arrivals: Arrivals) -> Any:
-    """The ticks of the first edge; 0 if there are no edges."""
-    return arrivals.ticks[arrivals.order[0]] if len(arrivals.order) else 0
+class RunningBursts:
+    """The burst scores of a stream, event by event, from counts that are carried along.
+
+    fast, slow : the widths of the decays, in ticks; start : the ticks of the first observation; dtype : of the ticks.
+    """
+
+    def __init__(self, fast: float, slow: float, start: Any, dtype: np.dtype[Any]) -> None:
+        self._widths, self._start = (fast, slow), start
+        self.counts = RunningSums(np.array([fast, slow]), 1, dtype)
+        self.clock: Any = None
+
+    def surprises(self, events: StreamEvents, *, keep: bool = True) -> Floats:
+        """The surprises of events in the order of time, (n_events,); each counts itself and those before it.
+
+        Events before the present time are scored as of now, with all that has happened. They count for later events if
+        `keep`.
+        """
+        from tdlg._kernels.bursts import count_bursts
+
+        ticks, counts, n_before = events.ticks, self.counts, self.counts.n
+        now = ticks if self.clock is None else np.maximum(ticks, self.clock)
+        nodes, rows = np.column_stack([events.src, events.dst]), np.arange(len(ticks))
+        slots = counts.add(COUNTED, rows, nodes, np.empty((len(rows), 0), np.int64), ticks)
+        saved = None if keep else counts.saved(slots, n_before, self.clock)
+        surprises, times = np.empty(len(ticks)), (ticks, now, rows, self._start)
+        count_bursts(slots, *times, *self._widths, counts.time, counts.sums, np.empty((0, 2)), surprises)
+        if saved is not None:
+            counts.put_back(*saved)
+        elif len(now):
+            counts.last[slots] = np.maximum(counts.last[slots], ticks[:, np.newaxis])  # the latest comes last
+            self.clock = now[-1]
+        return surprises
+
+    def forget(self, n_codes: int, after: float | None, held: Positions) -> Positions:
+        """Forget keys whose counts have faded, and return the codes of nodes that are not used now, except those held."""
+        self.counts.forget(self.clock, 0.0, after)
+        return unused_codes(n_codes, held, [self.counts])

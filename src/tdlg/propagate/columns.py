@@ -1,121 +1,131 @@
-"""The one description of the propagated columns: their order, their names and what each of them is about."""
+"""The columns of a table in memory: every match over the same edges, both ends together, and the edges' own features."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from tdlg.propagate.own_features import OwnColumn
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["ANY_CLASS", "OWN_MATCHES", "Column", "Description"]
+from tdlg.linegraph.events import check_span
+from tdlg.linegraph.match import MATCHES, match_keys
+from tdlg.linegraph.product import default_threads
+from tdlg.propagate.evidence import Evidence, Query
+from tdlg.propagate.match import Keyed, Labels, MatchSums
+from tdlg.propagate.own_features import to_sum
+from tdlg.propagate.plan import ColumnPlan
+from tdlg.propagate.two_ends import two_end_columns
 
-OWN_MATCHES = ("src", "dst", "pair")  # matches whose neighbours an edge's own features are compared with
-ANY_CLASS = -1
+__all__ = ["single", "table_columns"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+LARGEST = 1e38  # number that single precision holds
 
 
-class Column(NamedTuple):
-    """What a propagated column is about.
+def table_columns(
+    plan: ColumnPlan,
+    query: Query,
+    groups: Sequence[tuple[Positions, Any]] | None = None,
+    n_threads: int | None = None,
+) -> Floats:
+    """The columns of edges to score, (n_rows, n_columns).
 
-    Attributes
-    ----------
-    name
-        Its name, such as "src:rate@1".
-    match
-        The neighbours that it describes, such as "src"; "" for an edge's own feature.
-    about
-        What it measures: "rate" or "mean" (labels), "known" (how many labels), "count", "gaps", "feature" (beside the
-        neighbours' features), "usual" (the neighbours' features themselves), "own"; "partners", "agreement" (of nodes that
-        are alike) or "common" (how many such nodes there are), see `two_ends`.
-    feature
-        The feature that it is about; "" if none.
-    of_class
-        Position of the class that it is about; `ANY_CLASS` if none.
-    scale
-        Position of its time scale; -1 if it has none.
+    groups : some of the edges, by their positions in the query, and the time in ticks before which labels had to be known to
+    count; None if all do. The rows of the result are those of the groups. By default one group of all edges.
     """
+    evidence = query.evidence
+    groups = [(np.arange(len(query.at)), None)] if groups is None else groups
+    check_span(evidence.edges.ticks)
+    table = _Table(plan, query)
+    ends = np.cumsum([0, *(len(rows) for rows, _ in groups)])
+    lines = np.empty((len(plan.columns), ends[-1]))  # the rows of a column side by side
+    *starts, both, own, _ = plan.starts.tolist()
+    mine = [query.own[rows] for rows, _ in groups]
 
-    name: str
-    match: str
-    about: str
-    feature: str = ""
-    of_class: int = ANY_CLASS
-    scale: int = -1
+    def fill(match: str, first: int, stop: int) -> None:
+        sums = table.sums(match, groups)
+        for group, start in enumerate(ends[:-1].tolist()):
+            sums.write(group, mine[group], start, lines[first:stop])
+
+    def fill_two_ends(group: int) -> None:
+        rows, before = groups[group]
+        labelled = evidence.labelled if before is None else evidence.labelled & (evidence.known_at < before)
+        known = evidence.edges, query.at[rows], evidence.targets, labelled, evidence.label_ticks
+        lines[both:own, ends[group] : ends[group + 1]] = two_end_columns(plan, *known, n_threads).T
+
+    with ThreadPoolExecutor(n_threads or default_threads()) as pool:  # the walks release the interpreter's lock
+        jobs = [pool.submit(fill_two_ends, group) for group in range(len(groups) if plan.has_two_ends else 0)]
+        jobs += [pool.submit(fill, *one) for one in zip(plan.all_matches, starts, [*starts[1:], both], strict=True)]
+        for group, values in enumerate(mine):
+            lines[own:, ends[group] : ends[group + 1]] = plan.compressed(values).T
+        for job in jobs:
+            job.result()
+    return lines.T
 
 
-class Description(NamedTuple):
-    """All that determines the columns.
+def single(columns: Floats) -> NDArray[np.float32]:
+    """Columns in single precision, the largest numbers being cut.
 
-    Attributes
-    ----------
-    matches, scale_names
-        The matches, and the names of the time scales.
-    targets
-        Name and class of each target, such as [("rate", ANY_CLASS)].
-    own
-        The features of the edges.
-    past_only
-        Whether there is no column for the time to the next edge.
-    two_ends
-        The columns about both ends of an edge together.
+    Estimators see all columns so rounded: those made in memory, from files and of a stream are then the same numbers, though
+    they are summed in another order, and a last bit could change the shape of trees.
     """
+    return np.clip(columns, -LARGEST, LARGEST).astype(np.float32)
 
-    matches: Sequence[str]
-    scale_names: Sequence[str]
-    targets: Sequence[tuple[str, int]]
-    own: Sequence[OwnColumn]
-    past_only: bool
-    two_ends: Sequence[Column] = ()
 
-    def names(self) -> list[str]:
-        """Names of all columns that any library takes: letters, digits and _.+=- only, each name once."""
-        names: dict[str, None] = {}
-        for column in self.columns():
-            name = re.sub(r"[^\w.+=-]+", "_", column.name).strip("_")
-            again = (f"{name}_{k}" for k in range(2, len(names) + 3))  # two features may differ in other characters
-            names[name if name not in names else next(one for one in again if one not in names)] = None
-        return list(names)
+class _Table:
+    """Distinct edges with what is summed over them, by each match; a copy of an edge counts again."""
 
-    def columns(self) -> list[Column]:
-        """All columns, in order: those of each match, of both ends together, then the edge's own features."""
-        blocks = [self.of_match(match) for match in [*self.matches, *self.category_matches()]]
-        return [column for block in [*blocks, self.two_ends, self.own_columns()] for column in block]
+    def __init__(self, plan: ColumnPlan, query: Query) -> None:
+        evidence, network = query.evidence, query.evidence.edges
+        self._plan, self._query, self._network = plan, query, network
+        self._codes, self._ticks = (
+            (network.distinct(network.src), network.distinct(network.dst)),
+            network.distinct(network.ticks),
+        )
+        self._rows = network.at[query.at]
+        self._is_all = np.array_equal(self._rows, np.arange(len(network.first)))
+        count = np.ones((len(network.at), 1))
+        self._values = network.added(np.hstack([count, to_sum(evidence.own, plan.own)]))
+        self._labels = self._labels_of(evidence)
 
-    def category_matches(self) -> dict[str, tuple[str, str]]:
-        """The matches of edges of the same category, for features with many: the feature, and the end that is shared too."""
-        names = [column.name for column in self.own if column.has_more]
-        ends = {"": "", "src": "src+", "dst": "dst+"}
-        return {f"{words}category[{name}]": (name, end) for name in names for end, words in ends.items()}
+    def _labels_of(self, evidence: Evidence) -> Labels:
+        values = np.hstack([np.ones((len(evidence.labelled), 1)), evidence.targets])
+        if evidence.label_ticks is not None:
+            known = np.flatnonzero(evidence.labelled)
+            return Labels(self._network.at[known], values[known], evidence.known_at[known])
+        together = self._network.added(values * evidence.labelled[:, np.newaxis])
+        cols = np.flatnonzero(together[:, 0])
+        return Labels(cols, together[cols])
 
-    def of_match(self, match: str) -> list[Column]:
-        """The columns of one match: those of each time scale, then the gaps."""
-        feature, _ = self.category_matches().get(match, ("", ""))
-        columns = [
-            Column(f"{match}:{column.name}@{name}", match, *column[2:5], scale=k)
-            for k, name in enumerate(self.scale_names)
-            for column in self.of_scale(match)
-        ]
-        columns += [
-            Column(f"{match}:{gap}", match, "gaps") for gap in ("before", "after")[: 1 if self.past_only else 2]
-        ]
-        return [column._replace(about="own", feature=feature) for column in columns] if feature else columns
+    def sums(self, match: str, groups: Sequence[tuple[Positions, Any]]) -> MatchSums:
+        """The sums of a match at the rows of groups."""
+        plan, ticks = self._plan, self._ticks
+        row_keys, col_keys, n_keys = self._keys(match)
+        is_square = self._is_all and row_keys is col_keys
+        keyed = Keyed(row_keys, ticks[self._rows], col_keys, ticks, n_keys, None if is_square else self._rows)
+        values = self._values if plan.compares(match) else np.ascontiguousarray(self._values[:, :1])
+        return MatchSums(plan, match, self._network.time_unit, keyed, values, self._labels, groups)
 
-    def of_scale(self, match: str) -> list[Column]:
-        """The columns of one match and one time scale, named without both."""
-        about = self.targets[0][0].partition("[")[0] if self.targets else ""
-        columns = [Column(name, match, about, of_class=of) for name, of in self.targets]
-        columns += [Column("known", match, "known")] if self.targets else []
-        columns.append(Column("count", match, "count"))
-        for own in self.own if match in OWN_MATCHES else ():
-            for what in own.beside:
-                compared = "usual" if what == "mean" else "feature"
-                columns.append(Column(f"{what}[{own.name}]", match, compared, own.name))
-        return columns
+    def _keys(self, match: str) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+        """Keys of the rows and of the columns, one and the same if the rows are the columns; and their number."""
+        if match not in self._plan.category_matches:
+            row_keys, col_keys, n_keys = match_keys(self._codes, self._codes, self._network.n_nodes, match)
+            row_keys, col_keys = row_keys[:, 0], col_keys[:, 0]
+            if self._is_all and MATCHES[match].same_ends:
+                return col_keys, col_keys, n_keys
+            return row_keys[self._rows], col_keys, n_keys
+        from tdlg._kernels.ids import factorise_integers
 
-    def own_columns(self) -> list[Column]:
-        """An edge's own features: numbers, and indicators of categories."""
-        return [
-            Column(name, "", "own", own.name)
-            for own in self.own
-            for name in ([f"{own.name}={category}" for category in own.categories] or [own.name])
-        ]
+        feature, end = self._plan.category_matches[match]
+        cols = self._query.evidence.categories[self._network.first, feature]
+        rows = self._query.categories[:, feature]
+        if end:
+            nodes = self._codes[("src", "dst").index(end)].astype(np.int64)
+            cols, rows = cols * self._network.n_nodes + nodes, rows * self._network.n_nodes + nodes[self._rows]
+        same = self._is_all and np.array_equal(cols, rows)
+        distinct, col_keys, row_keys = factorise_integers(cols, rows[:0] if same else rows)
+        return (col_keys if same else row_keys), col_keys, len(distinct)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,49 +11,21 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_choice, check_number
-from tdlg.clock import durations_in_words, rounded_up, short_duration
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
-from tdlg.exceptions import EdgesError, Hint, ParameterError
-from tdlg.linegraph.decay import Laplace, time_spread
-from tdlg.linegraph.events import Copies, own_columns
-from tdlg.linegraph.product import default_threads
-from tdlg.propagate.columns import ANY_CLASS, OWN_MATCHES, Column, Description
-from tdlg.propagate.evidence import Around, Evidence, Query, around_category, late_labels
-from tdlg.propagate.own_features import OwnColumn, category_codes, category_numbers, fit_own, own_values, tamed, to_sum
+from tdlg.exceptions import Hint, ParameterError
+from tdlg.linegraph.decay import time_spread
+from tdlg.linegraph.match import NODE_MATCHES, SAME_ENDS
+from tdlg.propagate.columns import table_columns
+from tdlg.propagate.evidence import gather_evidence
+from tdlg.propagate.own_features import fit_own
+from tdlg.propagate.plan import ColumnPlan, TwoEnds, plan_decays
 from tdlg.propagate.scales import choose_scales
-from tdlg.propagate.sums import walk
-from tdlg.propagate.two_ends import two_end_columns, two_end_names
-from tdlg.propagate.writer import ColumnWriter
-from tdlg.sampling.index import concatenate_edges, edge_index
 
-__all__ = ["MATCHES", "PropagationFeatures", "Scales"]
+__all__ = ["PropagationFeatures", "Scales", "check_features", "useful_matches"]
 
 Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 Scales = Sequence[float | str] | Literal["auto"]
-TwoEnds = Literal["all", "partners", "none"]
-
-MATCHES = ("src", "dst", "src-dst", "dst-src", "pair", "reversed")
-TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
-BLOCK = 4096  # rows whose columns are made at once
-
-
-class _ToSum(NamedTuple):
-    """What is summed over the edges around: labels, (n_edges, 1 + n_targets), and features, (n_edges, n_sums)."""
-
-    labels: Floats
-    own: Floats
-
-    @classmethod
-    def of(cls, evidence: Evidence, own: Sequence[OwnColumn]) -> _ToSum:
-        labels = np.hstack([np.ones((len(evidence.own), 1)), evidence.targets]) * evidence.labelled[:, np.newaxis]
-        return cls(labels, to_sum(evidence.own, own))
-
-    def values(self, *, with_labels: bool, with_own: bool) -> Floats:
-        """A count, then features if wanted, then labels if wanted."""
-        parts = [np.ones((len(self.labels), 1)), self.own, self.labels]
-        return np.hstack([part for part, wanted in zip(parts, (True, with_own, with_labels), strict=True) if wanted])
 
 
 class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
@@ -131,7 +102,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        matches: Sequence[str] = MATCHES,
+        matches: Sequence[str] = NODE_MATCHES,
         *,
         scales: Scales = "auto",
         past_only: bool = False,
@@ -169,7 +140,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are
             datetimes, else a number.
         """
-        self.check()
+        check_features(self)
         self._check_label_times(label_time, label_delay)
         edges = self._edges(X, reset=True)
         self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
@@ -179,11 +150,22 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if y is not None or label_time is not None or label_delay is not None:
             dated = edges.with_label(self.labels_, label_time, label_delay)
         self.label_ticks_ = dated.label_ticks if self.past_only else None
-        self._fit_targets()
-        self._fit_clock()
-        past = edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
-        self.own_ = fit_own(past, self.calendar, self.as_is)
-        self.matches_ = [match for match in self.matches if not edges.bipartite or match in OWN_MATCHES]
+        past = (
+            edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
+        )  # later ones have no influence
+        decays, scale_names, two_end_scale_names = self._decays(past)
+        self.plan_ = ColumnPlan(
+            tuple(useful_matches(self.matches, shared=edges.shares_nodes)),
+            decays,
+            scale_names,
+            two_end_scale_names,
+            tuple(fit_own(past, self.calendar, self.as_is)),
+            *self._targets(),
+            bool(self.past_only),
+            float(self.smoothing),
+            self.two_ends,
+            not edges.shares_nodes,
+        )
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -196,7 +178,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             that edge, so it does not see that edge's label; its features are its own.
         """
         check_is_fitted(self)
-        return self.columns(self.evidence(self._edges(X, reset=False)))
+        query = gather_evidence(self, self._edges(X, reset=False))
+        return table_columns(self.plan_, query, n_threads=self.n_threads)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names such as "src_rate_13d", "pair_before" and "dst_mean_amount_1"; see `scale_names_` for the last part.
@@ -204,273 +187,43 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         They hold letters, digits and _.+=- only, which LightGBM and XGBoost accept; other characters become "_".
         """
         check_is_fitted(self)
-        return np.array(self.description().names(), object)
-
-    # ---- evidence
-
-    def evidence(self, edges: TemporalEdges, labels: NDArray[Any] | None = None) -> Query:
-        """What is known when these edges are scored, and their positions in it: fitted edges first, then new ones.
-
-        Parameters
-        ----------
-        edges
-            The edges to score.
-        labels
-            Their labels, if they become known over time and are to be used from then on; labels given to `fit` stay.
-        """
-        at = self.find(edges)
-        new = np.flatnonzero(at < 0)
-        n_fitted = len(self.edges_)
-        at[new] = n_fitted + np.arange(new.size)
-        known = self.labelled_
-        context, targets = self.edges_, self._targets_of(self.labels_, known)
-        own, categories = self._own(context), self._categories(context)
-        values = (own[at], categories[at]) if edges.same_table(context) and not new.size else self._own_of(edges)
-        if new.size:
-            added, copies = edges[new], Copies(context)
-            places = np.append(copies.at, len(copies.distinct) + np.arange(new.size))
-            context = concatenate_edges(copies.distinct, added)[places]  # copies of an edge stay one edge
-            own, categories = (
-                np.vstack([mine, theirs[new]]) for mine, theirs in zip((own, categories), values, strict=True)
-            )
-            targets = np.vstack([targets, np.zeros((new.size, targets.shape[1]))])
-            known = np.append(known, np.zeros(new.size, bool))
-        if labels is not None:
-            labelled = edges.with_label(labels)
-            self._check_classes(labelled)
-            is_known = labelled.labelled & ~known[at]
-            targets[at[is_known]] = self._targets_of(labels, is_known)[is_known]
-            known = known.copy()
-            known[at[is_known]] = True
-        label_ticks = self._label_ticks(context, at, None if labels is None else edges)
-        return Query(Evidence(context, own, targets, known, categories, label_ticks), at, *values)
-
-    def _label_ticks(self, context: TemporalEdges, at: Positions, edges: TemporalEdges | None) -> Any:
-        """When each label of the evidence became known; None if each is known at the time of its edge.
-
-        The `edges` are those to score, if their labels count.
-        """
-        given = None if edges is None else edges.label_ticks
-        if not self.past_only or (self.label_ticks_ is None and given is None):
-            return None
-        ticks = context.ticks.copy()
-        clock, n_fitted = (context.time_unit, ticks.dtype), len(self.edges_)
-        if self.label_ticks_ is not None:
-            ticks[:n_fitted] = rounded_up(self.label_ticks_, self.edges_.time_unit, *clock)
-        if edges is not None:  # the times of labels given to fit stay
-            new = at[self.is_new_label(at)]
-            ticks[new] = context.ticks[new]
-            if given is not None:
-                ticks[new] = rounded_up(given, edges.time_unit, *clock)[self.is_new_label(at)]
-        return ticks
-
-    def is_new_label(self, at: Positions) -> NDArray[np.bool_]:
-        """Whether the label of each edge to score, by its position in the evidence, was not given to `fit`."""
-        return (at >= len(self.edges_)) | ~self.labelled_[np.minimum(at, len(self.edges_) - 1)]
-
-    def _check_classes(self, edges: TemporalEdges) -> None:
-        """Refuse labels that are not among the fitted ones."""
-        if self.classes_ is None or edges.label is None:
-            return
-        found = edges.label[edges.labelled]
-        strange = found[~np.isin(found, self.classes_)]
-        if len(strange):
-            raise EdgesError(
-                f"The edges have the label {strange[:1].tolist()[0]!r}, which is not one of the fitted labels: "
-                f"{self.classes_.tolist()}. Pass labels that were fitted, or no labels."
-            )
-
-    def find(self, edges: TemporalEdges) -> NDArray[np.int64]:
-        """Position of each edge among the fitted edges; -1 for new edges."""
-        if not edges.same_table(self.edges_):
-            return edge_index(self.edges_).find_each(edges)
-        return own_columns(edges, self.edges_)
+        return np.array(self.plan_.names(), object)
 
     @property
-    def _with_many(self) -> list[str]:
-        """Names of the features that have too many categories for one indicator per category."""
-        return [column.name for column in self.own_ if column.has_more]
+    def classes_(self) -> NDArray[Any] | None:
+        """The distinct labels, sorted; None for numbers."""
+        return self.plan_.classes
 
-    def _own(self, edges: TemporalEdges) -> Floats:
-        return own_values(edges, self.own_)
+    @property
+    def prior_(self) -> Floats:
+        """The value of a rate where nothing is known."""
+        return np.array(self.plan_.prior)
 
-    def _categories(self, edges: TemporalEdges) -> NDArray[np.int64]:
-        return category_codes(edges, category_numbers(self.edges_, self._with_many))
+    @property
+    def scale_names_(self) -> list[str]:
+        """The time scales as they stand in the names of the columns."""
+        return list(self.plan_.scale_names)
 
-    def _own_of(self, edges: TemporalEdges) -> tuple[Floats, NDArray[np.int64]]:
-        return self._own(edges), self._categories(edges)
-
-    # ---- what is fitted
-
-    def _fit_targets(self) -> None:
-        """Set `classes_`, `prior_` and `target_spread_` from the known labels."""
-        self.classes_, self.prior_, self.target_spread_ = None, np.empty(0), 1.0
+    def _targets(self) -> tuple[NDArray[Any] | None, tuple[float, ...], float]:
+        """The classes, the prior and the spread of the targets, from the known labels."""
         if self.labels_ is None or not self.labelled_.any():
-            return
+            return None, (), 1.0
         labels = self.labels_[self.labelled_]
         is_number = labels.dtype.kind == "f" and self.target == "auto" and bool((labels % 1 != 0).any())
         if self.target == "number" or is_number:
             numbers = labels.astype(np.float64)
-            self.prior_, self.target_spread_ = np.array([numbers.mean()]), float(numbers.std() or 1.0)
-            return
-        self.classes_, counts = np.unique(labels, return_counts=True)
-        self.prior_ = (counts / len(labels))[int(len(counts) == 2) :]
+            return None, (float(numbers.mean()),), float(numbers.std() or 1.0)
+        classes, counts = np.unique(labels, return_counts=True)
+        return classes, tuple((counts / len(labels))[int(len(counts) == 2) :].tolist()), 1.0
 
-    def _targets_of(self, labels: NDArray[Any] | None, known: NDArray[np.bool_]) -> Floats:
-        """Labels as numbers minus their prior, (n_edges, n_targets); 0 where unknown."""
-        targets = np.zeros((len(known), len(self.prior_)))
-        if labels is None or not len(self.prior_):
-            return targets
-        if self.classes_ is None:
-            targets[known] = labels[known].astype(np.float64)[:, np.newaxis]
-        else:
-            targets[known] = labels[known][:, np.newaxis] == self.classes_[-len(self.prior_) :]
-        targets[known] = (targets[known] - self.prior_) / self.target_spread_
-        return targets
-
-    def _fit_clock(self) -> None:
-        """Fix the bandwidths of the decays on the times of the fitted edges; if all times are equal, nothing decays."""
-        edges = self.edges_
-        if self.past_only and self.labelled_.any():  # so that later edges have no influence
-            labelled = edges[self.labelled_]
-            edges = labelled if float(np.ptp(labelled.ticks)) > 0.0 else edges
+    def _decays(self, past: TemporalEdges) -> Any:
+        """The decays and their names; if all times are equal, nothing decays."""
+        edges = past if float(np.ptp(past.ticks)) > 0.0 else self.edges_
         if float(np.ptp(edges.ticks)) == 0.0:
-            self.fit_scales(0.0, [])
-            return
-        scales = choose_scales(edges) if isinstance(self.scales, str) else self.scales
-        self.fit_scales(time_spread(edges), scales)
-
-    def fit_scales(self, deviation: float, scales: Sequence[float | str]) -> None:
-        """Fix the bandwidths of the decays.
-
-        Parameters
-        ----------
-        deviation
-            The standard deviation of the times, in ticks; if it is 0, nothing decays.
-        scales
-            The scales, as for the parameter of this class.
-        """
-        if deviation == 0.0:
-            self.decays_, self.scale_names_ = [], ["all"]
-            self.two_end_scale_names_ = [f"{scale:g}" for scale in TWO_ENDS]
-            return
-        decays = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in scales]
-        decays += [Laplace(relative=scale) for scale in TWO_ENDS]
-        self.decays_ = [decay.at_spread(deviation, self.edges_.time_unit) for decay in decays]
-        names = [scale if isinstance(scale, str) else f"{float(scale):.3g}" for scale in [*scales, *TWO_ENDS]]
-        if isinstance(self.scales, str):
-            names = self._as_durations(names)
-        self.scale_names_, self.two_end_scale_names_ = names[: -len(TWO_ENDS)], names[-len(TWO_ENDS) :]
-
-    def _as_durations(self, names: list[str]) -> list[str]:
-        """The bandwidths as durations; the given names if the times are numbers, or if two durations would be the same."""
-        unit = self.edges_.time_unit
-        if unit is None:
-            return names
-        durations = [short_duration(decay.parts(unit)[0].bandwidth, unit) for decay in self.decays_]
-        n_scales = len(names) - len(TWO_ENDS)
-        return durations if len(set(durations[:n_scales])) == n_scales else names
-
-    def widths(self, time_unit: str | None) -> tuple[Floats, Floats]:
-        """Bandwidths of the scales, and those of the columns about both ends, the last being the spread of times."""
-        if not self.decays_:
-            return np.array([np.inf]), np.array([np.inf, np.inf])
-        widths = np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays_])
-        return widths[: -len(TWO_ENDS)], widths[-len(TWO_ENDS) :]
-
-    def scales_in_words(self) -> str:
-        """The time scales, for instance "53 days, 13 days"; empty if all times are equal."""
-        check_is_fitted(self)
-        unit = self.edges_.time_unit
-        return durations_in_words(self.widths(unit)[0].tolist() if self.decays_ else [], unit)
-
-    # ---- columns
-
-    def described(self) -> list[Column]:
-        """What each column is about, in the order of `columns`."""
-        return self.description().columns()
-
-    def description(self) -> Description:
-        """All that determines the columns."""
-        rates = [("mean" if self.classes_ is None else "rate", ANY_CLASS)] * (len(self.prior_) == 1)
-        rates = rates or [(f"rate[{c}]", k) for k, c in enumerate([] if self.classes_ is None else self.classes_)]
-        return Description(self.matches_, self.scale_names_, rates, self.own_, self.past_only, self._two_end_columns())
-
-    def _two_end_columns(self) -> list[Column]:
-        if self.two_ends == "none" or not len(self.prior_):
-            return []
-        classes = self.classes_.tolist() if self.classes_ is not None and len(self.prior_) > 1 else ()
-        bipartite, only_partners = self.edges_.bipartite, self.two_ends == "partners"
-        names = self.two_end_scale_names_
-        columns = two_end_names(classes, bipartite=bipartite, only_partners=only_partners, scale_names=names)
-        about = "mean" if self.classes_ is None else "rate"
-        return [column._replace(about=about) if column.about == "labels" else column for column in columns]
-
-    def columns_of_classes(self) -> list[NDArray[np.int64]]:
-        """For each class, positions of the columns that are about it or about no class."""
-        of_class = np.array([column.of_class for column in self.described()])
-        n_classes = 0 if self.classes_ is None else len(self.classes_)
-        return [np.flatnonzero((of_class == code) | (of_class == ANY_CLASS)) for code in range(n_classes)]
-
-    def columns(self, query: Query) -> Floats:
-        """Make the columns of edges to score."""
-        description = self.description()
-        evidence, rows = query.evidence, query.rows()
-        late = late_labels(evidence, evidence.edges)
-        around = {match: Around(match, rows, evidence.edges, late) for match in self.matches_}
-        for match, (feature, end) in description.category_matches().items():
-            around[match] = around_category(query, self._with_many.index(feature), end)
-        starts = np.cumsum([0, *(len(description.of_match(match)) for match in around)])
-        lines = np.empty((len(description.columns()), len(query.at)))  # the rows of a column side by side
-        of_two_ends = slice(starts[-1], starts[-1] + len(description.two_ends))
-        lines[of_two_ends.stop :] = tamed(query.own, self.own_).T
-        to_sum = _ToSum.of(evidence, self.own_)
-
-        def fill(k: int, match: str) -> None:
-            self._fill(around[match], query, to_sum, match in OWN_MATCHES, lines[starts[k] : starts[k + 1]])
-
-        with ThreadPoolExecutor(
-            self.n_threads or default_threads()
-        ) as pool:  # the walks release the interpreter's lock
-            if description.two_ends:
-                two_ends = pool.submit(self._fill_two_ends, query, lines[of_two_ends])
-            list(pool.map(fill, range(len(around)), around))
-            if description.two_ends:
-                two_ends.result()
-        return lines.T
-
-    def _fill_two_ends(self, query: Query, out: Floats) -> None:
-        evidence = query.evidence
-        out[:] = two_end_columns(
-            evidence.edges,
-            query.at,
-            evidence.targets,
-            evidence.labelled,
-            self.widths(evidence.edges.time_unit)[1],
-            past_only=self.past_only,
-            label_ticks=evidence.label_ticks,
-            only_partners=self.two_ends == "partners",
-            n_threads=self.n_threads,
-        ).T
-
-    def _fill(self, around: Around, query: Query, to_sum: _ToSum, compares: bool, out: Floats) -> None:
-        """Write the columns of one match as lines, (n_columns, n_rows)."""
-        widths, (_, spread) = self.widths(around.cols.time_unit)
-        own = self.own_ if compares else []
-        writer = ColumnWriter.of(own, self.smoothing, spread if np.isfinite(spread) else 1.0)
-        is_late, n_labels = around.late is not None, to_sum.labels.shape[1]
-        values = to_sum.values(with_labels=not is_late, with_own=compares)
-        walked = walk(around.rows, around.cols, values, around.match, widths, past_only=self.past_only)
-        late = None
-        if around.late is not None:
-            edges, at = around.late
-            late = walk(around.rows, edges, to_sum.labels[at], around.match, widths, past_only=True)
-        for start in range(0, len(query.at), BLOCK):  # which stays in the cache
-            block = slice(start, start + BLOCK)
-            sums, gaps = walked.take(block)
-            labels = sums[:, sums.shape[1] - n_labels :].copy() if late is None else late.take(block)[0]
-            labels = labels if len(self.prior_) else labels[:0, :0]
-            writer.write(sums, labels, gaps[: 1 if self.past_only else 2], query.own[block], start, out)
+            return plan_decays([], 0.0, None, as_durations=False)
+        is_auto = isinstance(self.scales, str)
+        scales = choose_scales(edges) if is_auto else self.scales
+        return plan_decays(scales, time_spread(edges), self.edges_.time_unit, as_durations=is_auto)
 
     def _check_label_times(self, label_time: Any, label_delay: Any) -> None:
         given = {"label_time": label_time, "label_delay": label_delay}
@@ -483,28 +236,36 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
                 value=given[name],
             )
 
-    def check(self) -> None:
-        """Refuse invalid parameters."""
-        name = type(self).__name__
-        known = all(match in MATCHES for match in self.matches)
-        if not len(self.matches) or not known or len(set(self.matches)) < len(self.matches):
-            raise ParameterError(
-                f"The 'matches' parameter of {name} must be some of {', '.join(MATCHES)}, each once. "
-                f"Got {self.matches!r} instead.",
-                parameter="matches",
-                value=self.matches,
-            )
-        is_list = (
-            isinstance(self.scales, Sequence | np.ndarray) and not isinstance(self.scales, str) and len(self.scales)
+
+def useful_matches(matches: Sequence[str], *, shared: bool) -> list[str]:
+    """The matches that can find something; a source is a destination too only if nodes are shared by both ends."""
+    return [match for match in matches if shared or match in SAME_ENDS]
+
+
+def check_features(features: PropagationFeatures) -> None:
+    """Refuse invalid parameters."""
+    name = type(features).__name__
+    known = all(match in NODE_MATCHES for match in features.matches)
+    if not len(features.matches) or not known or len(set(features.matches)) < len(features.matches):
+        raise ParameterError(
+            f"The 'matches' parameter of {name} must be some of {', '.join(NODE_MATCHES)}, each once. "
+            f"Got {features.matches!r} instead.",
+            parameter="matches",
+            value=features.matches,
         )
-        if not is_list and self.scales != "auto":
-            raise ParameterError(
-                f"The 'scales' parameter of {name} must be 'auto' or a list of at least one number or duration. "
-                f"Got {self.scales!r} instead.",
-                Hint("Pass {scales}.", scales=["30d", "7d"]),
-                parameter="scales",
-                value=self.scales,
-            )
-        check_choice(name, "two_ends", self.two_ends, get_args(TwoEnds))
-        check_choice(name, "target", self.target, ("auto", "classes", "number"))
-        check_number(name, "smoothing", self.smoothing)
+    is_list = (
+        isinstance(features.scales, Sequence | np.ndarray)
+        and not isinstance(features.scales, str)
+        and len(features.scales)
+    )
+    if not is_list and features.scales != "auto":
+        raise ParameterError(
+            f"The 'scales' parameter of {name} must be 'auto' or a list of at least one number or duration. "
+            f"Got {features.scales!r} instead.",
+            Hint("Pass {scales}.", scales=["30d", "7d"]),
+            parameter="scales",
+            value=features.scales,
+        )
+    check_choice(name, "two_ends", features.two_ends, get_args(TwoEnds))
+    check_choice(name, "target", features.target, ("auto", "classes", "number"))
+    check_number(name, "smoothing", features.smoothing)

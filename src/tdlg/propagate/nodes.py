@@ -9,31 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import DST, SRC
 from tdlg.edges import TemporalEdges
 from tdlg.tables.ids import id_key
 
-__all__ = ["NodeCodes"]
+__all__ = ["DST", "SRC", "NodeCodes"]
 
 Positions = NDArray[np.int64]
-
-SRC, DST = 0, 1
 
 
 class NodeCodes:
     """A code for each node: those of the fitted edges first, then in the order of arrival; free codes are used again.
 
     Ids are compared by `tdlg.tables.ids.id_key`: 17, 17.0 and "17" are one node, "017" is another.
-
-    Parameters
-    ----------
-    edges
-        The fitted edges.
-
-    Examples
-    --------
-    >>> nodes = NodeCodes(TemporalEdges([17], [3], [0]))
-    >>> nodes.codes(["17", "new"], SRC).tolist(), nodes.id_of(2)
-    ([1, 2], 'new')
     """
 
     def __init__(self, edges: TemporalEdges) -> None:

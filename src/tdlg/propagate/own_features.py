@@ -21,14 +21,13 @@ __all__ = [
     "category_codes",
     "category_column",
     "category_numbers",
+    "category_places",
     "fit_own",
-    "is_scaled",
     "number_column",
     "own_values",
     "raw_values",
     "scaled",
     "smallest_amounts",
-    "tamed",
     "to_sum",
 ]
 
@@ -62,18 +61,23 @@ class OwnColumn(NamedTuple):
         """The number of values whose sums are needed: whether there is one, the values, and the squares of a number."""
         return (1 + self.width if self.categories else 3) if self.beside else 0
 
+    @property
+    def is_scaled(self) -> bool:
+        """Whether it is a number that is scaled and compared with those around."""
+        return bool(self.beside) and not self.categories
+
+    def numbers(self, values: NDArray[Any]) -> Floats:
+        """Amounts as scaled numbers, or positions among the categories, below 0 for none, as indicators, (n, width)."""
+        if self.categories:
+            return (values[:, np.newaxis] == np.arange(self.width)).astype(np.float64)
+        return (scaled(values, self) if self.beside else values)[:, np.newaxis]
+
 
 def fit_own(edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] = ()) -> list[OwnColumn]:
     """Determine centres, spreads and categories from the features and weights of edges.
 
-    Parameters
-    ----------
-    edges
-        The edges to look at.
-    calendar
-        Whether the time of day and the day of the week are features too.
-    as_is
-        Names of numeric features that are neither scaled nor compared with those around.
+    calendar : whether the time of day and the day of the week are features too; as_is : names of numeric features that are
+    neither scaled nor compared with those around.
     """
     if calendar and edges.time_unit is None:
         raise ParameterError(
@@ -94,7 +98,7 @@ def fit_own(edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] =
     return columns + [OwnColumn(name, ()) for name in (CALENDAR if calendar else ())]
 
 
-def own_values(edges: TemporalEdges, columns: list[OwnColumn]) -> Floats:
+def own_values(edges: TemporalEdges, columns: Sequence[OwnColumn]) -> Floats:
     """The numbers, (n_edges, sum of widths); NaN where an amount is missing."""
     there = {*_names(edges), *CALENDAR}
     missing = [column.name for column in columns if column.name not in there]
@@ -172,17 +176,6 @@ def scaled(x: NDArray[Any], column: OwnColumn) -> Floats:
     return np.minimum(np.maximum(moved, -LARGEST), LARGEST)  # np.clip takes much longer for one event
 
 
-def tamed(own: Floats, columns: list[OwnColumn]) -> Floats:
-    """An edge's own features as columns: the arsinh of scaled numbers, 0 where missing; all others as they are."""
-    scaled_ones = np.repeat([is_scaled(column) for column in columns], [column.width for column in columns])
-    return np.where(scaled_ones, np.arcsinh(np.nan_to_num(own)), own) if columns else own
-
-
-def is_scaled(column: OwnColumn) -> bool:
-    """Whether a column is a number that is scaled and compared with those around."""
-    return bool(column.beside) and not column.categories
-
-
 def to_sum(own: Floats, columns: Sequence[OwnColumn]) -> Floats:
     """What is summed over the edges around: for each column that is compared, its `n_sums` values."""
     found = np.empty((len(own), sum(column.n_sums for column in columns)))
@@ -244,17 +237,7 @@ def _fit_column(edges: TemporalEdges, name: str) -> OwnColumn:
 def category_column(
     name: str, categories: Sequence[Hashable], counts: Sequence[int], every: Sequence[Hashable] = ()
 ) -> OwnColumn:
-    """Indicators of the most common categories.
-
-    Parameters
-    ----------
-    name
-        The feature.
-    categories, counts
-        The categories that occur, in order, and how often each of them does.
-    every
-        Categories to use if none occurs.
-    """
+    """Indicators of the most common of the categories that occur, given with their counts; of `every` if none occurs."""
     common = sorted(np.argsort(-np.array(counts, np.int64), kind="stable")[:MOST_CATEGORIES].tolist())
     named = tuple(categories[code] for code in common) or tuple(every[:MOST_CATEGORIES]) or (None,)
     return OwnColumn(name, named, has_more=len(categories) > MOST_CATEGORIES, beside=("share",))
@@ -263,17 +246,7 @@ def category_column(
 def number_column(
     name: str, quartiles: Sequence[float] | None, least: float = 0.0, deviation: float = 0.0
 ) -> OwnColumn:
-    """How a number is scaled.
-
-    Parameters
-    ----------
-    name
-        The feature.
-    quartiles
-        Its quartiles; None if it has no values.
-    least, deviation
-        Its smallest value and its standard deviation.
-    """
+    """How a number with these quartiles (None without values), smallest value and standard deviation is scaled."""
     if quartiles is None:
         return OwnColumn(name, (), beside=("mean", "deviation"))
     low, centre, high = quartiles
@@ -291,14 +264,12 @@ def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
             f"The feature {column.name!r} has {kinds[1]} here and had {kinds[0]} in the fitted edges. "
             "Pass it with the same type."
         )
-    if not column.categories:
-        return (scaled(x, column) if column.beside else x)[:, np.newaxis]
+    return column.numbers(category_places(edges, column) if column.categories else x)
+
+
+def category_places(edges: TemporalEdges, column: OwnColumn) -> NDArray[np.int64]:
+    """The position of each edge's category among those of a column; -1 if it is missing or not among them."""
     place = {id_key(category): k for k, category in enumerate(column.categories)}
-    at = np.array(
-        [place.get(id_key(category), -1) for category in edges.feature_categories.get(column.name, ())], np.int64
-    )
-    indicators = np.zeros((len(x), len(place)))
-    rows = np.flatnonzero(np.isfinite(x))
-    rows = rows[at[x[rows].astype(np.int64)] >= 0]
-    indicators[rows, at[x[rows].astype(np.int64)]] = 1.0
-    return indicators
+    of_code = [place.get(id_key(category), -1) for category in edges.feature_categories.get(column.name, ())]
+    x = raw_values(edges, column.name)
+    return np.array([*of_code, -1], np.int64)[np.where(np.isfinite(x), x, len(of_code)).astype(np.int64)]

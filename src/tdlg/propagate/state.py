@@ -1,35 +1,68 @@
-"""Decayed sums that are carried along as events come, in arrays that grow: what a walk over the past would find."""
+"""What a stream keeps: events under way, decayed sums by key, and the last labelled edges of nodes.
+
+All are arrays that grow and are saved. Their saved states are arrays by name, of which those of a part begin with its name.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels import CODE_BITS, LEAST_SUM
-from tdlg.propagate.saved import SavedArrays
+from tdlg._kernels import CATEGORIES_FROM, CODE_BITS, DST, LEAST_SUM, RECENT, SRC
+from tdlg.linegraph.match import ENDS, KINDS, MATCHES
+from tdlg.propagate.plan import CATEGORY_ENDS
 
-__all__ = ["FIRST_SIZE", "GROWTH", "MOST_CODES", "RunningSums", "grown", "hash_table", "never", "parts_of"]
+__all__ = ["EventRows", "Part", "Rings", "RunningSums", "SavedArrays", "StreamEvents", "reads_of", "unused_codes"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
+SavedArrays = Mapping[str, NDArray[Any]]
 
-FIRST_SIZE = 1024  # number of slots at first; a power of two
-MOST_CODES = 2**CODE_BITS  # nodes and categories that a key can tell apart
+FIRST_SIZE = 1024  # number of rows and nodes at first; a power of two
 LOAD = 1.5  # least number of places in the table per slot
 GROWTH = 1.25  # of the arrays when they are full
 ROWS_AT_ONCE = 8192  # for whose keys room is made at once
 
+PAIR, FIRST_CATEGORY = KINDS.index("pair"), len(KINDS)  # kinds of keys: those of matches, then those of categories
+MOST_MANY = (2 ** (63 - 2 * CODE_BITS) - FIRST_CATEGORY) // len(CATEGORY_ENDS)  # features that positive keys tell apart
+LOW_CODE = 2**CODE_BITS - 1
+BOTH_ENDS = np.array([SRC, DST])
 
-def parts_of(keys: Positions) -> tuple[Positions, Positions, Positions]:
-    """The kinds and the two codes of keys."""
-    return keys >> CODE_BITS >> CODE_BITS, (keys >> CODE_BITS) & (MOST_CODES - 1), keys & (MOST_CODES - 1)
+
+class StreamEvents(NamedTuple):
+    """Events in the codes of a stream.
+
+    src, dst : codes of the nodes, (n,); ticks : on the stream's clock, (n,); own, categories : the features, see
+    `tdlg.propagate.evidence.Query`.
+    """
+
+    src: Positions
+    dst: Positions
+    ticks: NDArray[Any]
+    own: Floats
+    categories: Positions
 
 
-def never(dtype: np.dtype[Any]) -> Any:
-    """The time of the last edge of a key that has none."""
-    return np.iinfo(np.int64).min if dtype.kind == "i" else -np.inf
+class Part(Mapping[str, NDArray[Any]]):
+    """The arrays whose names have a prefix, by the rest of their names; from a file, one after the other is read."""
+
+    def __init__(self, whole: SavedArrays, prefix: str) -> None:
+        self._whole, self._prefix = whole, prefix
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._whole[self._prefix + name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._prefix) for name in self._whole if name.startswith(self._prefix))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+# ---- arrays that grow
 
 
 def grown(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:
@@ -40,80 +73,112 @@ def grown(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:
     return longer
 
 
+def doubled(size: int, needed: float) -> int:
+    """A size, doubled until it is large enough."""
+    while size < needed:
+        size *= 2
+    return size
+
+
 def hash_table(n: int, keys: Positions) -> NDArray[np.int32]:
     """A table from the hashes of the first n keys to their slots, with places for as many as there is room for in `keys`."""
     from tdlg._kernels.running import fill_table
 
-    size = 1
-    while size < LOAD * len(keys):
-        size *= 2
-    table = np.full(size, -1, np.int32)
+    table = np.full(doubled(1, LOAD * len(keys)), -1, np.int32)
     fill_table(n, keys, table)
     return table
 
 
-class RunningSums:
+# ---- sums by key
+
+
+def reads_of(
+    matches: Iterable[str], categories: Mapping[str, tuple[int, str]] | None = None, *, skip_loops: bool = False
+) -> Positions:
+    """Where the sums of matches are, as `tdlg._kernels.running.key_of` takes it, (n_matches, 4).
+
+    categories : see `ColumnPlan.category_matches`; skip_loops : an edge from a node to itself has no key.
+    """
+    reads = []
+    for match in matches:
+        if categories is not None and match in categories:
+            feature, end = categories[match]
+            place = tuple(CATEGORY_ENDS).index(end)  # none, source, destination
+            kind = FIRST_CATEGORY + len(CATEGORY_ENDS) * feature + place
+            reads.append((kind, CATEGORIES_FROM + feature, place - 1, skip_loops))
+        else:
+            first, second = (*ENDS[MATCHES[match].row], -1)[:2]
+            reads.append((KINDS.index(MATCHES[match].col), first, second, skip_loops))
+    return np.array(reads, np.int64).reshape(-1, 4)
+
+
+class _Slots:
+    """Arrays by slot, of which the first `n` are used."""
+
+    NAMES: ClassVar[tuple[str, ...]]
+    INDEX: ClassVar[str]  # the array that leads to slots
+    FIRST = 1024  # number of slots at first
+    n: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(getattr(self, name).nbytes for name in (*self.NAMES, self.INDEX))
+
+    def some(self, slots: Any) -> tuple[NDArray[Any], ...]:
+        """What some slots have."""
+        return tuple(getattr(self, name)[slots] for name in self.NAMES)
+
+    def put_back(self, slots: Positions, saved: tuple[NDArray[Any], ...]) -> None:
+        """Undo changes of slots: `saved` is what they had."""
+        for name, array in zip(self.NAMES, saved, strict=True):
+            getattr(self, name)[slots] = array
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to go on, as arrays, which are not copied."""
+        return dict(zip(self.NAMES, self.some(slice(self.n)), strict=True))
+
+    def restore(self, state: SavedArrays) -> None:
+        """Take over what `state` returned."""
+        self._take(*(state[name] for name in self.NAMES))
+
+    def _take(self, *arrays: NDArray[Any], room: int = 0) -> None:
+        """Have these slots and no others, and room for some more."""
+        self.n = len(arrays[0])
+        for name, array in zip(self.NAMES, arrays, strict=True):
+            setattr(self, name, grown(array, max(self.FIRST, int(GROWTH * max(self.n, room)))))
+
+
+class RunningSums(_Slots):
     """Sums of values per key at several bandwidths, each as of the time of its last change.
 
-    Parameters
-    ----------
-    widths
-        Bandwidths of the Laplace decays, in ticks; infinite for no decay.
-    n_values
-        The number of values that are summed.
-    dtype
-        Type of the ticks, int64 or float64.
-
-    Attributes
-    ----------
-    n
-        The number of keys.
-    keys, time, last, sums
-        By slot: the key, the time of the last change, the time of the last edge, and the sums, (n_widths, n_values) each.
-
-    Examples
-    --------
-    >>> from tdlg._kernels.running import decay_and_add, read_sums
-    >>> state = RunningSums(np.array([10.0]), 1, np.dtype(np.int64))
-    >>> of_source, event = np.array([[0, 0, -1, 0]]), np.array([0])
-    >>> slot = state.add(of_source, event, np.array([[7, 8]]), np.empty((1, 0), int), np.array([0]))[0, 0]
-    >>> decay_and_add(slot, 0, 1.0, np.ones(1), 0, state.rates, state.time, state.sums)
-    >>> now = np.empty((1, 1))
-    >>> read_sums(slot, 10, state.rates, state.time, state.sums, now)
-    >>> now.round(3)
-    array([[0.368]])
+    widths : bandwidths of the Laplace decays in ticks, infinite for no decay; dtype : of the ticks, int64 or float64.
+    By slot, of which `n` are used: the key, the time of the last change, the time of the last edge (`last`), and the sums,
+    (n_widths, n_values).
     """
+
+    NAMES, INDEX = ("keys", "time", "last", "sums"), "_table"
+    keys: Positions
+    time: NDArray[Any]
+    last: NDArray[Any]
+    sums: Floats
+    _table: NDArray[np.int32]
 
     def __init__(self, widths: Floats, n_values: int, dtype: np.dtype[Any]) -> None:
         self.rates = 1.0 / np.asarray(widths, np.float64)
-        self.n = 0
-        self._never = np.array([never(dtype)], dtype)
-        self.keys = np.zeros(FIRST_SIZE, np.int64)
-        self.time, self.last = np.zeros(FIRST_SIZE, dtype), np.full(FIRST_SIZE, never(dtype), dtype)
-        self.sums = np.zeros((FIRST_SIZE, len(self.rates), n_values))
-        self._table = hash_table(0, self.keys)
+        self._never = np.array([np.iinfo(np.int64).min if dtype.kind == "i" else -np.inf], dtype)
+        nothing = np.zeros(0, dtype)
+        self._take(np.zeros(0, np.int64), nothing, nothing, np.zeros((0, len(self.rates), n_values)))
 
     @property
     def arrays(self) -> tuple[Floats, NDArray[Any], NDArray[Any], Floats, NDArray[Any]]:
         """What the kernels take: rates, time, last, sums, and the value of `last` for a key without an edge."""
         return self.rates, self.time, self.last, self.sums, self._never
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(array.nbytes for array in (self._table, self.keys, self.time, self.last, self.sums))
-
     def find(self, reads: Positions, rows: Positions, nodes: Positions, categories: Positions) -> Positions:
         """The slots of the keys of events, (n_rows, n_reads); -1 for a key that has none.
 
-        Parameters
-        ----------
-        reads
-            Which keys, see `tdlg._kernels.running.key_of`, (n_reads, 4).
-        rows
-            The rows of the events in the other two.
-        nodes, categories
-            Codes of source and destination, and of features with many categories.
+        rows : of the events in `nodes` (source and destination) and in `categories`.
         """
         from tdlg._kernels.running import find_slots
 
@@ -130,62 +195,215 @@ class RunningSums:
         slots = np.empty((len(rows), len(reads)), np.int64)
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            self._reserve(slots[part].size)
+            needed = self.n + slots[part].size
+            if needed > len(self.keys):
+                self._take(*self.some(slice(self.n)), room=needed)
             memory = self._table, self.keys, self.time, slots[part]
             self.n = int(add_keys(reads, rows[part], nodes, categories, ticks[part], self.n, *memory))
         return slots
 
-    def _reserve(self, n_more: int) -> None:
-        if self.n + n_more > len(self.keys):
-            self._resize(int(GROWTH * (self.n + n_more)))
-
-    def _resize(self, size: int) -> None:
-        self.keys, self.time, self.sums = (grown(array, size) for array in (self.keys, self.time, self.sums))
-        self.last = grown(self.last, size, self._never[0])
+    def _take(self, *arrays: NDArray[Any], room: int = 0) -> None:
+        super()._take(*arrays, room=room)
+        self.last[self.n :] = self._never
         self._table = hash_table(self.n, self.keys)
 
-    def faded(self, now: Any, least_gap: float) -> NDArray[np.bool_]:
-        """Mask of the keys of which nothing can be noticed any more, (n,): tiny sums, and the last edge long ago.
+    def forget(self, now: Any, least_gap: float, after: float | None) -> None:
+        """Forget keys with tiny sums whose last edge is at least `least_gap` ago, and those without a change for `after`.
 
-        Parameters
-        ----------
-        now
-            The present time.
-        least_gap
-            The time since the last edge from which on it does not matter how long ago it was, in ticks.
+        The slots of the others change, and memory shrinks if much less is needed.
         """
         from tdlg._kernels.running import is_faded
 
-        faded = np.empty(self.n, np.bool_)
+        faded, last = np.empty(self.n, np.bool_), self.last[: self.n]
         is_faded(now, LEAST_SUM, self.rates, self.time, self.sums, faded)
-        last = self.last[: self.n]
-        return faded & ((last == never(last.dtype)) | (last < now - least_gap))
+        faded &= (last == self._never) | (last < now - least_gap)
+        if after is not None:
+            faded |= self.time[: self.n] < now - after
+        self._take(*self.some(np.flatnonzero(~faded)))
 
-    def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Forget all other keys; the slots of those kept change, and memory shrinks if much less is needed."""
-        some = np.flatnonzero(kept)
-        self._take(self.keys[some], self.time[some], self.last[some], self.sums[some])
+    def codes(self) -> tuple[Positions, Positions, Positions]:
+        """The kinds and the two codes of the keys."""
+        keys = self.keys[: self.n]
+        return keys >> CODE_BITS >> CODE_BITS, (keys >> CODE_BITS) & LOW_CODE, keys & LOW_CODE
 
-    def _take(self, keys: Positions, time: NDArray[Any], last: NDArray[Any], sums: Floats) -> None:
-        """Have these keys and no others."""
-        self.n, self.keys, self.time, self.last, self.sums = len(keys), keys, time, last, sums
-        self._resize(max(FIRST_SIZE, int(GROWTH * self.n)))
+    def category_codes(self, feature: int) -> Positions:
+        """The codes plus 1 of the categories of a feature, given by its number, that keys have."""
+        kind, code, _ = self.codes()
+        return code[(kind - FIRST_CATEGORY) // len(CATEGORY_ENDS) == feature]
 
     def saved(self, slots: Positions, n_before: int, now: Any) -> tuple[Positions, tuple[NDArray[Any], ...]]:
-        """What some slots have, for `put_back`; those from `n_before` on are new, and are empty as of now."""
+        """Distinct slots and what they have, for `put_back`; those from `n_before` on are new, and are empty as of now."""
         self.time[n_before : self.n] = now
-        some = np.unique(slots)
-        some = some[some >= 0]
-        return some, (self.time[some], self.last[some], self.sums[some])
+        slots = np.unique(slots[slots >= 0])
+        return slots, self.some(slots)
 
-    def put_back(self, slots: Positions, saved: tuple[NDArray[Any], ...]) -> None:
-        """Undo changes."""
-        self.time[slots], self.last[slots], self.sums[slots] = saved
+
+def unused_codes(n_codes: int, held: Positions, every: Iterable[RunningSums]) -> Positions:
+    """The codes of nodes, of those below `n_codes`, that are not held and that no key of these sums has."""
+    used = np.zeros(n_codes, bool)
+    used[held] = True
+    for sums in every:
+        kind, first, second = sums.codes()
+        has_end = (kind > FIRST_CATEGORY) & ((kind - FIRST_CATEGORY) % len(CATEGORY_ENDS) > 0)
+        used[first[kind <= PAIR]] = True
+        used[second[(kind == PAIR) | has_end]] = True
+    return np.flatnonzero(~used)
+
+
+# ---- labelled edges by node
+
+
+class Rings(_Slots):
+    """Per node and end, its last labelled edges: other end, time known and residuals, the oldest first.
+
+    of_node : the ring of each node and end, (n_nodes, 2), -1 for none. By ring, of which `n` are used: the number of edges,
+    and their arrays, (n_rings, RECENT) and (n_rings, RECENT, n_targets).
+    """
+
+    NAMES, INDEX, FIRST = ("n_edges", "other", "known", "residual"), "of_node", 64
+    n_edges: Positions
+    other: NDArray[np.int32]
+    known: NDArray[Any]
+    residual: Floats
+
+    def __init__(self, n_targets: int, dtype: np.dtype[Any]) -> None:
+        self.of_node = np.full((FIRST_SIZE, 2), -1, np.int32)
+        of_edges = np.zeros((0, RECENT), np.int32), np.zeros((0, RECENT), dtype), np.zeros((0, RECENT, n_targets))
+        self._take(np.zeros(0, np.int64), *of_edges)
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """What the kernels take."""
+        return self.of_node, self.n_edges, self.other, self.known, self.residual
+
+    def make_room(self, n_nodes: int) -> None:
+        """Be ready for nodes with codes below this number."""
+        if n_nodes > len(self.of_node):
+            self.of_node = grown(self.of_node, doubled(len(self.of_node), n_nodes), -1)
+
+    def add(self, nodes: Positions) -> None:
+        """Give the sources and destinations of labelled edges, (n, 2), a ring each, if they have none."""
+        lacks = self.of_node[nodes, BOTH_ENDS] < 0
+        if not lacks.any():
+            return
+        for end in (SRC, DST):
+            new = np.unique(nodes[lacks[:, end], end])
+            n = self.n + len(new)
+            if n > len(self.n_edges):
+                self._take(*self.some(slice(self.n)), room=n)
+            self.of_node[new, end], self.n = np.arange(self.n, n), n
+
+    def forget(self, nodes: Positions) -> None:
+        """Forget nodes: their rings, and their edges in the rings of others."""
+        gone = np.zeros(len(self.of_node), bool)
+        gone[nodes] = True
+        order = np.unique(self.of_node[~gone])
+        order = order[order >= 0]
+        number = np.full(self.n + 1, -1, np.int32)
+        number[order] = np.arange(len(order))
+        self.of_node = np.where(gone[:, np.newaxis], -1, number[self.of_node]).astype(np.int32)
+        n_edges, *edges = self.some(order)
+        leaves = gone[edges[0]] & (np.arange(RECENT) < n_edges[:, np.newaxis])
+        for ring in np.flatnonzero(leaves.any(axis=1)):
+            stay = np.flatnonzero(~leaves[ring, : n_edges[ring]])
+            for array in edges:
+                array[ring, : len(stay)] = array[ring, stay]
+            n_edges[ring] = len(stay)
+        self._take(n_edges, *edges)
+
+    def saved(self, nodes: Positions) -> tuple[Positions, tuple[NDArray[Any], ...]]:
+        """The rings of the sources and destinations of some edges, (n, 2), and what they have, for `put_back`."""
+        rings = np.unique(self.of_node[nodes, BOTH_ENDS].astype(np.int64))
+        rings = rings[rings >= 0]
+        return rings, self.some(rings)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is needed to go on, as arrays, which are not copied."""
-        return {name: getattr(self, name)[: self.n] for name in ("keys", "time", "last", "sums")}
+        return {"of_node": self.of_node, **super().state()}
 
     def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
-        self._take(*(state[name] for name in ("keys", "time", "last", "sums")))
+        self.of_node = state["of_node"].copy()
+        super().restore(state)
+
+
+# ---- events under way
+
+
+class EventRows:
+    """Arrays by row. A row is taken, may be held several times, and is free again when it was released as often.
+
+    arrays : arrays without rows, whose shapes and types are those of one row.
+    """
+
+    def __init__(self, **arrays: NDArray[Any]) -> None:
+        self.arrays = {name: grown(array, FIRST_SIZE) for name, array in arrays.items()}
+        self._uses = np.zeros(FIRST_SIZE, np.int64)
+        self._free = np.arange(FIRST_SIZE)[::-1].copy()
+        self._n_free = FIRST_SIZE
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    @property
+    def n_used(self) -> int:
+        """The number of rows that are taken."""
+        return len(self._uses) - self._n_free
+
+    @property
+    def in_use(self) -> NDArray[np.bool_]:
+        """Mask of the rows that are taken."""
+        return self._uses > 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in (*self.arrays.values(), self._uses, self._free))
+
+    def take(self, n: int) -> Positions:
+        """Rows that are free, each held once from now on."""
+        if n > self._n_free:
+            self._grow(n)
+        self._n_free -= n
+        rows = self._free[self._n_free : self._n_free + n][::-1].copy()
+        self._uses[rows] = 1
+        return rows
+
+    def _grow(self, n: int) -> None:
+        size = len(self._uses)
+        larger = doubled(2 * size, self.n_used + n)
+        self.arrays = {name: grown(array, larger) for name, array in self.arrays.items()}
+        self._uses, self._free = grown(self._uses, larger), grown(self._free, larger)
+        self._free[self._n_free : self._n_free + larger - size] = np.arange(size, larger)[::-1]
+        self._n_free += larger - size
+
+    def hold(self, rows: Positions) -> None:
+        """Hold distinct rows once more."""
+        self._uses[rows] += 1
+
+    def release(self, rows: Positions) -> None:
+        """Hold rows once less, each as often as it is named."""
+        from tdlg._kernels.running import release_rows
+
+        self._n_free = int(release_rows(rows, self._n_free, self._uses, self._free))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to go on: the rows that are taken, which are copied."""
+        rows = np.flatnonzero(self.in_use)
+        return {**{name: array[rows] for name, array in self.arrays.items()}, "rows": rows, "uses": self._uses[rows]}
+
+    def restore(self, state: SavedArrays) -> None:
+        """Take over what `state` returned; an older version returned all rows."""
+        uses = state["uses"]
+        rows = state["rows"] if "rows" in state else np.flatnonzero(uses > 0)
+        size = doubled(FIRST_SIZE, 1 + rows.max(initial=0))
+
+        def by_row(saved: NDArray[Any]) -> NDArray[Any]:
+            array = np.zeros((size, *saved.shape[1:]), saved.dtype)
+            array[rows] = saved if len(saved) == len(rows) else saved[rows]
+            return array
+
+        self.arrays = {name: by_row(state[name]) for name in self.arrays}
+        self._uses = by_row(uses)
+        free = np.flatnonzero(self._uses == 0)[::-1]
+        self._free, self._n_free = grown(free, size), len(free)

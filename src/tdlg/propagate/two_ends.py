@@ -40,399 +40,275 @@ end, residuals, time known); labels known at one time enter by the times of thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.edges import TemporalEdges
-from tdlg.linegraph.events import Copies
+from tdlg import _kernels as kernels
+from tdlg._kernels import DST, SRC
+from tdlg.linegraph.events import Layout
+from tdlg.linegraph.match import MATCHES, match_keys
 from tdlg.linegraph.product import default_threads
-from tdlg.propagate.columns import Column
+from tdlg.propagate.evidence import Network
+from tdlg.propagate.match import Keyed, walk_events
+from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan
 
-__all__ = ["residuals", "two_end_columns", "two_end_names"]
+__all__ = ["residuals", "two_end_columns"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-SRC, DST = 0, 1
 EDGES_PER_THREAD = 5_000  # fewer edges do not make up for the cost of a thread
-LONG = 1  # position of the long bandwidth
+DIGITS = 12  # of what describes an end
+OF_EDGES = (kernels.ALL, kernels.FIRST + kernels.FAR, kernels.FIRST + kernels.BACK_SUM)  # the other sums are of labels
+PAIR_OF = {"src": "pair", "dst": "pair", "src-dst": "reversed", "dst-src": "reversed"}  # what is left out of a match
 
 
 def two_end_columns(
-    edges: TemporalEdges,
+    plan: ColumnPlan,
+    edges: Network,
     at: Positions,
     targets: Floats,
     labelled: NDArray[np.bool_],
-    widths: Sequence[float] | Floats,
-    *,
-    past_only: bool,
     label_ticks: NDArray[Any] | None = None,
-    only_partners: bool = False,
     n_threads: int | None = None,
 ) -> Floats:
-    """Make the columns about the two ends of edges together, (n_rows, n_columns), in the order of `two_end_names`.
+    """The columns about the two ends of edges together, (n_rows, n_columns), in the order of `plan.two_end_columns`.
 
-    Parameters
-    ----------
-    edges
-        All edges that count, labelled or not; an edge that is held several times counts once.
-    at
-        Positions of the edges to score.
-    targets
-        Labels minus the prior, (n_edges, n_targets): one column for two classes or numbers, else one per class. Values of
-        unlabelled edges are not used.
-    labelled
-        Mask of the known labels, (n_edges,).
-    widths
-        The short and the long bandwidth, in ticks of the edges; infinite for no decay.
-    past_only
-        Whether only strictly earlier edges, and labels known strictly earlier, count.
-    label_ticks
-        Times at which the labels became known, in ticks of the edges, used with `past_only`. By default each label is
-        known at the time of its edge.
-    only_partners
-        Whether to make the columns "partners" of "dst" and "src" alone, which suit forecasts. False by default.
-    n_threads
-        Number of threads; the result does not depend on it. By default all cores are used.
-
-    Examples
-    --------
-    Cat agreed with ann about x, and disliked y:
-
-    >>> edges = TemporalEdges(["ann", "cat", "cat", "ann"], ["x", "x", "y", "y"], range(4), bipartite=True)
-    >>> targets, labelled = np.array([[0.5], [0.5], [-0.5], [0.0]]), np.array([True, True, True, False])
-    >>> columns = two_end_columns(edges, np.array([3]), targets, labelled, [1.0, np.inf], past_only=False)
-    >>> names = [column.name for column in two_end_names(bipartite=True)]
-    >>> round(float(columns[0, names.index("src:agreement")]), 2)
-    -0.26
+    edges : all that count, labelled or not; an edge that is held several times counts once. at : positions of the edges to
+    score. targets : labels minus the prior, (n_edges, n_targets), not used where unlabelled. labelled : mask of the known
+    labels. label_ticks : when they became known, used with `past_only`; None if at the times of their edges. The result
+    does not depend on the number of threads.
     """
     from tdlg._kernels.columns import take_zeroing_tiny
 
-    copies = Copies(edges)
-    network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
-    evidence = _Evidence.of(network, copies, targets, labelled, label_ticks if past_only else None)
-    rows, place = np.unique(network.rank[copies.at[at]], return_inverse=True)
-    n_threads = max(1, min(n_threads or default_threads(), len(network.ticks) // EDGES_PER_THREAD))
+    rows, place = np.unique(edges.at[at], return_inverse=True)
+    n_threads = max(1, min(n_threads or default_threads(), len(edges.first) // EDGES_PER_THREAD))
     with ThreadPoolExecutor(n_threads) as pool:
-        walks = _Walks(network, evidence, np.asarray(widths, np.float64), past_only, pool, n_threads)
-        columns = _columns(walks, rows, edges.bipartite, only_partners)
-        lines = np.empty((len(columns), len(at)))  # the rows of a column side by side
-        list(pool.map(lambda column, line: take_zeroing_tiny(column, place, line), columns, lines))
+        walks = _Walks(plan, edges, targets, labelled, label_ticks, pool, n_threads)
+        described = [walks.describe(c) for c in range(plan.n_targets)]
+        columns = [walks.means(c, described[c], rows) for c in range(plan.n_targets)]
+        if plan.two_ends == "all":
+            alike = [walks.agreement(described, rows, end) for end in (SRC, DST)]
+            for c, of_class in enumerate(columns):
+                of_class += [described[c][kernels.TRUST + end][rows] for end in (SRC, DST)]
+                of_class += [alike[end][0][:, c, k] for end in (SRC, DST) for k in range(3)]
+            columns.append([common for _, common in alike])
+        found = [column for some in columns for column in some]
+        lines = np.empty((len(found), len(at)))  # the rows of a column side by side
+        list(pool.map(lambda column, line: take_zeroing_tiny(column, place, line), found, lines))
     return lines.T
 
 
-def two_end_names(
-    classes: Sequence[Any] = (),
-    *,
-    bipartite: bool,
-    only_partners: bool = False,
-    scale_names: Sequence[str] = ("0.03", "1"),
-) -> list[Column]:
-    """What the columns of `two_end_columns` are about.
-
-    Parameters
-    ----------
-    classes
-        The classes if there are more than two, so that each has its own columns. Empty by default, for one target.
-    bipartite, only_partners
-        The same as for `two_end_columns`.
-    scale_names
-        Names of the short and of the long bandwidth. By default "0.03" and "1".
-    """
-    columns = []
-    for code, of in enumerate([f"[{label}]" for label in classes] or [""]):
-        of_class = code if len(classes) else -1
-        for match, what in _partner_kinds(bipartite, only_partners):
-            names = [f"{match}:{what}{of}@{name}" for name in scale_names]
-            about = "partners" if what in ("partners", "partners-reputation") else "labels"
-            columns += [Column(name, match, about, "", of_class, k) for k, name in enumerate(names)]
-        if not only_partners:
-            columns += [Column(f"{match}:trust{of}", match, "labels", "", of_class) for match in ("src", "dst")]
-            for match in ("src", "dst"):
-                kinds = ("agreement", "agreement-sum", "agreement-common")
-                columns += [Column(f"{match}:{kind}{of}", match, "agreement", "", of_class) for kind in kinds]
-    if not only_partners:
-        columns += [Column(f"{match}:common", match, "common") for match in ("src", "dst")]
-    return columns
-
-
 def residuals(
-    edges: TemporalEdges,
+    plan: ColumnPlan,
+    edges: Network,
     targets: Floats,
     labelled: NDArray[np.bool_],
-    width: float,
-    *,
-    past_only: bool,
     label_ticks: NDArray[Any] | None = None,
 ) -> tuple[Floats, Floats]:
     """Labels minus what the source, and minus what the destination has otherwise: y - src and y - dst, (n_edges, n_targets).
 
-    The parameters are those of `two_end_columns`, with the long bandwidth; unlabelled edges have 0.
+    The parameters are those of `two_end_columns`; unlabelled edges have 0.
     """
-    copies = Copies(edges)
-    network = copies.distinct.cached(("two ends",), lambda: _Network.of(copies.distinct))
-    evidence = _Evidence.of(network, copies, targets, labelled, label_ticks if past_only else None)
     with ThreadPoolExecutor(1) as pool:
-        walks = _Walks(network, evidence, np.array([width, width]), past_only, pool, 1)
-        ends = [walks.describe(y, only_ends=True) for y in evidence.targets.T]
-    found = np.zeros((2, len(edges), evidence.targets.shape[1]))
-    mine = network.rank[copies.at]
+        walks = _Walks(plan, edges, targets, labelled, label_ticks, pool, 1)
+        described = [walks.describe(c, only_means=True) for c in range(plan.n_targets)]
+    found = np.zeros((2, len(edges.at), plan.n_targets))
     for end in (SRC, DST):
-        for c, y in enumerate(evidence.targets.T):
-            found[end, :, c] = (y - ends[c].ends[end])[mine]
-        found[end, ~evidence.labelled[mine]] = 0.0
+        for c, of_class in enumerate(described):
+            left = walks.targets[:, c] - of_class[kernels.MEAN + end]
+            found[end, :, c] = np.where(walks.labelled, left, 0.0)[edges.at]
     return found[SRC], found[DST]
 
 
-# ---- edges and labels, by time
-
-
-class _ByNode(NamedTuple):
-    """Edges by source or by destination: those of node n are at start[n] to start[n + 1] of the other arrays, by time."""
-
-    start: Positions
-    edges: NDArray[np.int32]  # their numbers
-    slots: NDArray[np.int32]  # see `partner_slots`
-    ticks: NDArray[Any]
-    order: NDArray[np.int32]  # positions in the edges that were filed
-
-    @classmethod
-    def of(
-        cls,
-        edges: NDArray[np.int32],
-        nodes: NDArray[np.int32],
-        slots: NDArray[np.int32],
-        ticks: NDArray[Any],
-        n_nodes: int,
-    ) -> _ByNode:
-        """File edges, given by their numbers, that are sorted by time."""
-        from tdlg._kernels.two_ends import by_node
-
-        start, order = by_node(nodes[edges], n_nodes)
-        filed = edges[order]
-        return cls(start, filed, slots[filed], ticks[filed], order)
-
-
-_BothEnds: TypeAlias = tuple[_ByNode, _ByNode]
-
-
-class _Network(NamedTuple):
-    """The distinct edges, numbered by time; edges at one time in the order of the table."""
-
-    rank: Positions  # number of each edge
-    nodes: NDArray[np.int32]  # (2, n_edges), sources and destinations
-    ticks: NDArray[Any]
-    slots: NDArray[np.int32]  # (2, n_edges), see `partner_slots`
-    used: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, edges: TemporalEdges) -> _Network:
-        """Sort distinct edges."""
-        from tdlg._kernels.layout import dense_codes, stable_argsort
-        from tdlg._kernels.two_ends import partner_slots
-
-        order = stable_argsort(edges.ticks)
-        rank = np.empty(len(edges), np.int64)
-        rank[order] = np.arange(len(edges))
-        nodes = np.stack([edges.src_code[order], edges.dst_code[order]])
-        pairs = nodes.min(axis=0).astype(np.int64) * edges.n_nodes + nodes.max(axis=0)
-        codes = dense_codes(pairs, stable_argsort(pairs))
-        slots, used = partner_slots(*nodes, codes, int(codes.max(initial=-1)) + 1, edges.n_nodes)
-        return cls(rank, nodes, edges.ticks[order], slots, used)
-
-    def by_node(self, edges: NDArray[Any], ticks: NDArray[Any] | None = None) -> _BothEnds:
-        """File edges, given by their numbers and sorted by these times (by default their own), at both ends."""
-        some, times = edges.astype(np.int32), self.ticks if ticks is None else ticks
-        src, dst = (_ByNode.of(some, self.nodes[end], self.slots[end], times, len(self.used)) for end in (SRC, DST))
-        return src, dst
-
-    @property
-    def is_proper(self) -> NDArray[np.bool_]:
-        """Mask of the edges that are not self-loops."""
-        return self.nodes[SRC] != self.nodes[DST]
-
-
-class _Evidence(NamedTuple):
-    """Labels of the distinct edges by time, and the labelled edges by node and by the time known."""
-
-    targets: Floats  # 0 for unlabelled edges
-    labelled: NDArray[np.bool_]
-    by_node: _BothEnds
-
-    @classmethod
-    def of(
-        cls, network: _Network, copies: Copies, targets: Floats, labelled: NDArray[np.bool_], label_ticks: Any
-    ) -> _Evidence:
-        """Take one label per edge: of copies that of the first that is labelled."""
-        from tdlg._kernels.layout import stable_argsort
-
-        number, ticks = network.rank[copies.at], network.ticks
-        chosen = np.empty(len(ticks), np.int64)
-        for some in (np.arange(len(number)), np.flatnonzero(labelled)):
-            chosen[number[some[::-1]]] = some[::-1]
-        labelled = labelled[chosen]
-        targets = np.where(labelled[:, np.newaxis], targets[chosen], 0.0)
-        counts = labelled & network.is_proper
-        if label_ticks is None:
-            return cls(targets, labelled, network.by_node(np.flatnonzero(counts)))
-        known = np.maximum(label_ticks[chosen].astype(ticks.dtype), ticks)
-        # labels that become known after all edges are left out: their times may be far beyond all others
-        some = np.flatnonzero(counts & (known < ticks[-1])) if len(ticks) else np.empty(0, np.int64)
-        return cls(targets, labelled, network.by_node(some[stable_argsort(known[some])], known))
-
-
-# ---- steps 1 and 2
-
-
-class _Ends(NamedTuple):
-    """Step 1: what the ends of each edge are like, (n_edges,) each, the source first; None where not needed."""
-
-    ends: tuple[Floats, Floats]  # src, dst
-    residual: tuple[Floats, Floats] | None = None
-    trust: tuple[Floats, Floats] | None = None
-    reversed: tuple[Floats, Floats] | None = None  # src_in, dst_out
-
-
 class _Walks:
-    """Means over the edges around, in threads that take some of the nodes each."""
+    """The distinct edges with their labels, of copies those of the first that is labelled, and walks over them."""
 
     def __init__(
         self,
-        network: _Network,
-        evidence: _Evidence,
-        widths: Floats,
-        past_only: bool,
+        plan: ColumnPlan,
+        edges: Network,
+        targets: Floats,
+        labelled: NDArray[np.bool_],
+        label_ticks: NDArray[Any] | None,
         pool: ThreadPoolExecutor,
         n_threads: int,
     ) -> None:
-        self.network, self.evidence, self.past_only = network, evidence, past_only
-        self.rates = 1.0 / widths
-        self._pool, self._n_threads = pool, n_threads
-        self.everything = network.by_node(np.arange(len(network.ticks)))
-        self._proper = network.by_node(np.flatnonzero(network.is_proper))
+        self.plan, self._pool, self._n_threads = plan, pool, n_threads
+        self._codes, self._n_nodes = (edges.distinct(edges.src), edges.distinct(edges.dst)), edges.n_nodes
+        self._ticks = edges.distinct(edges.ticks)
+        chosen = np.empty(len(edges.first), np.int64)
+        for some in (np.arange(len(edges.at)), np.flatnonzero(labelled)):
+            chosen[edges.at[some[::-1]]] = some[::-1]
+        self.labelled = labelled[chosen]
+        self.targets = np.where(self.labelled[:, np.newaxis], targets[chosen], 0.0)
+        self._widths = plan.two_end_widths(edges.time_unit)
+        self._proper = self._codes[SRC] != self._codes[DST]
+        self._known: NDArray[Any] | None = None
+        counts = self.labelled & self._proper
+        if plan.past_only and label_ticks is not None:
+            self._known = np.maximum(label_ticks[chosen].astype(self._ticks.dtype), self._ticks)
+            # labels that become known after all edges are left out: their times may be far beyond all others
+            counts &= self._known < self._ticks.max(initial=self._known.min(initial=0))
+        self._labels = np.flatnonzero(counts)
+        self._layouts: dict[tuple[str, bool, bool], Layout] = {}
 
-    def describe(self, y: Floats, *, only_ends: bool = False, bipartite: bool = True) -> _Ends:
-        """Step 1 for the labels of one class."""
+    # ---- steps 1 and 2
 
-        def mean(mine: int, theirs: int, *values: Floats) -> list[Floats]:
-            found = self.means(self.everything, mine, theirs, values, self.rates[LONG:], labelled=True)
-            return [x[:, 0] for x in found]
+    def describe(self, c: int, *, only_means: bool = False) -> list[Floats]:
+        """Step 1: what the ends of each edge are like for a class, (n_edges,) each, in the order of `_kernels.MEAN`."""
+        first, long = kernels.FIRST, self._widths[1:]
+        has_back = not self.plan.bipartite and not only_means
+        counts = {place: [kernels.LABELLED, first + kernels.Y] for place in range(4 if has_back else 2)}
+        found = self._sums(c, [], counts, long)
+        n = [found[place, kernels.LABELLED][:, 0] + 1.0 for place in counts]
+        described = self._rounded([found[place, first + kernels.Y][:, 0] / n[place] for place in (SRC, DST)])
+        if only_means or self.plan.two_ends == "partners":
+            return described
+        kinds = [first + kernels.Y_LESS_FAR, first + kernels.Y_BY_FAR]
+        more = self._sums(c, described, {SRC: kinds, DST: kinds}, long)
+        described += [more[end, kind][:, 0] / n[end] for kind in kinds for end in (SRC, DST)]
+        if has_back:
+            described += [found[2 + end, first + kernels.Y][:, 0] / n[2 + end] for end in (SRC, DST)]
+        return self._rounded(described)
 
-        (src,), (dst,) = mean(SRC, SRC, y), mean(DST, DST, y)
-        if only_ends:
-            return _Ends((src, dst))
-        back = None if bipartite else (mean(SRC, DST, y)[0], mean(DST, SRC, y)[0])
-        src_residual, src_trust = mean(SRC, SRC, y - dst, y * dst)
-        dst_residual, dst_trust = mean(DST, DST, y - src, y * src)
-        return _Ends((src, dst), (src_residual, dst_residual), (src_trust, dst_trust), back)
+    def _rounded(self, described: list[Floats]) -> list[Floats]:
+        """With labels on both sides, what is left of an edge's own label, when its pair is taken away, is rounded off."""
+        return described if self.plan.past_only else [np.round(values, DIGITS) for values in described]
 
-    def means(
-        self, rows: _BothEnds, mine: int, theirs: int, values: Sequence[Floats], rates: Floats, *, labelled: bool
-    ) -> list[Floats]:
-        """The mean of each of the values over the edges whose end `theirs` is the rows' end `mine`, (n_rows, rates) each."""
-        from tdlg._kernels.two_ends import sums_without_pair
+    def means(self, c: int, described: list[Floats], rows: Positions) -> list[Floats]:
+        """Step 2: the means of a class for some rows, each with both scales."""
+        means, first = self.plan.two_end_means.tolist(), kernels.FIRST
+        kinds: dict[int, list[int]] = {}
+        for place, count, total in means:
+            wanted = kinds.setdefault(place, [])
+            wanted += [kind for kind in (count, first + total) if kind not in wanted]
+        found = self._sums(c, described, kinds, self._widths, rows)
+        columns = [found[place, first + total] / (found[place, count] + 1.0) for place, count, total in means]
+        return [column[:, scale] for column in columns for scale in range(self._widths.size)]
 
-        asked, added = rows[mine], (self.evidence.by_node if labelled else self._proper)[theirs]
-        x = np.column_stack([value[added.edges] for value in values])
-        sums = np.zeros((len(asked.edges), rates.size, 1 + len(values)))
-        parts = added[:4], x, asked[:4], self.network.used, rates, self.past_only
-        self.in_parts(lambda nodes: sums_without_pair(*parts, nodes, sums), asked.start + added.start)
-        means = np.empty((len(values), len(sums), rates.size))
-        for v, mean in enumerate(means):
-            mean[asked.order] = sums[..., 1 + v] / (sums[..., 0] + 1.0)
-        return list(means)
+    def _sums(
+        self,
+        c: int,
+        described: list[Floats],
+        kinds: dict[int, list[int]],
+        widths: Floats,
+        rows: Positions | None = None,
+    ) -> dict[tuple[int, int], Floats]:
+        """Decayed sums, (n_rows, n_widths), of some kinds at places in `BOTH_MATCHES`, without the rows' own pairs."""
+        jobs: list[tuple[str, bool, list[tuple[int, int]]]] = []  # match, whether of labels, and what is summed
+        for match in dict.fromkeys(
+            name for place in kinds for name in (BOTH_MATCHES[place], PAIR_OF[BOTH_MATCHES[place]])
+        ):
+            places = [place for place in kinds if match in (BOTH_MATCHES[place], PAIR_OF[BOTH_MATCHES[place]])]
+            wanted = [(place, kind) for place in places for kind in kinds[place]]
+            if self._known is None:
+                jobs.append((match, False, wanted))
+                continue
+            for of_labels in (False, True):
+                some = [(place, kind) for place, kind in wanted if (kind not in OF_EDGES) == of_labels]
+                jobs += [(match, of_labels, some)] if some else []
 
-    def in_parts(self, run: Callable[[tuple[int, int]], None], cost: Positions) -> None:
-        """Run for consecutive ranges of about the same cost, which is given as a cumulative sum."""
-        cuts = np.searchsorted(cost, np.linspace(0, cost[-1], self._n_threads + 1)[1:-1])
-        bounds = [0, *cuts.tolist(), len(cost) - 1]
-        list(self._pool.map(run, pairwise(bounds)))
+        def run(job: tuple[str, bool, list[tuple[int, int]]]) -> Floats:
+            match, of_labels, wanted = job
+            some = self._labels if of_labels else slice(None)
+            values = np.column_stack([self._value(c, described, *one)[some] for one in wanted])
+            layout = self._layout(match, of_labels, rows)
+            walk = walk_events(layout, values, widths, past_only=self.plan.past_only)
+            with_none = np.concatenate([walk.values, np.zeros((1, *walk.values.shape[1:]))])
+            return with_none[walk.slots]
 
+        found: dict[tuple[int, int], Floats] = {}
+        for (match, _, wanted), sums in sorted(
+            zip(jobs, self._pool.map(run, jobs), strict=True), key=lambda done: done[0][0] not in BOTH_MATCHES
+        ):
+            for v, key in enumerate(wanted):
+                if match in BOTH_MATCHES:
+                    found[key] = sums[..., v]
+                else:
+                    found[key] = found[key] - sums[..., v]
+        return found
 
-def _partner_kinds(bipartite: bool, only_partners: bool) -> list[tuple[str, str]]:
-    """The columns of step 2 that have scales, as match and name."""
-    ends = ("dst", "src")
-    if only_partners:
-        return [(match, "partners") for match in ends]
-    kinds = ["partners", "partners-residual", "partners-trusted"]
-    kinds += [] if bipartite else ["partners-reputation", "partners-reputed"]
-    found = [(match, kind) for match in ends for kind in kinds]
-    return found if bipartite else [*found, ("src-dst", "partners"), ("dst-src", "partners")]
+    def _value(self, c: int, described: list[Floats], place: int, kind: int) -> Floats:
+        """What is summed of every edge, for the end of it that a place in `BOTH_MATCHES` is about."""
+        end = SRC if MATCHES[BOTH_MATCHES[place]].col == "src" else DST
+        far = 1 - end
+        if kind == kernels.ALL:
+            return self._proper.astype(np.float64)
+        is_label = np.zeros(len(self._ticks))
+        is_label[self._labels] = 1.0
+        if kind == kernels.LABELLED:
+            return is_label
+        y = is_label * self.targets[:, c]
+        match kind - kernels.FIRST:
+            case kernels.Y:
+                return y
+            case kernels.Y_LESS_FAR:
+                return y - is_label * described[kernels.MEAN + far]
+            case kernels.Y_BY_FAR:
+                return y * described[kernels.MEAN + far]
+            case kernels.Y_LESS_RESIDUAL:
+                return y - is_label * described[kernels.RESIDUAL + far]
+            case kernels.Y_BY_TRUST:
+                return y * described[kernels.TRUST + far]
+            case kernels.Y_BY_BACK:
+                return y * described[kernels.BACK + far]
+            case kernels.FAR:
+                return self._proper * described[kernels.MEAN + far]
+            case _:
+                return self._proper * described[kernels.BACK + far]
 
+    def _layout(self, match: str, of_labels: bool, rows: Positions | None) -> Layout:
+        """The events of all edges, or of some rows, among all edges or among the labels when they became known."""
+        everything = rows is None or len(rows) == len(self._ticks)
+        name = match, of_labels, everything
+        if name not in self._layouts:
+            row_keys, col_keys, n_keys = match_keys(self._codes, self._codes, self._n_nodes, match)
+            row_keys, col_keys, row_ticks = row_keys[:, 0], col_keys[:, 0], self._ticks
+            own = None if everything and MATCHES[match].same_ends else np.arange(len(row_keys))
+            if not everything:
+                row_keys, row_ticks, own = row_keys[rows], row_ticks[rows], rows
+            keyed = Keyed(row_keys, row_ticks, col_keys, self._ticks, n_keys, own)
+            if of_labels:
+                assert self._known is not None
+                keyed = keyed.before(np.arange(len(row_keys)), self._labels, self._known[self._labels])
+            self._layouts[name] = keyed.layout()
+        return self._layouts[name]
 
-def _columns(walks: _Walks, rows: Positions, bipartite: bool, only_partners: bool) -> list[Floats]:
-    """All columns of some of the edges, given by their numbers."""
-    everything = len(rows) == len(walks.network.ticks)
-    filed = walks.everything if everything else walks.network.by_node(rows)
-    targets = walks.evidence.targets
-    described = [walks.describe(y, only_ends=only_partners, bipartite=bipartite) for y in targets.T]
-    columns = [_partners(walks, filed, y, ends) for y, ends in zip(targets.T, described, strict=True)]
-    if only_partners:
-        return [column for some in columns for column in some]
-    found, common = [], []
-    for end in (SRC, DST):
-        agreement, n_common = _agreement(walks, rows, filed, end, described)
-        found.append(agreement)
-        common.append(n_common)
-    for c, ends in enumerate(described):
-        assert ends.trust is not None
-        columns[c] += [trust[rows] for trust in ends.trust]
-        columns[c] += [found[end][:, c, k] for end in (SRC, DST) for k in range(3)]
-    return [column for some in [*columns, common] for column in some]
+    # ---- step 3
 
+    def agreement(self, described: list[list[Floats]], rows: Positions, end: int) -> tuple[Floats, Floats]:
+        """What nodes like the source (end 0) or like the destination (1) say: (n_rows, classes, 3), and log of common."""
+        from tdlg._kernels.layout import stable_argsort
+        from tdlg._kernels.two_ends import agreement, by_node
 
-def _partners(walks: _Walks, rows: _BothEnds, y: Floats, ends: _Ends) -> list[Floats]:
-    """Step 2 for one class: the columns of `_partner_kinds`, each with both scales."""
-    columns = []
-    for end in (DST, SRC):
-        far = 1 - end  # the other end of the edges around, where the partners are
-        of_all = [ends.ends[far], *([] if ends.reversed is None else [ends.reversed[far]])]
-        found = walks.means(rows, end, end, of_all, walks.rates, labelled=False)
-        if ends.residual is not None and ends.trust is not None:
-            of_labelled = [y - ends.residual[far], y * ends.trust[far]]
-            of_labelled += [] if ends.reversed is None else [y * ends.reversed[far]]
-            known = walks.means(rows, end, end, of_labelled, walks.rates, labelled=True)
-            found = [found[0], *known[:2], *found[1:], *known[2:]]
-        columns += found
-    if ends.reversed is not None:
-        columns += walks.means(rows, SRC, DST, ends.ends[:1], walks.rates, labelled=False)
-        columns += walks.means(rows, DST, SRC, ends.ends[1:], walks.rates, labelled=False)
-    return [column[:, scale] for column in columns for scale in range(walks.rates.size)]
+        known = self._ticks if self._known is None else self._known
+        by_time = self._labels[stable_argsort(self._ticks[self._labels])]
+        by_time = by_time[stable_argsort(known[by_time])]
+        filed, places = [], np.full((2, len(self._ticks)), -1, np.int64)
+        for side in (SRC, DST):
+            start, order = by_node(self._codes[side][by_time], self._n_nodes)
+            some = by_time[order]
+            places[side, some] = np.arange(len(some))
+            # the lists of sources have labels minus what the destinations have otherwise
+            left = [
+                self.targets[some, c] - of_class[kernels.MEAN + 1 - side][some] for c, of_class in enumerate(described)
+            ]
+            filed.append((start, self._codes[1 - side][some], known[some], np.column_stack(left), some))
+        far = 1 - end
+        mine, theirs = filed[end][:4], (*filed[far][:4], places[end, filed[far][4]])
+        out, common = np.empty((len(rows), self.plan.n_targets, 3)), np.empty(len(rows))
+        skips = np.stack([places[end, rows], places[far, rows]])
+        asked = self._codes[end][rows], self._codes[far][rows], skips, self._ticks[rows]
+        order = stable_argsort(self._codes[far][rows])  # neighbouring rows share their lists
 
+        def run(part: tuple[int, int]) -> None:
+            agreement(order[slice(*part)], *asked, mine, theirs, self.plan.past_only, out, common)
 
-# ---- step 3
-
-
-def _agreement(
-    walks: _Walks, rows: Positions, filed: _BothEnds, end: int, described: list[_Ends]
-) -> tuple[Floats, Floats]:
-    """Step 3 for the nodes like the source (end 0) or like the destination (1): (n_rows, classes, 3), and log of common."""
-    from tdlg._kernels.two_ends import agreement
-
-    network, evidence, far = walks.network, walks.evidence, 1 - end
-    places = np.full((2, len(network.ticks)), -1, np.int64)
-    for side in (SRC, DST):
-        edges = evidence.by_node[side].edges
-        places[side, edges] = np.arange(len(edges))
-
-    def lists(side: int) -> tuple[Any, ...]:
-        found = evidence.by_node[side]  # the lists of sources have labels minus what the destinations have otherwise
-        left = [y - ends.ends[1 - side] for y, ends in zip(evidence.targets.T, described, strict=True)]
-        return found.start, network.nodes[1 - side][found.edges], found.ticks, np.column_stack(left)[found.edges]
-
-    mine, theirs = lists(end), (*lists(far), places[end, evidence.by_node[far].edges])
-    out, common = np.empty((len(rows), evidence.targets.shape[1], 3)), np.empty(len(rows))
-    skips = np.stack([places[end, rows], places[far, rows]])
-    asked = network.nodes[end][rows], network.nodes[far][rows], skips, network.ticks[rows]
-    order = filed[far].order  # neighbouring rows share their lists
-
-    def run(part: tuple[int, int]) -> None:
-        agreement(order[slice(*part)], *asked, mine, theirs, walks.past_only, out, common)
-
-    walks.in_parts(run, np.arange(len(order) + 1))
-    return out, common
+        cuts = np.linspace(0, len(order), self._n_threads + 1).astype(int)
+        list(self._pool.map(run, pairwise(cuts.tolist())))
+        return out, common

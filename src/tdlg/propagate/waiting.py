@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.propagate.saved import SavedArrays
+from tdlg.propagate.state import SavedArrays
 
 __all__ = ["Absorptions", "Waiting"]
 
@@ -18,18 +18,8 @@ Positions = NDArray[np.int64]
 class Absorptions(NamedTuple):
     """Edges and labels to absorb, (n,) each, in the order of time.
 
-    Attributes
-    ----------
-    tick
-        When an edge happened, or a label became known.
-    edge_tick, number
-        The time of the edge, and a number that grows with each arrival: the order of what has the same tick.
-    row
-        The row of the event.
-    is_label
-        Whether it is a label.
-    sign
-        1, or -1 to take it away again.
+    tick : when an edge happened, or a label became known; edge_tick, number : the time of the edge, and a number that grows
+    with each arrival, the order of what has the same tick; row : that of the event; sign : 1, or -1 to take it away again.
     """
 
     tick: NDArray[Any]
@@ -51,23 +41,16 @@ class Absorptions(NamedTuple):
         return Absorptions(*(column[which] for column in self))
 
     def split(self, now: Any) -> tuple[Absorptions, Absorptions]:
-        """Those that happened before a time, and the others."""
-        is_before = self.tick < now
-        n_before = np.count_nonzero(is_before)
-        if n_before in (0, len(is_before)):
-            nothing = self.some(slice(0, 0))
-            return (self, nothing) if n_before else (nothing, self)
-        return self.some(is_before), self.some(~is_before)
-
-    def split_sorted(self, now: Any) -> tuple[Absorptions, Absorptions]:
-        """The same as `split`, where they are in the order of time."""
+        """Those that happened before a time, and the others, of some in the order of time."""
         n_before = self.tick.searchsorted(now)
         return self.some(slice(0, n_before)), (self if n_before == 0 else self.some(slice(n_before, None)))
 
     def merged(self, other: Absorptions) -> Absorptions:
         """Both together, sorted."""
-        if not len(self.tick) or not len(other.tick):
-            return other if len(other.tick) else self
+        if not len(other.tick):
+            return self
+        if not len(self.tick):
+            return other
         return Absorptions(*(np.concatenate(pair) for pair in zip(self, other, strict=True))).sorted()
 
     def sorted(self) -> Absorptions:
@@ -78,13 +61,7 @@ class Absorptions(NamedTuple):
 
 
 class Waiting:
-    """A queue by time.
-
-    Parameters
-    ----------
-    dtype
-        Type of the ticks.
-    """
+    """A queue by time; dtype : of the ticks."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
@@ -92,7 +69,7 @@ class Waiting:
         self._label_of: dict[int, int] = {}  # row of an event: number of its label that waits
         self._n_removed = 0  # labels that are still in the heap, though they wait no longer
         self._number = 0
-        self._nothing = Absorptions.of([], dtype)
+        self.nothing = Absorptions.of([], dtype)
 
     def __len__(self) -> int:
         return len(self._heap) - self._n_removed
@@ -123,8 +100,6 @@ class Waiting:
     def take(self, until: Any) -> Absorptions:
         """Those that happened before a time, which wait no longer."""
         due: list[tuple[Any, ...]] = []
-        if not self._heap or self._heap[0][0] >= until:
-            return self._nothing
         while self._heap and self._heap[0][0] < until:
             entry = heapq.heappop(self._heap)
             if not self._waits(entry):
@@ -133,7 +108,7 @@ class Waiting:
             if entry[4]:
                 del self._label_of[entry[3]]
             due.append(entry)
-        return Absorptions.of(due, self._dtype)
+        return Absorptions.of(due, self._dtype) if due else self.nothing
 
     def _waits(self, entry: tuple[Any, ...]) -> bool:
         """Whether an entry of the heap is an edge, or a label that was not removed."""

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import common_clock, rounded_up, ticks_per_second, times_of
-from tdlg.edges import TemporalEdges
+from tdlg.edges import TemporalEdges, check_alike
 from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.state import GROWTH, grown
 from tdlg.rank.state import COLUMNS, RankingState
-from tdlg.sampling.index import check_alike
 
 __all__ = ["History"]
 

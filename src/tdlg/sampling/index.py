@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from tdlg.checks import as_generator
 from tdlg.clock import common_clock
-from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError
+from tdlg.edges import TemporalEdges, check_alike
 from tdlg.tables.ids import concatenate_ids
 
-__all__ = ["EdgeIndex", "check_alike", "concatenate_edges", "edge_folds", "edge_index"]
+__all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index"]
 
 Codes: TypeAlias = NDArray[np.int64]
 
@@ -35,14 +34,6 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
         common_clock(first.ticks, first.time_unit, part.ticks, part.time_unit)
     src, dst = (concatenate_ids([getattr(part, end) for part in parts]) for end in ("src", "dst"))
     return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=first.bipartite)
-
-
-def check_alike(parts: tuple[TemporalEdges, ...]) -> None:
-    """Refuse sets of edges of which some, but not all, are bipartite or have datetimes."""
-    if len({part.bipartite for part in parts}) > 1:
-        raise EdgesError("Some of these edges are bipartite and others are not. Use one kind.")
-    if len({part.time_unit is None for part in parts}) > 1:
-        raise EdgesError("Some of these edges have datetimes and others have plain numbers. Use one kind.")
 
 
 class EdgeIndex:

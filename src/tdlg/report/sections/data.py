@@ -177,7 +177,7 @@ def settings(subject: Subject, judged: Judged | None) -> str:
 
 def _learnt(model: Any) -> list[tuple[str, str]]:
     """The time scales, the rows and the trees of a propagation model."""
-    scales = model.features_.scales_in_words()
+    scales = model.features_.plan_.scales_in_words(model.edges_.time_unit)
     how = "chosen from the data" if isinstance(model.scales, str) else "as requested"
     lines = [("Time scales", f"{escaped(scales)}<small>{how}</small>")] if scales else []
     whole = model.n_rows_sampled_from_

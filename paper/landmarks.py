@@ -1,29 +1,124 @@
-"""The effective resistance of each edge in the network without times."""
+"""Landmarks: edges described by their proximities to a sample of the edges, drawn uniformly or by degree or resistance.
+
+From 32 columns on they lose against eigenvectors (docs/reduced-features.md); they are here for the comparison only.
+"""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from tdlg.checks import as_generator, check_number
+from tdlg.checks import as_generator, check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError
+from tdlg.estimator import EdgesEstimator
+from tdlg.linegraph.decay import Decay
+from tdlg.linegraph.operator import LineGraph
 
-__all__ = ["effective_resistances"]
+__all__ = ["SAMPLINGS", "LandmarkFeatures", "Sampling", "effective_resistances"]
 
 Array = NDArray[np.float64]
+Sampling = Literal["uniform", "degree", "resistance"]
+SAMPLINGS: tuple[Sampling, ...] = ("uniform", "degree", "resistance")
 DENSE_NODES = 2000  # up to this number of nodes, a dense inverse is exact and takes less than a second
 TOGETHER = 40  # number of systems that are solved together
 MOST_STEPS = 10_000
 
 
-def effective_resistances(edges: TemporalEdges, *, tol: float = 0.1, random_state: Any = None) -> NDArray[np.float64]:
+class LandmarkFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
+    """Describe edges by their proximities to landmarks, which are sampled from the fitted edges.
+
+    The result is some columns of the line graph. A row has an entry for every landmark that shares a node with the edge,
+    so rows are sparse. Edges that share no node with a landmark get zeros.
+
+    Parameters
+    ----------
+    n_components
+        The number of landmarks; all edges if there are fewer.
+    sampling
+        How landmarks are sampled, without replacement. "uniform" (default): all are equally likely. "degree": in proportion
+        to the row sums of H, which prefers edges that are close to many others. "resistance": in proportion to the effective
+        resistance, which prefers edges that are the only link between parts of the network. Edges of probability 0 come
+        last.
+    decay
+        How weights fade with time. By default `Gaussian()`, the paper's choice. Its bandwidth is fixed on the times of the
+        fitted edges.
+    random_state
+        Seed for sampling.
+
+    Attributes
+    ----------
+    landmarks_
+        Positions of the landmarks among the fitted edges, ascending.
+    edges_, decay_
+        The fitted edges and the frozen decay.
+
+    Examples
+    --------
+    >>> from paper.landmarks import LandmarkFeatures
+    >>> from tdlg import Gaussian, TemporalEdges
+    >>> edges = TemporalEdges(["ann", "bob", "ann"], ["bob", "cat", "cat"], [0.0, 1.0, 3.0])
+    >>> landmarks = LandmarkFeatures(2, decay=Gaussian(bandwidth=1.0), random_state=0).fit(edges)
+    >>> landmarks.landmarks_
+    array([0, 2])
+    >>> landmarks.transform(edges).toarray().round(3)
+    array([[2.   , 0.011],
+           [0.607, 0.135],
+           [0.011, 2.   ]])
+    """
+
+    landmarks_: NDArray[np.int64]
+
+    def __init__(
+        self,
+        n_components: int = 128,
+        *,
+        sampling: Sampling = "uniform",
+        decay: Decay | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.sampling = sampling
+        self.decay = decay
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> LandmarkFeatures:
+        """Sample the landmarks; y is ignored."""
+        check_count("LandmarkFeatures", "n_components", self.n_components, 1)
+        check_choice("LandmarkFeatures", "sampling", self.sampling, SAMPLINGS)
+        self.edges_ = self._edges(X, reset=True)
+        H, rng = LineGraph(self.edges_, decay=self.decay), as_generator(self.random_state)
+        self.decay_ = H.decay
+        if self.sampling == "degree":
+            chances = H.row_sums()
+        elif self.sampling == "resistance":
+            chances = effective_resistances(self.edges_, random_state=rng)
+        else:
+            chances = np.ones(len(self.edges_))
+        self.landmarks_ = _sampled(chances, self.n_components, rng)
+        return self
+
+    def transform(self, X: Any) -> csr_array:
+        """Compute the proximities of edges, fitted or new, to the landmarks."""
+        check_is_fitted(self)
+        return LineGraph(self._edges(X, reset=False), self.edges_[self.landmarks_], decay=self.decay_).to_csr()
+
+
+def _sampled(weights: Array, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A weighted sample without replacement: the smallest of exponential arrival times with these rates."""
+    with np.errstate(divide="ignore"):
+        arrivals = rng.exponential(size=weights.size) / np.maximum(weights, 0.0)
+    return np.sort(np.argsort(arrivals, kind="stable")[:size])
+
+
+def effective_resistances(edges: TemporalEdges, *, tol: float = 0.1, random_state: Any = None) -> Array:
     """Compute the effective resistance of each edge in the undirected multigraph of the edges, ignoring their times.
 
     Every edge is a wire of resistance 1. An edge that is the only link between two parts has resistance 1, one of m parallel
@@ -53,12 +148,13 @@ def effective_resistances(edges: TemporalEdges, *, tol: float = 0.1, random_stat
     --------
     A triangle with a tail:
 
-    >>> from tdlg import TemporalEdges, effective_resistances
+    >>> from paper.landmarks import effective_resistances
+    >>> from tdlg import TemporalEdges
     >>> edges = TemporalEdges(["a", "b", "c", "c"], ["b", "c", "a", "d"], [0, 1, 2, 3])
     >>> effective_resistances(edges).round(3)
     array([0.667, 0.667, 0.667, 1.   ])
     """
-    _check(edges, tol)
+    check_number("effective_resistances", "tol", tol, below=1)
     ends = np.unique(np.concatenate([edges.src_code, edges.dst_code]), return_inverse=True)[1]
     src, dst = ends.reshape(2, -1)
     n_nodes = int(ends.max(initial=-1)) + 1
@@ -141,13 +237,3 @@ def _dots(a: Array, b: Array) -> Array:
 def _ratio(a: Array, b: Array) -> Array:
     """A / b, and 0 for a column that is already solved exactly."""
     return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)
-
-
-def _check(edges: TemporalEdges, tol: float) -> None:
-    if not isinstance(edges, TemporalEdges):
-        raise ParameterError(
-            f"The 'edges' parameter of effective_resistances must be TemporalEdges. Got {type(edges).__name__} instead.",
-            parameter="edges",
-            value=edges,
-        )
-    check_number("effective_resistances", "tol", tol, below=1)

@@ -1,0 +1,189 @@
+"""The columns of one match: decayed sums over the edges with the same key, for tables and for the buckets of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.edges import TemporalEdges
+from tdlg.linegraph.events import Copies, Layout, build_layout
+from tdlg.propagate.plan import ColumnPlan
+
+__all__ = ["Keyed", "Labels", "MatchSums", "Walk", "decayed_sums", "walk_events"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+Codes = NDArray[np.int32]
+
+BLOCK = 4096  # rows whose columns are written at once, which stay in the cache
+
+
+class Walk(NamedTuple):
+    """Sums at the events of rows, from which those of rows are taken.
+
+    slots : the number of each row's event among the events of rows, (n_rows,); their number for a row without one.
+    values, nearest : the sums, (n_slots, n_widths, n_values), and the ticks to the previous and to the next column,
+    (2, n_slots), infinite where there is none; both are 0 if another edge has the same time.
+    """
+
+    slots: NDArray[np.int32]
+    values: Floats
+    nearest: Floats
+
+    def take(self, rows: Any) -> tuple[Floats, Floats]:
+        """The sums of some rows, (n_widths, n_values, n_rows), and the gaps before and after, (2, n_rows)."""
+        from tdlg._kernels.columns import gather_scales
+
+        slots = self.slots[rows]
+        sums, gaps = np.empty((*self.values.shape[1:], len(slots))), np.empty((2, len(slots)))
+        gather_scales(slots, self.values, *self.nearest, sums, gaps)
+        return sums, gaps
+
+
+class Keyed(NamedTuple):
+    """Rows, and the columns among which those with the same key are summed for each row.
+
+    row_keys, col_keys : keys numbered from 0, -1 where nothing matches; row_ticks, col_ticks : times on one clock.
+    own : the column that is the row itself, or -1; None if the rows are the columns.
+    """
+
+    row_keys: Codes
+    row_ticks: NDArray[Any]
+    col_keys: Codes
+    col_ticks: NDArray[Any]
+    n_keys: int
+    own: Positions | None = None
+
+    def layout(self) -> Layout:
+        """The events of rows and columns, sorted by key and time."""
+        from tdlg._kernels.layout import place_rectangular, place_symmetric
+
+        rows, cols, ticks = self.row_keys[:, np.newaxis], self.col_keys[:, np.newaxis], (self.row_ticks, self.col_ticks)
+        if self.own is None:
+            source, gap, slots = place_symmetric(cols, self.n_keys, self.col_ticks)
+            return Layout(source, source, gap, slots, slots, *ticks, None)
+        own = np.ascontiguousarray(self.own, np.int64)
+        return Layout(*place_rectangular(rows, cols, self.n_keys, *ticks, own), *ticks, None)
+
+    def before(self, rows: Positions, cols: Positions, known: NDArray[Any]) -> Keyed:
+        """Some rows, and some columns at the times when something about them became known; a row never sees its own."""
+        nothing = np.full(len(rows), -1)
+        return Keyed(self.row_keys[rows], self.row_ticks[rows], self.col_keys[cols], known, self.n_keys, nothing)
+
+
+class Labels(NamedTuple):
+    """The known labels.
+
+    cols : the columns that have them, (n_labels,); values : 1 and the targets, (n_labels, 1 + n_targets); known : when they
+    became known, in ticks, (n_labels,); None if each is known at the time of its edge.
+    """
+
+    cols: Positions
+    values: Floats
+    known: NDArray[Any] | None = None
+
+
+class MatchSums:
+    """Decayed sums of one match at groups of rows that know different labels, from which their columns are written.
+
+    plan, match : what is made; unit : the unit of the ticks.
+    values : what is summed over all columns, a count and, if features are compared, their values, (n_cols, n_values).
+    groups : rows, and the time before which labels had to be known; None if all count that were known before a row.
+    Counts and features are walked once for all groups; so are labels, unless they are late or groups know different ones.
+    """
+
+    def __init__(
+        self,
+        plan: ColumnPlan,
+        match: str,
+        unit: str | None,
+        keyed: Keyed,
+        values: Floats,
+        labels: Labels,
+        groups: Sequence[tuple[Positions, Any]],
+    ) -> None:
+        self._plan, self._match, self._groups = plan, match, groups
+        self._widths, self._spread = plan.widths(unit), plan.spread(unit)
+        self._separate: list[Walk] | None = None
+        if plan.n_targets and (labels.known is not None or any(before is not None for _, before in groups)):
+            known = keyed.col_ticks[labels.cols] if labels.known is None else labels.known
+            self._separate = [self._walk_labels(keyed, labels, known, *group) for group in groups]
+        elif plan.n_targets:
+            together = np.zeros((len(keyed.col_keys), plan.n_label_values))
+            together[labels.cols] += labels.values
+            values = np.hstack([values, together])
+        self._walk = walk_events(keyed.layout(), values, self._widths, past_only=plan.past_only)
+
+    def _walk_labels(self, keyed: Keyed, labels: Labels, known: NDArray[Any], rows: Positions, before: Any) -> Walk:
+        # labels that become known after all rows are left out: their times may be far beyond all others
+        counts = known < keyed.row_ticks[rows].max() if len(rows) else np.zeros(len(known), bool)
+        if before is not None:
+            counts &= known < before
+        events = keyed.before(rows, labels.cols[counts], known[counts])
+        return walk_events(events.layout(), labels.values[counts], self._widths, past_only=True)
+
+    def write(self, group: int, mine: Floats, start: int, out: Floats, some: slice = slice(None)) -> None:
+        """Write the columns of the rows of a group, or of some of them, as lines, (n_columns, all rows), from `start` on.
+
+        mine : the features of the rows, (n_rows, n_own).
+        """
+        rows, offset = self._groups[group][0][some], some.start or 0
+        for first in range(0, len(rows), BLOCK):
+            block = slice(first, first + BLOCK)
+            sums, gaps = self._walk.take(rows[block])
+            if not self._plan.n_targets:
+                labels = sums[:0, :0]
+            elif self._separate is None:
+                labels = sums[:, sums.shape[1] - self._plan.n_label_values :].copy()
+            else:
+                labels = self._separate[group].take(slice(offset + first, offset + first + len(rows[block])))[0]
+            self._plan.write(self._match, self._spread, sums, labels, gaps, mine[block], start + first, out)
+
+
+def walk_events(layout: Layout, values: Floats, widths: Sequence[float] | Floats, *, past_only: bool) -> Walk:
+    """Decayed sums of values, (n_cols, n_values), over the other events of a key, for several bandwidths in ticks."""
+    from tdlg._kernels.columns import walk_scales
+
+    n_rows, slots, n_slots = len(layout.row_slots), layout.row_slots[:, 0], layout.n_events
+    if not layout.is_square:
+        is_row = layout.target < n_rows
+        n_slots = int(np.count_nonzero(is_row))
+        slots = np.append(np.cumsum(is_row, dtype=np.int32) - np.int32(1), np.int32(n_slots))[slots]
+    x, rates = np.ascontiguousarray(values), 1.0 / np.asarray(widths, np.float64)
+    sums, nearest = np.empty((n_slots, rates.size, x.shape[1])), np.empty((2, n_slots))
+    nearest[1] = np.inf
+    events = layout.gap, layout.source, layout.target, n_rows, x, rates, past_only
+    walk_scales(*events, 1, True, sums, nearest[0])
+    if not past_only:
+        walk_scales(*events, -1, False, sums, nearest[1])
+    return Walk(slots, sums, nearest)
+
+
+def decayed_sums(
+    rows: TemporalEdges,
+    cols: TemporalEdges,
+    values: Floats,
+    match: str,
+    widths: Sequence[float] | Floats,
+    *,
+    past_only: bool = False,
+) -> tuple[Floats, Floats]:
+    """Sum values, (n_cols, n_values), over the other edges that match, for several bandwidths of a Laplace decay in ticks.
+
+    The sums for a width, (n_rows, n_widths, n_values), are `LineGraph(rows, cols, decay=Laplace(width), match=match,
+    include_self=False) @ values`; with `past_only` only strictly earlier edges count. The second result is
+    the gaps before and after, (2, n_rows), see `Walk`.
+
+    >>> edges = TemporalEdges(["a", "a", "b"], ["x", "y", "x"], [0, 1, 3])
+    >>> sums, gaps = decayed_sums(edges, edges, np.ones((3, 1)), "src", [np.inf])
+    >>> sums[:, 0, 0], gaps[0]
+    (array([1., 1., 0.]), array([inf,  1., inf]))
+    """
+    row_copies, col_copies = Copies(rows), Copies(cols)
+    layout = build_layout(row_copies.distinct, col_copies.distinct, match)
+    walked = walk_events(layout, col_copies.add(values), widths, past_only=past_only)
+    sums, gaps = walked._replace(slots=row_copies.repeat(walked.slots)).take(slice(None))
+    return np.moveaxis(sums, 2, 0), gaps

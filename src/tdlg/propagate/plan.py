@@ -1,0 +1,391 @@
+"""ColumnPlan: what the propagated columns are, in what order, and from which sums they are made.
+
+It is the one description that tables, buckets of a file, streams, models and explanations read. What is summed over the
+edges around: a count, then for each feature that is compared its `n_sums` values, then the number of known labels and the
+targets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg._kernels import ALL, BACK_SUM, FAR, LABELLED, Y_BY_BACK, Y_BY_TRUST, Y_LESS_RESIDUAL
+from tdlg.clock import durations_in_words, short_duration
+from tdlg.linegraph.decay import Decay, Laplace
+from tdlg.linegraph.match import MATCHES, SAME_ENDS
+from tdlg.propagate.own_features import OwnColumn, smallest_amounts
+
+__all__ = ["ANY_CLASS", "BOTH_MATCHES", "Column", "ColumnPlan", "TwoEnds", "plan_decays"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+TwoEnds = Literal["all", "partners", "none"]
+
+ANY_CLASS = -1
+CATEGORY_ENDS = {
+    "": "",
+    "src": "src+",
+    "dst": "dst+",
+}  # the end that edges of the same category share too, and its prefix
+COMPARISONS = ("mean", "deviation", "score", "ratio", "share", "share of all")  # codes of `_kernels.columns`
+TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
+BOTH_MATCHES = ("src", "dst", "src-dst", "dst-src")  # whose sums the columns about both ends read, in this order
+BOTH_MEANS = (  # their means: name, the count, the sum, and whether nodes must be of one type
+    ("partners", ALL, FAR, False),
+    ("partners-residual", LABELLED, Y_LESS_RESIDUAL, False),
+    ("partners-trusted", LABELLED, Y_BY_TRUST, False),
+    ("partners-reputation", ALL, BACK_SUM, True),
+    ("partners-reputed", LABELLED, Y_BY_BACK, True),
+)
+AGREEMENTS = ("agreement", "agreement-sum", "agreement-common")
+
+
+class Column(NamedTuple):
+    """What a propagated column is about.
+
+    name : such as "src:rate@1"; match : the neighbours that it describes, "" for an edge's own feature.
+    about : "rate" or "mean" (labels), "known" (how many labels), "count", "gaps", "feature" (beside the neighbours'
+    features), "usual" (the neighbours' features themselves), "own"; "partners", "agreement" (of nodes that are alike) or
+    "common" (how many such nodes there are), see `two_ends`.
+    feature : the feature that it is about, "" if none; of_class : position of the class, or `ANY_CLASS`; scale : position of
+    its time scale, -1 if it has none.
+    """
+
+    name: str
+    match: str
+    about: str
+    feature: str = ""
+    of_class: int = ANY_CLASS
+    scale: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnPlan:
+    """All that determines the columns. Plain data.
+
+    Attributes
+    ----------
+    matches
+        The matches of nodes; `all_matches` has those of categories too.
+    decays
+        The Laplace decays of the time scales, then the two of the columns about both ends; empty if nothing decays.
+    scale_names, two_end_scale_names
+        Names of the time scales, and of those of the columns about both ends.
+    own
+        The features of the edges.
+    classes
+        The distinct labels, sorted; None for numbers, and without labels.
+    prior
+        What is subtracted from each target: the share of each class that has a rate, or the mean of the numbers.
+    target_spread
+        What targets are divided by.
+    past_only, smoothing, two_ends
+        As for `PropagationFeatures`.
+    bipartite
+        Whether the nodes are of two types.
+    """
+
+    matches: tuple[str, ...]
+    decays: tuple[Decay, ...]
+    scale_names: tuple[str, ...]
+    two_end_scale_names: tuple[str, ...]
+    own: tuple[OwnColumn, ...]
+    classes: NDArray[Any] | None
+    prior: tuple[float, ...]
+    target_spread: float
+    past_only: bool
+    smoothing: float
+    two_ends: TwoEnds
+    bipartite: bool
+
+    # ---- time
+
+    def widths(self, time_unit: str | None) -> Floats:
+        """Bandwidths of the time scales in ticks."""
+        return self._all_widths(time_unit)[: -len(TWO_ENDS)] if self.decays else np.array([np.inf])
+
+    def two_end_widths(self, time_unit: str | None) -> Floats:
+        """The short and the long bandwidth of the columns about both ends, in ticks; the long one is the times' spread."""
+        return self._all_widths(time_unit)[-len(TWO_ENDS) :] if self.decays else np.array([np.inf, np.inf])
+
+    def _all_widths(self, time_unit: str | None) -> Floats:
+        if time_unit not in self._widths:
+            self._widths[time_unit] = np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays])
+        return self._widths[time_unit]
+
+    @cached_property
+    def _widths(self) -> dict[str | None, Floats]:
+        return {}
+
+    def scales_in_words(self, time_unit: str | None) -> str:
+        """The time scales, for instance "53 days, 13 days"; empty if all times are equal."""
+        return durations_in_words(self.widths(time_unit).tolist() if self.decays else [], time_unit)
+
+    def spread(self, time_unit: str | None) -> float:
+        """The standard deviation of the times in ticks; 1 if all times are equal."""
+        spread = float(self.two_end_widths(time_unit)[1])
+        return spread if np.isfinite(spread) else 1.0
+
+    # ---- labels
+
+    @property
+    def n_targets(self) -> int:
+        """The number of targets: one for two classes and for numbers, else one per class."""
+        return len(self.prior)
+
+    @property
+    def n_classes(self) -> int:
+        """The number of classes; 0 for numbers."""
+        return 0 if self.classes is None else len(self.classes)
+
+    @cached_property
+    def class_targets(self) -> Floats:
+        """The targets of each class, (n_classes, n_targets)."""
+        n_classes = self.n_classes
+        return (np.eye(n_classes)[:, n_classes - self.n_targets :] - self.prior) / self.target_spread
+
+    def targets_of(self, labels: NDArray[Any] | None, known: NDArray[np.bool_]) -> Floats:
+        """Labels as numbers minus their prior, (n_edges, n_targets); 0 where unknown."""
+        targets = np.zeros((len(known), self.n_targets))
+        if labels is None or not self.n_targets:
+            return targets
+        if self.classes is None:
+            targets[known] = (labels[known].astype(np.float64)[:, np.newaxis] - self.prior) / self.target_spread
+        else:
+            is_class = labels[known][:, np.newaxis] == self.classes[self.n_classes - self.n_targets :]
+            targets[known] = (is_class - np.array(self.prior)) / self.target_spread
+        return targets
+
+    # ---- matches and what is summed
+
+    @cached_property
+    def category_matches(self) -> dict[str, tuple[int, str]]:
+        """Matches of edges of the same category, for features with many: number of the feature, and the end shared too."""
+        return {
+            f"{prefix}category[{name}]": (k, end)
+            for k, name in enumerate(self.many)
+            for end, prefix in CATEGORY_ENDS.items()
+        }
+
+    @property
+    def many(self) -> list[str]:
+        """Names of the features that have too many categories for an indicator each."""
+        return [column.name for column in self.own if column.has_more]
+
+    @property
+    def all_matches(self) -> tuple[str, ...]:
+        """The matches of nodes, then those of categories."""
+        return *self.matches, *self.category_matches
+
+    def kinds(self, match: str) -> tuple[str, str]:
+        """By which keys the rows and the columns of a match are filed."""
+        if match in self.category_matches:
+            return match, match
+        row, col = MATCHES[match].row, MATCHES[match].col
+        return row.removeprefix("reversed "), col
+
+    @property
+    def all_kinds(self) -> tuple[str, ...]:
+        """The keys by which edges are filed for the rows of all matches."""
+        return tuple(dict.fromkeys(self.kinds(match)[0] for match in self.all_matches))
+
+    def compares(self, match: str) -> bool:
+        """Whether an edge's own features are compared with those of its neighbours."""
+        return match in SAME_ENDS and self.n_edge_values > 1
+
+    @cached_property
+    def n_edge_values(self) -> int:
+        """The number of values that are summed over edges, labelled or not: a count, and features."""
+        return 1 + sum(column.n_sums for column in self.own)
+
+    @property
+    def n_label_values(self) -> int:
+        """The number of values that are summed over labels: a count, and the targets."""
+        return 1 + self.n_targets
+
+    @cached_property
+    def is_scaled(self) -> NDArray[np.bool_]:
+        """Whether each of the own features is an amount that is scaled."""
+        return np.array([column.is_scaled for column in self.own for _ in range(column.width)], np.bool_)
+
+    def compressed(self, own: Floats) -> Floats:
+        """An edge's own features as columns: the arsinh of scaled amounts, 0 where missing; all others as they are."""
+        return np.where(self.is_scaled, np.arcsinh(np.nan_to_num(own)), own) if self.own else own
+
+    @cached_property
+    def comparisons(self) -> tuple[Positions, Floats]:
+        """What is compared: kind, first feature, their number and first sum, (n, 4); smallest amounts, (n, 2)."""
+        compared, amounts = [], []
+        first, start = 0, 1
+        for column in self.own:
+            for kind in column.beside:
+                kind = "share of all" if kind == "share" and not column.has_more else kind
+                compared.append((COMPARISONS.index(kind), first, column.width, start))
+                amounts.append(smallest_amounts(column))
+            first, start = first + column.width, start + column.n_sums
+        return np.array(compared, np.int64).reshape(-1, 4), np.array(amounts).reshape(-1, 2)
+
+    def write(
+        self,
+        match: str,
+        spread: float,
+        sums: Floats,
+        labels: Floats,
+        gaps: Floats,
+        mine: Floats,
+        start: int,
+        out: Floats,
+    ) -> None:
+        """Write the columns of a match as lines, (n_columns, all rows), for the rows from `start` on.
+
+        sums : (scales, values, rows), a count and features, more being ignored; labels : (scales, 1 + targets, rows), or no
+        scales without targets; gaps : (2, rows) in ticks; mine : features of the rows, (rows, n_own).
+        """
+        from tdlg._kernels.columns import write_columns
+
+        compared, amounts = self.comparisons
+        compared = compared if self.compares(match) else compared[:0]
+        write_columns(sums, labels, gaps[: self.n_gaps], mine, compared, amounts, self.smoothing, spread, start, out)
+
+    # ---- columns
+
+    @property
+    def n_gaps(self) -> int:
+        """The number of columns for the time to the previous, and to the next edge."""
+        return 1 if self.past_only else 2
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """All columns: those of each match, of both ends together, then the edge's own features."""
+        blocks = [*map(self.of_match, self.all_matches), self.two_end_columns, self.own_columns]
+        return [column for block in blocks for column in block]
+
+    @cached_property
+    def starts(self) -> Positions:
+        """Where the columns of each match begin, then those about both ends, then the own features; and their number."""
+        sizes = [len(self.of_match(match)) for match in self.all_matches]
+        return np.cumsum([0, *sizes, len(self.two_end_columns), len(self.own_columns)])
+
+    def names(self) -> list[str]:
+        """Names that any library takes: letters, digits and _.+=- only, each name once."""
+        names: dict[str, None] = {}
+        for column in self.columns:
+            name = re.sub(r"[^\w.+=-]+", "_", column.name).strip("_")
+            again = (f"{name}_{k}" for k in range(2, len(names) + 3))  # two features may differ in other characters
+            names[name if name not in names else next(one for one in again if one not in names)] = None
+        return list(names)
+
+    def of_match(self, match: str) -> list[Column]:
+        """The columns of one match: those of each time scale, then the gaps."""
+        of_labels = "mean" if self.classes is None else "rate"
+        per_scale = [Column(name, match, of_labels, of_class=of) for name, of in self._targets]
+        per_scale += [Column("known", match, "known")] * bool(self._targets)
+        per_scale.append(Column("count", match, "count"))
+        for own in self.own if match in SAME_ENDS else ():
+            for what in own.beside:
+                compared = "usual" if what == "mean" else "feature"
+                per_scale.append(Column(f"{what}[{own.name}]", match, compared, own.name))
+        columns = [
+            column._replace(name=f"{match}:{column.name}@{name}", scale=k)
+            for k, name in enumerate(self.scale_names)
+            for column in per_scale
+        ]
+        columns += [Column(f"{match}:{gap}", match, "gaps") for gap in ("before", "after")[: self.n_gaps]]
+        if match not in self.category_matches:
+            return columns
+        feature = self.many[self.category_matches[match][0]]
+        return [column._replace(about="own", feature=feature) for column in columns]
+
+    @property
+    def _targets(self) -> list[tuple[str, int]]:
+        """Name and class of each target."""
+        if self.n_targets == 1:
+            return [("mean" if self.classes is None else "rate", ANY_CLASS)]
+        return [(f"rate[{label}]", k) for k, label in enumerate([] if self.classes is None else self.classes)]
+
+    @property
+    def own_columns(self) -> list[Column]:
+        """An edge's own features: numbers, and indicators of categories."""
+        return [
+            Column(name, "", "own", own.name)
+            for own in self.own
+            for name in ([f"{own.name}={category}" for category in own.categories] or [own.name])
+        ]
+
+    def columns_of_classes(self) -> list[Positions]:
+        """For each class, positions of the columns that are about it or about no class."""
+        of_class = np.array([column.of_class for column in self.columns])
+        return [np.flatnonzero((of_class == k) | (of_class == ANY_CLASS)) for k in range(self.n_classes)]
+
+    # ---- both ends together
+
+    @property
+    def has_two_ends(self) -> bool:
+        """Whether there are columns about both ends together."""
+        return self.two_ends != "none" and self.n_targets > 0
+
+    @cached_property
+    def _two_end_means(self) -> list[tuple[str, str, int, int]]:
+        """The means of step 2: match, name, count and sum."""
+        kinds = [kind for kind in BOTH_MEANS if not (kind[3] and self.bipartite)]
+        kinds = kinds[:1] if self.two_ends == "partners" else kinds
+        means = [(match, *kind[:3]) for match in ("dst", "src") for kind in kinds]
+        if self.two_ends == "all" and not self.bipartite:
+            means += [(match, *BOTH_MEANS[0][:3]) for match in ("src-dst", "dst-src")]
+        return means
+
+    @cached_property
+    def two_end_means(self) -> Positions:
+        """Step 2 as the kernels take it: position in `BOTH_MATCHES`, count and sum of each mean, (n_means, 3)."""
+        means = [(BOTH_MATCHES.index(match), count, total) for match, _, count, total in self._two_end_means]
+        return np.array(means, np.int64).reshape(-1, 3)
+
+    @cached_property
+    def two_end_columns(self) -> list[Column]:
+        """The columns about both ends: for each class means, trust and agreement; then how many nodes are common."""
+        if not self.has_two_ends:
+            return []
+        of_labels, columns = "mean" if self.classes is None else "rate", []
+        for name, of_class in self._targets:
+            of = name[name.index("[") :] if "[" in name else ""
+            for match, what, _, _ in self._two_end_means:
+                about = "partners" if what in ("partners", "partners-reputation") else of_labels
+                for k, scale in enumerate(self.two_end_scale_names):
+                    columns.append(Column(f"{match}:{what}{of}@{scale}", match, about, "", of_class, k))
+            if self.two_ends == "all":
+                ends = ("src", "dst")
+                columns += [Column(f"{end}:trust{of}", end, of_labels, "", of_class) for end in ends]
+                columns += [
+                    Column(f"{end}:{k}{of}", end, "agreement", "", of_class) for end in ends for k in AGREEMENTS
+                ]
+        if self.two_ends == "all":
+            columns += [Column(f"{end}:common", end, "common") for end in ("src", "dst")]
+        return columns
+
+
+def plan_decays(
+    scales: Sequence[float | str], deviation: float, time_unit: str | None, *, as_durations: bool
+) -> tuple[tuple[Decay, ...], tuple[str, ...], tuple[str, ...]]:
+    """The decays of time scales and of both ends, and the names of both.
+
+    scales : numbers in standard deviations of the times, or durations; deviation : that standard deviation, in ticks; if it
+    is 0, nothing decays. as_durations : whether the names are durations where times are datetimes.
+    """
+    if deviation == 0.0:
+        return (), ("all",), tuple(f"{scale:g}" for scale in TWO_ENDS)
+    every = [*scales, *TWO_ENDS]
+    laplace = [Laplace(scale) if isinstance(scale, str) else Laplace(relative=float(scale)) for scale in every]
+    decays = tuple(decay.at_spread(deviation, time_unit) for decay in laplace)
+    names = [scale if isinstance(scale, str) else f"{float(scale):.3g}" for scale in every]
+    if as_durations and time_unit is not None:
+        durations = [short_duration(decay.parts(time_unit)[0].bandwidth, time_unit) for decay in decays]
+        if len(set(durations[: len(scales)])) == len(scales):
+            names = durations
+    return decays, tuple(names[: len(scales)]), tuple(names[len(scales) :])
