@@ -148,6 +148,15 @@ class TestColumns:
         names = PropagationFeatures(scales=[1.0]).fit(labelled(bipartite=True)).get_feature_names_out()
         assert {name.partition("_")[0] for name in names} == {"src", "dst", "pair"}
 
+    def test_two_types_of_nodes_need_not_be_declared(self):
+        edges = labelled()
+        apart = TemporalEdges(edges.src, edges.dst + 100, edges.time, label=edges.label)
+        told = TemporalEdges(edges.src, edges.dst + 100, edges.time, label=edges.label, bipartite=True)
+        found, expected = (PropagationFeatures().fit(e) for e in (apart, told))
+        assert found.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
+        np.testing.assert_allclose(found.transform(apart), expected.transform(told), rtol=0, atol=1e-12)
+        assert PropagationFeatures(["reversed"], two_ends="none").fit(apart).transform(apart).shape[0] == 60
+
     def test_each_column_is_described(self):
         edges = labelled(features={"amount": np.arange(1.0, 61.0), "code": [f"code {k % 25}" for k in range(60)]})
         for past_only in (False, True):

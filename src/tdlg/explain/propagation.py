@@ -118,7 +118,12 @@ def explain_propagation(
         model._check_asked(edges, label_time)
         query = model._evidence(edges, label_time)
         explained = _Explained(
-            model, edges, query, which, table_columns(model.features_.plan_, query.some(which)), positive
+            model,
+            edges,
+            query,
+            which,
+            table_columns(model.features_.plan_, query.some(which), n_threads=model.n_threads),
+            positive,
         )
     else:
         explained = _Explained.of(model, scored, which, positive)

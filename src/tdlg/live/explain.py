@@ -107,7 +107,7 @@ class LiveExplainer:
         fitted = self._state.model.features_
         local.features_, query = knowing(fitted, local.edges_), _query(fitted, around.edges)
         local._answer = self._answer
-        columns = table_columns(fitted.plan_, query) if exact is None else exact[np.newaxis]
+        columns = table_columns(fitted.plan_, query, n_threads=fitted.n_threads) if exact is None else exact[np.newaxis]
         scored = Scored(around.asked, self._answer(columns), query, columns)
         two_classes = len(self._state.meaning.classes) == 2
         return explain_propagation(local, scored, top, positive=self._state.meaning.positive if two_classes else None)

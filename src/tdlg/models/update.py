@@ -170,6 +170,3 @@ def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
         return values
     categories = np.array([*edges.feature_categories[name], None], object)
     return categories[np.where(np.isfinite(values), values, len(categories) - 1).astype(np.int64)]
-
-
-# ---- what is missing

@@ -73,7 +73,8 @@ def single(columns: Floats) -> NDArray[np.float32]:
     Estimators see all columns so rounded: those made in memory, from files and of a stream are then the same numbers, though
     they are summed in another order, and a last bit could change the shape of trees.
     """
-    return np.clip(columns, -LARGEST, LARGEST).astype(np.float32)
+    found = np.empty_like(columns, np.float32)
+    return np.clip(columns, -LARGEST, LARGEST, out=found, casting="unsafe")
 
 
 class _Table:

@@ -51,7 +51,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
     ----------
     matches
         Which nodes of two edges must be the same: some of "src", "dst", "src-dst", "dst-src", "pair" and "reversed", see
-        `LineGraph`. By default all six; edges of two types of nodes (`bipartite`) can only match by "src", "dst" and "pair".
+        `LineGraph`. By default all six. If no node is at both ends of the fitted edges, as with two types of nodes, only
+        "src", "dst" and "pair" can find something, and the others are left out.
     scales
         Bandwidths of the Laplace decays: numbers in standard deviations of the fitted edges' times, or durations such as
         "7d". By default "auto": from 1 standard deviation down to the usual time between two edges of a node, each a
@@ -238,8 +239,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
 
 
 def useful_matches(matches: Sequence[str], *, shared: bool) -> list[str]:
-    """The matches that can find something; a source is a destination too only if nodes are shared by both ends."""
-    return [match for match in matches if shared or match in SAME_ENDS]
+    """The matches that can find something, or all if none can: matches across need nodes that are at both ends."""
+    return [match for match in matches if shared or match in SAME_ENDS] or list(matches)
 
 
 def check_features(features: PropagationFeatures) -> None:

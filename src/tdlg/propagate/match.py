@@ -112,9 +112,10 @@ class MatchSums:
             known = keyed.col_ticks[labels.cols] if labels.known is None else labels.known
             self._separate = [self._walk_labels(keyed, labels, known, *group) for group in groups]
         elif plan.n_targets:
-            together = np.zeros((len(keyed.col_keys), plan.n_label_values))
-            together[labels.cols] += labels.values
-            values = np.hstack([values, together])
+            together = np.zeros((len(values), values.shape[1] + plan.n_label_values))
+            together[:, : values.shape[1]] = values
+            together[labels.cols, values.shape[1] :] = labels.values
+            values = together
         self._walk = walk_events(keyed.layout(), values, self._widths, past_only=plan.past_only)
 
     def _walk_labels(self, keyed: Keyed, labels: Labels, known: NDArray[Any], rows: Positions, before: Any) -> Walk:

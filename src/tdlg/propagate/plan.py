@@ -89,7 +89,7 @@ class ColumnPlan:
     past_only, smoothing, two_ends
         As for `PropagationFeatures`.
     bipartite
-        Whether the nodes are of two types.
+        Whether no node was at both ends of the fitted edges, so that nothing matches across.
     """
 
     matches: tuple[str, ...]

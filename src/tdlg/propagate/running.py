@@ -305,7 +305,8 @@ def _writer_of(plan: ColumnPlan, unit: str | None) -> tuple[Any, ...]:
     """How the kernel writes the columns, see `_kernels.stream._write`."""
     *starts, both_at, own_at, _ = plan.starts.tolist()
     n_two_ends = plan.n_targets * (2 * len(plan.two_end_means) + 8) + 2 if plan.has_two_ends else 0
-    assert n_two_ends == own_at - both_at, "the kernel writes other columns about both ends than the plan has"
+    if n_two_ends != own_at - both_at:  # kernels do not check bounds
+        raise TypeError("The kernel writes other columns about both ends than the plan has.")
     return (
         np.array([plan.compares(match) for match in plan.all_matches], np.bool_),
         np.array([*starts, both_at], np.int64),

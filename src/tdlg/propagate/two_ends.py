@@ -32,10 +32,11 @@ where u has several edges to x, it is their mean. With r = (y - src)(w, v), "src
 and "dst" has the same with sources and destinations exchanged: what u says about destinations like v.
 
 No walk of these steps, at most three hops without turning back, can return to the edge itself, so no column of an edge
-depends on its label. With `past_only`, an edge counts from strictly after its time, and its label from strictly after it
-became known; a late label decays from then on. The values of step 1 stay those of the time of the edge, so a stream needs
-per node the decayed sums, per edge under way its values of step 1, and per node two rings of its last 32 labels (other
-end, residuals, time known); labels known at one time enter by the times of their edges.
+depends on its label (where a pair repeats and labels on both sides count, up to rounding in the last bits, which
+estimators do not see, see `columns.single`). With `past_only`, an edge counts from strictly after its time, and its label
+from strictly after it became known; a late label decays from then on. The values of step 1 stay those of the time of the
+edge, so a stream needs per node the decayed sums, per edge under way its values of step 1, and per node two rings of its
+last 32 labels (other end, residuals, time known); labels known at one time enter by the times of their edges.
 """
 
 from __future__ import annotations
@@ -219,8 +220,12 @@ class _Walks:
             values = np.column_stack([self._value(c, described, *one)[some] for one in wanted])
             layout = self._layout(match, of_labels, rows)
             walk = walk_events(layout, values, widths, past_only=self.plan.past_only)
-            with_none = np.concatenate([walk.values, np.zeros((1, *walk.values.shape[1:]))])
-            return with_none[walk.slots]
+            n_slots = len(walk.values)
+            if not n_slots:
+                return np.zeros((len(walk.slots), *walk.values.shape[1:]))
+            sums = walk.values[np.minimum(walk.slots, n_slots - 1)]
+            sums[walk.slots == n_slots] = 0.0
+            return sums
 
         found: dict[tuple[int, int], Floats] = {}
         for (match, _, wanted), sums in sorted(
@@ -230,7 +235,7 @@ class _Walks:
                 if match in BOTH_MATCHES:
                     found[key] = sums[..., v]
                 else:
-                    found[key] = found[key] - sums[..., v]
+                    found[key] -= sums[..., v]
         return found
 
     def _value(self, c: int, described: list[Floats], place: int, kind: int) -> Floats:
@@ -269,6 +274,10 @@ class _Walks:
         if name not in self._layouts:
             row_keys, col_keys, n_keys = match_keys(self._codes, self._codes, self._n_nodes, match)
             row_keys, col_keys, row_ticks = row_keys[:, 0], col_keys[:, 0], self._ticks
+            if match not in BOTH_MATCHES:  # of pairs, those matter that occur again
+                n_rows, n_cols = (np.bincount(keys, minlength=n_keys) for keys in (row_keys, col_keys))
+                again = (n_rows > 0) & (n_cols > int(MATCHES[match].same_ends))
+                row_keys, col_keys = (np.where(again[keys], keys, np.int32(-1)) for keys in (row_keys, col_keys))
             own = None if everything and MATCHES[match].same_ends else np.arange(len(row_keys))
             if not everything:
                 row_keys, row_ticks, own = row_keys[rows], row_ticks[rows], rows
