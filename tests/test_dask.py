@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from buckets import column_files, read_columns, some_table
-from cluster import Cluster, fail, forget_peak_memory, nap, risen_memory, slow_columns
+from cluster import Cluster, fail, nap, slow_columns
 from tdlg import (
     EdgeOutlierDetector,
     ParameterError,
@@ -263,28 +263,6 @@ class TestFaults:
         assert seen == left
         assert pl.read_parquet(output)["outlier_score"].count() == 20_000
         assert not work.exists()
-
-    def test_peak_memory_of_a_worker_falls_as_workers_are_added(self, payments, tmp_path):
-        """Each task has less to do if more workers share the rows. What a process has before the work is left out."""
-        path = tmp_path / "payments.parquet"
-        write_payments(path, 1_000_000, random_state=2)
-        pl.read_parquet(path).write_parquet(path, row_group_size=10_000)  # a whole one is read at once
-        rises = []
-        with Cluster(tmp_path) as cluster:
-            for n_workers in (1, 4):
-                for old in cluster.workers:
-                    cluster.kill(old)
-                for _ in range(n_workers):
-                    cluster.start_worker()
-                with Dask(cluster.address) as engine:
-                    engine._client.wait_for_workers(n_workers, timeout=60)
-                    assert engine.n_threads == n_workers
-                    outliers_file(payments, tmp_path / f"small-{n_workers}", engine=engine, memory="1GB")
-                    engine._client.run(forget_peak_memory)
-                    outliers_file(path, tmp_path / f"large-{n_workers}", engine=engine, memory="1GB")
-                    rises.append(max(engine._client.run(risen_memory).values()))
-        assert rises[0] > 30e6
-        assert rises[1] < 0.75 * rises[0]
 
     def test_a_lost_scheduler(self, tmp_path):
         with Cluster(tmp_path, 1) as cluster, Dask(cluster.address) as engine:
