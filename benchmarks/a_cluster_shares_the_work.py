@@ -12,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,8 +22,7 @@ from _bench import Claim
 
 from tdlg import PropagationClassifier, classify_file, write_payments
 from tdlg.engines import sizes
-from tdlg.engines.dask import Dask
-from tdlg.engines.local import Local
+from tdlg.engines.executors import opened_engine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from cluster import Cluster, forget_peak_memory, risen_memory
@@ -52,7 +52,7 @@ def run(path: Path, output: Path, engine) -> dict[str, float]:
 
 def processor_time(engine) -> tuple[float, float]:
     """Processor seconds of this process, and of all workers."""
-    workers = engine._client.run(time.process_time).values() if isinstance(engine, Dask) else ()
+    workers = engine._client.run(time.process_time).values() if hasattr(engine, "_client") else ()
     return time.process_time(), sum(workers)
 
 
@@ -62,11 +62,11 @@ def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
     with tempfile.TemporaryDirectory(prefix="tdlg-cluster-") as name, ExitStack() as stack:
         home = Path(name)
         write_payments(home / "payments.parquet", n_edges, random_state=0, hubs=1)
-        engines = {"local, 1 thread": Local(1), "local, 2 threads": Local(2)}
+        engines = {"local, 1 thread": ThreadPoolExecutor(1), "local, 2 threads": ThreadPoolExecutor(2)}
         for n_workers in (1, 2):
             (home / f"cluster-{n_workers}").mkdir()
             cluster = stack.enter_context(Cluster(home / f"cluster-{n_workers}", n_workers))
-            engine = stack.enter_context(Dask(cluster.address))
+            engine = stack.enter_context(opened_engine(cluster.address))
             engine._client.wait_for_workers(n_workers)
             engines[f"cluster, {n_workers} worker{'s' * (n_workers - 1)}"] = engine
         found: dict[str, list[dict[str, float]]] = {name: [] for name in engines}
@@ -77,12 +77,12 @@ def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
                 measured = run(path, home / f"{which}.parquet", engine)
                 if turn:
                     found[which].append(measured)
-                elif isinstance(engine, Dask):
+                elif hasattr(engine, "_client"):
                     engine._client.run(forget_peak_memory)
         answers = [
             pl.read_parquet(home / f"{which}.parquet")["probability"].drop_nulls().to_numpy() for which in engines
         ]
-        peaks = {w: max(e._client.run(risen_memory).values()) for w, e in engines.items() if isinstance(e, Dask)}
+        peaks = {w: max(e._client.run(risen_memory).values()) for w, e in engines.items() if hasattr(e, "_client")}
     median = {w: {k: statistics.median(m[k] for m in some) for k in some[0]} for w, some in found.items()}
     print(f"  {'microseconds per edge':24}" + "".join(f"{w:>20}" for w in median))
     for step in (*STEPS, "all", "processor", "of the workers"):

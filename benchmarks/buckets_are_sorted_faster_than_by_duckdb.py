@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -29,18 +30,18 @@ KEYS, TURNS = (1, 3), 3  # the numbers of keys; how often each is measured
 
 def by_buckets(table: Path, folder: Path, n_keys: int) -> None:
     from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
-    from tdlg.engines.local import Local
+    from tdlg.engines.executors import run_all
     from tdlg.engines.statistics import Labels, look
     from tdlg.engines.table import InputTable
 
     edges = InputTable.open(table, {"src": None, "dst": None, "time": None, "label": "fraud"})
-    blocks, engine = edges.blocks(BLOCK), Local(2)
+    blocks, engine = edges.blocks(BLOCK), ThreadPoolExecutor(2)
     clock = look(engine, edges, blocks[:1] + blocks[-1:]).clock  # the payments are in the order of time
     form, n_buckets = RecordForm(edges.n_rows, clock, False, 2), -(-edges.n_rows // BUCKET)
     buckets = Buckets(str(folder), form, tuple(COLUMNS)[:n_keys], n_buckets, len(blocks))
     labels = Labels((0, 1), (0, 1))
-    engine.map(partition, [PartitionTask(edges, block, k, labels, buckets) for k, block in enumerate(blocks)])
-    engine.map(sort_bucket, [(buckets, kind, number) for kind in buckets.kinds for number in range(n_buckets)])
+    run_all(engine, partition, [PartitionTask(edges, block, k, labels, buckets) for k, block in enumerate(blocks)])
+    run_all(engine, sort_bucket, [(buckets, kind, number) for kind in buckets.kinds for number in range(n_buckets)])
 
 
 def sort_bucket(task) -> None:

@@ -337,7 +337,6 @@ def _named(name: str | Sequence[str] | None, protocol: Protocol) -> list[Recipe]
         raise ParameterError(
             f"The 'protocol' must be 'paper' or 'notebook'. Got {protocol!r} instead.",
             parameter="protocol",
-            value=protocol,
         )
     if name is None:
         return [recipe for recipe in RECIPES.values() if protocol in recipe.protocols]
@@ -347,7 +346,6 @@ def _named(name: str | Sequence[str] | None, protocol: Protocol) -> list[Recipe]
         raise ParameterError(
             f"There is no recipe {unknown[0]!r}. The 'name' must be one of {', '.join(RECIPES)}.",
             parameter="name",
-            value=name,
         )
     without_it = [one for one in names if protocol not in RECIPES[one].protocols]
     if without_it:
@@ -355,7 +353,6 @@ def _named(name: str | Sequence[str] | None, protocol: Protocol) -> list[Recipe]
         raise ParameterError(
             f"The recipe {without_it[0]!r} has no protocol {protocol!r}. Name one of {', '.join(both)}, or leave it out.",
             parameter="protocol",
-            value=protocol,
         )
     return [RECIPES[one] for one in dict.fromkeys(names)]
 
@@ -380,7 +377,6 @@ def _checked_datasets(datasets: Sequence[str] | None) -> tuple[str, ...]:
         raise ParameterError(
             f"The 'datasets' must be among {', '.join(DATASETS)}. Got {unknown[0]!r} instead.",
             parameter="datasets",
-            value=datasets,
         )
     return tuple(name for name in DATASETS if name in chosen)
 

@@ -1,11 +1,13 @@
 """Small tables as files, and their columns by way of buckets."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import polars as pl
 
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
 from tdlg.engines.columns import BucketPlan, ColumnFiles, ColumnsTask, make_columns, read_columns
-from tdlg.engines.local import Local
+from tdlg.engines.executors import run_all
 from tdlg.engines.statistics import Labels, look
 from tdlg.engines.table import InputTable
 
@@ -49,7 +51,7 @@ def column_files(
     **options,
 ):
     """Make the columns of the unlabelled rows of a file; gives what `read_columns` takes, and the labels."""
-    engine = engine or Local(1)
+    engine = engine or ThreadPoolExecutor(1)
     wanted = {"src": None, "dst": None, "time": None, "label": "label", "label_time": "known" if late else None}
     table = InputTable.open(path, wanted, (list(features.edges_.feature_names), []), **options)
     blocks = table.blocks(block)
@@ -59,10 +61,10 @@ def column_files(
     plan = BucketPlan(features.plan_, features.edges_.time_unit, tuple(samples), dtype=dtype)
     form = RecordForm(table.n_rows, seen.clock, late, len(values), plan.plan.own)
     buckets = Buckets(str(folder), form, plan.plan.all_kinds, n_buckets, len(blocks))
-    engine.map(partition, [PartitionTask(table, b, k, labels, buckets) for k, b in enumerate(blocks)])
+    run_all(engine, partition, [PartitionTask(table, b, k, labels, buckets) for k, b in enumerate(blocks)])
     files = ColumnFiles(str(folder), bounds or (0, table.n_rows), bool(samples))
     tasks = [ColumnsTask(plan, buckets, files, match, k) for match in plan.matches for k in range(n_buckets)]
-    engine.map(make, tasks, callback)
+    run_all(engine, make, tasks, callback)
     return plan, buckets, files
 
 

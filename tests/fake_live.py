@@ -115,11 +115,9 @@ class FakeLive:
     def _labelled(self, given):
         id, label = given["id"], given["label"]
         if id not in self._events:
-            return UnknownEventError(
-                f"There is no event with the id {id!r}, or it is too old.", parameter="id", value=id
-            )
+            return UnknownEventError(f"There is no event with the id {id!r}, or it is too old.", parameter="id")
         if label not in (0, 1, None):
-            return ParameterError(f"The label must be 0 or 1. Got {label!r} instead.", parameter="label", value=label)
+            return ParameterError(f"The label must be 0 or 1. Got {label!r} instead.", parameter="label")
         self._events[id]["label"] = label
         if alert := self._alerts.get(id):
             alert.label = label
@@ -137,9 +135,7 @@ class FakeLive:
     def explain(self, id, top=3):
         event = self.event(id)
         if event is None:
-            raise UnknownEventError(
-                f"There is no event with the id {id!r}, or it is too old.", parameter="id", value=id
-            )
+            raise UnknownEventError(f"There is no event with the id {id!r}, or it is too old.", parameter="id")
         ends = {event["src"], event["dst"]}
         behind = [e for e in self._events.values() if e["id"] != event["id"] and ends & {e["src"], e["dst"]}][-5:]
         confirmed = sum(e["label"] == 1 for e in behind)

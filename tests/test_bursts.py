@@ -3,7 +3,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
-from tdlg import EdgeOutlierDetector, EdgesError, ParameterError, TemporalEdges, load_model
+from tdlg import BurstDetector, EdgeOutlierDetector, EdgesError, ParameterError, StreamScorer, TemporalEdges, load_model
 from tdlg.propagate.bursts import Arrivals, burst_counts, burst_surprises
 
 TWO_COLUMNS = "has two columns: src, dst and time are needed"
@@ -15,7 +15,9 @@ EXPECTED_FAILURES = {
 
 
 @pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
-@parametrize_with_checks([EdgeOutlierDetector("burst")], expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
+@parametrize_with_checks(
+    [BurstDetector(), EdgeOutlierDetector("burst")], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -30,7 +32,7 @@ def network(n_edges=400, seed=0, burst=60):
 
 
 def detector(**options):
-    return EdgeOutlierDetector("burst", **{"fast": 4.0, "slow": 60.0, **options})
+    return BurstDetector(**{"fast": 4.0, "slow": 60.0, **options})
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float64])
@@ -128,14 +130,14 @@ def test_finds_the_burst_and_says_why():
 def test_durations_for_datetimes():
     src, dst, time = network()
     edges = TemporalEdges(src, dst, np.datetime64("2020-01-01T00", "s") + time * np.timedelta64(3600, "s"))
-    found = EdgeOutlierDetector("burst", fast="4h", slow="60h").fit(edges)
+    found = BurstDetector(fast="4h", slow="60h").fit(edges)
     np.testing.assert_allclose(found.scores_, detector().fit(TemporalEdges(src, dst, time)).scores_, rtol=1e-9)
     assert "within 4 hours" in found.explain(edges, 1, rows=int(found.scores_.argmin()))["reason"].item()
 
 
 def test_default_widths_come_from_the_times():
     edges = TemporalEdges(*network())
-    fitted = EdgeOutlierDetector("burst").fit(edges)
+    fitted = BurstDetector().fit(edges)
     spread = edges.ticks.std()
     assert fitted.fast_.bandwidth == pytest.approx(0.003 * spread)
     assert fitted.slow_.bandwidth == pytest.approx(spread)
@@ -143,7 +145,7 @@ def test_default_widths_come_from_the_times():
 
 def test_saved(tmp_path):
     edges = TemporalEdges(*network())
-    fitted = EdgeOutlierDetector("burst").fit(edges[:300])
+    fitted = BurstDetector().fit(edges[:300])
     fitted.save(tmp_path / "burst.tdlg")
     loaded = load_model(tmp_path / "burst.tdlg")
     np.testing.assert_array_equal(loaded.score_samples(edges), fitted.score_samples(edges))
@@ -151,8 +153,8 @@ def test_saved(tmp_path):
 
 def test_edge_cases():
     src, dst, time = network()
-    assert EdgeOutlierDetector("burst").fit(TemporalEdges(src, dst, np.zeros(400))).scores_.max() == 0.0
-    assert EdgeOutlierDetector("burst").fit(TemporalEdges([1], [2], [3])).scores_.tolist() == [0.0]
+    assert BurstDetector().fit(TemporalEdges(src, dst, np.zeros(400))).scores_.max() == 0.0
+    assert BurstDetector().fit(TemporalEdges([1], [2], [3])).scores_.tolist() == [0.0]
     assert detector().fit(TemporalEdges(src, dst, time)).predict(TemporalEdges(src, dst, time)[:0]).shape == (0,)
     with pytest.raises(EdgesError, match="too far apart"):
         detector().fit(TemporalEdges([1, 1], [2, 2], [-1.7e308, 1.7e308]))
@@ -161,10 +163,10 @@ def test_edge_cases():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"fast": -1.0}, "The 'fast' parameter of EdgeOutlierDetector is -1.0"),
-        ({"fast": "1h"}, "The 'fast' parameter of EdgeOutlierDetector is '1h'.*plain numbers"),
+        ({"fast": -1.0}, "The 'fast' parameter of BurstDetector is -1.0"),
+        ({"fast": "1h"}, "The 'fast' parameter of BurstDetector is '1h'.*plain numbers"),
         ({"slow": "soon"}, "The 'slow' parameter.*'soon'"),
-        ({"fast": 60.0}, "'fast' parameter of EdgeOutlierDetector must be shorter than 'slow'"),
+        ({"fast": 60.0}, "'fast' parameter of BurstDetector must be shorter than 'slow'"),
         ({"contamination": 0.7}, "'contamination'"),
     ],
 )
@@ -177,3 +179,28 @@ def test_only_bursts_are_explained():
     edges = TemporalEdges(*network())
     with pytest.raises(ParameterError, match=r"only with the method 'burst'. Got 'rows'"):
         EdgeOutlierDetector("rows", random_state=0).fit(edges).explain(edges)
+
+
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+def test_the_detector_of_outliers_is_a_burst_detector_by_name(tmp_path):
+    edges = TemporalEdges(*network())
+    alone = detector(contamination=0.05).fit(edges[:300])
+    named = EdgeOutlierDetector("burst", fast=4.0, slow=60.0, contamination=0.05).fit(edges[:300])
+    named.save(tmp_path / "named.tdlg")
+    for model in (named, load_model(tmp_path / "named.tdlg")):
+        assert type(model.detector_) is BurstDetector
+        assert (model.offset_, model.fast_, model.slow_) == (alone.offset_, alone.fast_, alone.slow_)
+        np.testing.assert_array_equal(model.score_samples(edges), alone.score_samples(edges))
+        np.testing.assert_array_equal(model.predict(edges), alone.predict(edges))
+        for asked in (edges, alone.scored(edges), np.column_stack([edges.src, edges.dst, edges.time])):
+            assert model.explain(asked, rows=[3, 350]).equals(alone.explain(asked, rows=[3, 350]))
+
+
+def test_a_stream_takes_either():
+    edges = TemporalEdges(*network())
+    edges = edges[np.argsort(edges.time, kind="stable")]
+    scores = [
+        StreamScorer(model.fit(edges[:300])).score_update(edges[300:])
+        for model in (detector(), EdgeOutlierDetector("burst", fast=4.0, slow=60.0))
+    ]
+    np.testing.assert_array_equal(scores[0].values, scores[1].values)

@@ -7,6 +7,7 @@ import resource
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,6 @@ from tdlg.cli import cost
 from tdlg.cli.app import app
 from tdlg.cli.cost import FileShape, file_cost
 from tdlg.engines import file_run, sizes, store, work_folder
-from tdlg.engines.local import Local
 from tdlg.engines.statistics import Clock
 from tdlg.exceptions import EdgesError, ParameterError, ReadError, TooLargeError
 from tdlg.models import boosting, propagation
@@ -501,11 +501,16 @@ def test_a_large_bucket_is_worked_on_alone(payments, tmp_path, small, monkeypatc
     assert filled["probability"].count() == N // 10
 
 
-def test_the_model_is_sent_once(payments, tmp_path, small, monkeypatch):
+def test_the_model_is_sent_once(payments, tmp_path, small):
     sent = []
-    of_engine = Local.map
-    monkeypatch.setattr(Local, "map", lambda *of: (sent.extend(map(pickle.dumps, of[2])), of_engine(*of))[1])
-    answer, _ = classified(payments, tmp_path)
+
+    class Sending(ThreadPoolExecutor):
+        def submit(self, *of):
+            sent.append(pickle.dumps(of))
+            return super().submit(*of)
+
+    with Sending(1) as engine:
+        answer, _ = classified(payments, tmp_path, engine=engine)
     assert len(pickle.dumps(answer.model)) > 10_000
     assert max(map(len, sent)) < 5000
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from tdlg import LinkRanker, load_model, read_edges
+from tdlg import LinkPredictor, LinkRanker, load_model, read_edges
 from tdlg.rank import fit as ranking_fit
 from test_cli import ok, refused, rows_of
 
@@ -124,7 +124,10 @@ def test_links_are_ranked_by_trees(letters, tmp_path):
     got = rows_of(result.stdout)
     assert [list(row) for row in got] == [["sender", "receiver", "date", "score", "seen"]] * 7
     assert "ranked by boosted trees" in result.stderr
-    assert load_model(tmp_path / "m").top(7)["dst"].to_list() == [row["receiver"] for row in got]
+    assert [row["receiver"] for row in rows_of(ok("links", letters, "--top", 7).stdout)] == [
+        row["receiver"] for row in got
+    ]
+    assert type(load_model(tmp_path / "m")) is LinkPredictor
 
 
 def test_what_is_refused(letters, tmp_path):

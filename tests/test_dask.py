@@ -1,6 +1,7 @@
-"""The engine Dask, on clusters over TCP whose scheduler and workers are processes of their own."""
+"""A Dask cluster as an engine, on clusters over TCP whose scheduler and workers are processes of their own."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import polars as pl
@@ -21,8 +22,7 @@ from tdlg import (
     write_payments,
 )
 from tdlg.cli.app import app
-from tdlg.engines.dask import Dask, opened_engine
-from tdlg.engines.local import Local
+from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
 from tdlg.exceptions import ClusterError
 
 pytestmark = pytest.mark.needs("dask")
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def engine(cluster):
-    with Dask(cluster.address) as engine:
+    with opened_engine(cluster.address) as engine:
         engine._client.wait_for_workers(2, timeout=60)
         yield engine
 
@@ -66,12 +66,13 @@ def columns_of(folder, path, **options):
 
 class TestACluster:
     def test_results_come_in_order_and_from_both_workers(self, engine):
-        assert engine.map(abs, [-3, 2, -1]) == [3, 2, 1]
-        assert engine.map(abs, []) == []
-        assert engine.n_threads == 2
-        assert engine.worker_threads == 1
-        assert engine.worker_memory > 0
-        assert len(set(engine.map(nap, [0.2] * 4))) == 2
+        assert run_all(engine, abs, [-3, 2, -1]) == [3, 2, 1]
+        assert run_all(engine, abs, []) == []
+        workers = workers_of(engine)
+        assert workers[:2] == (2, 1)
+        assert workers.memory > 0
+        assert workers.is_cluster
+        assert len(set(run_all(engine, nap, [0.2] * 4))) == 2
 
     def test_the_columns_are_those_of_this_machine(self, engine, tmp_path, table):
         columns, expected = columns_of(tmp_path, table, engine=engine)
@@ -85,35 +86,41 @@ class TestACluster:
 
     def test_progress_and_stopping(self, engine):
         seen = []
-        engine.map(abs, [1, 2, 3], lambda *numbers: seen.append(numbers))
+        run_all(engine, abs, [1, 2, 3], lambda *numbers: seen.append(numbers))
         assert seen[-1] == (3, 3)
 
         def stop(done, total):
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            engine.map(nap, [0.01] * 50, stop)
-        assert engine.map(abs, [-1]) == [1]
+            run_all(engine, nap, [0.01] * 50, stop)
+        assert run_all(engine, abs, [-1]) == [1]
 
     def test_an_error_of_a_task_is_raised_here(self, engine):
         with pytest.raises(ReadError, match=r"^part 7 is damaged\.$"):
-            engine.map(fail, ["part 7"])
+            run_all(engine, fail, ["part 7"])
 
     def test_an_error_about_a_file_names_it(self, engine, tmp_path):
         with pytest.raises(FileNotFoundError) as error:
-            engine.map(os.stat, [str(tmp_path / "gone")])
+            run_all(engine, os.stat, [str(tmp_path / "gone")])
         assert error.value.filename == str(tmp_path / "gone")
 
     def test_what_a_worker_does_not_see(self, engine, tmp_path):
-        engine.check_sees(str(tmp_path))
+        check_sees(engine, str(tmp_path))
         with pytest.raises(ParameterError, match=r"2 of 2 workers .* do not see it") as error:
-            engine.check_sees(str(tmp_path / "gone"))
+            check_sees(engine, str(tmp_path / "gone"))
         assert error.value.parameter == "engine"
 
     def test_an_address_opens_an_engine_and_leaves_it(self, cluster):
         with opened_engine(cluster.address) as engine:
-            assert engine.map(abs, [-1]) == [1]
-        assert engine._client.status == "closed"
+            assert run_all(engine, abs, [-1]) == [1]
+            client = engine._client
+        assert client.status == "closed"
+
+    def test_an_executor_of_a_client_is_used_and_stays_open(self, engine):
+        with opened_engine(engine._client.get_executor()) as same:
+            assert len(set(run_all(same, nap, [0.2] * 4))) == 2
+        assert engine._client.status == "running"
 
 
 class TestFiles:
@@ -178,29 +185,33 @@ class TestFiles:
 
 def test_engines_that_a_user_asks_for():
     with opened_engine(None, 3) as engine:
-        assert isinstance(engine, Local)
-        assert engine.n_threads == 3
+        assert isinstance(engine, ThreadPoolExecutor)
+        assert workers_of(engine) == (3, 3, None, False)
         with opened_engine(engine) as same:
             assert same is engine
     for wrong in ("somewhere", "nonsense://host", 7):
         with (
-            pytest.raises(ParameterError, match="must be the address of a Dask scheduler") as error,
+            pytest.raises(ParameterError, match=f"must be the address of a Dask scheduler.*Got {wrong!r}") as error,
             opened_engine(wrong),
         ):
             pass
-        assert error.value.value == wrong
+        assert error.value.parameter == "engine"
 
 
-def test_no_scheduler_at_the_address():
-    with pytest.raises(ParameterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9 within 0\.3 s"):
-        Dask("tcp://127.0.0.1:9", timeout=0.3)
+def test_no_scheduler_at_the_address(monkeypatch):
+    monkeypatch.setattr("tdlg.engines.executors.TIMEOUT", 0.3)
+    with (
+        pytest.raises(ParameterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9 within 0\.3 s"),
+        opened_engine("tcp://127.0.0.1:9"),
+    ):
+        pass
 
 
 class TestFaults:
     pytestmark = pytest.mark.needs("time")
 
     def test_a_killed_worker_costs_its_tasks_and_no_answer(self, tmp_path, table):
-        with Cluster(tmp_path, 2) as cluster, Dask(cluster.address) as engine:
+        with Cluster(tmp_path, 2) as cluster, opened_engine(cluster.address) as engine:
             engine._client.wait_for_workers(2, timeout=60)
             victim = cluster.workers[0]
 
@@ -223,7 +234,7 @@ class TestFaults:
         write_payments(path, 20_000, random_state=2)
         classify = {"label": "fraud", "memory": "1GB"}
         classify_file(path, tmp_path / "here.parquet", model=PropagationClassifier(random_state=0), **classify)
-        with Cluster(tmp_path, 2) as cluster, Dask(cluster.address) as engine:
+        with Cluster(tmp_path, 2) as cluster, opened_engine(cluster.address) as engine:
             engine._client.wait_for_workers(2, timeout=60)
 
             def kill(done, total, text):
@@ -265,41 +276,46 @@ class TestFaults:
         assert not work.exists()
 
     def test_a_lost_scheduler(self, tmp_path):
-        with Cluster(tmp_path, 1) as cluster, Dask(cluster.address) as engine:
+        with Cluster(tmp_path, 1) as cluster, opened_engine(cluster.address) as engine:
 
             def lose(done, total):
                 if done and cluster.scheduler.poll() is None:
                     cluster.kill(cluster.scheduler)
 
             with pytest.raises(ClusterError, match=r"The connection to the scheduler at tcp.* was lost") as error:
-                engine.map(nap, [0.05] * 40, lose)
+                run_all(engine, nap, [0.05] * 40, lose)
             assert "run again to go on" in error.value.hint
 
     def test_no_worker_at_the_start_and_none_left(self, tmp_path, monkeypatch):
         with Cluster(tmp_path) as cluster:
-            with pytest.raises(ClusterError, match=r"has no workers\. Start some with: dask worker tcp://127"):
-                Dask(cluster.address, timeout=0.5)
+            with monkeypatch.context() as patched:
+                patched.setattr("tdlg.engines.executors.TIMEOUT", 0.5)
+                with (
+                    pytest.raises(ClusterError, match=r"has no workers\. Start some with: dask worker tcp://127"),
+                    opened_engine(cluster.address),
+                ):
+                    pass
             cluster.start_worker()
-            monkeypatch.setattr("tdlg.engines.dask.PATIENCE", 2)
-            with Dask(cluster.address) as engine:
+            monkeypatch.setattr("tdlg.engines.executors.PATIENCE", 5)
+            with opened_engine(cluster.address) as engine:
 
                 def lose(done, total):
                     if cluster.workers[0].poll() is None:
                         cluster.kill(cluster.workers[0])
 
                 with pytest.raises(ClusterError, match="has no workers"):
-                    engine.map(nap, [0.1] * 40, lose)
+                    run_all(engine, nap, [0.1] * 40, lose)
 
     def test_a_task_that_kills_its_workers(self, tmp_path):
         with Cluster(tmp_path) as cluster:
             for _ in range(4):
                 cluster.start_worker()
-            with Dask(cluster.address) as engine:
+            with opened_engine(cluster.address) as engine:
                 engine._client.wait_for_workers(4, timeout=60)
                 with pytest.raises(
                     ClusterError, match=r"A task \(_exit\) failed because 4 workers died while they ran it"
                 ):
-                    engine.map(os._exit, [1])
+                    run_all(engine, os._exit, [1])
 
     def test_other_versions_are_refused(self, tmp_path):
         """A worker that finds another version of the package first, at the start and as a late guest."""
@@ -309,13 +325,16 @@ class TestFaults:
             (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         with Cluster(tmp_path) as cluster:
             cluster.start_worker(path=[tmp_path / "tdlg"])
-            with pytest.raises(ClusterError, match=r"tdlg is 0\.1\.0 here and 0\.0\.9 on worker tcp://127") as error:
-                Dask(cluster.address)
+            with (
+                pytest.raises(ClusterError, match=r"tdlg is 0\.1\.0 here and 0\.0\.9 on worker tcp://127") as error,
+                opened_engine(cluster.address),
+            ):
+                pass
             assert "Install the same versions" in error.value.hint
             cluster.kill(cluster.workers[0])
             cluster.start_worker()
-            with Dask(cluster.address) as engine:
+            with opened_engine(cluster.address) as engine:
                 cluster.start_worker(path=[tmp_path / "polars"])
                 engine._client.wait_for_workers(2, timeout=60)
                 with pytest.raises(ClusterError, match=r"worker that joined .* polars is .* here and 0\.1\.0 on"):
-                    engine.map(nap, [0.2] * 8)
+                    run_all(engine, nap, [0.2] * 8)

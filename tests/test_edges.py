@@ -248,12 +248,12 @@ def test_slices_of_slices_compose(data):
 
 
 def test_keys_that_choose_no_rows_are_refused():
-    with pytest.raises(EdgesError, match=r"Got 2 instead\. Use edges\[2:3\]"):
+    with pytest.raises(EdgesError, match=r"Got 2 instead\. Use `edges\[2:3\]"):
         make()[2]
     with pytest.raises(EdgesError, match=r"one value per edge: 4\. Got a mask of shape \(3,\)"):
         make()[[True, False, True]]
     for key in ("src", None, (None, ...), 1.5, [[0, 1]], [0, [1]]):
-        with pytest.raises(EdgesError, match=r"slice, positions or a mask.*Use edges\[:10\]"):
+        with pytest.raises(EdgesError, match=r"slice, positions or a mask.*Use `edges\[:10\]"):
             make()[key]
     with pytest.raises(IndexError, match="Position 4 is out of range for 4 edges"):
         make()[[0, 4]]

@@ -1,4 +1,4 @@
-"""The parts of the engines: split files, keys, statistics of a table in blocks, the local engine."""
+"""The parts of the engines: split files, keys, statistics of a table in blocks, executors."""
 
 import errno
 import gzip
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
@@ -22,8 +23,8 @@ from buckets import some_table
 from tdlg import TemporalEdges, read_edges
 from tdlg.engines import statistics, store
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, map_buckets, partition
+from tdlg.engines.executors import Workers, run_all
 from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pairs, uniform
-from tdlg.engines.local import Local
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
 from tdlg.engines.sizes import Sizes
@@ -34,7 +35,7 @@ from tdlg.engines.work_folder import fingerprint
 from tdlg.exceptions import EdgesError, ReadError, TooLargeError
 from tdlg.propagate.scales import choose_scales, scales_between
 
-ENGINE = Local(2)
+ENGINE = ThreadPoolExecutor(2)
 
 
 # ---- split files
@@ -281,13 +282,14 @@ def test_results_of_few_blocks_are_held_at_once(table, monkeypatch):
     monkeypatch.setattr(statistics, "AT_ONCE", 3)
     held = []
 
-    class Counting(Local):
-        def map(self, function, tasks, callback=None):
-            held.append(len(tasks))
-            return super().map(function, tasks, callback)
+    def counting(engine, function, tasks):
+        held.append(len(tasks))
+        return run_all(engine, function, tasks)
 
     _, tasks = tasks_for(path)
-    found = ranges(Counting(2), tasks, ["known", "all amount"])
+    monkeypatch.setattr(statistics, "run_all", counting)
+    found = ranges(ENGINE, tasks, ["known", "all amount"])
+    monkeypatch.undo()
     assert found == ranges(ENGINE, tasks, ["known", "all amount"])
     assert max(held) == 3
     assert sum(held) == len(tasks) > 3
@@ -343,7 +345,7 @@ def test_gaps_and_shared_nodes(tmp_path, shared):
     seen, tasks = tasks_for(path)
     form = RecordForm(300, seen.clock, False, 2)
     buckets = Buckets(str(tmp_path), form, ("src", "dst"), 7, len(tasks))
-    ENGINE.map(partition, [PartitionTask(t.table, t.block, k, t.labels, buckets) for k, t in enumerate(tasks)])
+    run_all(ENGINE, partition, [PartitionTask(t.table, t.block, k, t.labels, buckets) for k, t in enumerate(tasks)])
     assert nodes_are_shared(ENGINE, buckets) is shared
     assert bucket_sizes(buckets, "src").sum() == 300
     some = edges[edges.labelled]
@@ -455,13 +457,52 @@ def test_problems_of_the_table_are_errors(tmp_path):
         InputTable.open(path, wanted)
 
 
-# ---- the local engine
+# ---- executors
 
 
 def test_results_are_in_the_order_of_the_tasks():
     done = []
-    assert Local(3).map(lambda k: k * k, range(20), lambda *of: done.append(of)) == [k * k for k in range(20)]
-    assert done[-1] == (20, 20)
+    with ThreadPoolExecutor(3) as threads:
+        assert run_all(threads, lambda k: k * k, range(100), lambda *of: done.append(of)) == [k * k for k in range(100)]
+        assert run_all(threads, abs, []) == []
+    assert done[-1] == (100, 100)
+
+
+def test_any_executor_runs_tasks():
+    with ProcessPoolExecutor(1) as processes:
+        assert run_all(processes, abs, [-3, 2, -1]) == [3, 2, 1]
+
+
+def test_few_tasks_are_in_flight():
+    class Counting(ThreadPoolExecutor):
+        def submit(self, *of):
+            waiting.append(self._work_queue.qsize())
+            return super().submit(*of)
+
+    waiting = []
+    with Counting(2) as threads:
+        run_all(threads, abs, range(500))
+    assert max(waiting) <= 16
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ReadError])
+def test_what_the_callback_raises_stops_the_work(error):
+    started, ended = [], []
+
+    def work(k):
+        started.append(k)
+        time.sleep(0.01)
+        ended.append(k)
+
+    def stop(done, total):
+        raise error
+
+    with ThreadPoolExecutor(2) as threads:
+        with pytest.raises(error):
+            run_all(threads, work, range(1000), stop)
+        assert sorted(started) == sorted(ended)  # none is left that writes files
+        assert len(started) < 20
+        assert run_all(threads, abs, [-1]) == [1]
 
 
 def test_an_error_stops_the_work():
@@ -473,7 +514,7 @@ def test_an_error_stops_the_work():
         raise ReadError(f"task {k}")
 
     with pytest.raises(ReadError, match="task"):
-        Local(1).map(work, range(1000))
+        run_all(ENGINE, work, range(1000))
     assert len(started) < 1000
 
 
@@ -537,12 +578,11 @@ def test_files_of_another_version_are_of_another_run(table):
 @pytest.mark.parametrize("worker_memory", [700_000_000, None])
 def test_too_little_memory_is_an_error(worker_memory, monkeypatch):
     monkeypatch.setattr("tdlg.engines.sizes.free_bytes", lambda: 600_000_000)
-    engine = Local(2)
     if worker_memory is not None:
-        engine.worker_threads, engine.worker_memory = 1, worker_memory
+        monkeypatch.setattr("tdlg.engines.sizes.workers_of", lambda _: Workers(2, 1, worker_memory, True))
     text = "smallest worker of the cluster has 700 MB" if worker_memory else "Only 600 MB of memory are free"
     with pytest.raises(TooLargeError, match=rf"{text}.* at least 1 GB"):
-        Sizes.of(engine, None, 1000)
+        Sizes.of(ENGINE, None, 1000)
 
 
 def test_blocks_of_many_features_have_fewer_rows():
@@ -568,7 +608,7 @@ def test_large_buckets_are_worked_on_alone(tmp_path):
     buckets = Buckets("", RecordForm(1, Clock(None, "i8", 0, 1), False, 2), ("src",), 6, 1, frozenset([1, 4]))
     said = []
     tasks = [Task(buckets, k) for k in range(6)]
-    assert map_buckets(Local(4), work, tasks, lambda *of: said.append(of)) == list(range(6))
+    assert map_buckets(ThreadPoolExecutor(4), work, tasks, lambda *of: said.append(of)) == list(range(6))
     assert most[1] == most[4] == 1
     assert max(most.values()) > 1
     assert said[-1] == (6, 6)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from tdlg import (
+    BurstDetector,
     EdgeEmbedding,
     EdgeOutlierDetector,
     EdgesError,
@@ -20,6 +21,7 @@ from tdlg import (
     LinkPredictor,
     LinkRanker,
     LowRankFeatures,
+    MisplacedDetector,
     NoDecay,
     PropagationClassifier,
     PropagationFeatures,
@@ -44,6 +46,8 @@ ESTIMATORS = [
     LinkPredictor(random_state=0),
     LinkPredictor("rows", random_state=0),
     LinkRanker("recency"),
+    MisplacedDetector(random_state=0),
+    BurstDetector(),
     EdgeOutlierDetector(random_state=0),
     PropagationFeatures(),
     EdgeEmbedding(3, random_state=0),
@@ -309,7 +313,7 @@ def assert_alike(one, other):
 
 @pytest.mark.usefixtures("few_trees_here")
 @pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
-@pytest.mark.parametrize("model", [*ESTIMATORS, EdgeOutlierDetector("burst")], ids=str)
+@pytest.mark.parametrize("model", ESTIMATORS, ids=str)
 def test_a_fit_in_the_middle_of_an_answer_does_not_change_it(model, monkeypatch):
     first, second = edges_of("int", slice(0, 150)), edges_of("int", slice(50, 200))
     read = EdgesEstimator._edges

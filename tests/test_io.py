@@ -703,7 +703,7 @@ def test_a_frame_with_two_columns_of_one_name_says_so():
 
 @pytest.mark.parametrize("frame", [5, [[1, 2, 3]], np.zeros((2, 3)), "edges.csv"])
 def test_what_is_no_frame_says_so(frame):
-    with pytest.raises(ReadError, match=r"'frame' must be a dataframe.*Use TemporalEdges\(src, dst, time\)"):
+    with pytest.raises(ReadError, match=r"'frame' must be a dataframe.*Use `TemporalEdges\(src, dst, time\)"):
         from_frame(frame)
 
 

@@ -59,7 +59,7 @@ class TestBursts:
         assert np.abs(scores + EdgeOutlierDetector("burst").fit(read_edges(path)).scores_).max() < 1e-10
 
     def test_wrong_widths(self, tmp_path):
-        with pytest.raises(ParameterError, match="'fast' parameter of EdgeOutlierDetector must be shorter"):
+        with pytest.raises(ParameterError, match="'fast' parameter of BurstDetector must be shorter"):
             outliers_file(written(tmp_path), tmp_path / "out.parquet", fast=5.0, slow=1.0, memory="1GB")
         assert [file.name for file in tmp_path.iterdir()] == ["edges.parquet"]
 
@@ -258,5 +258,5 @@ class TestAFolderAsInput:
 def test_solvers_of_hundreds_of_products_are_refused(tmp_path):
     with pytest.raises(ParameterError, match="LineGraphClassifier needs hundreds of products") as error:
         classify_file(written(tmp_path), tmp_path / "out.parquet", label="label", model=LineGraphClassifier())
-    assert "Use PropagationClassifier()" in error.value.hint
+    assert "Use `PropagationClassifier()`" in error.value.hint
     assert "a part of the edges" in error.value.hint

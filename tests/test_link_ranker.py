@@ -2,7 +2,6 @@
 
 import datetime
 import sys
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -176,16 +175,6 @@ class TestPairs:
         for k in range(3):
             assert fitted.pair_scores(asked[k : k + 1])[0] == scores[k]
         assert fitted.top(2, candidates=asked)["score"].to_list() == sorted(scores)[::-1][:2]
-
-    def test_link_predictor_uses_it(self, fitted, monkeypatch):
-        edges = messages()[:1400]
-        monkeypatch.setattr("tdlg.models.link_columns.LinkModel.learnt", lambda *_: None)
-        monkeypatch.setattr("tdlg.models.links.LinkRanker", partial(LinkRanker, n_trees=5))
-        predictor = LinkPredictor(random_state=0).fit(edges)
-        assert not hasattr(predictor, "ranker_")
-        first = predictor.top(5)
-        assert first.equals(LinkRanker(n_trees=5, random_state=0).fit(edges).top(5))
-        assert predictor.ranker_.method_ == "trees"
 
 
 class TestFit:

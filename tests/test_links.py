@@ -303,6 +303,15 @@ class TestPropagation:
         assert ((table["src"] < 10) == (table["dst"] < 110)).mean() > 0.9
         assert (table["score"].to_numpy()[:-1] >= table["score"].to_numpy()[1:]).all()
 
+    def test_top_ranks_by_the_fitted_model(self):
+        model = LinkPredictor(random_state=0).fit(groups())
+        fitted = set(vars(model))
+        table = model.top(20, at=101.0)
+        assert set(vars(model)) == fitted
+        np.testing.assert_array_equal(
+            table["score"], model.predict_proba(table[["src", "dst", "time"]].to_numpy())[:, 1]
+        )
+
     def test_edges_that_are_drawn_do_not_give_themselves_away(self):
         rng = np.random.default_rng(0)
         src, dst = rng.integers(0, 40, (2, 2000))

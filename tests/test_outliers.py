@@ -11,6 +11,7 @@ from tdlg import (
     EdgesError,
     Gaussian,
     LinkPredictor,
+    MisplacedDetector,
     NoDecay,
     ParameterError,
     TemporalEdges,
@@ -30,7 +31,8 @@ EXPECTED_FAILURES = {
 
 @pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
 @parametrize_with_checks(
-    [EdgeOutlierDetector("rows", decay=NoDecay())], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+    [MisplacedDetector("rows", decay=NoDecay()), EdgeOutlierDetector("rows", decay=NoDecay())],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -288,3 +290,19 @@ class TestPropagation:
         new = TemporalEdges([1, 2], [3, 4], [5.0, 6.0])
         loaded = load_model(tmp_path / "odd.tdlg")
         np.testing.assert_array_equal(loaded.score_samples(new), detector.score_samples(new))
+
+
+@pytest.mark.parametrize(("method", "alone"), [("shuffled", "propagation"), ("rows", "rows")])
+def test_the_detector_of_outliers_is_a_misplaced_detector_by_name(method, alone, tmp_path):
+    edges = TemporalEdges(*network(300))
+    options = {"contamination": 0.1, "cv": 2, "random_state": 0}
+    misplaced = MisplacedDetector(alone, **options).fit(edges[:250])
+    named = EdgeOutlierDetector(method, **options).fit(edges[:250])
+    named.save(tmp_path / "named.tdlg")
+    misplaced.save(tmp_path / "misplaced.tdlg")
+    for model in (named, load_model(tmp_path / "named.tdlg"), load_model(tmp_path / "misplaced.tdlg")):
+        assert (model.auc_, model.offset_) == (misplaced.auc_, misplaced.offset_)
+        assert hasattr(model, "decay_") == (method == "rows")
+        np.testing.assert_array_equal(model.score_samples(edges), misplaced.score_samples(edges))
+        np.testing.assert_array_equal(model.predict(edges), misplaced.predict(edges))
+    assert not hasattr(misplaced, "explain")

@@ -7,7 +7,7 @@ import pytest
 
 from tdlg import LineGraph, ParameterError, TemporalEdges
 from tdlg.linegraph import product
-from tdlg.linegraph.product import default_threads
+from tdlg.memory import default_threads
 
 
 def network(n_edges=60_000):

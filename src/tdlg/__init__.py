@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from tdlg.linegraph.operator import LineGraph
     from tdlg.live.model import LiveModel
     from tdlg.live.scorer import StreamScorer
+    from tdlg.models.bursts import BurstDetector
     from tdlg.models.classify_file import classify_file
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
+    from tdlg.models.misplaced import MisplacedDetector
     from tdlg.models.outliers import EdgeOutlierDetector
     from tdlg.models.outliers_file import outliers_file
     from tdlg.models.propagation_classifier import PropagationClassifier
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BurstDetector",
     "ClusterError",
     "EdgeEmbedding",
     "EdgeOutlierDetector",
@@ -60,6 +63,7 @@ __all__ = [
     "LinkRanker",
     "LiveModel",
     "LowRankFeatures",
+    "MisplacedDetector",
     "Mixture",
     "NoDecay",
     "ParameterError",
@@ -97,7 +101,9 @@ __all__ = [
 _MODULE_OF = {
     "ClusterError": "exceptions",
     "EdgeEmbedding": "embed.eigenvectors",
+    "BurstDetector": "models.bursts",
     "EdgeOutlierDetector": "models.outliers",
+    "MisplacedDetector": "models.misplaced",
     "EdgesError": "exceptions",
     "Gaussian": "linegraph.decay",
     "Laplace": "linegraph.decay",

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 
 __all__ = ["as_path", "draft_of", "is_special", "new_file", "replacing", "target_of"]
 
@@ -35,7 +35,6 @@ def as_path(path: Any) -> Path:
         raise ParameterError(
             f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.",
             parameter="path",
-            value=path,
         )
     return Path(path).expanduser()
 
@@ -54,13 +53,12 @@ def target_of(path: Any) -> Path:
     if not target.parent.is_dir():
         raise ParameterError(
             f"The folder {str(target.parent)!r} of the 'path' does not exist. Create it first.",
-            Hint("Use {code}.", code=f"Path({str(target.parent)!r}).mkdir(parents=True)"),
+            f"Use `Path({str(target.parent)!r}).mkdir(parents=True)`.",
             parameter="path",
-            value=path,
         )
     if target.is_dir():
         raise ParameterError(
-            f"The 'path' must be a file. {str(target)!r} is a folder: add a file name.", parameter="path", value=path
+            f"The 'path' must be a file. {str(target)!r} is a folder: add a file name.", parameter="path"
         )
     return target
 

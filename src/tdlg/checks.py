@@ -48,7 +48,6 @@ def check_count(owner: str, name: str, value: Any, least: int) -> None:
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be a whole number, at least {least}. Got {value!r} instead.",
             parameter=name,
-            value=value,
         )
 
 
@@ -64,7 +63,7 @@ def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> No
     if not is_number(value) or not 0 < value < below:
         wanted = "a positive number" if below == np.inf else f"between 0 and {below:g}"
         raise ParameterError(
-            f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead.", parameter=name, value=value
+            f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead.", parameter=name
         )
 
 
@@ -82,7 +81,6 @@ def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.",
             parameter=name,
-            value=value,
         )
 
 
@@ -106,7 +104,6 @@ def as_generator(random_state: Any) -> np.random.Generator:
             f"The 'random_state' parameter must be None, a whole number at least 0, or a numpy Generator or RandomState. "
             f"Got {random_state!r} instead.",
             parameter="random_state",
-            value=random_state,
         ) from None
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 
 __all__ = [
     "LAST_TICK",
@@ -157,7 +157,6 @@ def as_seconds(duration: Duration, name: str = "duration") -> float:
         raise ParameterError(
             f"A duration must be positive and look like '7d', '12h', '30min', '90s' or '250ms'. Got {duration!r} instead.",
             parameter=name,
-            value=duration,
         )
     return seconds
 
@@ -204,7 +203,7 @@ def _refined(ticks: NDArray[np.int64], unit: str, finer: str) -> NDArray[np.int6
         raise EdgesError(
             f"Times from {first} to {last} cannot be counted in {finer}, the unit of the other edges, within 64 bits. Give "
             "both in the coarser unit.",
-            Hint("For instance, use {code}.", code="time.astype('datetime64[s]')"),
+            "For instance, use `time.astype('datetime64[s]')`.",
         )
     return ticks * factor
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import times_of
-from tdlg.exceptions import EdgesError, Hint
+from tdlg.exceptions import EdgesError
 from tdlg.tables.column import Column, read_only
 from tdlg.tables.edge_table import EdgeTable, Rows, as_slice, row_key
 from tdlg.tables.features import Features, as_features
@@ -295,7 +295,7 @@ class TemporalEdges:
             raise EdgesError(
                 f"{'These' if self.bipartite else 'The other'} edges are bipartite, and "
                 f"{'the other' if self.bipartite else 'these'} edges are not.",
-                Hint("Create both with the same value of {bipartite}.", bipartite=...),
+                "Create both with the same value of bipartite=.",
             )
 
     def knows_nodes_of(self, other: TemporalEdges) -> NDArray[np.bool_]:
@@ -475,7 +475,7 @@ def _label_ticks(
         name = "label_delay" if label_time is None else "label_time"
         raise EdgesError(
             f"The '{name}' is given without labels.",
-            Hint("Pass {label} too, or leave out {}.", **{name: ...}, label=...),
+            f"Pass label= too, or leave out {name}=.",
         )
     return label_ticks(ticks, unit, label_time, label_delay)
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
+from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.normalized import NormalizedLineGraph
 from tdlg.linegraph.operator import LineGraph, Normalization
@@ -165,7 +165,6 @@ class EdgesEstimator:
                 f"The 'decay' parameter of {owner} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
                 f"Got {self.decay!r} instead.",
                 parameter="decay",
-                value=self.decay,
             )
         check_choice(owner, "normalization", self.normalization, (None, "spectral", "edge"))
         if self.n_threads is not None:
@@ -259,7 +258,7 @@ def _named_order(names: list[str]) -> list[int]:
             f"The columns of X are {names}: by position, {names[0]!r} would be the source, {names[1]!r} the destination and "
             f"{names[2]!r} the time. The names contradict this, but do not show which column is {' and '.join(unclear)}. "
             "Put the columns in the order src, dst, time, features.",
-            Hint("Or use {code}.", code="from_frame(X, src=..., dst=..., time=...)"),
+            "Or use `from_frame(X, src=..., dst=..., time=...)`.",
         )
     first = [0, 1, 2] if unclear else [found[role][0] for role in ROLES]
     return first + [k for k in range(len(names)) if k not in first]
@@ -277,8 +276,8 @@ def _labels_among(names: Iterable[Any]) -> list[str]:
     return [str(name) for name in names if str(name).lower() == "label"]
 
 
-def _as_label(name: str) -> Hint:
-    return Hint("Leave it out of X and pass it as y, or use {code}.", code=f"from_frame(X, label={name!r})")
+def _as_label(name: str) -> str:
+    return f"Leave it out of X and pass it as y, or use `from_frame(X, label={name!r})`."
 
 
 def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
@@ -288,7 +287,7 @@ def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np
     if edges.label is None:
         raise EdgesError(
             "The edges have no labels to learn from.",
-            Hint("Pass them as y, or with the edges: {code}.", code=LABELS_OF_EDGES),
+            f"Pass them as y, or with the edges: `{LABELS_OF_EDGES}`.",
             "Use a missing label (NaN, None) for an edge whose label is to be predicted.",
         )
     return edges.label, edges.labelled, _plain(edges.label[edges.labelled], y, edges.labelled)

@@ -1,4 +1,4 @@
-"""free_bytes: the memory that this process can still use."""
+"""What this process can use of the machine: the memory that is free, and the cores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["free_bytes"]
+from tdlg.exceptions import ParameterError
+
+__all__ = ["default_threads", "free_bytes"]
 
 CGROUPS = (  # files of limit and usage, and the part of the usage that can be reclaimed: cgroups version 2 and 1
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
@@ -22,11 +24,7 @@ def free_bytes(system: Path = Path("/")) -> int:
 def _free_in_system(meminfo: Path) -> int:
     try:
         return _fields(meminfo)["MemAvailable:"] * 1024
-    except (
-        OSError,
-        KeyError,
-        ValueError,
-    ):  # not Linux: half of the physical memory, which leaves room for other programs
+    except (OSError, KeyError, ValueError):  # not Linux: half of the physical memory, to leave room for other programs
         names = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
         pages, page = map(os.sysconf, names) if hasattr(os, "sysconf") else (2**21, 4096)
         return pages * page // 2
@@ -46,3 +44,16 @@ def _fields(file: Path) -> dict[str, int]:
     """The numbers in a file with one name and one number per line."""
     lines = (line.split() for line in file.read_text().splitlines())
     return {words[0]: int(words[1]) for words in lines}
+
+
+def default_threads() -> int:
+    """TDLG_NUM_THREADS, or the number of cores that this process may use."""
+    wish = os.environ.get("TDLG_NUM_THREADS")
+    if wish:
+        if not (wish.isdecimal() and int(wish) > 0):
+            raise ParameterError(
+                f"The environment variable TDLG_NUM_THREADS must be a positive number. Got {wish!r} instead.",
+                parameter="TDLG_NUM_THREADS",
+            )
+        return int(wish)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

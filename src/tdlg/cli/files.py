@@ -276,12 +276,11 @@ def describe_large(
     import numpy as np
 
     from tdlg.clock import times_of
-    from tdlg.engines.local import Local
+    from tdlg.engines.executors import opened_engine
     from tdlg.engines.sizes import as_bytes
     from tdlg.engines.statistics import look
     from tdlg.engines.table import InputTable
-    from tdlg.linegraph.product import default_threads
-    from tdlg.memory import free_bytes
+    from tdlg.memory import default_threads, free_bytes
 
     with as_usage("memory", "--memory"):
         limit = int(0.6 * free_bytes()) if memory is None else as_bytes(memory)
@@ -292,8 +291,8 @@ def describe_large(
         "label_delay": late.delay,
     }
     table = InputTable.open(path, wanted, features, bipartite=columns.bipartite, **times)
-    with working("reading"):
-        seen = look(Local(), table, table.blocks(ROWS_AT_ONCE))
+    with working("reading"), opened_engine(None) as threads:
+        seen = look(threads, table, table.blocks(ROWS_AT_ONCE))
     first, last = times_of(np.array([seen.clock.low, seen.clock.high]), seen.clock.unit)
     values = list(seen.labels)
     known: Any = [False] * len(values)

@@ -59,7 +59,6 @@ def labels_to_learn(
             f"The known labels in the column {column!r} have only 1 class, {_few(known)}: there is nothing to classify. "
             "Give labels of at least two classes.",
             parameter="label",
-            value=column,
         )
     return labelled, looked_for
 
@@ -115,7 +114,6 @@ def _labelled(
         raise ParameterError(
             f"All labels in the column {column!r} are missing: there is nothing to learn from.",
             parameter="label",
-            value=column,
         )
     if positive is None:
         if to_learn:
@@ -127,7 +125,6 @@ def _labelled(
         raise ParameterError(
             f"The condition {positive!r} holds for {which} known label of {column!r}: {_few(labels[known])}.",
             parameter="positive",
-            value=positive,
         )
     if classes is None:
         classes = _two_classes(labels[known], holds, positive)
@@ -191,7 +188,6 @@ def _check_same_condition(classes: tuple[Any, Any], positive: str) -> None:
             f"The positive class of the model is {classes[1]!r}, but --positive {positive!r} is another condition. "
             "Pass the same --positive as to classify, or leave it out.",
             parameter="positive",
-            value=positive,
         )
 
 
@@ -248,14 +244,12 @@ def _check_classes(known: NDArray[Any], column: str) -> None:
         raise ParameterError(
             f"The column {column!r} has numbers that are not classes: {_few(known)}. {way_out}",
             parameter="label",
-            value=column,
         )
     n_classes = len(np.unique(known.astype(str)))
     if n_classes > MOST_CLASSES:
         raise ParameterError(
             f"The column {column!r} has {n_classes:,} different values: {_few(known)}. {way_out}",
             parameter="label",
-            value=column,
         )
 
 
@@ -269,7 +263,6 @@ def _holds(known: NDArray[Any], positive: str, column: str, to_learn: bool) -> A
             raise ParameterError(
                 f"The labels of {column!r} are true or false. Give --positive true or false. Got {positive!r} instead.",
                 parameter="positive",
-                value=positive,
             )
         return OPERATORS[sign](known, TRUTH[text.lower()])
     if known.dtype.kind in "iuf":
@@ -277,7 +270,6 @@ def _holds(known: NDArray[Any], positive: str, column: str, to_learn: bool) -> A
             raise ParameterError(
                 f"The labels of {column!r} are numbers: {_few(known)}. {text!r} in --positive is not a number.",
                 parameter="positive",
-                value=positive,
             )
         return OPERATORS[sign](known, float(text))
     if sign not in EQUAL:
@@ -285,12 +277,9 @@ def _holds(known: NDArray[Any], positive: str, column: str, to_learn: bool) -> A
             f"The labels of {column!r} are words: {_few(known)}. {positive!r} compares numbers. Give one of the words, "
             f"such as --positive {_shown(known[0])}.",
             parameter="positive",
-            value=positive,
         )
     if to_learn and not (known == text).any():
-        raise ParameterError(
-            f"No known label of {column!r} is {text!r}. They are {_few(known)}.", parameter="positive", value=positive
-        )
+        raise ParameterError(f"No known label of {column!r} is {text!r}. They are {_few(known)}.", parameter="positive")
     return OPERATORS[sign](known, text)
 
 
@@ -307,7 +296,6 @@ def _parsed(positive: str) -> tuple[str, str]:
         raise ParameterError(
             f"--positive must be a value or a condition such as '> 0'. Got {positive!r} instead.",
             parameter="positive",
-            value=positive,
         )
     return found[1] or "==", found[2]
 

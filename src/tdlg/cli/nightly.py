@@ -120,7 +120,6 @@ class _Rows:
             raise ParameterError(
                 f"There is no column {id!r} for the ids. The columns are {table.frame.columns}.",
                 parameter="id",
-                value=id,
             )
         return table.frame[id].to_list()
 

@@ -50,14 +50,11 @@ def check_folder(*paths: Path | None) -> None:
     """Refuse files whose folder does not exist."""
     for path in paths:
         if path is not None and path.is_dir():
-            raise ParameterError(
-                f"{path}: this is a folder. Give the name of a file in it.", parameter="path", value=path
-            )
+            raise ParameterError(f"{path}: this is a folder. Give the name of a file in it.", parameter="path")
         if path is not None and not path.parent.is_dir():
             raise ParameterError(
                 f"{path}: there is no folder {str(path.parent)!r}. Make it, or give another file.",
                 parameter="path",
-                value=path,
             )
 
 
@@ -68,7 +65,6 @@ def check_model_file(path: Path | None) -> None:
         raise ParameterError(
             f"{path}: a model is kept in a file, and this is a device or a pipe. Give another name.",
             parameter="path",
-            value=path,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tdlg.cli.terminal import count, note
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from tdlg.cli.table import Table
@@ -75,7 +75,7 @@ def time_of(at: str, edges: TemporalEdges) -> float | int | str:
         return int(at) if at.lstrip("+-").isdecimal() else float(at)
     except ValueError:
         raise ParameterError(
-            f"The times of these edges are numbers, but --at {at!r} is not a number.", parameter="at", value=at
+            f"The times of these edges are numbers, but --at {at!r} is not a number.", parameter="at"
         ) from None
 
 
@@ -88,7 +88,7 @@ def known_at(edges: TemporalEdges, time: Any) -> TemporalEdges:
     (at,) = as_time(time, edges, "--at", "tdlg")
     known = edges[edges.time < at]
     if len(known) == 0:
-        raise ParameterError(f"No row happened before {time}. Choose a later time.", parameter="at", value=time)
+        raise ParameterError(f"No row happened before {time}. Choose a later time.", parameter="at")
     return known
 
 
@@ -108,9 +108,9 @@ def rows_after(edges: TemporalEdges, known: TemporalEdges) -> TemporalEdges:
 
     kinds = ["numbers" if each.time_unit is None else "datetimes" for each in (edges, known)]
     if len(set(kinds)) > 1:
-        hints = [Hint("Name the unit that they count, as with {time_unit}.", time_unit="s")] * (kinds[0] == "numbers")
+        hints = ["Name the unit that they count, as with time_unit='s'."] * (kinds[0] == "numbers")
         problem = f"The times of the table are {kinds[0]}, and those of the model {kinds[1]}."
-        raise ParameterError(problem, *hints, parameter="time", value=edges.time[0])
+        raise ParameterError(problem, *hints, parameter="time")
     check_alike((known, edges))
     last = known.time.max()
     there, at_last = (each[each.time == last] for each in (known, edges.with_ids_of(known)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shlex
 from typing import Any
 
@@ -12,6 +14,11 @@ __all__ = ["in_shell_words"]
 
 OTHER_NAMES = {"random_state": "seed", "token": "token_file"}  # parameters whose option has another name
 SAME_EFFECT = {"decay": "method"}  # parameters without an option, and the option to change instead
+ARGUMENT = (
+    re.compile(  # src='a', features=['a', 'b'], decay=NoDecay(), tol=0.1, or src= where the user has to find the value
+        r"""\b([a-z_]+)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[[^]]*\]|\{[^}]*\}|\w+\([^)]*\)|[\w.+-]*\w)?"""
+    )
+)
 
 
 def in_shell_words(message: Exception, context: Any) -> str:
@@ -26,10 +33,19 @@ def in_shell_words(message: Exception, context: Any) -> str:
     """
     if not isinstance(message, TdlgError | TdlgWarning):
         return one_line(str(message))
-    return one_line(message.worded(lambda name, value: _as_option(name, value, context)))
+    hints = (_with_options(hint, context) for hint in message.args[1:])
+    return one_line(" ".join([message.problem, *filter(None, hints)]))
 
 
-def _as_option(name: str, value: Any, context: Any) -> str | None:
+def _with_options(hint: str, context: Any) -> str | None:
+    """A hint with options in place of parameters; None if it is about Python code or a parameter that is no option."""
+    if "`" in hint:
+        return None
+    found = {match[0]: _as_option(match[1], match[2], context) for match in ARGUMENT.finditer(hint)}
+    return None if None in found.values() else ARGUMENT.sub(lambda match: str(found[match[0]]), hint)
+
+
+def _as_option(name: str, value: str | None, context: Any) -> str | None:
     here, anywhere = _options(context)
     if name in SAME_EFFECT:
         instead = here.get(SAME_EFFECT[name])
@@ -49,10 +65,11 @@ def _options(context: Any) -> tuple[dict[str, str], dict[str, str]]:
     return found.get(context.invoked_subcommand or "", {}), {k: v for given in found.values() for k, v in given.items()}
 
 
-def _shown(value: Any) -> list[str]:
+def _shown(text: str | None) -> list[str]:
     """The value behind an option, as a shell takes it; nothing for a flag and where the user has to find the value."""
-    if value is ... or value is True:
+    if text is None or text == "True":
         return []
+    value = ast.literal_eval(text)
     if isinstance(value, list):
         value = ",".join(map(str, value))
     return [shlex.quote(str(value))]

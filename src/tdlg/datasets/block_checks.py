@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdlg.checks import check_count, is_number
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 
 __all__ = ["OWNER", "Shares", "checked_intra", "checked_sizes", "one_a_period"]
 
@@ -33,7 +33,6 @@ def checked_sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
             raise ParameterError(
                 f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}: each needs a node. Got {many} instead.",
                 parameter="communities",
-                value=communities,
             )
         return tuple(n_nodes // many + (at < n_nodes % many) for at in range(many))
     for size in communities:
@@ -42,9 +41,8 @@ def checked_sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
     if sum(sizes) != n_nodes:
         raise ParameterError(
             f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead.",
-            Hint("Pass {n_nodes}, or other sizes.", n_nodes=sum(sizes)),
+            f"Pass n_nodes={sum(sizes)!r}, or other sizes.",
             parameter="communities",
-            value=sizes,
         )
     return sizes
 
@@ -57,7 +55,6 @@ def one_a_period(name: str, values: Any, n_periods: int) -> tuple[float, ...]:
             f"The {name!r} parameter must have a finite number for each of the {n_periods} periods that 'intra' has. "
             f"Got {values!r} instead.",
             parameter=name,
-            value=values,
         )
     return tuple(map(float, numbers))
 
@@ -68,14 +65,12 @@ def checked_intra(intra: Any, n_communities: int) -> tuple[Shares, ...]:
         raise ParameterError(
             f"The 'intra' parameter must have one entry per period, such as (0.9, 0.1). Got {intra!r} instead.",
             parameter="intra",
-            value=intra,
         )
     wrong = [entry for entry in intra if is_number(entry) and not 0 <= entry <= 1]
     if wrong:
         raise ParameterError(
             f"The 'intra' parameter must have shares from 0 to 1. Got {wrong[0]!r} instead.",
             parameter="intra",
-            value=intra,
         )
     return tuple(float(entry) if is_number(entry) else _matrix(entry, n_communities) for entry in intra)
 
@@ -90,7 +85,6 @@ def _matrix(entry: Any, n_communities: int) -> tuple[tuple[float, ...], ...]:
             f"An entry of the 'intra' parameter must be a share, or a matrix of shares with a row and a column for each of "
             f"the {n_communities} communities. Got {entry!r} instead.",
             parameter="intra",
-            value=entry,
         )
     upper, lower = np.triu(shares), np.tril(shares, -1)
     mirrored = not lower.any() or np.array_equal(lower, np.triu(shares, 1).T)
@@ -99,6 +93,5 @@ def _matrix(entry: Any, n_communities: int) -> tuple[tuple[float, ...], ...]:
             f"A matrix in the 'intra' parameter must have shares of at least 0 that sum to 1 on and above the diagonal, and "
             f"zeros or the same values below it. Got {entry!r} instead, which sums to {upper.sum():.6g} there.",
             parameter="intra",
-            value=entry,
         )
     return tuple(tuple(row) for row in shares.tolist())

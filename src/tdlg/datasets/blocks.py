@@ -143,7 +143,6 @@ class TemporalBlockModel:
                 f"The 'degree' parameter times 'n_nodes' must be even, as each edge has two ends. "
                 f"Got {degree} times {n_nodes} instead: make one of them even.",
                 parameter="degree",
-                value=degree,
             )
         sizes = checked_sizes(self.communities, n_nodes)
         intra = checked_intra(self.intra, len(sizes))
@@ -154,7 +153,6 @@ class TemporalBlockModel:
             raise ParameterError(
                 f"The 'time_stds' parameter must not be negative. Got {self.time_stds!r} instead.",
                 parameter="time_stds",
-                value=self.time_stds,
             )
         checked = dict(n_nodes=n_nodes, degree=degree, intra=intra, time_means=means, time_stds=stds, communities=sizes)
         for name, value in checked.items():
@@ -314,7 +312,6 @@ class TemporalBlockModel:
             raise ParameterError(
                 f"The 'decay' parameter must be a decay such as Gaussian(0.5) or NoDecay(). Got {decay!r} instead.",
                 parameter="decay",
-                value=decay,
             )
         mean, std = np.array(self.time_means, float), np.array(self.time_stds, float)
         return mean_decay(decay, mean[:, None] - mean, std[:, None] ** 2 + std**2)
@@ -359,7 +356,6 @@ class TemporalBlockModel:
                     f"the sizes are {self.sizes}. Got {entry!r}. Move that share to other blocks, or make the "
                     f"communities larger.",
                     parameter="intra",
-                    value=self.intra,
                 )
 
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import IO
 
 from tdlg.datasets.registry import Dataset, named
-from tdlg.exceptions import Hint, ReadError
+from tdlg.exceptions import ReadError
 
 __all__ = ["dataset_file", "is_available"]
 
@@ -139,7 +139,7 @@ def _check_sum(path: Path, dataset: Dataset) -> None:
         raise ReadError(
             f"{path}: this is not the file of the data set {dataset.name!r}, or it is damaged: its sha256 is {found}, "
             f"and should be {dataset.sha256}. {_removed(dataset)}.",
-            Hint("Or pass {check} to use it as it is.", check=False),
+            "Or pass check=False to use it as it is.",
         )
 
 
@@ -219,7 +219,7 @@ def _installed(packed: Path, dataset: Dataset, origin: str, way_out: str) -> Pat
     raise ReadError(
         f"{origin}: this does not hold the file of the data set {dataset.name!r}:{_looks_like_a_page(packed)} the sha256 "
         f"is {sums}, and should be {dataset.sha256}. {way_out}",
-        Hint("Another version can be read all the same, unpacked and with {check}.", check=False),
+        "Another version can be read all the same, unpacked and with check=False.",
     )
 
 

@@ -13,7 +13,7 @@ from tdlg.clock import ticks_per_second
 from tdlg.datasets.files import dataset_file, is_available
 from tdlg.datasets.registry import DATASETS, Dataset, named
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import Hint, ParameterError, ReadError
+from tdlg.exceptions import ParameterError, ReadError
 from tdlg.io import read_edges
 
 __all__ = ["dataset_table", "describe", "load_dataset"]
@@ -98,16 +98,13 @@ def load_dataset(
 
 def _check_label(dataset: Dataset, label: Any) -> None:
     if label not in LABELS:
-        raise ParameterError(
-            f"The 'label' must be one of {LABELS}. Got {label!r} instead.", parameter="label", value=label
-        )
+        raise ParameterError(f"The 'label' must be one of {LABELS}. Got {label!r} instead.", parameter="label")
     if label == "rating" and "rating" not in dataset.columns:
         rated = [name for name, other in DATASETS.items() if "rating" in other.columns]
         raise ParameterError(
             f"The data set {dataset.name!r} has no ratings, but {rated} have.",
-            Hint("Leave out {label}, or load one of these.", label=...),
+            "Leave out label=, or load one of these.",
             parameter="label",
-            value=label,
         )
 
 
@@ -115,14 +112,13 @@ def _check_random_state(dataset: Dataset, random_state: Any) -> None:
     if "time" in dataset.columns and random_state is not None:
         raise ParameterError(
             f"The 'random_state' is only for synthetic times, but {dataset.name!r} has real times. Got {random_state!r}.",
-            Hint("Leave out {random_state}.", random_state=...),
+            "Leave out random_state=.",
             parameter="random_state",
-            value=random_state,
         )
     if "time" not in dataset.columns and random_state is None:
         raise ParameterError(
             f"The file of {dataset.name!r} has no times: they are synthetic, for measuring speed only.",
-            Hint("Pass {random_state}, or another seed, to sample them.", random_state=0),
+            "Pass random_state=0, or another seed, to sample them.",
             parameter="random_state",
         )
 
@@ -131,9 +127,8 @@ def _check_dates(dataset: Dataset, dates: bool) -> None:
     if dates and not dataset.dated:
         raise ParameterError(
             f"The times of {dataset.name!r} are not dates: they count from an unknown start.",
-            Hint("Leave out {dates}.", dates=True),
+            "Leave out dates=True.",
             parameter="dates",
-            value=dates,
         )
 
 

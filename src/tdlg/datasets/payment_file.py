@@ -87,7 +87,6 @@ def write_payments(
         raise ParameterError(
             f"The 'unlabelled' parameter of write_payments must be at least 0 and less than 1. Got {unlabelled!r} instead.",
             parameter="unlabelled",
-            value=unlabelled,
         )
     rng = as_generator(random_state)
     world = _World.of(rng, n_customers, n_terminals)

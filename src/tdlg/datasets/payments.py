@@ -81,7 +81,6 @@ class Payments:
             raise ParameterError(
                 f"The 'time' parameter must be a datetime, a date or its text such as '2025-06-01'. Got {time!r} instead.",
                 parameter="time",
-                value=time,
             )
         return self.edges.with_label(np.where(self.label_time <= moment, self.scenario > 0, np.nan))
 
@@ -175,7 +174,6 @@ def checked_numbers(owner: str, n: int, n_customers: int | None, n_terminals: in
         raise ParameterError(
             f"The 'hubs' parameter of {owner} must be at most the number of terminals, {n_terminals:,}. Got {hubs:,}.",
             parameter="hubs",
-            value=hubs,
         )
     return n_customers, n_terminals
 

@@ -114,7 +114,7 @@ def named(name: Any) -> Dataset:
     close = difflib.get_close_matches(str(name), DATASETS, 1, 0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     raise ParameterError(
-        f"There is no data set {name!r}. {hint}The names are: {', '.join(DATASETS)}.", parameter="name", value=name
+        f"There is no data set {name!r}. {hint}The names are: {', '.join(DATASETS)}.", parameter="name"
     )
 
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tdlg.checks import as_generator, check_choice, check_number
 from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
 from tdlg.estimator import all_or_nothing
-from tdlg.exceptions import Hint, warn
+from tdlg.exceptions import warn
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
 
@@ -120,7 +120,7 @@ class EdgeEmbedding(EdgeFeatures):
         if reached > self.tol:
             warn(
                 f"The eigenvectors reached only the tolerance {reached:g}, not {self.tol:g}.",
-                Hint("Pass {tol}.", tol=float(f"{reached:.1g}")),
+                f"Pass tol={float(f'{reached:.1g}')!r}.",
                 category=ConvergenceWarning,
             )
         self.n_components_ = n_resolved(values, self.tol)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 
 from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 
 __all__ = ["node_embeddings"]
 
@@ -68,9 +68,8 @@ def _check(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
     if not isinstance(edges, TemporalEdges):
         raise ParameterError(
             f"The 'edges' parameter of node_embeddings must be TemporalEdges. Got {type(edges).__name__} instead.",
-            Hint("Wrap columns as {code}.", code="TemporalEdges(src, dst, time)"),
+            "Wrap columns as `TemporalEdges(src, dst, time)`.",
             parameter="edges",
-            value=edges,
         )
     check_choice("node_embeddings", "aggregate", aggregate, ("mean", "sum"))
     if Y.ndim != 2 or Y.shape[0] != edges.n_edges or Y.dtype.kind not in "biuf":
@@ -78,5 +77,4 @@ def _check(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
             f"The 'Y' parameter of node_embeddings must have one row for each of the {edges.n_edges} edges, of "
             f"numbers. Got the shape {Y.shape} of {Y.dtype} instead.",
             parameter="Y",
-            value=Y,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
+from tdlg.engines.executors import Callback, run_all
 from tdlg.engines.keys import Keys, bucket_of, joint_keys, pair_keys, text_keys
-from tdlg.engines.local import Callback, Engine
 from tdlg.engines.split_file import SplitFile, write_split
 from tdlg.engines.statistics import Clock, Labels
 from tdlg.engines.store import exists, joined
@@ -171,14 +172,14 @@ def partition(task: PartitionTask) -> None:
 
 
 def map_buckets(
-    engine: Engine, function: Callable[[Any], Any], tasks: Sequence[Any], callback: Callback | None = None
+    engine: Executor, function: Callable[[Any], Any], tasks: Sequence[Any], callback: Callback | None = None
 ) -> list[Any]:
     """Run the function on tasks of buckets, those of large buckets one after the other, and give the results in order.
 
     Parameters
     ----------
     engine, function, callback
-        The same as for `Engine.map`.
+        The same as for `run_all`.
     tasks
         Tasks with `buckets` and the number of a `bucket`.
     """
@@ -188,7 +189,7 @@ def map_buckets(
     for group in groups:
         n_done = len(found)
         said = None if callback is None else lambda done, _, n=n_done: callback(n + done, len(tasks))
-        found |= zip(group, engine.map(function, [tasks[k] for k in group], said), strict=True)
+        found |= zip(group, run_all(engine, function, [tasks[k] for k in group], said), strict=True)
     return [found[k] for k in range(len(tasks))]
 
 

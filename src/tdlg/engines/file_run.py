@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -10,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
-from tdlg.engines.dask import opened_engine
-from tdlg.engines.local import Engine
+from tdlg.engines.executors import check_sees, opened_engine, run_all
 from tdlg.engines.output import Answers, Output, write_answers
 from tdlg.engines.sizes import Sizes, in_bytes
 from tdlg.engines.statistics import Labels
@@ -29,7 +29,7 @@ from tdlg.engines.store import (
 )
 from tdlg.engines.table import Block, InputTable
 from tdlg.engines.work_folder import WorkFolder, fingerprint
-from tdlg.exceptions import Hint, ReadError, TooLargeError
+from tdlg.exceptions import ReadError, TooLargeError
 
 __all__ = ["Callback", "FileRun", "RecordMemory"]
 
@@ -63,7 +63,7 @@ class FileRun:
     """
 
     table: InputTable
-    engine: Engine
+    engine: Executor
     sizes: Sizes
     folder: str
     output: Output
@@ -82,7 +82,7 @@ class FileRun:
         output: Output,
         parameters: Any,
         *,
-        engine: Engine | str | None,
+        engine: Executor | str | None,
         memory: Any,
         folder: Any,
         callback: Callback | None,
@@ -112,7 +112,7 @@ class FileRun:
             with work as files:
                 output = output._replace(owner=work.owner)
                 output.remove_draft(goes_on=goes_on)
-                opened.check_sees(table.path)
+                check_sees(opened, table.path)
                 sizes = sizes if memory is not None else _as_before(sizes, files)
                 said = callback or (lambda done, total, text: None)
                 yield cls(table, opened, sizes, files, output, said, version)
@@ -137,7 +137,7 @@ class FileRun:
         n_buckets = self.sizes.n_buckets(self.table.n_rows, record_memory)
         buckets = Buckets(self.folder, form, tuple(kinds), n_buckets, len(self.blocks))
         tasks = [PartitionTask(self.table, block, k, labels, buckets) for k, block in enumerate(self.blocks)]
-        self.engine.map(partition, tasks, self.progress("sorting into buckets"))
+        run_all(self.engine, partition, tasks, self.progress("sorting into buckets"))
         return buckets
 
     def checked(self, buckets: Buckets, record_memory: RecordMemory) -> Buckets:
@@ -190,9 +190,8 @@ class FileRun:
             if free is not None and free < SPARE_DISK * needed:
                 raise TooLargeError(
                     f"{place}: {words} {in_bytes(SPARE_DISK * needed)}, and the disk has {in_bytes(free)} free.",
-                    Hint("Make room, or pass another {folder}.", folder=...),
+                    "Make room, or pass another folder=.",
                     parameter="folder",
-                    value=place,
                 )
 
     def say(self, text: str) -> None:
@@ -213,9 +212,8 @@ class FileRun:
             f"A bucket by {kind} has {largest[kind]:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably "
             f"one {kind} has most of them. With a limit of {in_bytes(self.sizes.memory)}, a bucket may need "
             f"{in_bytes(self.sizes.alone)}.",
-            Hint("Pass at least {memory}.", memory=f"{enough / 1e9:.10g}GB"),
+            f"Pass at least memory={f'{enough / 1000000000.0:.10g}GB'!r}.",
             parameter="memory",
-            value=self.sizes.memory,
         )
 
     def _enough(self, largest: Mapping[str, int], n_buckets: int, record_memory: RecordMemory) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.engines.buckets import Buckets, bucket_sizes, map_buckets
-from tdlg.engines.local import Engine
 from tdlg.engines.split_file import read_split
 from tdlg.propagate.scales import gaps_of_nodes, usual_gap
 
@@ -38,7 +38,7 @@ class NodesTask:
     only_known: bool = False
 
 
-def usual_gap_of_nodes(engine: Engine, buckets: Buckets, *, only_known: bool) -> float:
+def usual_gap_of_nodes(engine: Executor, buckets: Buckets, *, only_known: bool) -> float:
     """The usual time between two edges of a node, in ticks; see `tdlg.propagate.scales`.
 
     Of many edges, those of the first buckets are used, which have the nodes of some ranges of keys with all their edges.
@@ -60,7 +60,7 @@ def gaps_in_bucket(task: NodesTask) -> NDArray[np.float64]:
     return gaps_of_nodes(task.buckets.form.times(records["tick"]), records["key"])
 
 
-def nodes_are_shared(engine: Engine, buckets: Buckets) -> bool:
+def nodes_are_shared(engine: Executor, buckets: Buckets) -> bool:
     """Whether some id is the source of an edge and the destination of an edge."""
     return any(map_buckets(engine, has_shared_nodes, [NodesTask(buckets, k) for k in range(buckets.n_buckets)]))
 

@@ -7,12 +7,13 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from tdlg.atomic import as_path, draft_of, replacing, target_of
-from tdlg.engines.local import Engine
+from tdlg.engines.executors import run_all
 from tdlg.engines.store import (
     exists,
     files_in,
@@ -85,7 +86,6 @@ class Output(NamedTuple):
             raise ParameterError(
                 f"{path}: a table that is made in blocks is written as .parquet or .csv, or to a folder.",
                 parameter="path",
-                value=path,
             )
         if target.is_file() or (target.is_dir() and any(target.iterdir())):
             raise _not_empty(path)
@@ -137,12 +137,11 @@ def _not_empty(path: Any) -> ParameterError:
         f"{path}: the folder to write to must be new or empty. Remove it, or give another one. A run that was killed "
         "while it wrote to a store goes on if it is repeated with the same input and parameters.",
         parameter="path",
-        value=path,
     )
 
 
 def write_answers(
-    engine: Engine,
+    engine: Executor,
     table: InputTable,
     blocks: Sequence[Block],
     answers: Answers,
@@ -180,7 +179,7 @@ def write_answers(
         remove_folder(folder)
     make_folder(folder)
     try:
-        engine.map(write_part, tasks, callback)
+        run_all(engine, write_part, tasks, callback)
         check()
         if folder != output.path:
             os.replace(folder, output.path)

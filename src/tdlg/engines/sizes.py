@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from tdlg.exceptions import Hint, ParameterError, TooLargeError
+from tdlg.engines.executors import workers_of
+from tdlg.exceptions import ParameterError, TooLargeError
 from tdlg.memory import free_bytes
 
 __all__ = [
@@ -63,9 +65,8 @@ def as_bytes(memory: Any) -> int:
     if n_bytes < LEAST_MEMORY:
         raise ParameterError(
             f"The 'memory' must be a size of at least {in_bytes(LEAST_MEMORY)}, such as '2GB'. Got {memory!r} instead.",
-            Hint("Pass {memory}.", memory="2GB"),
+            "Pass memory='2GB'.",
             parameter="memory",
-            value=memory,
         )
     return n_bytes
 
@@ -103,7 +104,7 @@ class Sizes:
     n_features: int = 0
 
     @classmethod
-    def of(cls, engine: Any, memory: Any, n_rows: int, n_features: int = 0) -> Self:
+    def of(cls, engine: Executor, memory: Any, n_rows: int, n_features: int = 0) -> Self:
         """What fits into the memory of an engine: of this process, or of each worker of a cluster.
 
         Parameters
@@ -116,10 +117,11 @@ class Sizes:
             The numbers of rows and of features of the table.
         """
         given = None if memory is None else as_bytes(memory)
-        if not hasattr(engine, "worker_threads"):
-            return cls(given or _default_limit(free_bytes()), engine.n_threads, n_features=n_features)
-        limit = given or _default_limit(engine.worker_memory or free_bytes(), is_worker=bool(engine.worker_memory))
-        return cls(limit, engine.worker_threads, SHARES * engine.n_threads, n_rows, n_features)
+        workers = workers_of(engine)
+        limit = given or _default_limit(workers.memory or free_bytes(), is_worker=bool(workers.memory))
+        if not workers.is_cluster:
+            return cls(limit, workers.n_threads, n_features=n_features)
+        return cls(limit, workers.threads_each, SHARES * workers.n_threads, n_rows, n_features)
 
     @property
     def per_task(self) -> float:
@@ -209,7 +211,7 @@ def _default_limit(available: int, *, is_worker: bool = False) -> int:
     """A share of the free memory, or of the memory of a worker; less than a minimum is refused."""
     if available < LEAST_MEMORY:
         what = "The smallest worker of the cluster has" if is_worker else "Only"
-        hint = "Start the workers with `--memory-limit 2GB`." if is_worker else "End other programs."
+        hint = "Start the workers with '--memory-limit 2GB'." if is_worker else "End other programs."
         raise TooLargeError(
             f"{what} {in_bytes(available)} of memory{'' if is_worker else ' are free'}, and at least "
             f"{in_bytes(LEAST_MEMORY)} are needed.",

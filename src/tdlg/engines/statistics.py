@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import LAST_TICK, finest, rounded_up
 from tdlg.edges import TemporalEdges
-from tdlg.engines.local import Engine
+from tdlg.engines.executors import run_all, workers_of
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import ReadError
 from tdlg.propagate.own_features import raw_values
@@ -133,11 +134,11 @@ def tasks_of(table: InputTable, blocks: Sequence[Block], *of_all: Any) -> list[B
     return [BlockTask(table, block, *of_all) for block in blocks]
 
 
-def results(engine: Engine, function: Callable[[BlockTask], Any], tasks: Sequence[BlockTask]) -> Iterator[Any]:
+def results(engine: Executor, function: Callable[[BlockTask], Any], tasks: Sequence[BlockTask]) -> Iterator[Any]:
     """The results of all tasks in order, of which only some are held at once."""
-    at_once = min(8 * engine.n_threads, AT_ONCE)
+    at_once = min(8 * workers_of(engine).n_threads, AT_ONCE)
     for start in range(0, len(tasks), at_once):
-        yield from engine.map(function, tasks[start : start + at_once])
+        yield from run_all(engine, function, tasks[start : start + at_once])
 
 
 # ---- a first look
@@ -168,7 +169,7 @@ class Look(NamedTuple):
     categories: tuple[str, ...]
 
 
-def look(engine: Engine, table: InputTable, blocks: Sequence[Block]) -> Look:
+def look(engine: Executor, table: InputTable, blocks: Sequence[Block]) -> Look:
     """Look at all blocks."""
     found, total = [], Counter[Any]()
     for part in results(engine, look_at_block, tasks_of(table, blocks)):
@@ -287,7 +288,7 @@ def _values(task: BlockTask, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     return found
 
 
-def ranges(engine: Engine, tasks: Sequence[BlockTask], names: Sequence[str]) -> dict[str, Range]:
+def ranges(engine: Executor, tasks: Sequence[BlockTask], names: Sequence[str]) -> dict[str, Range]:
     """The range of the values of each name; for names see `_values`."""
     total = {name: Range.of(np.empty(0)) for name in names}
     for part in results(engine, ranges_of_block, [_asking(task, tuple(names)) for task in tasks]):
@@ -329,7 +330,7 @@ class _Search(NamedTuple):
 
 
 def order_statistics(
-    engine: Engine, tasks: Sequence[BlockTask], found: dict[str, Range], wanted: dict[str, Sequence[int]]
+    engine: Executor, tasks: Sequence[BlockTask], found: dict[str, Range], wanted: dict[str, Sequence[int]]
 ) -> dict[str, NDArray[Any]]:
     """The values at some ranks, from 0, of the sorted values of each name.
 
@@ -376,7 +377,7 @@ def order_statistics(
     return {name: np.array([values[name][rank] for rank in ranks]) for name, ranks in wanted.items()}
 
 
-def _counted(engine: Engine, tasks: Sequence[BlockTask], search: _Search) -> list[NDArray[Any]]:
+def _counted(engine: Executor, tasks: Sequence[BlockTask], search: _Search) -> list[NDArray[Any]]:
     """`count_in_block` of all blocks together."""
     values: list[list[NDArray[Any]]] = [[] for _ in search.intervals]
     for part in results(engine, count_in_block, [_asking(task, search) for task in tasks]):
@@ -404,7 +405,7 @@ def count_in_block(task: BlockTask) -> list[NDArray[Any]]:
 
 
 def quantiles(
-    engine: Engine, tasks: Sequence[BlockTask], found: dict[str, Range], wanted: dict[str, Sequence[float]]
+    engine: Executor, tasks: Sequence[BlockTask], found: dict[str, Range], wanted: dict[str, Sequence[float]]
 ) -> dict[str, list[float]]:
     """Quantiles of the values of each name, interpolated between two values as numpy does; see `order_statistics`."""
     ranks: dict[str, Sequence[int]] = {}
@@ -441,7 +442,7 @@ def _unordered(bits: NDArray[np.uint64], dtype: str) -> NDArray[Any]:
 
 
 def window_counts(
-    engine: Engine, tasks: Sequence[BlockTask], windows: Sequence[tuple[Any, Any]], n_classes: int
+    engine: Executor, tasks: Sequence[BlockTask], windows: Sequence[tuple[Any, Any]], n_classes: int
 ) -> NDArray[np.int64]:
     """How many known labels of each class have times within each window, both ends included: (n_windows, n_classes)."""
     asked = [_asking(task, (tuple(windows), n_classes)) for task in tasks]
@@ -451,7 +452,7 @@ def window_counts(
     return total
 
 
-def missing_counts(engine: Engine, tasks: Sequence[BlockTask]) -> NDArray[np.int64]:
+def missing_counts(engine: Executor, tasks: Sequence[BlockTask]) -> NDArray[np.int64]:
     """The number of rows of each block whose label is missing, or means that it is missing."""
     return np.array(list(results(engine, missing_in_block, tasks)))
 
@@ -473,7 +474,7 @@ def window_counts_of_block(task: BlockTask) -> NDArray[np.int64]:
 
 
 def category_counts(
-    engine: Engine, tasks: Sequence[BlockTask], names: Sequence[str], *, only_known: bool
+    engine: Executor, tasks: Sequence[BlockTask], names: Sequence[str], *, only_known: bool
 ) -> dict[str, Counter[Any]]:
     """How often each category of some features occurs, in all edges or in those with a known label."""
     asked = [_asking(task, (tuple(names), only_known)) for task in tasks]

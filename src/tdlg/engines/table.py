@@ -14,7 +14,7 @@ from tdlg.engines.keys import id_keys
 from tdlg.engines.parts import Part, Parts, find_parts, parts_of
 from tdlg.engines.store import is_remote, version_of
 from tdlg.engines.text_times import order_of_days, year_first
-from tdlg.exceptions import EdgesError, Hint, ReadError
+from tdlg.exceptions import EdgesError, ReadError
 from tdlg.io.tables import build_edges
 from tdlg.tables.csv import Source
 from tdlg.tables.find_columns import Which, position_of, roles
@@ -183,9 +183,8 @@ def _check_numbers(path: str, parts: Parts, names: list[str]) -> None:
         if number is not None:
             raise ReadError(
                 f"{path}: the feature {name!r} is text such as {number!r}. Write it as numbers such as 1234.56.",
-                Hint("Pass {categories} for codes.", categories=name),
+                f"Pass categories={name!r} for codes.",
                 parameter="features",
-                value=name,
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tdlg.exceptions import Hint, ReadError
+from tdlg.exceptions import ReadError
 from tdlg.tables.times import PATTERNS, YEAR_LAST, format_of
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def order_of_days(lazy: pl.LazyFrame, name: str, path: str) -> str | None:
         raise ReadError(
             f"{path}: the column {name!r} is ambiguous: dates such as {found['first']!r} can be day/month or month/day, and "
             "no row has a number above 12, which would be the day.",
-            Hint("Pass {time_format} if the day comes first.", time_format=format_of(found["first"], "dm")),
-            Hint("Pass {time_format} if the month comes first.", time_format=format_of(found["first"], "md")),
+            f"Pass time_format={format_of(found['first'], 'dm')!r} if the day comes first.",
+            f"Pass time_format={format_of(found['first'], 'md')!r} if the month comes first.",
         )
     return MONTH_FIRST if month else DAY_FIRST
 

@@ -7,16 +7,17 @@ import json
 import math
 import os
 import uuid
+from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tdlg import __version__
 from tdlg.atomic import STALE
-from tdlg.engines.local import Engine
+from tdlg.engines.executors import check_sees
 from tdlg.engines.store import is_remote, joined, last_writes, make_folder, remove_empty_folder, remove_folder
 from tdlg.engines.table import InputTable
-from tdlg.exceptions import ClusterError, Hint, ParameterError
+from tdlg.exceptions import ClusterError, ParameterError
 
 __all__ = ["WorkFolder", "fingerprint"]
 
@@ -45,7 +46,7 @@ class WorkFolder:
         A text that only the run which works in this folder has, one after the other; None where the folder cannot be locked.
     """
 
-    def __init__(self, path: str, identity: str, engine: Engine) -> None:
+    def __init__(self, path: str, identity: str, engine: Executor) -> None:
         self._path, self._identity, self._engine = path, identity, engine
         self._files = joined(path, identity)
         self._lock: Any = None
@@ -65,7 +66,7 @@ class WorkFolder:
             if file not in (note, Path(self._files)):
                 remove_folder(str(file))
         try:
-            self._engine.check_sees(str(note))
+            check_sees(self._engine, str(note))
         except BaseException as error:
             self.__exit__(None, error, None)
             raise
@@ -98,9 +99,8 @@ def _make_private(folder: str) -> None:
     if hasattr(os, "getuid") and os.stat(folder).st_uid != os.getuid():
         raise ParameterError(
             f"{folder}: this folder is of another user, who could change the temporary files.",
-            Hint("Remove it, or pass another {folder}.", folder=...),
+            "Remove it, or pass another folder=.",
             parameter="folder",
-            value=folder,
         )
     with suppress(OSError):  # a file system without modes
         os.chmod(folder, 0o700)
@@ -130,9 +130,8 @@ def _lock(file: Any, folder: str) -> bool:
         file.close()
         raise ParameterError(
             f"{folder}: another process works in this folder. Wait until it is done.",
-            Hint("Or pass another {folder}.", folder=...),
+            "Or pass another folder=.",
             parameter="folder",
-            value=folder,
         ) from None
     except OSError:
         return False  # a file system without locks

@@ -30,7 +30,7 @@ def explain_bursts(
     Parameters
     ----------
     model
-        A fitted `EdgeOutlierDetector` with method="burst".
+        A fitted `BurstDetector`.
     edges, places
         The edges to explain, and their positions among the fitted edges, -1 for new edges.
     top
@@ -41,7 +41,7 @@ def explain_bursts(
     Returns
     -------
     polars.DataFrame
-        One row per reason; see `EdgeOutlierDetector.explain`. The neighbours are the latest edges of the burst; positions
+        One row per reason; see `BurstDetector.explain`. The neighbours are the latest edges of the burst; positions
         from the number of fitted edges on are new edges, in the order of `edges`.
     """
     check_count("explain", "top", top, 1)

@@ -136,7 +136,6 @@ def _check_model(model: Any) -> None:
             f"The 'model' parameter of node_scores must be a PropagationClassifier, LineGraphClassifier or "
             f"PropagationRegressor. Got {type(model).__name__} instead: fit one of these.",
             parameter="model",
-            value=model,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 from tdlg.explain.sentences import label_in_words
 
 __all__ = ["plain_classes", "positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
@@ -88,9 +88,8 @@ def refuse_positive(given: Any) -> None:
     if given is not None:
         raise ParameterError(
             f"The 'positive' class is for classifiers, and this is a regressor. Got {given!r}.",
-            Hint("Leave out {positive}.", positive=...),
+            "Leave out positive=.",
             parameter="positive",
-            value=given,
         )
 
 
@@ -101,6 +100,5 @@ def _place(listed: list[Any], given: Any) -> int:
         raise ParameterError(
             f"The 'positive' class must be one of the classes {listed}. Got {given!r} instead.",
             parameter="positive",
-            value=given,
         )
     return same[0]

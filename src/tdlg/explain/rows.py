@@ -161,7 +161,6 @@ def chosen_rows(rows: Any, n_edges: int) -> NDArray[np.int64]:
         raise ParameterError(
             f"The 'rows' must be positions of edges, whole numbers from 0 to {n_edges - 1:,}. Got {rows!r} instead.",
             parameter="rows",
-            value=rows,
         )
     return chosen.astype(np.int64)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ReadError
+from tdlg.exceptions import EdgesError, ReadError
 from tdlg.tables.column import row_name
 
 __all__ = ["from_networkx", "to_networkx"]
@@ -139,7 +139,7 @@ def _edges_of(graph: Any, bipartite: bool) -> list[_Edge]:
     if not hasattr(graph, "is_multigraph"):
         raise ReadError(
             f"The 'graph' must be a networkx graph. Got {type(graph).__name__} instead.",
-            Hint("Use from_frame for a dataframe, {code} for arrays and lists.", code="TemporalEdges(src, dst, time)"),
+            "Use from_frame for a dataframe, `TemporalEdges(src, dst, time)` for arrays and lists.",
         )
     if graph.is_multigraph():
         edges = [_Edge(*edge) for edge in graph.edges(keys=True, data=True)]
@@ -185,9 +185,8 @@ def _column(edges: list[_Edge], role: str, name: Any, required: bool = False) ->
         present = list(dict.fromkeys(found for edge in edges for found in edge.attributes))
         raise ReadError(
             f"The graph: {_name(without)} has no attribute {name!r} for '{role}'. The attributes of edges are {present}.",
-            Hint("Pass {} with one of them, or add this attribute to every edge.", **{role: ...}),
+            f"Pass {role}= with one of them, or add this attribute to every edge.",
             parameter=role,
-            value=name,
         )
     return [edge.attributes.get(name) for edge in edges]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import check_unit
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ReadError
+from tdlg.exceptions import EdgesError, ReadError
 from tdlg.tables.labels import known
 from tdlg.tables.times import as_times, from_numbers
 
@@ -130,7 +130,7 @@ def _columns(data: Any) -> list[NDArray[Any]]:
         raise ReadError(
             f"The 'data' must be a TemporalData of PyTorch Geometric, with src, dst and t. "
             f"Got {type(data).__name__} with {_keys(data)} instead.",
-            Hint("Create one, or use {code}.", code="TemporalEdges(src, dst, time)"),
+            "Create one, or use `TemporalEdges(src, dst, time)`.",
         )
     return found
 
@@ -141,9 +141,8 @@ def _named(data: Any, role: str, name: str | None, usual: str | None = None) -> 
     if array is None and name is not None and name != usual:
         raise ReadError(
             f"The data has no {name!r} for '{role}'. It has {_keys(data)}.",
-            Hint("Pass one of these, or {}.", **{role: None}),
+            f"Pass one of these, or {role}=None.",
             parameter=role,
-            value=name,
         )
     return array
 

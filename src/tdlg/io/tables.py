@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tdlg.atomic import as_path
 from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ReadError, warn
+from tdlg.exceptions import EdgesError, ReadError, warn
 from tdlg.tables.column import as_column, row_name, short
 from tdlg.tables.csv import WITH_DECIMAL_COMMA, Source
 from tdlg.tables.features import as_categories
@@ -286,9 +286,8 @@ def _check_no_role(source: Source, at: dict[str, int], features: list[int]) -> N
             column = source.names[at[role]]
             raise ReadError(
                 f"{source.origin}: The column {column!r} is the '{role}', {why}.",
-                Hint("Leave it out of {features}.", features=...),
+                "Leave it out of features=.",
                 parameter="features",
-                value=column,
             )
 
 
@@ -324,7 +323,6 @@ def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
             "The 'time_format' is only for text and whole numbers, but these times are datetimes or have decimals. "
             "Leave it out.",
             parameter="time_format",
-            value=time_format,
         )
     if time_unit is None or (time_unit == unit and not len(ticks)):
         return times_of(ticks, unit)
@@ -332,7 +330,6 @@ def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
         raise EdgesError(
             f"The 'time_unit' {time_unit!r} is only for numbers, but these times are dates. Leave it out.",
             parameter="time_unit",
-            value=time_unit,
         )
     return from_numbers(ticks, time_unit)
 

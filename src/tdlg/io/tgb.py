@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError, ReadError
+from tdlg.exceptions import EdgesError, ParameterError, ReadError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -112,9 +112,8 @@ def _kind(path: Path, name: str | None) -> str:
             f"{path.name!r} does not name a data set of TGB."
             if name is None
             else f"There is no data set {name!r} of TGB's.",
-            Hint("Pass {name}, one of " + ", ".join(known) + ".", name=...),
+            "Pass name=, one of " + ", ".join(known) + ".",
             parameter="name",
-            value=name,
         )
     return kind
 

@@ -13,7 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tdlg.checks import as_seed, check_count, is_number
 from tdlg.clock import as_seconds, is_duration, rounded_up, ticks_per_second
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.positive import positive_class
 from tdlg.judge.holdout import Fitted
 from tdlg.judge.metrics import auc_and_precision, precision_recall_at
@@ -119,7 +119,7 @@ def backtest(
     if not periods:
         raise EdgesError(
             "There is no period before which labels of two classes were known, and in which edges are labelled.",
-            Hint("Pass a shorter {every}, or another {start}.", every=..., start=...),
+            "Pass a shorter every=, or another start=.",
         )
     seed = as_seed(random_state)
     windows = window_columns(edges, is_positive, tuple(width * day for width in WINDOWS))
@@ -179,7 +179,7 @@ def _in_ticks(every: Any, edges: TemporalEdges) -> float:
         length = float(every)
     if not 0 < length < np.inf:
         form = "a number above 0, in the unit of the times" if edges.time_unit is None else "a duration such as '30d'"
-        raise ParameterError(f"The 'every' must be {form}. Got {every!r} instead.", parameter="every", value=every)
+        raise ParameterError(f"The 'every' must be {form}. Got {every!r} instead.", parameter="every")
     return length
 
 
@@ -196,7 +196,6 @@ def _start(edges: TemporalEdges, length: float, start: Any, day: float) -> float
             raise ParameterError(
                 f"The 'start' must be {form}, like the times of the edges. Got {start!r} instead.",
                 parameter="start",
-                value=start,
             )
         begin = rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)[0].item()
     return begin
@@ -207,9 +206,8 @@ def _check_number_of_periods(edges: TemporalEdges, every: Any, length: float, be
     if n_periods > MOST_PERIODS:
         raise ParameterError(
             f"These edges have {n_periods:,.0f} periods, more than {MOST_PERIODS:,}.",
-            Hint("Pass a longer {every}, or a later {start}.", every=..., start=...),
+            "Pass a longer every=, or a later start=.",
             parameter="every",
-            value=every,
         )
 
 
@@ -233,9 +231,7 @@ def _periods(edges: TemporalEdges, length: float, start: float) -> Iterator[_Per
 def _two_classes(edges: TemporalEdges, positive: Any) -> tuple[TemporalEdges, NDArray[np.bool_]]:
     """The edges with the labels 1 for the positive class and 0 for all others, and the mask of the positive ones."""
     if edges.label is None:
-        raise EdgesError(
-            "The edges have no labels.", Hint("Pass them with the edges: {code}.", code="TemporalEdges(..., label=...)")
-        )
+        raise EdgesError("The edges have no labels.", "Pass them with the edges: `TemporalEdges(..., label=...)`.")
     label = edges.label
     classes = np.unique(label[edges.labelled])
     if len(classes) < 2:

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from tdlg import __version__
 from tdlg.checks import check_count, set_missing_seed
-from tdlg.exceptions import EdgesError, Hint
+from tdlg.exceptions import EdgesError
 from tdlg.judge.holdout import Fitted
 from tdlg.judge.metrics import class_metrics
 from tdlg.judge.results import Result, append_rows, as_frame, check_same, read_rows
@@ -172,7 +172,7 @@ def _in_time(method: Method, trial: Trial, test: NDArray[np.int64]) -> tuple[Sco
             raise EdgesError(
                 "A class of labels first appears after the cut, so the scores of the blocks do not compare. Join rare "
                 "classes, or use a later cut.",
-                Hint("Pass a larger {train_share} for that.", train_share=...),
+                "Pass a larger train_share= for that.",
             )
         whole[place[to_score]] = scores
     embed_seconds, fit_seconds, predict_seconds = seconds.tolist()

@@ -180,7 +180,7 @@ def draw_trial(task: Any, seed: int, *, check_test: bool = True) -> Trial:
         why = "are all at the same time" if isinstance(task, ChronologicalClassification) else "are too few"
         why = why if task.edges.label_ticks is None else "are all at the same time, or became known too late"
         raise ParameterError(
-            f"{known} {why}: no labels can be held out. Give more labels.", parameter="edges", value=task.edges
+            f"{known} {why}: no labels can be held out. Give more labels.", parameter="edges"
         ) from None
     (test,) = trial.tests.values()
     for part, what in ((trial.train, "labels to fit"), *([(test, "held-out labels")] if check_test else [])):
@@ -188,7 +188,6 @@ def draw_trial(task: Any, seed: int, *, check_test: bool = True) -> Trial:
             raise ParameterError(
                 f"{known} are too few to hold some out: all {len(part):,} {what} have the same class. Give more labels.",
                 parameter="edges",
-                value=task.edges,
             )
     return trial
 
@@ -365,6 +364,5 @@ def judge(held: HeldOut, positive: int) -> Judged:
             f"The {len(held.truth):,} held-out labels, or those to fit, are all or none of class "
             f"{held.classes.tolist()[positive]!r}. Give more labels.",
             parameter="positive",
-            value=held.classes.tolist()[positive],
         )
     return Judged(held, positive, *found[positive], found)

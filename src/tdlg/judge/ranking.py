@@ -19,7 +19,7 @@ from sklearn.base import clone
 
 from tdlg.checks import check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 
 __all__ = [
     "RankingMetrics",
@@ -139,9 +139,8 @@ class RankingTask:
         if self.val_share + self.test_share >= 1:
             raise ParameterError(
                 f"The 'val_share' is {self.val_share}, the 'test_share' {self.test_share}: nothing is left to learn from.",
-                Hint("Choose smaller ones, such as {val_share} and {test_share}.", val_share=0.15, test_share=0.15),
+                "Choose smaller ones, such as val_share=0.15 and test_share=0.15.",
                 parameter="val_share",
-                value=self.val_share,
             )
         for name in ("train", "val", "test"):
             if len(self.edges) == 0 or len(self.part(name)) == 0:
@@ -247,7 +246,6 @@ def _with_negatives(queries: TemporalEdges, k: int, negatives: Negatives) -> NDA
         raise ParameterError(
             f"There are no negatives for the edge ({key[0]}, {key[1]}, {key[2]}). Pass negatives for all edges to rank.",
             parameter="negatives",
-            value=key,
         )
     return np.append(queries.dst[k : k + 1], np.asarray(negatives[key], queries.dst.dtype))
 

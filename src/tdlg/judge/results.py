@@ -14,7 +14,7 @@ import numpy as np
 
 from tdlg import __version__
 from tdlg.atomic import new_file
-from tdlg.exceptions import Hint, ParameterError, ReadError
+from tdlg.exceptions import ParameterError, ReadError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,7 +109,7 @@ def read_results(path: str | os.PathLike[str]) -> pl.DataFrame:
     if not Path(path).exists():
         raise ReadError(
             f"There is no file {str(path)!r}.",
-            Hint("Give the path that {code} wrote to.", code="evaluate(..., path=...)"),
+            "Give the path that `evaluate(..., path=...)` wrote to.",
         )
     return as_frame(read_rows(Path(path)))
 
@@ -227,16 +227,14 @@ def check_same(path: Any, row: Result, sizes: tuple[int, int], fingerprint: str,
         raise ParameterError(
             f"{what} learnt from {row.n_train:,} edges and scored {row.n_test:,}, not {sizes[0]:,} and {sizes[1]:,} as "
             "here.",
-            Hint("Give these edges another {dataset} name, or pass another {path}.", dataset=..., path=...),
+            "Give these edges another dataset= name, or pass another path=.",
             parameter="path",
-            value=path,
         )
     if row.fingerprint not in ("", fingerprint):
         raise ParameterError(
             f"{what} was measured on other edges, labels or splits, or for another positive class.",
-            Hint("Give these edges another {dataset} name, or pass another {path}.", dataset=..., path=...),
+            "Give these edges another dataset= name, or pass another path=.",
             parameter="path",
-            value=path,
         )
     if not any_version and (row.version != __version__ or not row.fingerprint):
         was = (
@@ -247,7 +245,6 @@ def check_same(path: Any, row: Result, sizes: tuple[int, int], fingerprint: str,
         now = f"; this is tdlg {__version__}" if row.version != __version__ else ""
         raise ParameterError(
             f"{what} {was}{now}. Give another path.",
-            Hint("Or pass {any_version} to accept rows of other versions.", any_version=True),
+            "Or pass any_version=True to accept rows of other versions.",
             parameter="path",
-            value=path,
         )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import as_generator, check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint
+from tdlg.exceptions import EdgesError
 from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
 
@@ -150,7 +150,7 @@ class EdgeClassification:
             raise EdgesError(
                 f"{len(labelled)} labelled edges are too few for a training share of {self.train_share}: no edge is left "
                 "to train on or to score. Pass more labels.",
-                Hint("Or pass another {train_share}.", train_share=...),
+                "Or pass another train_share=.",
             )
         everything = np.arange(len(self.edges))
         tests = {self.name: np.sort(labelled[cut:])}
@@ -213,7 +213,7 @@ class ChronologicalClassification:
                 "No label became known before the cut: the labels are too late."
                 if late
                 else "No labelled edge is before the cut: too many happened at one time.",
-                Hint("Use {code}.", code="EdgeClassification"),
+                "Use `EdgeClassification`.",
             )
         return Trial(
             self.edges.with_label(None),
@@ -311,9 +311,7 @@ def _is_late(edges: TemporalEdges, whole: TemporalEdges, n_intervals: int) -> ND
 def _labels(edges: TemporalEdges) -> NDArray[Any]:
     label = edges.label
     if label is None:
-        raise EdgesError(
-            "The edges have no labels.", Hint("Pass them with the edges: {code}.", code="TemporalEdges(..., label=...)")
-        )
+        raise EdgesError("The edges have no labels.", "Pass them with the edges: `TemporalEdges(..., label=...)`.")
     return label
 
 
@@ -322,5 +320,5 @@ def _check_labelled(edges: TemporalEdges, task: str) -> None:
     if len(known) < 2:
         raise EdgesError(
             f"{task} needs at least two different labels. Got {len(known)} instead.",
-            Hint("Pass them with the edges: {code}.", code="TemporalEdges(..., label=...), read_edges(..., label=...)"),
+            "Pass them with the edges: `TemporalEdges(..., label=...)` or `read_edges(..., label=...)`.",
         )

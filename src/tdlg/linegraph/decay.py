@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tdlg._kernels import CONSTANT, GAUSSIAN, LAPLACE
 from tdlg.checks import is_number
 from tdlg.clock import Duration, as_seconds, is_duration, seconds_per_tick
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
@@ -94,7 +94,6 @@ class _Bell(Decay):
             raise ParameterError(
                 f"{name} takes 'bandwidth' or 'relative', not both. Got {bandwidth!r} and {relative!r}.",
                 parameter="bandwidth",
-                value=bandwidth,
             )
         if bandwidth is None and relative is None:
             relative = DEFAULT_RELATIVE
@@ -126,9 +125,8 @@ class _Bell(Decay):
         if not math.isfinite(spread):
             raise ParameterError(
                 f"{self!r} gives an infinite bandwidth: the times are too far apart.",
-                Hint("Give an absolute {bandwidth}.", bandwidth=...),
+                "Give an absolute bandwidth=.",
                 parameter="relative",
-                value=self.relative,
             )
         if time_unit is None:
             return type(self)(bandwidth=spread)  # a Python float: its repr can be pasted back
@@ -137,10 +135,9 @@ class _Bell(Decay):
     def _no_width(self, which: str) -> ParameterError:
         return ParameterError(
             f"The bandwidth of the decay is 0, because {which} have the same time.",
-            Hint("Use {decay}.", decay=NoDecay()),
-            Hint("Or give an absolute bandwidth, {code}.", code=f"{type(self).__name__}(bandwidth=...)"),
+            "Use decay=NoDecay().",
+            f"Or give an absolute bandwidth, `{type(self).__name__}(bandwidth=...)`.",
             parameter="relative",
-            value=self.relative,
         )
 
     def parts(self, time_unit: str | None) -> tuple[Part, ...]:
@@ -148,9 +145,8 @@ class _Bell(Decay):
         if self.bandwidth is None:
             raise ParameterError(
                 f"{self!r} is relative to the times of edges.",
-                Hint("Call {code} first.", code="freeze(edges)"),
+                "Call `freeze(edges)` first.",
                 parameter="relative",
-                value=self.relative,
             )
         return (Part(self._code, _in_ticks(self, time_unit), 1.0),)
 
@@ -227,7 +223,6 @@ class Mixture(Decay):
                 f"The 'decays' parameter of Mixture must be a non-empty list of decays such as Laplace('1h'). "
                 f"Got {wrong[0]!r} instead.",
                 parameter="decays",
-                value=decays,
             )
         decays = tuple(decays)
         try:
@@ -236,20 +231,17 @@ class Mixture(Decay):
             raise ParameterError(
                 f"The 'weights' parameter of Mixture must be a list of numbers. Got {weights!r} instead.",
                 parameter="weights",
-                value=weights,
             ) from error
         if len(weights) != len(decays):
             raise ParameterError(
                 f"The 'weights' parameter of Mixture must have one number per decay, {len(decays)}. "
                 f"Got {len(weights)} instead.",
                 parameter="weights",
-                value=weights,
             )
         if not all(math.isfinite(w) for w in weights):
             raise ParameterError(
                 f"The 'weights' parameter of Mixture must be finite numbers. Got {weights} instead.",
                 parameter="weights",
-                value=weights,
             )
         object.__setattr__(self, "decays", decays)
         object.__setattr__(self, "weights", weights)
@@ -292,7 +284,6 @@ def reach(parts: Sequence[Part], cutoff: float) -> float:
         raise ParameterError(
             f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.",
             parameter="cutoff",
-            value=cutoff,
         )
     heights = [part._replace(weight=abs(part.weight)) for part in parts]  # decreases monotonically
     least = cutoff * abs(sum(part.weight for part in parts))
@@ -311,9 +302,8 @@ def _check_width(owner: str, name: str, value: object) -> None:
         or_duration = ", or a duration such as '7d'" if name == "bandwidth" else ""
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be a positive and finite number{or_duration}. Got {value!r} instead.",
-            Hint("For weights that do not fade use {code}.", code="NoDecay()"),
+            "For weights that do not fade use `NoDecay()`.",
             parameter=name,
-            value=value,
         )
 
 
@@ -325,9 +315,8 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
             raise ParameterError(
                 f"{decay!r} has a bandwidth with a unit, but the times of these edges are plain numbers. Give the "
                 "bandwidth as a number in the same unit.",
-                Hint("Or give the times as datetimes, with {time_unit} of read_edges and from_frame.", time_unit="s"),
+                "Or give the times as datetimes, with time_unit='s' of read_edges and from_frame.",
                 parameter="bandwidth",
-                value=bandwidth,
             )
         ticks = as_seconds(bandwidth) / seconds_per_tick(time_unit)
         _check_width(type(decay).__name__, "bandwidth", ticks)
@@ -337,7 +326,6 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
             f"{decay!r} has a bandwidth without a unit, but the times of these edges are datetimes. "
             "Give a duration such as '7d', '12h' or '90s'.",
             parameter="bandwidth",
-            value=bandwidth,
         )
     return float(bandwidth)  # type: ignore[arg-type]
 

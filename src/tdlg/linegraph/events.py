@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tdlg.clock import common_clock
-from tdlg.exceptions import EdgesError, Hint, TooLargeError
+from tdlg.exceptions import EdgesError, TooLargeError
 from tdlg.linegraph.match import MATCHES, match_keys
 
 if TYPE_CHECKING:
@@ -214,5 +214,5 @@ def _check_number(rows: TemporalEdges, cols: TemporalEdges, match: str) -> None:
     if n_events > _MOST_EVENTS:
         raise TooLargeError(
             f"{n_events:,} ends of edges are more than a line graph can hold ({_MOST_EVENTS:,}).",
-            Hint("Multiply by blocks of rows or columns: {code} and so on.", code="LineGraph(edges[:k], edges)"),
+            "Multiply by blocks of rows or columns: `LineGraph(edges[:k], edges)` and so on.",
         )

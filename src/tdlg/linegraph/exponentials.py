@@ -54,7 +54,6 @@ def gaussian_exponentials(tol: float) -> ExponentialSum:
         f"The 'tol' parameter must be at least {SMALLEST_TOL:g} per Gaussian part: sums in float64 are not more accurate. "
         f"Got {tol:g} per part instead.",
         parameter="tol",
-        value=tol,
     )
 
 

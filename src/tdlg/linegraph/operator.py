@@ -15,14 +15,14 @@ from scipy.sparse.linalg import LinearOperator
 from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
 from tdlg.checks import check_choice, check_count, is_number
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import Hint, ParameterError, TooLargeError
+from tdlg.exceptions import ParameterError, TooLargeError
 from tdlg.linegraph.decay import Decay, Gaussian, Part, decay_values, reach
 from tdlg.linegraph.events import Copies, build_layout
 from tdlg.linegraph.exponentials import SMALLEST_TOL
 from tdlg.linegraph.match import ENDS, MATCHES, MatchName
-from tdlg.linegraph.product import default_threads, multiply
+from tdlg.linegraph.product import multiply
 from tdlg.linegraph.walks import Floats, Walk, walks_of
-from tdlg.memory import free_bytes
+from tdlg.memory import default_threads, free_bytes
 
 if TYPE_CHECKING:
     from tdlg.linegraph.normalized import NormalizedLineGraph
@@ -296,8 +296,8 @@ class LineGraph(LinearOperator):
                 f"The explicit {self.shape[0]:,} x {self.shape[1]:,} matrix has {n_entries:,} entries and would need "
                 f"{needed:,} bytes; {limit:,} are {'free' if max_bytes is None else 'allowed by max_bytes'}. Products need "
                 "no matrix.",
-                Hint("Use {code}.", code="H @ x, H.row(i) or H.row_sums()"),
-                *([Hint("Or leave out small entries with {cutoff}.", cutoff=1e-3)] if fades else []),
+                "Use `H @ x`, `H.row(i)` or `H.row_sums()`.",
+                *(["Or leave out small entries with cutoff=0.001."] if fades else []),
             )
 
 
@@ -317,7 +317,6 @@ def as_floats(x: ArrayLike) -> Floats:
         raise ParameterError(
             "A line graph multiplies real vectors only. Multiply its real and imaginary parts separately.",
             parameter="x",
-            value=x,
         )
     x = np.ascontiguousarray(x, np.float32 if x.dtype == np.float32 else np.float64)
     return x if x.flags.writeable else x.copy()  # numba would recompile all kernels for read-only arrays
@@ -330,16 +329,14 @@ def _check_arguments(
         if not isinstance(edges, TemporalEdges):
             raise ParameterError(
                 f"The {name!r} parameter of LineGraph must be TemporalEdges. Got {type(edges).__name__} instead.",
-                Hint("Wrap columns as {code}, or a table with from_frame.", code="TemporalEdges(src, dst, time)"),
+                "Wrap columns as `TemporalEdges(src, dst, time)`, or a table with from_frame.",
                 parameter=name,
-                value=edges,
             )
     if not isinstance(decay, Decay | None):
         raise ParameterError(
             f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
             f"Got {decay!r} instead.",
             parameter="decay",
-            value=decay,
         )
     check_choice("LineGraph", "match", match, MATCHES)
     if n_threads is not None:
@@ -354,5 +351,4 @@ def _check_tol(parts: Sequence[Part], tol: float) -> None:
             f"The 'tol' parameter of LineGraph must be at least {least:g} for this decay, and less than 1. "
             f"Got {tol!r} instead.",
             parameter="tol",
-            value=tol,
         )

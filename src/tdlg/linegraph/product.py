@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import BOTH, FUTURE
-from tdlg.exceptions import ParameterError
 from tdlg.linegraph.events import Layout
 from tdlg.linegraph.walks import LANES, Floats, Stretch, Walk, empty_aligned
 
-__all__ = ["default_threads", "multiply"]
+__all__ = ["multiply"]
 
 EVENTS_PER_THREAD = 20_000  # fewer events do not make up for the cost of a thread
 
@@ -169,17 +168,3 @@ def _pool() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
-
-
-def default_threads() -> int:
-    """TDLG_NUM_THREADS, or the number of cores that this process may use."""
-    wish = os.environ.get("TDLG_NUM_THREADS")
-    if wish:
-        if not (wish.isdecimal() and int(wish) > 0):
-            raise ParameterError(
-                f"The environment variable TDLG_NUM_THREADS must be a positive number. Got {wish!r} instead.",
-                parameter="TDLG_NUM_THREADS",
-                value=wish,
-            )
-        return int(wish)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -239,7 +239,6 @@ class StateDirectory:
             raise ParameterError(
                 f"A snapshot needs synced records. Got {sequence=}; the last is {self.log.synced}.",
                 parameter="sequence",
-                value=sequence,
             )
         snapshot = self.generation.write_snapshot(sequence, write)
         self.log.roll()

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.live.trees import CompiledModel
-from tdlg.models.outliers import EdgeOutlierDetector
+from tdlg.models.bursts import BurstDetector
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.propagation_regressor import PropagationRegressor
 from tdlg.propagate.bursts import RunningBursts
@@ -32,23 +32,22 @@ State = dict[str, NDArray[Any]]
 def engine_of(model: Any) -> Engine:
     """What computes the scores of a model; a model that cannot be used for streams is refused."""
     check_is_fitted(model)
-    if isinstance(model, EdgeOutlierDetector) and model.method == "burst":
-        return BurstEngine(model)
+    if isinstance(detector := getattr(model, "detector_", model), BurstDetector):
+        return BurstEngine(detector)
     if isinstance(model, PropagationClassifier | PropagationRegressor):
         if model.setting_ == "stream":
             return PropagationEngine(model)
         raise ParameterError(
             f"StreamScorer needs a model with the setting 'stream'. This {type(model).__name__} has the setting "
             f"{model.setting_!r}.",
-            Hint("Fit with {setting}.", setting="stream"),
+            "Fit with setting='stream'.",
             parameter="model",
-            value=model,
         )
     raise ParameterError(
-        "StreamScorer needs a fitted PropagationClassifier, PropagationRegressor or EdgeOutlierDetector(method='burst'). "
+        "StreamScorer needs a fitted PropagationClassifier, PropagationRegressor, BurstDetector or "
+        "EdgeOutlierDetector(method='burst'). "
         f"Got {type(model).__name__} instead.",
         parameter="model",
-        value=model,
     )
 
 
@@ -254,11 +253,11 @@ class PropagationEngine(Engine):
 
 
 class BurstEngine(Engine):
-    """Burst scores: minus the surprise, as in `EdgeOutlierDetector.score_samples`."""
+    """Burst scores: minus the surprise, as in `BurstDetector.score_samples`."""
 
     takes_labels = False
 
-    def __init__(self, model: EdgeOutlierDetector) -> None:
+    def __init__(self, model: BurstDetector) -> None:
         super().__init__(model.edges_)
         self.own = []
         fast, slow = (decay.parts(self.unit)[0].bandwidth for decay in (model.fast_, model.slow_))

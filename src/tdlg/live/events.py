@@ -325,14 +325,14 @@ class EventReader:
         try:
             return self.check_label(label)
         except _FaultError as fault:
-            raise TdlgError(f"Got the label {label!r}. {fault}", parameter="label", value=label) from None
+            raise TdlgError(f"Got the label {label!r}. {fault}", parameter="label") from None
 
     def tick_of(self, time: Any) -> Any:
         """A time in ticks of the stream, or an error."""
         try:
             return self._tick(time.item() if isinstance(time, np.generic) else time)
         except _FaultError as fault:
-            raise TdlgError(f"Got the time {time!r}. {fault}", parameter="time", value=time) from None
+            raise TdlgError(f"Got the time {time!r}. {fault}", parameter="time") from None
 
 
 class _Number(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 from tdlg.tables.find_columns import usual_at
 
 __all__ = ["ROLES", "Fields", "absent", "decode", "encode", "plain"]
@@ -101,16 +101,14 @@ class Fields:
         if unknown:
             raise ParameterError(
                 f"The 'columns' must name roles or features: {', '.join(self._names)}. Got {unknown[0]!r} instead.",
-                Hint("Pass {columns}, for example.", columns={"src": "customer", "dst": "terminal", "time": "when"}),
+                "Pass columns={'src': 'customer', 'dst': 'terminal', 'time': 'when'}, for example.",
                 parameter="columns",
-                value=columns,
             )
         strange = [field for field in self.columns.values() if not isinstance(field, str)]
         if strange:
             raise ParameterError(
                 f"The 'columns' must give the name of a field for each role. Got {strange[0]!r} instead.",
                 parameter="columns",
-                value=columns,
             )
         self._fields = [(name, self.columns.get(name, name)) for name in self._names]
         self._needed_fields = {name: field for name, field in self._fields if name in needed}

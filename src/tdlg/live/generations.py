@@ -86,7 +86,6 @@ def _check_nodes(edges: TemporalEdges) -> None:
                 f"a {type(id).__name__}.",
                 "Fit it to edges whose ids are text, such as 'a/1' for ('a', 1).",
                 parameter="model",
-                value=id,
             )
 
 

@@ -172,7 +172,6 @@ class Log:
             raise ParameterError(
                 f"A 'payload' has at most {LARGEST} bytes. Got {len(payload)}: append it in parts.",
                 parameter="payload",
-                value=len(payload),
             )
         unsynced = self._n_pending + 1
         sequence = self.synced + unsynced

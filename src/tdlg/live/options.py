@@ -9,7 +9,7 @@ import numpy as np
 
 from tdlg.checks import check_choice, check_count, check_number, is_number
 from tdlg.clock import as_seconds
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 
 __all__ = ["check_options", "seconds_of"]
 
@@ -33,9 +33,8 @@ def check_options(
     if columns is not None and not isinstance(columns, Mapping):
         raise ParameterError(
             f"The 'columns' parameter of LiveModel.open must be a mapping from roles to fields. Got {columns!r} instead.",
-            Hint("Pass {columns}, for example.", columns={"src": "customer", "dst": "terminal", "time": "when"}),
+            "Pass columns={'src': 'customer', 'dst': 'terminal', 'time': 'when'}, for example.",
             parameter="columns",
-            value=columns,
         )
     seconds_of(keep)
     if late is not None:
@@ -43,14 +42,11 @@ def check_options(
     if alerts_per_day is not None:
         check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
     if threshold is not None and not (is_number(threshold) and -np.inf < threshold < np.inf):
-        raise ParameterError(
-            f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold", value=threshold
-        )
+        raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
     if allow_missing not in (None, True, False):
         raise ParameterError(
             f"The 'allow_missing' parameter must be True or False. Got {allow_missing!r} instead.",
             parameter="allow_missing",
-            value=allow_missing,
         )
     if snapshot_every is not None:
         check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)

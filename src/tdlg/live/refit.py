@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError, TdlgError, TdlgWarning, warn
+from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning, warn
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
 from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.fields import decode
@@ -171,7 +171,7 @@ def _check_hole(past: _Past, force: bool) -> None:
     )
     keep = "Keep the log for longer than it takes from one refit to the next (keep, --keep)."
     if not force:
-        raise StateError(problem, keep, Hint("Or pass {force}, which compares nothing.", force=True))
+        raise StateError(problem, keep, "Or pass force=True, which compares nothing.")
     warn(problem, keep)
 
 
@@ -265,7 +265,6 @@ class _Past:
             raise ParameterError(
                 f"Only models that learn from labels are refitted. This is a {type(model).__name__}.",
                 parameter="directory",
-                value=type(model).__name__,
             )
         origin = origin_of(state.generation, model)
         after = max(origin.sequence, state.log.first - 1)
@@ -417,7 +416,7 @@ class _Stretch:
             raise EdgesError(
                 f"The log has {len(labelled):,} labelled events. To compare two models, at least {ENOUGH} of each class are "
                 "needed in the latter half of them, or of all if labels are numbers. Wait for more labels.",
-                Hint("Or pass {force}, which compares nothing.", force=True),
+                "Or pass force=True, which compares nothing.",
             )
         return cls(past, [id for id, _ in labelled[start:]], [label for _, label in labelled[start:]])
 

@@ -130,7 +130,6 @@ class StreamScorer:
                 f"The 'ids' must have one distinct value per fitted edge: {len(model.edges_):,}. Got {len(set(listed)):,} "
                 "distinct values instead.",
                 parameter="ids",
-                value=len(listed),
             )
         self._start(model.edges_, listed)
 
@@ -161,7 +160,6 @@ class StreamScorer:
         raise ParameterError(
             f"The {name!r} parameter must be {form}. Got {given!r} instead.",
             parameter=name,
-            value=given,
         )
 
     # ---- tables
@@ -288,7 +286,6 @@ class StreamScorer:
                 f"The label would become known too long after its interaction. Got the time {time!r}: correct it, or pass "
                 "the label when it is known.",
                 parameter="time",
-                value=time,
             )
 
     def check_label(self, id: Hashable, label: Any, time: Any = None) -> None:
@@ -370,7 +367,6 @@ class StreamScorer:
                 f"There is no interaction with the id {id!r}, or it was too long ago: labels are accepted for "
                 f"{self._horizon_in_words()}.",
                 parameter="id",
-                value=id,
             )
         return row
 

@@ -360,7 +360,7 @@ class LiveState:
         try:
             problem = id_problem(id)
             if problem is not None:
-                raise ParameterError(f"The id of an event must be {problem}.", parameter="id", value=id)
+                raise ParameterError(f"The id of an event must be {problem}.", parameter="id")
             self.ticks_of(time)
             if self.meaning.kind != "outlier_detector":
                 self.scorer.check_label(id, label, time)

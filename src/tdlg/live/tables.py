@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint
+from tdlg.exceptions import EdgesError
 from tdlg.live.engines import Engine
 from tdlg.live.events import EventReader, Events
 from tdlg.propagate.nodes import DST, SRC, NodeCodes
@@ -39,7 +39,7 @@ class TableReader:
         if edges.bipartite != self._engine.edges.bipartite:
             raise EdgesError(
                 "These edges and the fitted edges must both be bipartite, or neither.",
-                Hint("Create them with {bipartite}.", bipartite=self._engine.edges.bipartite),
+                f"Create them with bipartite={self._engine.edges.bipartite!r}.",
             )
         if y is not None or label_time is not None:
             edges = edges.with_label(edges.label if y is None else y, label_time)

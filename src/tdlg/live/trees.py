@@ -64,7 +64,6 @@ class CompiledTrees:
                 f"The trees of this {type(estimator).__name__} cannot be compiled: {obstacle}.",
                 "Use the methods of the estimator itself.",
                 parameter="estimator",
-                value=estimator,
             )
         own = np.arange(estimator.n_features_in_)
         return cls(Forest.of([estimator], [own], len(own)), getattr(estimator, "classes_", None))
@@ -185,7 +184,6 @@ class Forest(NamedTuple):
                 f"The trees were fitted on {self.n_columns} columns. Got an array of shape {columns.shape} instead.",
                 f"Pass an array of shape (n_rows, {self.n_columns}).",
                 parameter="columns",
-                value=columns,
             )
         n_rows = len(columns)
         steps = (1, n_rows) if columns.flags.f_contiguous else (self.n_columns, 1)

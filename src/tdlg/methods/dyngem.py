@@ -112,7 +112,6 @@ class DynGEM(NodeVectorMethod):
             raise ParameterError(
                 f"The 'hidden' parameter of DynGEM must be a tuple of sizes, such as (500, 300). Got {self.hidden!r}.",
                 parameter="hidden",
-                value=self.hidden,
             )
         for size in self.hidden:
             check_count("DynGEM", "hidden", size, 1)

@@ -167,7 +167,6 @@ class EdgeBank(Method):
             raise ParameterError(
                 f"The 'window' parameter of EdgeBank must be None, or above 0 and at most 1. Got {self.window!r} instead.",
                 parameter="window",
-                value=self.window,
             )
         if edges.label is None or not edges.labelled.any():
             raise EdgesError(

@@ -175,7 +175,6 @@ def weights_for(member: Any, weight: Floats | None) -> dict[str, Floats]:
         raise ParameterError(
             f"The estimator {type(last).__name__} does not support 'sample_weight'. Leave it out, or use another estimator.",
             parameter="sample_weight",
-            value=weight,
         )
     return {f"{name}__sample_weight" if name else "sample_weight": weight}
 

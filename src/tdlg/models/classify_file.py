@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -15,8 +16,8 @@ from sklearn.base import clone
 from tdlg.checks import as_generator
 from tdlg.engines.buckets import Buckets, map_buckets
 from tdlg.engines.columns import BucketPlan, ColumnFiles, ColumnsTask, make_columns, read_columns
+from tdlg.engines.executors import run_all
 from tdlg.engines.file_run import Callback, FileRun
-from tdlg.engines.local import Engine
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
 from tdlg.engines.sizes import OnDisk, Sizes, record_memory
@@ -24,7 +25,7 @@ from tdlg.engines.split_file import head_bytes
 from tdlg.engines.statistics import look
 from tdlg.engines.store import joined, remove_file
 from tdlg.engines.table import Block, InputTable
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 from tdlg.explain.positive import positive_by_counts
 from tdlg.models.boosting import TrainingRows
 from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range, score_record, write_model
@@ -77,7 +78,7 @@ def classify_file(
     classes: Callable[[list[Any]], tuple[list[Any], Any]] | None = None,
     positive: Any = None,
     memory: Any = None,
-    engine: Engine | str | None = None,
+    engine: Executor | str | None = None,
     folder: Any = None,
     callback: Callback | None = None,
 ) -> FileAnswer:
@@ -111,8 +112,9 @@ def classify_file(
         The limit, such as "2GB". By default 60 % of the free memory. On a cluster this is the limit of each worker, by
         default 60 % of what it was started with.
     engine
-        What runs the tasks: the address of a Dask scheduler, such as "tcp://host:8786", or an engine. By default threads of
-        this process. On a cluster the trees are fitted in this process, and all else is done by the workers.
+        What runs the tasks: the address of a Dask scheduler, such as "tcp://host:8786", or any executor of
+        `concurrent.futures`. By default threads of this process. On a cluster the trees are fitted in this process, and all
+        else is done by the workers.
     folder
         A folder for temporary files, at most 200 bytes per edge, which all workers of the engine see. By default a hidden
         folder beside the output. If a run was killed, the next one with the same parameters goes on from its files and with
@@ -169,25 +171,22 @@ def _check_model(model: Any) -> None:
         raise ParameterError(
             f"{type(model).__name__} needs hundreds of products with the line graph, one after the other. For a file in "
             "buckets, on one machine or on a cluster, each product would read and write all edges.",
-            Hint("Use {code}.", code="PropagationClassifier()"),
+            "Use `PropagationClassifier()`.",
             "Or take a part of the edges that fits into memory.",
             parameter="model",
-            value=type(model).__name__,
         )
     if model.two_ends is True:
         raise ParameterError(
             "The columns about both ends of an edge together need all edges in memory at once, and a file is worked on in "
             "buckets.",
-            Hint("Leave out {two_ends}.", two_ends=...),
+            "Leave out two_ends=.",
             parameter="two_ends",
-            value=True,
         )
     if model.estimator is not None:
         raise ParameterError(
             "The 'estimator' cannot be chosen for files: boosted trees learn from a sample.",
-            Hint("Leave out {estimator}.", estimator=...),
+            "Leave out estimator=.",
             parameter="estimator",
-            value=model.estimator,
         )
 
 
@@ -353,7 +352,7 @@ class _Run:
         spans = [Block(*ends) for ends in pairwise(files.bounds)]
         paths = [joined(self.folder, f"scores-{plan.seed}-{span.start}") for span in spans]
         tasks = [ScoreTask(self.model_path, plan, buckets, files, k, path) for k, path in enumerate(paths)]
-        self.engine.map(score_range, tasks, self.run.progress("scoring"))
+        run_all(self.engine, score_range, tasks, self.run.progress("scoring"))
         for match in plan.matches:
             for bucket in range(buckets.n_buckets):
                 remove_file(files.path(plan, match, bucket))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,6 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.engines.buckets import RecordForm
 from tdlg.engines.columns import Sample
-from tdlg.engines.local import Engine
 from tdlg.engines.statistics import (
     BlockTask,
     Labels,
@@ -28,7 +28,7 @@ from tdlg.engines.statistics import (
     window_counts,
 )
 from tdlg.engines.table import Block, InputTable
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.boosting import quotas
 from tdlg.models.propagation import BURN_IN, CUTS, HORIZON
 from tdlg.models.propagation_classifier import PropagationClassifier
@@ -149,7 +149,7 @@ class FileSetup:
 
 
 def set_up(
-    engine: Engine,
+    engine: Executor,
     table: InputTable,
     blocks: Sequence[Block],
     look: Look,
@@ -212,7 +212,6 @@ def _check_classes(table: InputTable, classes: NDArray[Any], n_missing: int) -> 
             f"No label is missing in the column {name!r}: there is nothing to fill in. Leave the label empty in the rows to "
             "fill in.",
             parameter="label",
-            value=name,
         )
     if len(classes) == 0:
         raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
@@ -226,12 +225,12 @@ def _check_classes(table: InputTable, classes: NDArray[Any], n_missing: int) -> 
         some = classes[classes != np.floor(classes)][0]
         raise EdgesError(
             f"The column {name!r} has numbers with a fraction, such as {some:g}, and a class is a whole number or a word.",
-            Hint("Make groups of them with {classes}.", classes=...),
+            "Make groups of them with classes=.",
         )
 
 
 def _setting(
-    engine: Engine, tasks: list[BlockTask], found: dict[str, Range], setting: str, look: Look
+    engine: Executor, tasks: list[BlockTask], found: dict[str, Range], setting: str, look: Look
 ) -> tuple[str, str | None, dict[str, Any]]:
     """The setting, its reason, and the times that divide the known labels."""
     n_known = found["known"].n
@@ -272,15 +271,14 @@ def _windows(setting: str, ticks: dict[str, Any], look: Look) -> tuple[tuple[Any
 
 
 def _own(
-    engine: Engine, tasks: list[BlockTask], table: InputTable, look: Look, which: str, calendar: bool
+    engine: Executor, tasks: list[BlockTask], table: InputTable, look: Look, which: str, calendar: bool
 ) -> tuple[OwnColumn, ...]:
     """How features become numbers, from those of labelled edges ("known") or of all; see `fit_own`."""
     if calendar and look.clock.unit is None:
         raise ParameterError(
             "The 'calendar' parameter needs times that are datetimes, and these are numbers.",
-            Hint("Pass datetimes, or leave out {calendar}.", calendar=...),
+            "Pass datetimes, or leave out calendar=.",
             parameter="calendar",
-            value=calendar,
         )
     own: dict[str, OwnColumn] = {}
     if look.numbers:

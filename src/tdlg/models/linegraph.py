@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_and_predicted, known_labels
-from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
+from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.models.solver import Point, logistic_regression
@@ -164,7 +164,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         if solution.n_iter == self.max_iter and not solution.converged:
             warn(
                 f"The solver stopped after {self.max_iter} steps, before it reached the tolerance {self.tol}.",
-                Hint("Raise {max_iter} or {tol}.", max_iter=..., tol=...),
+                "Raise max_iter= or tol=.",
                 category=ConvergenceWarning,
             )
         self.coef_, self.intercept_ = solution.coef.T, solution.intercept
@@ -295,7 +295,6 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
                 f"The 'bandwidth' parameter of {type(self).__name__} requires a Gaussian or Laplace decay. "
                 f"Got bandwidth={self.bandwidth!r} with decay={self.decay!r}. Set the bandwidths in the decay instead.",
                 parameter="bandwidth",
-                value=self.bandwidth,
             )
         if not (isinstance(self.bandwidth, str) and self.bandwidth == "auto"):
             return kind(self.bandwidth)
@@ -313,7 +312,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
             raise EdgesError(
                 f"To choose the bandwidth, each class needs at least two labelled edges with a positive weight, and the "
                 f"class {classes[counts.argmin()]!s} has only one. Pass more labels.",
-                Hint("Or set {bandwidth}.", bandwidth=...),
+                "Or set bandwidth=.",
             )
         seed = as_seed(as_generator(self.random_state))
         folds = StratifiedKFold(min(3, int(counts.min())), shuffle=True, random_state=seed)
@@ -347,9 +346,8 @@ def _refuse_label_time(label_time: Any) -> None:
     if label_time is not None:
         raise ParameterError(
             "A LineGraphClassifier learns from labels at fit only.",
-            Hint("Leave out {label_time}.", label_time=...),
+            "Leave out label_time=.",
             parameter="label_time",
-            value=label_time,
         )
 
 
@@ -372,6 +370,5 @@ def _checked_weight(sample_weight: Any, known: NDArray[np.bool_]) -> NDArray[np.
             f"The 'sample_weight' must be at least 0, and above 0 for some edges of known label. "
             f"Got values from {weight.min():g} to {weight.max():g} there.",
             parameter="sample_weight",
-            value=sample_weight,
         )
     return weight

@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import as_generator, check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.operator import LineGraph
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
 from tdlg.rank.pairs import best_pairs, candidate_edges
-from tdlg.rank.ranker import LinkRanker
 from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import shuffled_edges
 
@@ -64,8 +63,6 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     decay_, model_
         For "rows", the decay with its bandwidth fixed, and the `LineGraphClassifier` fitted on the real and the shuffled
         edges.
-    ranker_
-        For "propagation", the `LinkRanker` that orders the candidates of `top`, once that was called.
     link_model_
         For "propagation", the real and the sampled edges, which of them are real, the decays, and the two fitted
         estimators.
@@ -74,8 +71,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
     See Also
     --------
-    EdgeOutlierDetector : find outliers among the edges that happened.
-    LinkRanker : rank the next partner of a given node.
+    MisplacedDetector : find outliers among the edges that happened.
+    LinkRanker : rank the next partner of a given node, and all pairs.
 
     Examples
     --------
@@ -120,7 +117,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         """
         edges = self._edges(X, reset=True)
         check_parameters(self)
-        check_enough(self, edges)
+        check_enough(edges)
         return self._learn(edges)
 
     def _learn(self, edges: TemporalEdges) -> Self:
@@ -150,7 +147,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     def top(self, k: int = 20, at: Any = None, candidates: Any = None) -> pl.DataFrame:
         """Find the most likely edges at a given time.
 
-        With the method "propagation", a `LinkRanker` orders the candidates; it is fitted when `top` is first called.
+        `LinkRanker.top` finds the next edges more often; this method ranks them by the same model as `predict_proba`.
 
         Parameters
         ----------
@@ -170,8 +167,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         polars.DataFrame
             Columns src, dst, time, score and seen (whether this pair occurred at that time or before), the most likely
             first. Among equal scores, such as those of a pair and its reverse, seen pairs come first; the rest is in the
-            order of the candidates. The score is that of `LinkRanker.pair_scores`; for "rows" it is the probability of
-            being real, see `predict_proba`.
+            order of the candidates. The score is the probability of being real, see `predict_proba`.
 
         Raises
         ------
@@ -182,20 +178,12 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         check_count("top", "k", k, 1)
         edges = candidate_edges(self.edges_, at, candidates)
         if self.method == "rows":
-            self._check_told_apart(edges)
+            self._refuse_equal_scores(edges)
             first, row = self._distinct_rows(edges)
-            scores = expit(self.decision_function(edges[first]))[row]
+            scores = self.decision_function(edges[first])[row]
         else:
-            scores = self.ranker.pair_scores(edges)
-        return best_pairs(self.edges_, edges, scores, k)
-
-    @property
-    def ranker(self) -> LinkRanker:
-        """The `LinkRanker` behind `top`, for "propagation": fitted to the same edges when it is first needed."""
-        check_is_fitted(self)
-        if not hasattr(self, "ranker_"):
-            self.ranker_ = LinkRanker(random_state=self.random_state).fit(self.edges_)
-        return self.ranker_
+            scores = self.decision_function(edges)
+        return best_pairs(self.edges_, edges, expit(scores), k)
 
     def _distinct_rows(self, edges: TemporalEdges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first edge of each distinct row of the line graph, and the row of each edge; an edge and its reverse share it.
@@ -208,20 +196,21 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         _, first, row = np.unique(pair * len(times) + time, return_index=True, return_inverse=True)
         return first, row
 
-    def _check_told_apart(self, edges: TemporalEdges) -> None:
+    def _refuse_equal_scores(self, edges: TemporalEdges) -> None:
         """Refuse to rank candidates whose rows are equal within the precision of a product."""
-        if len(edges) == 1 or self._have_something_near(edges):
+        if len(edges) == 1 or self._any_within_reach(edges):
             return
+        first, last = edges.time.min(), edges.time.max()
+        shown = str(first) if first == last else f"{first} to {last}"
         raise ParameterError(
-            f"All {len(edges):,} candidates score the same at {_shown(edges.time)}: that is too many bandwidths away from "
+            f"All {len(edges):,} candidates score the same at {shown}: that is too many bandwidths away from "
             f"the fitted edges of their nodes. The last fitted edge is at {self.edges_.time.max()}.",
-            Hint("Choose a time nearer to it with {at}.", at=...),
-            Hint("Or fit with {decay}, which reaches further.", decay=Gaussian(relative=1.0)),
+            "Choose a time nearer to it with at=.",
+            "Or fit with decay=Gaussian(relative=1.0), which reaches further.",
             parameter="at",
-            value=edges.time,
         )
 
-    def _have_something_near(self, edges: TemporalEdges) -> bool:
+    def _any_within_reach(self, edges: TemporalEdges) -> bool:
         fitted = self.model_.edges_
         rows = LineGraph(edges, fitted, decay=self.decay_, n_threads=self.n_threads)
         largest = LineGraph(fitted, decay=self.decay_, n_threads=self.n_threads).row_sums().max()
@@ -239,15 +228,10 @@ def check_parameters(estimator: Any) -> None:
     estimator._check_graph()
 
 
-def check_enough(estimator: Any, edges: TemporalEdges) -> None:
+def check_enough(edges: TemporalEdges) -> None:
     """Refuse a single edge: shuffling its columns gives the edge itself."""
     if len(edges) < 2:
         raise EdgesError(
             "There is only one edge (1 sample), which shuffling cannot change. "
             "Pass at least two edges, better hundreds."
         )
-
-
-def _shown(time: NDArray[Any]) -> str:
-    first, last = time.min(), time.max()
-    return str(first) if first == last else f"{first} to {last}"

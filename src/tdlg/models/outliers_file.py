@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,13 +12,12 @@ from tdlg.clock import Duration
 from tdlg.engines.buckets import RecordForm, map_buckets
 from tdlg.engines.bursts import BurstsTask, RowValues, find_bursts
 from tdlg.engines.file_run import Callback, FileRun
-from tdlg.engines.local import Engine
 from tdlg.engines.output import Output
 from tdlg.engines.sizes import record_memory
 from tdlg.engines.statistics import BlockTask, Labels, look, ranges
 from tdlg.engines.table import Block, InputTable
 from tdlg.linegraph.decay import Decay
-from tdlg.models.outliers import burst_widths, rare_surprise
+from tdlg.models.bursts import burst_widths, rare_surprise
 from tdlg.propagate.bursts import KEYS
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def outliers_file(
     fast: float | Duration | None = None,
     slow: float | Duration | None = None,
     memory: Any = None,
-    engine: Engine | str | None = None,
+    engine: Executor | str | None = None,
     folder: Any = None,
     callback: Callback | None = None,
 ) -> FileOutliers:
-    """Find bursts in a parquet file, within a limit of memory: `EdgeOutlierDetector("burst")` for more edges than fit.
+    """Find bursts in a parquet file, within a limit of memory: `BurstDetector` for more edges than fit.
 
     The result is the table with the columns "outlier_score" and "outlier" added, as of `tdlg outliers --method burst`. The
     surprises are computed in buckets by source, destination and pair.
@@ -80,7 +80,7 @@ def outliers_file(
     src, dst, time, bipartite, time_format, time_unit
         The same as for `read_edges`.
     fast, slow
-        The same as for `EdgeOutlierDetector`.
+        The same as for `BurstDetector`.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from tdlg.checks import as_generator, as_seed
 from tdlg.clock import common_clock, duration_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
-from tdlg.exceptions import EdgesError, Hint, ParameterError, warn
+from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.models.boosting import MOST_ROWS, TrainingRows, sampled_rows, tuned_settings, weights_for
@@ -182,15 +182,13 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             raise ParameterError(
                 f"The 'two_ends' parameter of {name} must be True, False or 'auto'. Got {self.two_ends!r} instead.",
                 parameter="two_ends",
-                value=self.two_ends,
             )
         if self.two_ends is True and n_edges > MOST_TWO_ENDS:
             raise ParameterError(
                 f"The columns about both ends need random access to all edges, which is too slow for {n_edges:,} edges: "
                 f"they are made for at most {MOST_TWO_ENDS:,}.",
-                Hint("Leave out {two_ends}.", two_ends=...),
+                "Leave out two_ends=.",
                 parameter="two_ends",
-                value=True,
             )
         return bool(self.two_ends) and n_edges <= MOST_TWO_ENDS
 
@@ -294,7 +292,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             warn(
                 "The model was fitted with 'label_time', but the edges to score have labels without it: each label is taken "
                 "as known at the time of its edge.",
-                Hint("Pass {label_time} for these edges too.", label_time=...),
+                "Pass label_time= for these edges too.",
             )
 
     def _check_asked(self, edges: TemporalEdges, label_time: Any) -> None:
@@ -302,16 +300,15 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             raise ParameterError(
                 "The 'label_time' of edges to score is used only in the setting 'stream'. This model has the setting "
                 f"{self.setting_!r}.",
-                Hint("Leave out {label_time}, or fit with {setting}.", label_time=..., setting="stream"),
+                "Leave out label_time=, or fit with setting='stream'.",
                 parameter="label_time",
-                value=label_time,
             )
         comparable = len(edges) > 0 and (edges.time_unit is None) == (self.edges_.time_unit is None)
         if self.setting_ == "interpolate" and comparable and edges.time.min() > self.edges_.time.max():
             warn(
                 "All edges to score are later than the fitted ones, but the model learnt from labels before and after "
                 "(the setting 'interpolate').",
-                Hint("Fit with {setting}, or with 'stream' if labels arrive later.", setting="forecast"),
+                "Fit with setting='forecast', or with 'stream' if labels arrive later.",
             )
         if self.setting_ == "stream":
             _warn_of_gap(self.edges_, edges)
@@ -322,8 +319,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             warn(
                 f"No edge to score is later than the first label that the model learnt from, and the setting "
                 f"{self.setting_!r} uses only earlier labels.",
-                Hint("Fit on earlier edges, or with {setting}.", setting="interpolate"),
-                Hint("In scikit-learn, use {code}.", code="cv=TimeSeriesSplit()"),
+                "Fit on earlier edges, or with setting='interpolate'.",
+                "In scikit-learn, use `cv=TimeSeriesSplit()`.",
             )
 
     def _first_label_time(self) -> Any:
@@ -383,7 +380,6 @@ def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
             f"The 'sample_weight' must not be negative. Got {weight[row]} in row {row} (counted from 0). Use 0 for an edge "
             "to ignore in training.",
             parameter="sample_weight",
-            value=sample_weight,
         )
     return weight
 

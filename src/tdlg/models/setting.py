@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import Hint, ParameterError, warn
+from tdlg.exceptions import ParameterError, warn
 
 __all__ = ["LATEST", "Setting", "choose_setting", "given_setting", "setting_of_times", "warn_of_late_classes"]
 __all__ += ["warn_of_copies", "warn_of_late_counts"]
@@ -54,9 +54,8 @@ def given_setting(owner: str, setting: str, late: bool) -> tuple[str, str | None
     if late and setting == "interpolate":
         raise ParameterError(
             "The times at which labels became known are given, and the setting 'interpolate' does not use them.",
-            Hint("Use {setting} or 'forecast', or leave out {label_time}.", setting="stream", label_time=...),
+            "Use setting='stream' or 'forecast', or leave out label_time=.",
             parameter="setting",
-            value=setting,
         )
     if setting != "auto":
         return setting, None
@@ -114,7 +113,7 @@ def warn_of_late_counts(values: NDArray[Any], counts: NDArray[np.int64], latest:
             warn(
                 f"None of the latest {n_latest:,} known labels is {value}, although {share:.1%} of all known labels are: "
                 "these labels probably become known later than others.",
-                Hint("Pass {label_time} or {label_delay},", label_time=..., label_delay=...),
+                "Pass label_time= or label_delay=,",
                 "or set labels that are not final to missing (NaN or None).",
             )
             return

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 from tdlg.linegraph.events import Copies
 from tdlg.propagate.evidence import check_classes, find_fitted
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import own_values
-from tdlg.sampling.index import concatenate_edges
+from tdlg.sampling.index import concatenate_edges, without_repeats
 
 __all__ = ["add_edges", "feature_values", "joined_edges", "knowing"]
 
@@ -33,9 +33,8 @@ def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
     if model.setting_ != "stream":
         raise ParameterError(
             f"Only a model with the setting 'stream' can be updated. This model has the setting {model.setting_!r}.",
-            Hint("Fit with {setting}, or fit again with all edges.", setting="stream"),
+            "Fit with setting='stream', or fit again with all edges.",
             parameter="setting",
-            value=model.setting_,
         )
     edges = model._edges(X, reset=False)
     if y is not None or label_time is not None:
@@ -100,11 +99,7 @@ def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
 def _places(features: PropagationFeatures, edges: TemporalEdges) -> NDArray[np.int64]:
     """Positions among the known edges, -1 for new ones; more copies than are known are new."""
     at = find_fitted(features, edges)
-    if not edges.same_table(features.edges_):
-        again = np.ones(len(at), bool)
-        again[np.unique(at, return_index=True)[1]] = False
-        at[again] = -1
-    return at
+    return at if edges.same_table(features.edges_) else without_repeats(at)
 
 
 def _with_labels(features: PropagationFeatures) -> TemporalEdges:

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 
 from tdlg.clock import UNITS
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 from tdlg.persist.sklearn_parts import is_part, part_from_bytes, part_to_bytes
 from tdlg.tables.column import read_only
 from tdlg.tables.edge_table import EdgeTable
@@ -153,7 +153,7 @@ class Encoder:
             return {"kind": "objects", "shape": value.shape, "member": name}
         if value.dtype.kind not in ARRAYS or not value.dtype.itemsize:
             problem = f"{where} is an array of {value.dtype}, which cannot be saved. Use another dtype."
-            raise ParameterError(problem, parameter="model", value=value)
+            raise ParameterError(problem, parameter="model")
         with self._open(name := self._next("npy")) as member:
             npy.write_array(member, np.asarray(value), version=(1, 0), allow_pickle=False)  # in the same memory order
         return {"kind": "array", "member": name}
@@ -247,13 +247,13 @@ def _kind_of(value: Any) -> str | None:
 
 def _unsupported(value: Any, where: str) -> ParameterError:
     class_ = type(value)
-    hint: str | Hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
+    hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
     if class_ in (np.random.RandomState, np.random.Generator):
-        hint = Hint("Use a whole number instead, such as {random_state}; no new fit is needed.", random_state=0)
+        hint = "Use a whole number instead, such as random_state=0; no new fit is needed."
     elif isinstance(value, BaseEstimator):
         hint = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
     problem = f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved."
-    return ParameterError(problem, hint, parameter="model", value=value)
+    return ParameterError(problem, hint, parameter="model")
 
 
 # ---- what kernels trust: checked when it comes from a file

@@ -28,7 +28,7 @@ from tdlg.persist.sklearn_parts import check_stored
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 4  # increased when fitted models get other attributes or columns; files of other versions are refused
+FORMAT_VERSION = 5  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"
 MARK = b"tdlg model, sha256 "
 DIGITS = 64  # of a sha256 in hexadecimal
@@ -45,7 +45,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     class_ = type(model)
     if not is_estimator(class_):
         problem = f"The 'model' must be an estimator of tdlg. Got {class_.__module__}.{class_.__qualname__} instead."
-        raise ParameterError(problem, "Save a scikit-learn model with skops.io.dump.", parameter="model", value=model)
+        raise ParameterError(problem, "Save a scikit-learn model with skops.io.dump.", parameter="model")
     try:
         check_is_fitted(model)
     except NotFittedError:
@@ -53,7 +53,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         raise NotFittedError(problem) from None
     if is_special(target := target_of(path)):
         problem = f"The 'path' of a model must be a file. {str(target)!r} is a device or pipe: pass the name of a file."
-        raise ParameterError(problem, parameter="path", value=path)
+        raise ParameterError(problem, parameter="path")
     made_with = {"tdlg": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
     manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "made_with": made_with}
     with new_file(target) as file:

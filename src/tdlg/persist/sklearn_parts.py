@@ -41,11 +41,11 @@ def part_to_bytes(estimator: Any, where: str) -> bytes:
         data = _without_addresses(bytes(dumps(estimator)))
         unknown = sorted(set(get_untrusted_types(data=data)) - set(TRUSTED))
     except (AttributeError, TypeError, ValueError) as error:
-        raise ParameterError(f"{problem} skops says {error}", parameter="model", value=estimator) from error
+        raise ParameterError(f"{problem} skops says {error}", parameter="model") from error
     if unknown:
         problem += f" it holds types that are not trusted on loading, {', '.join(unknown)}."
         hint = "Use another estimator, such as HistGradientBoostingClassifier or LogisticRegression."
-        raise ParameterError(problem, hint, parameter="model", value=estimator)
+        raise ParameterError(problem, hint, parameter="model")
     return data
 
 

@@ -13,7 +13,7 @@ from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import check_span
 from tdlg.linegraph.match import SAME_ENDS
-from tdlg.linegraph.product import default_threads
+from tdlg.memory import default_threads
 from tdlg.propagate.state import RunningSums, StreamEvents, reads_of, unused_codes
 
 __all__ = ["KEYS", "Arrivals", "BurstCounts", "RunningBursts", "burst_counts", "burst_surprises", "surprises_of_key"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tdlg.linegraph.events import check_span
 from tdlg.linegraph.match import MATCHES, match_keys
-from tdlg.linegraph.product import default_threads
+from tdlg.memory import default_threads
 from tdlg.propagate.evidence import Evidence, Query
 from tdlg.propagate.match import Keyed, Labels, MatchSums
 from tdlg.propagate.own_features import to_sum

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import check_choice, check_number
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import time_spread
 from tdlg.linegraph.match import NODE_MATCHES, SAME_ENDS
 from tdlg.propagate.columns import table_columns
@@ -232,9 +232,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if name is not None and not self.past_only:
             raise ParameterError(
                 f"The {name!r} says when labels became known, which counts only if columns are made of the past.",
-                Hint("Use {past_only}, or leave it out.", past_only=True),
+                "Use past_only=True, or leave it out.",
                 parameter=name,
-                value=given[name],
             )
 
 
@@ -252,7 +251,6 @@ def check_features(features: PropagationFeatures) -> None:
             f"The 'matches' parameter of {name} must be some of {', '.join(NODE_MATCHES)}, each once. "
             f"Got {features.matches!r} instead.",
             parameter="matches",
-            value=features.matches,
         )
     is_list = (
         isinstance(features.scales, Sequence | np.ndarray)
@@ -263,9 +261,8 @@ def check_features(features: PropagationFeatures) -> None:
         raise ParameterError(
             f"The 'scales' parameter of {name} must be 'auto' or a list of at least one number or duration. "
             f"Got {features.scales!r} instead.",
-            Hint("Pass {scales}.", scales=["30d", "7d"]),
+            "Pass scales=['30d', '7d'].",
             parameter="scales",
-            value=features.scales,
         )
     check_choice(name, "two_ends", features.two_ends, get_args(TwoEnds))
     check_choice(name, "target", features.target, ("auto", "classes", "number"))

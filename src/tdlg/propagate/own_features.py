@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import ticks_per_second
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.tables.ids import id_key
 
 __all__ = [
@@ -82,9 +82,8 @@ def fit_own(edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] =
     if calendar and edges.time_unit is None:
         raise ParameterError(
             "The 'calendar' parameter needs times that are datetimes, and these are numbers.",
-            Hint("Pass datetimes, or leave out {calendar}.", calendar=...),
+            "Pass datetimes, or leave out calendar=.",
             parameter="calendar",
-            value=calendar,
         )
     unknown = [name for name in as_is if name not in edges.feature_names or name in edges.feature_categories]
     if unknown:
@@ -92,7 +91,6 @@ def fit_own(edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] =
             f"The 'as_is' parameter must name numeric features of the edges. Got {unknown[0]!r} instead; "
             f"the features are {list(edges.feature_names)}.",
             parameter="as_is",
-            value=as_is,
         )
     columns = [OwnColumn(name, ()) if name in as_is else _fit_column(edges, name) for name in _names(edges)]
     return columns + [OwnColumn(name, ()) for name in (CALENDAR if calendar else ())]
@@ -106,7 +104,7 @@ def own_values(edges: TemporalEdges, columns: Sequence[OwnColumn]) -> Floats:
         features = [column.name for column in columns if column.name != WEIGHT]
         raise EdgesError(
             f"The edges lack {', '.join(map(repr, missing))}, which the fitted edges have.",
-            Hint("Pass {weight}.", weight=...) if missing == [WEIGHT] else Hint("Pass {features}.", features=features),
+            "Pass weight=." if missing == [WEIGHT] else f"Pass features={features!r}.",
         )
     return np.hstack([np.empty((len(edges), 0)), *(_values(edges, column) for column in columns)])
 

@@ -66,7 +66,7 @@ class RunningColumns:
 
     def __init__(self, features: PropagationFeatures, n_answers: int = 1) -> None:
         if not features.past_only:
-            raise ParameterError("The columns of a stream need 'past_only=True'.", parameter="past_only", value=False)
+            raise ParameterError("The columns of a stream need 'past_only=True'.", parameter="past_only")
         self.unit, self.dtype = stream_clock(features.edges_)
         self.clock: Any = None
         plan = self._plan = features.plan_

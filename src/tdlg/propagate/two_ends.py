@@ -52,7 +52,7 @@ from tdlg import _kernels as kernels
 from tdlg._kernels import DST, SRC
 from tdlg.linegraph.events import Layout
 from tdlg.linegraph.match import MATCHES, match_keys
-from tdlg.linegraph.product import default_threads
+from tdlg.memory import default_threads
 from tdlg.propagate.evidence import Network
 from tdlg.propagate.match import Keyed, walk_events
 from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.rows import as_series
 from tdlg.sampling.candidates import candidate_pairs
 from tdlg.sampling.index import edge_index
@@ -28,9 +28,8 @@ def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> Temporal
         if at is not None:
             raise ParameterError(
                 f"The 'candidates' have their own times, but 'at' is {at!r}.",
-                Hint("Leave out {at}, or pass the candidates as an array with the columns src and dst.", at=...),
+                "Leave out at=, or pass the candidates as an array with the columns src and dst.",
                 parameter="at",
-                value=at,
             )
         return _checked(candidates.with_ids_of(fitted), fitted)
     time = fitted.time.max(keepdims=True) if at is None else as_time(at, fitted, "at", "top")
@@ -62,7 +61,6 @@ def as_ticks(at: Any, fitted: TemporalEdges, name: str, owner: str) -> tuple[NDA
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be {wanted}, as the times of the fitted edges are. Got {at!r} instead.",
             parameter=name,
-            value=at,
         )
     return ticks, unit
 
@@ -73,9 +71,8 @@ def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[An
         raise ParameterError(
             f"The 'at' parameter of top is {time[0]}, before the first of the fitted edges, {fitted.time.min()}: there are "
             "no candidates yet.",
-            Hint("Choose a later {at}, or pass {candidates}.", at=..., candidates=...),
+            "Choose a later at=, or pass candidates=.",
             parameter="at",
-            value=time[0],
         )
     src, dst = candidate_pairs(past)
     return fitted.node_ids[src], fitted.node_ids[dst]
@@ -97,9 +94,8 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
     if len(columns) != 2:
         raise ParameterError(
             f"The 'candidates' of top must be TemporalEdges, or have the two columns src and dst. Got {found} instead.",
-            Hint("For candidates with their own times, make {code}.", code="TemporalEdges(src, dst, time)"),
+            "For candidates with their own times, make `TemporalEdges(src, dst, time)`.",
             parameter="candidates",
-            value=candidates,
         )
     return columns[0], columns[1]
 
@@ -109,7 +105,7 @@ def _checked(edges: TemporalEdges, fitted: TemporalEdges) -> TemporalEdges:
     if len(edges) == 0:
         raise ParameterError(
             "There are no candidates to choose from. Pass at least one.",
-            Hint("Or leave out {candidates}.", candidates=...),
+            "Or leave out candidates=.",
             parameter="candidates",
         )
     if len(edges) > 1 and (np.concatenate(fitted.codes_of(edges)) < 0).all():
@@ -117,7 +113,6 @@ def _checked(edges: TemporalEdges, fitted: TemporalEdges) -> TemporalEdges:
             f"All {len(edges):,} candidates score the same: none of their nodes is among the fitted edges. Pass candidates "
             "between nodes of the fitted edges.",
             parameter="candidates",
-            value=edges,
         )
     return edges
 

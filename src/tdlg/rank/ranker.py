@@ -16,7 +16,7 @@ from tdlg.checks import as_generator, check_choice, check_count
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.propagate.nodes import DST, SRC
 from tdlg.rank.fit import (
     FEWEST_QUERIES,
@@ -153,7 +153,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             raise EdgesError(
                 f"{len(edges):,} edges are too few to learn a ranking from; {int(FEWEST_QUERIES / (1 - SKIPPED)) + 1:,} are "
                 "needed.",
-                Hint("Use {method}, which learns nothing.", method="recency"),
+                "Use method='recency', which learns nothing.",
             )
         return self.method
 
@@ -403,7 +403,6 @@ def _codes(history: History, ids: list[Any], end: int, name: str) -> Codes:
         raise ParameterError(
             f"An id is a number, text or another hashable object. The '{name}' has {ids!r:.100}.",
             parameter=name,
-            value=ids,
         ) from None
 
 
@@ -420,11 +419,11 @@ def _no_candidates(are_given: bool) -> ParameterError:
     if are_given:
         return ParameterError(
             "There are no candidates to choose from. Pass at least one.",
-            Hint("Or leave out {candidates}.", candidates=...),
+            "Or leave out candidates=.",
             parameter="candidates",
         )
     return ParameterError(
         "There are no candidates yet: no edge happened before this time.",
-        Hint("Choose a later {time}, or pass {candidates}.", time=..., candidates=...),
+        "Choose a later time=, or pass candidates=.",
         parameter="time",
     )

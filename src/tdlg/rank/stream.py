@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 from tdlg.rank.history import History
 from tdlg.rank.pairs import as_time
 from tdlg.rank.ranker import LinkRanker
@@ -90,8 +90,7 @@ class StreamRanker:
         if when[0] < self._last:
             raise ParameterError(
                 f"The 'time' is {time}, before that of the last edge, {self._last}. A stream goes on in the order of time.",
-                Hint("Use {code} for questions about the past.", code="LinkRanker"),
+                "Use `LinkRanker` for questions about the past.",
                 parameter="time",
-                value=time,
             )
         return when

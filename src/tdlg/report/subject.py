@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import set_missing_seed
 from tdlg.clock import check_unit
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.explainable import Scored
 from tdlg.explain.positive import positive_of
 from tdlg.judge.holdout import label_codes, with_label_times
@@ -120,14 +120,13 @@ def make_subject(
             f"The 'model' of a report must be a PropagationClassifier or a LineGraphClassifier. "
             f"Got {type(model).__name__} instead.",
             parameter="model",
-            value=model,
         )
     scored = edges if isinstance(edges, Scored) else None
     edges = edges.edges if isinstance(edges, Scored) else edges
     if edges is not None and not isinstance(edges, TemporalEdges):
         raise EdgesError(
             f"The 'edges' of a report must be TemporalEdges. Got {type(edges).__name__} instead.",
-            Hint("Make them with {code}.", code="from_frame(table) or read_edges(path)"),
+            "Make them with `from_frame(table)` or `read_edges(path)`.",
         )
     model, edges = _fitted(model, edges, y, seed), None if edges is None else _labelled(edges, y)
     learnt = model.edges_.with_label(model.labels_)
@@ -157,9 +156,8 @@ def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -
         if edges is None:
             raise ParameterError(
                 "The 'model' is not fitted, and no 'edges' are given to fit it on.",
-                Hint("Call {code} first, or give {edges}.", code=f"{type(model).__name__}.fit", edges=...),
+                f"Call `{type(model).__name__}.fit` first, or give edges=.",
                 parameter="edges",
-                value=edges,
             ) from None
         model = clone(model)
         set_missing_seed(model, seed)
@@ -189,7 +187,6 @@ def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[Any]] | None:
         raise ParameterError(
             f"The 'ids' must have one value per edge: {n_edges:,}. Got {len(ids):,} instead.",
             parameter="ids",
-            value=ids,
         )
     return name_of(getattr(ids, "name", None) or "Id", 40), list(ids)
 

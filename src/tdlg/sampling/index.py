@@ -12,7 +12,7 @@ from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges, check_alike
 from tdlg.tables.ids import concatenate_ids
 
-__all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index"]
+__all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index", "without_repeats"]
 
 Codes: TypeAlias = NDArray[np.int64]
 
@@ -111,6 +111,13 @@ def _positions(values: NDArray[Any], wanted: NDArray[Any]) -> Codes:
     """Position of each wanted value in ascending values; -1 if it is not there."""
     at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     return np.where(values[at] == wanted, at, -1)
+
+
+def without_repeats(at: Codes) -> Codes:
+    """Positions of which each occurs once; further ones, those of surplus copies in `find_each`, become -1."""
+    again = np.ones(len(at), bool)
+    again[np.unique(at, return_index=True)[1]] = False
+    return np.where(again, -1, at)
 
 
 def edge_folds(edges: TemporalEdges, n_folds: int, random_state: Any = None) -> Codes:

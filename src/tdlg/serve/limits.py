@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from tdlg.checks import check_count
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 
 __all__ = ["Limits"]
 
@@ -51,7 +51,6 @@ class Limits:
             raise ParameterError(
                 f"The 'queue' parameter of Limits must be at least 'events', {self.events}: a larger request would never be "
                 f"taken. Got {self.queue} instead.",
-                Hint("Pass {queue} or more.", queue=self.events),
+                f"Pass queue={self.events!r} or more.",
                 parameter="queue",
-                value=self.queue,
             )

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tdlg.exceptions import Hint, ParameterError
+from tdlg.exceptions import ParameterError
 from tdlg.serve.app import make_app
 from tdlg.serve.limits import Limits
 
@@ -128,9 +128,8 @@ def check_address(host: str, token: str | None) -> None:
     if token is None and not _is_loopback(host):
         raise ParameterError(
             f"Others can reach the address {host!r}, so the service needs a token that its clients know.",
-            Hint("Pass {token}, or {host}.", token=..., host="127.0.0.1"),
+            "Pass token=, or host='127.0.0.1'.",
             parameter="host",
-            value=host,
         )
 
 
@@ -155,9 +154,8 @@ def _listening(host: str, port: int) -> socket.socket:
             listening.close()
         raise ParameterError(
             f"The service cannot listen on {host!r}, port {port}: {error.strerror or error}.",
-            Hint("Pass another {port}; 0 takes a free one.", port=...),
+            "Pass another port=; 0 takes a free one.",
             parameter="port",
-            value=port,
         ) from error
     return listening
 

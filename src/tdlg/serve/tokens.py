@@ -41,7 +41,6 @@ def read_token(path: str | os.PathLike[str]) -> str:
         raise ParameterError(
             f"{path}: a token has at least {SHORTEST} printable characters of ASCII, in one line. {MAKE_ONE}",
             parameter="token_file",
-            value=str(path),
         )
     if os.name == "posix" and os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
         warn(f"{path}: others on this machine can read or change the token.", "Run: chmod 600 on the file.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import EdgesError, Hint, TdlgError
+from tdlg.exceptions import EdgesError, TdlgError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,7 +55,7 @@ def check_polars_works(what: str, kind: type[TdlgError] = EdgesError) -> None:
         raise kind(
             f"{what} cannot be read in this process: it was forked from one in which polars has threads, and they do not "
             f"survive a fork.",
-            Hint("Start processes with {code}, or read before the fork.", code='multiprocessing.get_context("spawn")'),
+            'Start processes with `multiprocessing.get_context("spawn")`, or read before the fork.',
         )
 
 
@@ -79,7 +79,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
-def bad_row(problem: str, row: int, *hints: str | Hint) -> EdgesError:
+def bad_row(problem: str, row: int, *hints: str) -> EdgesError:
     """Make the error for one invalid row, whose name replaces `{row}` in the problem; `io` inserts its own name."""
     error = EdgesError(problem.replace("{row}", row_name(row)), *hints)
     error.row = row
@@ -187,7 +187,7 @@ def _private(array: NDArray[Any]) -> NDArray[Any]:
 def _not_a_column(values: Any, name: str) -> EdgesError:
     kind = type(values).__name__
     if isinstance(values, Mapping | Set):
-        hint: str | Hint = Hint("Pass a list, {code}, in the order of the rows.", code=f"{name}=list(...)")
+        hint = f"Pass a list, `{name}=list(...)`, in the order of the rows."
     else:
         hint = "Pass a list, an array or a dataframe's column, one value per row."
     return EdgesError(f"The '{name}' must be a column. Got {kind} {short(values)} instead.", hint)
@@ -197,7 +197,7 @@ def _from_numpy(array: NDArray[Any], name: str) -> Column:
     if array.ndim != 1:
         raise EdgesError(
             f"The '{name}' must have one dimension. Got an array of shape {array.shape} instead.",
-            Hint("Pass one column, such as {code}.", code="array[:, 0]"),
+            "Pass one column, such as `array[:, 0]`.",
         )
     kind = array.dtype.kind
     if kind == "O":
@@ -215,7 +215,7 @@ def _from_polars(series: Any, name: str) -> Column:
     if not isinstance(series, pl.Series):
         raise EdgesError(
             f"The '{name}' must be a column. Got a polars {type(series).__name__} instead.",
-            Hint("Pass one of its columns, such as {code}.", code=f'frame["{name}"], or use from_frame(frame)'),
+            f'Pass one of its columns, such as `frame["{name}"]`, or use `from_frame(frame)`.',
         )
     dtype = series.dtype
     if dtype in (pl.String, pl.Categorical, pl.Enum):
@@ -330,7 +330,7 @@ def check_unicode(values: Iterable[Any], name: str) -> None:
                     f"The '{name}' has text that is not valid Unicode in {{row}}: {short(value)} holds a lone surrogate, "
                     f"half of a character.",
                     row,
-                    Hint("Replace it, such as by {code}.", code="value.encode(errors='replace').decode()"),
+                    "Replace it, such as by `value.encode(errors='replace').decode()`.",
                 ) from None
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdlg.exceptions import Hint, ReadError, warn
+from tdlg.exceptions import ReadError, warn
 from tdlg.tables.packed import text_bytes
 from tdlg.tables.text import MISSING_WORDS, numbers, numbers_with_comma
 from tdlg.tables.times import has_time
@@ -159,7 +159,7 @@ def _not_utf8(path: Path, error: Exception) -> ReadError:
 
 
 def _one_column(path: Path, line: str, how: str) -> ReadError:
-    hint = NOT_CLOSED if line.count('"') % 2 else Hint("Pass the right {separator}.", separator=...)
+    hint = NOT_CLOSED if line.count('"') % 2 else "Pass the right separator=."
     return ReadError(f"{path}: only one column found{how}; the first line is {line[:80]!r}.", hint)
 
 
@@ -171,7 +171,6 @@ def _checked_separator(separator: Any) -> str:
             f"The 'separator' must be text without quotes or line ends, such as ',' or '::', or ' ' for runs of "
             f"blanks. Got {separator!r} instead.",
             parameter="separator",
-            value=separator,
         )
     return separator
 
@@ -274,7 +273,7 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
         lines = body.decode().rstrip("\n").split("\n")
     except UnicodeDecodeError as not_utf8:
         return _not_utf8(path, not_utf8)
-    hint = Hint("Correct that row, or pass the right {separator}.", separator=...)
+    hint = "Correct that row, or pass the right separator=."
     with suppress(csv.Error):
         for row, fields in enumerate(csv.reader(lines, delimiter=_sign(separator))):
             if len(fields) != n_columns:
@@ -283,7 +282,7 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
                     f"{separator.join(fields)!r}.",
                     NOT_CLOSED if body.count(b'"') % 2 else hint,
                 )
-    hint = Hint("Check its quotes and {separator}.", separator=...)
+    hint = "Check its quotes and separator=."
     return ReadError(f"{path}: the file cannot be read as csv ({error}).", hint)
 
 

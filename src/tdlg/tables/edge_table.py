@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import EdgesError, Hint
+from tdlg.exceptions import EdgesError
 from tdlg.tables.column import Column, read_only
 from tdlg.tables.features import Features
 from tdlg.tables.ids import Factors, alike, as_ids, concatenate_ids, factorise, id_key, is_integers
@@ -160,9 +160,7 @@ def row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
     if isinstance(key, slice | EllipsisType):
         return key if isinstance(key, slice) else slice(None)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
-        raise EdgesError(
-            f"A key of edges must select rows. Got {key} instead.", Hint("Use {code}.", code=f"edges[{key}:{key + 1}]")
-        )
+        raise EdgesError(f"A key of edges must select rows. Got {key} instead.", f"Use `edges[{key}:{key + 1}]`.")
     index = np.empty((0, 0))
     with suppress(ValueError):  # raised for nested lists of different lengths
         index = np.asarray(key)
@@ -172,7 +170,7 @@ def row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
         return _from_positions(index.astype(np.int64), n_edges)
     raise EdgesError(
         f"A key of edges must be a slice, positions or a mask. Got {type(key).__name__} {key!r} instead.",
-        Hint("Use {code}.", code="edges[:10], edges[[0, 5]] or edges[edges.time < cut]"),
+        "Use `edges[:10]`, `edges[[0, 5]]` or `edges[edges.time < cut]`.",
     )
 
 
@@ -180,7 +178,7 @@ def _from_mask(mask: NDArray[np.bool_], n_edges: int) -> NDArray[np.int64]:
     if mask.shape != (n_edges,):
         raise EdgesError(
             f"A mask must have one value per edge: {n_edges:,}. Got a mask of shape {mask.shape} instead.",
-            Hint("Make it from these edges, such as {code}.", code="edges.time < cut"),
+            "Make it from these edges, such as `edges.time < cut`.",
         )
     return np.flatnonzero(mask)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import EdgesError, Hint
+from tdlg.exceptions import EdgesError
 from tdlg.tables.column import as_column, bad_row, converted, frozen, nulls, sealed
 from tdlg.tables.frames import eager_frame
 from tdlg.tables.ids import alike, id_key
@@ -61,7 +61,7 @@ def as_features(values: Any, name: str = "features") -> Features | None:
     if hasattr(values, "toarray"):
         raise EdgesError(
             f"The '{name}' must be dense. Got {type(values).__name__} of shape {values.shape} instead.",
-            Hint("Pass {code}.", code=f"{name}.toarray()"),
+            f"Pass `{name}.toarray()`.",
         )
     if hasattr(type(values), "columns"):  # of the class: on a lazy frame the property would compute them
         return _from_columns(_columns_of(values, name), name)
@@ -115,7 +115,7 @@ def _as_matrix(values: Any, name: str) -> NDArray[Any] | None:
     if array.ndim != 2:
         raise EdgesError(
             f"The '{name}' must have two dimensions. Got an array of shape {array.shape} instead.",
-            Hint("Pass {code}.", code="features.reshape(n_edges, -1)"),
+            "Pass `features.reshape(n_edges, -1)`.",
         )
     return np.asarray(array)
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from tdlg.exceptions import Hint, ReadError
+from tdlg.exceptions import ReadError
 from tdlg.tables.csv import Source
 
 __all__ = ["Which", "named_by_comment", "position_of", "roles", "usual_at"]
@@ -71,15 +71,15 @@ def position_of(source: Source, role: str, which: Any) -> int:
             return named[0]
         if named:
             problem = f"The name {which!r} for '{role}' stands for the columns {named}."
-            _fail(source, problem, Hint("Pass a position, such as {}.", **{role: named[0]}))
+            _fail(source, problem, f"Pass a position, such as {role}={named[0]!r}.")
         close = difflib.get_close_matches(which, source.names, 1, 0.6)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        _fail(source, f"No column {which!r} for '{role}'.{hint} {_present(source)}", parameter=role, value=which)
+        _fail(source, f"No column {which!r} for '{role}'.{hint} {_present(source)}", parameter=role)
     if isinstance(which, int | np.integer) and not isinstance(which, bool) and 0 <= which < n_columns:
         return int(which)
     allowed = f"a name or a position from 0 to {n_columns - 1}"
     problem = f"The '{role}' must be {allowed}. Got {which!r} instead. {_present(source)}"
-    _fail(source, problem, parameter=role, value=which)
+    _fail(source, problem, parameter=role)
 
 
 def usual_at(names: list[str], role: str) -> list[int]:
@@ -112,7 +112,7 @@ def _by_usual_names(source: Source, at: dict[str, int]) -> dict[str, int]:
     """Add the positions of src, dst and time that the caller did not choose; one error reports all that are missing."""
     at, unnamed = dict(at), []
     problems: list[str] = []
-    hints: list[Hint] = []
+    hints: list[str] = []
     for role in ("src", "dst", "time"):
         if role in at:
             continue
@@ -124,17 +124,17 @@ def _by_usual_names(source: Source, at: dict[str, int]) -> dict[str, int]:
             names = [source.names[k] for k in found]
             first = found[0] if names.count(names[0]) > 1 else names[0]
             problems.append(f"More than one column may be '{role}': {names}.")
-            hints.append(Hint("Pass {}, or another.", **{role: first}))
+            hints.append(f"Pass {role}={first!r}, or another.")
         elif usual:
             other = next(other for other, k in at.items() if k == usual[0])
             problems.append(f"The column {source.names[usual[0]]!r} is '{other}', and no other is '{role}'.")
-            hints.append(Hint("Pass {} with a name.", **{role: ...}))
+            hints.append(f"Pass {role}= with a name.")
         else:
             unnamed.append(role)
     if unnamed:
         problems.append(f"No column has a usual name for {_and([repr(role) for role in unnamed])}.")
         names_given = "a name" if len(unnamed) == 1 else "names"
-        hints.append(Hint(f"Pass {_and(['{}'] * len(unnamed))} with {names_given}.", **dict.fromkeys(unnamed, ...)))
+        hints.append(f"Pass {_and([f'{role}=' for role in unnamed])} with {names_given}.")
     if problems:
         _fail(source, " ".join([*problems, _present(source)]), *hints)
     return at
@@ -148,7 +148,7 @@ def _by_position(source: Source, at: dict[str, int]) -> dict[str, int]:
     if len(source.names) == 3 or "time" in at:
         return {"src": 0, "dst": 1, "time": 2}
     last = len(source.names) - 1
-    hint = Hint("Pass {src}, {dst} and {time}, or other positions.", src=0, dst=1, time=last)
+    hint = f"Pass src=0, dst=1 and time={last!r}, or other positions."
     _fail(source, f"There are {last + 1} columns and no names. {_present(source)}", hint)
 
 
@@ -164,8 +164,8 @@ def _check_distinct(source: Source, at: dict[str, int]) -> None:
         if twin != role:
             column = source.names[position]
             problem = f"The column {column!r} is both '{twin}' and '{role}'. {_present(source)}"
-            _fail(source, problem, Hint("Pass another {}.", **{role: ...}))
+            _fail(source, problem, f"Pass another {role}=.")
 
 
-def _fail(source: Source, problem: str, *hints: Hint, parameter: str | None = None, value: Any = None) -> NoReturn:
-    raise ReadError(f"{source.origin}: {problem}", *hints, parameter=parameter, value=value)
+def _fail(source: Source, problem: str, *hints: str, parameter: str | None = None) -> NoReturn:
+    raise ReadError(f"{source.origin}: {problem}", *hints, parameter=parameter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tdlg.exceptions import EdgesError, Hint, ReadError
+from tdlg.exceptions import EdgesError, ReadError
 from tdlg.tables.csv import Source
 from tdlg.tables.parquet import check_parquet
 
@@ -27,13 +27,13 @@ def eager_frame(frame: Any, name: str) -> nw.DataFrame[Any]:
     except TypeError:
         raise EdgesError(
             f"The '{name}' must be a dataframe (pandas, polars, pyarrow, ...). Got {type(frame).__name__} instead.",
-            Hint("Use {code} for a file.", code="TemporalEdges(src, dst, time) for arrays and lists, read_edges(path)"),
+            "Use `TemporalEdges(src, dst, time)` for arrays and lists, `read_edges(path)` for a file.",
         ) from None
     except nw.exceptions.DuplicateError:
         names = [str(name) for name in frame.columns]
         raise EdgesError(
             f"The columns of '{name}' must differ in name. Got {names} instead.",
-            Hint("Rename them, such as {code}.", code=f"{name}.columns = [...]"),
+            f"Rename them, such as `{name}.columns = [...]`.",
         ) from None
     return eager
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import is_number
 from tdlg.clock import LAST_TICK, as_seconds, is_duration, rounded_up, ticks_per_second
-from tdlg.exceptions import EdgesError, Hint, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, sealed, short
 from tdlg.tables.text import MISSING_WORDS, PLAIN_NUMBER
 from tdlg.tables.times import as_times_or_missing
@@ -109,7 +109,7 @@ def _check_one_type(column: NDArray[Any], name: str) -> None:
                 f"The '{name}' mixes {type(first).__name__} and {type(value).__name__}: {first!r}, and "
                 f"{value!r} in {{row}}. Labels must be of one type.",
                 row,
-                Hint("Pass them as text, {code}.", code="[str(y) for y in label]"),
+                "Pass them as text, `[str(y) for y in label]`.",
             )
 
 
@@ -179,9 +179,8 @@ def label_ticks(ticks: Ticks, unit: str | None, label_time: Any = None, label_de
     if label_time is not None:
         raise ParameterError(
             "The 'label_time' and the 'label_delay' are both given, and say the same in two ways.",
-            Hint("Leave out {label_delay}.", label_delay=...),
+            "Leave out label_delay=.",
             parameter="label_delay",
-            value=label_delay,
         )
     delay = _delay_ticks(label_delay, unit)
     if ticks.dtype.kind == "f":
@@ -233,9 +232,7 @@ def _delay_ticks(delay: Any, time_unit: str | None) -> float:
     if time_unit is None and is_number(delay) and 0 <= delay < np.inf:
         return float(delay)
     form = "a number that is not negative, in the unit of the times" if time_unit is None else "a duration such as '7d'"
-    raise ParameterError(
-        f"The 'label_delay' must be {form}. Got {delay!r} instead.", parameter="label_delay", value=delay
-    )
+    raise ParameterError(f"The 'label_delay' must be {form}. Got {delay!r} instead.", parameter="label_delay")
 
 
 def _given(ticks: Ticks, unit: str | None, label_time: Any) -> Ticks:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tdlg.exceptions import Hint, ReadError
+from tdlg.exceptions import ReadError
 from tdlg.tables.column import check_polars_works
 from tdlg.tables.csv import Source, csv_source
 from tdlg.tables.find_columns import usual_at
@@ -103,9 +103,8 @@ def _check_no_csv_options(path: Path, file_type: str, **options: Any) -> None:
         if value is not None:
             raise ReadError(
                 f"{path}: The {name!r} is for csv files, and this is {file_type}. Got {value!r}.",
-                Hint("Leave out {}.", **{name: ...}),
+                f"Leave out {name}=.",
                 parameter=name,
-                value=value,
             )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import UNITS
-from tdlg.exceptions import EdgesError, Hint
+from tdlg.exceptions import EdgesError
 from tdlg.tables.column import (
     as_column,
     bad_row,
@@ -172,7 +172,7 @@ def from_numbers(ticks: NDArray[Any], unit: str, name: str = "time") -> NDArray[
             raise bad_row(
                 f"The '{name}' in {{row}} is beyond the range of dates counted in {unit}.",
                 int(np.argmax(beyond)),
-                Hint("Pass a finer {time_unit}, such as 'ms', or leave it out.", time_unit=...),
+                "Pass a finer time_unit=, such as 'ms', or leave it out.",
             )
         ticks = sealed(np.round(ticks).astype(np.int64))
     return ticks.view(f"datetime64[{unit}]")
@@ -325,7 +325,7 @@ def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> EdgesError
         f"The '{name}' in {{row}} is {short(text[row])}, which is not {wanted}.",
         row,
         "Correct or drop that row.",
-        Hint("Or pass the format of all times, such as {time_format}.", time_format="%d.%m.%Y %H:%M"),
+        "Or pass the format of all times, such as time_format='%d.%m.%Y %H:%M'.",
     )
 
 
@@ -371,7 +371,6 @@ def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series 
                     f"{str(error).replace(dated_format, time_format)}. "
                     f"Pass a format such as '%Y-%m-%d %H:%M:%S'.",
                     parameter="time_format",
-                    value=time_format,
                 ) from None
             raise _unreadable(text, name, row, f"in the format {time_format!r}") from None
 
@@ -436,8 +435,8 @@ def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict
         raise bad_row(
             f"The '{name}' is ambiguous: {text[row]!r} in {{row}} can be day/month or month/day.",
             row,
-            Hint("Pass {time_format} if the day comes first.", time_format=format_of(text[row], "dm")),
-            Hint("Pass {time_format} if the month comes first.", time_format=format_of(text[row], "md")),
+            f"Pass time_format={format_of(text[row], 'dm')!r} if the day comes first.",
+            f"Pass time_format={format_of(text[row], 'md')!r} if the month comes first.",
         )
     return {"first": "month", "other": "day"} if month_first else {"first": "day", "other": "month"}
 

@@ -204,7 +204,6 @@ def _check_missing(any_missing: bool, label: str, anything_else: Any) -> None:
             f"No label is missing in the column {label!r}: there is nothing to fill in. Leave the label empty in the rows "
             "to fill in, or use --evaluate to measure the quality, or --save and `tdlg score` for another table.",
             parameter="label",
-            value=label,
         )
 
 

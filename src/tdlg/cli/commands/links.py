@@ -64,6 +64,8 @@ def links(
     because LightGBM is not installed, the table is short, or that was better on its last rows. "seen" is true if the pair
     has interacted before.
     """
+    from tdlg.models.links import LinkPredictor
+    from tdlg.rank.ranker import LinkRanker
     from tdlg.tables.paths import is_csv
 
     check_output(output)
@@ -72,26 +74,18 @@ def links(
     table = read_table(edges, columns if candidates is None or is_csv(edges) else replace(columns, separator=None))
     pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
     note_table(table, columns, features=False)
-    model = _model(method, save is not None, seed)
     time = None if at is None else time_of(at, table.edges)
+    known = known_at(table.edges, time)
+    predictor = LinkPredictor(**given_options(method=method), random_state=seed)  # scores pairs at any time
+    model = predictor if method == "rows" else LinkRanker(random_state=seed)
     with working("fitting the model"):
-        model.fit(known_at(table.edges, time))
-        found = model.top(top, at=time, candidates=pairs)
-    ranker = model if save is None and method != "rows" else getattr(model, "ranker_", None)
-    if ranker is not None:
-        note_method(ranker, pairs=True)
-    keep_model(model, save)
-    give(rounded(found, "score").rename(header_of(getattr(ranker, "pair_method_", None), table)), output, rows=top)
-
-
-def _model(method: str | None, is_saved: bool, seed: int) -> Any:
-    """What finds the pairs. A saved model also scores pairs at any time, which takes a second fit."""
-    from tdlg.models.links import LinkPredictor
-    from tdlg.rank.ranker import LinkRanker
-
-    if method == "rows" or is_saved:
-        return LinkPredictor(**given_options(method=method), random_state=seed)
-    return LinkRanker(random_state=seed)
+        found = model.fit(known).top(top, at=time, candidates=pairs)
+        if save is not None and model is not predictor:
+            predictor.fit(known)
+    if model is not predictor:
+        note_method(model, pairs=True)
+    keep_model(predictor, save)
+    give(rounded(found, "score").rename(header_of(getattr(model, "pair_method_", None), table)), output, rows=top)
 
 
 def _distinct(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

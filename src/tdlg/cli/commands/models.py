@@ -202,9 +202,7 @@ def explain(
     _, known = _read(fitted, edges, columns, given)
     _report_new_nodes(fitted, known)
     if row > len(known):
-        raise ParameterError(
-            f"There is no row {row:,}: the table has {count(len(known), 'row')}.", parameter="row", value=row
-        )
+        raise ParameterError(f"There is no row {row:,}: the table has {count(len(known), 'row')}.", parameter="row")
     with working("looking for reasons"):
         scored = fitted.scored(known)
         predicted = answers(fitted, scored)
@@ -248,16 +246,17 @@ def _load(path: Path, given: _Labels) -> Any:
 
 def _load_classifier(path: Path, given: _Labels, *, bursts: bool = False) -> Any:
     """A classifier or regressor, or also a detector of bursts."""
+    from tdlg.models.bursts import BurstDetector
+
     model = _load(path, given)
     made_by = MADE_BY.get(kind_of(model))
-    is_burst = getattr(model, "method", None) == "burst"
+    is_burst = isinstance(getattr(model, "detector_", model), BurstDetector)
     if made_by is not None and not (is_burst and bursts):
         users = "`tdlg score` and `tdlg explain`" if is_burst else "`tdlg score`"
         raise ParameterError(
             f"{path}: `tdlg {made_by}` saved this model, and only {users} can use it. "
             "Give a model that `tdlg classify` saved.",
             parameter="model",
-            value=path,
         )
     return model
 
@@ -280,7 +279,6 @@ def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> tuple[Tab
         raise ParameterError(
             f"{path}: the times are {here}, but the model was fitted on {there}. {way_out}.",
             parameter="edges",
-            value=path,
         )
     if given.column is None:
         return table, table.edges
@@ -313,7 +311,6 @@ def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
             f"The column {column!r} has the label {unknown[0]!r}, but the model knows only {', '.join(map(repr, classes))}. "
             "Pass the same --positive and --missing as to classify.",
             parameter="label",
-            value=column,
         )
 
 

@@ -97,7 +97,6 @@ def _ranker(table: Table, method: str | None, path: Path | None, seed: int, time
         raise ParameterError(
             f"{path}: this is a {type(ranker).__name__}, and rank needs a model that rank saved.",
             parameter="model",
-            value=path,
         )
     new = rows_after(table.edges, ranker.edges_)
     note(f"the model knows {count(len(ranker.edges_), 'row')}; {len(new):,} later ones are added")

@@ -160,7 +160,6 @@ def compare(
         raise ParameterError(
             "None of the methods could be run. Install what they need, or choose others with --methods.",
             parameter="methods",
-            value=methods,
         )
     found = pl.concat(rows)
     precise = "AUC and average precision are means over the classes"
@@ -223,7 +222,6 @@ def backtest(
             f"The column {label!r} has more than two classes. Give the positive class with --positive, for example "
             "--positive fraud.",
             parameter="positive",
-            value=positive,
         )
     note_table(table, columns, _labels_read(known))
     note_known_at_once(known)

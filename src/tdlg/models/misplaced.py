@@ -1,0 +1,157 @@
+"""Outlier detection: find edges that look like synthetic ones."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from tdlg.checks import as_generator, as_seed, check_count
+from tdlg.edges import TemporalEdges
+from tdlg.estimator import all_or_nothing
+from tdlg.exceptions import EdgesError
+from tdlg.linegraph.decay import Decay, Gaussian
+from tdlg.models.detector import Detector, Scores
+from tdlg.models.links import LinkPredictor, check_enough, check_parameters
+from tdlg.sampling.index import edge_folds, edge_index
+from tdlg.sampling.negatives import shuffled_edges
+
+__all__ = ["MisplacedDetector"]
+
+
+class MisplacedDetector(Detector):
+    """Find single edges that do not fit their nodes, without labels: the paper's temporal link outlier detection.
+
+    A `LinkPredictor` learns to distinguish real edges from synthetic ones, whose sources, destinations and times are
+    shuffled or sampled independently. An edge is an outlier if the model takes it for synthetic: its nodes do little else
+    around its time, or do not belong together. No edge is scored by a model that was trained on it: the edges are split
+    into folds, and each fold is scored by a model of the other folds. Edges with the same source, destination and time are
+    in the same fold, so that no edge is scored by a model that has seen a copy of it.
+
+    Parameters
+    ----------
+    method
+        The method of the `LinkPredictor`: "propagation" (default), with columns that count the edges around an edge, or
+        "rows", the paper's method, whose score is a sum over the two nodes and cannot show that two active nodes do not
+        belong together.
+    decay
+        For "rows", how proximity fades with time. By default `Gaussian(relative=0.1)`, the paper's choice. A relative
+        bandwidth is fixed once, on all edges, so that the scores of all folds can be compared.
+    C
+        For "rows", the inverse strength of the penalty. Default 1.
+    cv
+        The number of folds, 5 by default. There are fewer folds if there are fewer distinct edges.
+    contamination
+        The share of the fitted edges to mark as outliers, above 0 and at most 0.5. "auto", the default, marks the edges
+        that are more likely synthetic than real, that is, whose score is below 0.
+    n_threads
+        Number of threads. By default all cores are used.
+    random_state
+        Seed for the folds, the synthetic edges and the boosted trees.
+
+    Attributes
+    ----------
+    scores_
+        The scores of the fitted edges, shape (n_edges,): log-odds that an edge is real and not synthetic, each from a model
+        that was not trained on that edge.
+    offset_
+        The score below which an edge is an outlier.
+    auc_
+        How well the model separates held-out real edges from held-out synthetic ones: the area under the ROC curve.
+        Check it first: at 0.5 nothing was learnt and the scores are meaningless.
+    model_
+        The `LinkPredictor` fitted on all edges, which scores new edges.
+    edges_, decay_
+        The edges given to `fit` and, for "rows", the decay with its bandwidth fixed.
+
+    See Also
+    --------
+    BurstDetector : find many edges in a short time, which look entirely usual to this detector.
+
+    Examples
+    --------
+    Ann and Bob are active early, Cat and Dan late; the last edge is at an unusual time.
+
+    >>> from tdlg import MisplacedDetector, TemporalEdges
+    >>> src, dst = ["ann", "bob"] * 20 + ["cat", "dan"] * 20, ["bob", "ann"] * 20 + ["dan", "cat"] * 20
+    >>> edges = TemporalEdges([*src, "ann"], [*dst, "bob"], [*range(80), 70])
+    >>> detector = MisplacedDetector(contamination=0.01, random_state=0).fit(edges)
+    >>> detector.predict(edges[77:])
+    array([ 1,  1,  1, -1])
+    """
+
+    def __init__(
+        self,
+        method: Literal["propagation", "rows"] = "propagation",
+        *,
+        decay: Decay | None = None,
+        C: float = 1.0,
+        cv: int = 5,
+        contamination: float | Literal["auto"] = "auto",
+        n_threads: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.decay = decay
+        self.C = C
+        self.cv = cv
+        self.contamination = contamination
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what real edges look like, and score them.
+
+        Parameters
+        ----------
+        X
+            The edges that happened, at least two.
+        y
+            Ignored.
+        """
+        edges = self._edges(X, reset=True)
+        check_parameters(self)
+        check_count(type(self).__name__, "cv", self.cv, 2)
+        self._check_contamination()
+        check_enough(edges)
+        if edge_index(edges).at.max() == 0:
+            raise EdgesError(
+                f"All {len(edges)} edges have the same source, destination and time: none can be scored by a model of the "
+                "others. Pass at least two edges that differ."
+            )
+        rng = as_generator(self.random_state)
+        if self.method == "rows":
+            self.decay_ = (Gaussian() if self.decay is None else self.decay).freeze(edges)
+        self.scores_, self.auc_ = self._cross_fitted(edges, rng)
+        self.model_ = self._new_model(rng).fit(edges)
+        self.offset_ = self._offset(0.0)
+        self.edges_ = edges
+        return self
+
+    def _scores_of(self, edges: TemporalEdges) -> Scores:
+        """The scores of fitted edges, and of new ones, by the model of all edges."""
+        at = edge_index(self.edges_).find(edges)
+        scores: Scores = self.scores_[at]
+        new = at < 0
+        if new.any():
+            scores[new] = self.model_.decision_function(edges[new])
+        return scores
+
+    def _cross_fitted(self, edges: TemporalEdges, rng: np.random.Generator) -> tuple[Scores, float]:
+        """The scores of held-out edges, and the AUC of held-out real against synthetic edges."""
+        folds = edge_folds(edges, self.cv, rng)
+        shuffled = shuffled_edges(edges, rng)
+        scores, of_shuffled = np.empty((2, len(edges)))
+        for fold in range(folds.max() + 1):
+            held_out = folds == fold
+            model = self._new_model(rng)._learn(edges[~held_out])
+            scores[held_out] = model.decision_function(edges[held_out])
+            of_shuffled[held_out] = model.decision_function(shuffled[held_out])
+        auc = roc_auc_score(np.repeat([1, 0], len(edges)), np.concatenate([scores, of_shuffled]))
+        return scores, float(auc)
+
+    def _new_model(self, rng: np.random.Generator) -> LinkPredictor:
+        decay, seed = getattr(self, "decay_", None), as_seed(rng)
+        return LinkPredictor(self.method, decay=decay, C=self.C, n_threads=self.n_threads, random_state=seed)
