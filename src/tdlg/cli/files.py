@@ -340,6 +340,7 @@ def note_setting(model: Any) -> None:
 def _chosen(path: str, columns: Columns, label: str | None = None, late: Late = AT_ONCE) -> Any:
     """The chosen columns of a parquet file or folder, as `chosen_columns` finds them, and the names of all others."""
     from tdlg.engines.parts import find_parts
+    from tdlg.tables.choose_features import choose_features
     from tdlg.tables.csv import Source
     from tdlg.tables.find_columns import roles
 
@@ -349,11 +350,21 @@ def _chosen(path: str, columns: Columns, label: str | None = None, late: Late = 
         )
     parts = find_parts(path)
     source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
-    which, listed = chosen_columns(source, columns, label, late, frame=lambda: _first_rows(parts.files[0].path))
+    which, (listed, codes) = chosen_columns(source, columns, label, late)
     at = roles(source, which)
-    used = {*at.values(), *places(source.names, [*listed[0], *listed[1]])}
+    left_out: dict[int, str] = {}
+    if listed is None:
+        taken = {*at.values(), *places(source.names, codes)}
+        first = _first_rows(parts.files[0].path)
+        rows = {k: first.to_series(k) for k in range(first.width) if k not in taken}
+        listed, left_out = choose_features(rows, source.names)
+    used = {*at.values(), *places(source.names, [*listed, *codes])}
     which = {role: None if given is None else source.names[at[role]] for role, given in which.items()}
-    return which, listed, [name for at, name in enumerate(source.names) if at not in used]
+    return (
+        which,
+        (listed, codes),
+        {name: left_out.get(at, "") for at, name in enumerate(source.names) if at not in used},
+    )
 
 
 def _first_rows(path: str) -> Any:

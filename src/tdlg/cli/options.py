@@ -240,8 +240,9 @@ class Columns:
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Columns to use as features, for example amount,channel; all for every column of numbers or of few words. "
-            "Text is used as categories. By default no features are used.",
+            help="Columns to use as features, for example amount,channel; none for no features. By default all columns of "
+            "numbers or of few words, except ids, dates and columns that give the label away; all takes the last ones too. "
+            "Text is used as categories.",
         ),
     ] = None
     categories: Annotated[

@@ -8,9 +8,9 @@ import shutil
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -42,10 +42,8 @@ __all__ += ["text_columns", "unused_in_words"]
 STDIN = "-"
 AT_ONCE = Late()  # labels are known at the time of their row
 LEAST_OF_PAIRS = 2  # least number of columns in a table of pairs
-MANY_WORDS = 100  # different words of a feature; with more, it may be meant as a number, or be an id
-ALL = "all"  # the features that --features takes for every column that can be one
+ALL, NONE = "all", "none"  # what --features takes for every column that can be one, and for no features
 SHOWN_COLUMNS = 10  # that are named in a message
-ID_COLUMN = re.compile(r"(?i:(.*[ _.-])?(id|uuid|key|reference|number))|\w+(Id|ID)")
 START = 1000  # bytes that are read to detect the file format
 
 
@@ -62,13 +60,13 @@ class Table:
     names
         The name of the column for each role: src, dst, time, label, label_time.
     unused
-        The names of the columns that are neither a role nor a feature.
+        The columns that are neither a role nor a feature, and why; without a reason if user or command decided it.
     """
 
     edges: TemporalEdges
     frame: pl.DataFrame
     names: dict[str, str]
-    unused: tuple[str, ...] = ()
+    unused: dict[str, str] = field(default_factory=dict)
 
     def with_columns(self, **added: Any) -> pl.DataFrame:
         """The table with these columns added; a name that is taken gets a number."""
@@ -100,7 +98,7 @@ def read_table(
     label
         The label column; none by default.
     features
-        Names of the feature columns; by default those of `columns`.
+        Names of the feature columns; by default those of `columns`, and if it names none, all that can be features.
     categories
         Names of the categorical features; by default those of `columns`.
     late
@@ -111,16 +109,19 @@ def read_table(
 
     with _on_disk(path) as file:
         source, frame = _frame(file, columns)
-        which, listed = chosen_columns(source, columns, label, late, (features, categories), lambda: frame)
+        which, listed = chosen_columns(source, columns, label, late, (features, categories))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `note_words` reports the same with names of options
             of_times = columns.time_format, columns.time_unit, late.delay
-            edges, roles = build_edges(source, which, listed, columns.bipartite, *of_times, checked=False)
+            bipartite = columns.bipartite or None  # which is found out
+            how: Any = {"checked": False, "keep_revealing": columns.features == ALL}
+            edges, roles, left_out = build_edges(source, which, listed, bipartite, *of_times, **how)
     if not len(edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
     used = {*roles.values(), *places(frame.columns, edges.feature_names)}
+    why = [left_out.get(name, "") for name in source.names]
     frame = _without_numbers(frame, source, roles)
-    unused = tuple(name for at, name in enumerate(frame.columns) if at not in used)
+    unused = {name: why[at] for at, name in enumerate(frame.columns) if at not in used}
     return Table(edges, frame, {role: frame.columns[at] for role, at in roles.items()}, unused)
 
 
@@ -130,9 +131,8 @@ def chosen_columns(
     label: str | None,
     late: Late,
     features: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
-    frame: Callable[[], pl.DataFrame] | None = None,
-) -> tuple[dict[str, Any], tuple[list[Any], list[Any]]]:
-    """The columns that the user chose, as the library takes them: of each role, and features and categories.
+) -> tuple[dict[str, Any], tuple[list[Any] | None, list[Any]]]:
+    """The columns that the user chose, as the library takes them: of each role, features (None if all) and categories.
 
     Parameters
     ----------
@@ -141,47 +141,21 @@ def chosen_columns(
     columns, label, late
         The options of the user.
     features
-        Names of features and of categories where the user gives none; none by default.
-    frame
-        A function that gives rows of the table, called for --features all.
+        Names of features and of categories where the user gives none. By default features are chosen by the library.
     """
     wanted = {"src": columns.src, "dst": columns.dst, "time": columns.time, "label": label}
     which = {role: _which(source, text) for role, text in (wanted | {"label_time": late.label_time}).items()}
-    listed, codes = (
-        _features(source, text, names)
-        for text, names in zip((columns.features, columns.categories), features, strict=True)
-    )
-    if columns.features == ALL and ALL not in source.names and frame is not None:
-        from tdlg.tables.find_columns import named_by_comment, roles
-
-        given = [*which.values(), *codes]
-        taken = {*roles(named_by_comment(source, given), which).values(), *places(source.names, codes)}
-        listed = [at for at, column in enumerate(frame()) if at not in taken and _is_feature(column, source.separator)]
+    codes = _features(source, columns.categories, features[1])
+    text = columns.features
+    if text in (ALL, NONE) and text in source.names:
+        raise typer.BadParameter(
+            f"{text!r} is also the name of a column. Name all columns to use, for example {text},amount.",
+            param_hint="--features",
+        )
+    if text == ALL or (text is None and features[0] is None):
+        return which, (None, codes)
+    listed = _features(source, "" if text == NONE else text, features[0])
     return which, (listed, codes)
-
-
-def _is_feature(column: pl.Series, separator: str) -> bool:
-    """Whether --features all takes a column: numbers, and text of few different words; no ids and no dates."""
-    import polars as pl
-
-    from tdlg.tables.csv import typed
-
-    column = typed(column, separator) if column.dtype == pl.String else column
-    n_values = 0 if column.dtype.is_nested() or column.dtype == pl.Object else column.drop_nulls().n_unique()
-    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
-        return n_values > 1 and not (ID_COLUMN.fullmatch(column.name) and n_values == len(column))
-    is_text = column.dtype in (pl.String, pl.Categorical, pl.Enum)
-    return is_text and 1 < n_values <= MANY_WORDS and not _are_dates(column.drop_nulls().cast(pl.String).unique())
-
-
-def _are_dates(words: pl.Series) -> bool:
-    from tdlg.exceptions import EdgesError
-    from tdlg.tables.times import as_times
-
-    try:
-        return as_times(words.to_list())[1] is not None
-    except EdgesError:
-        return False
 
 
 def places(names: Sequence[str], chosen: Sequence[Any]) -> list[int]:
@@ -202,16 +176,19 @@ def note_table(table: Table, columns: Columns, more: str = "", *, features: bool
     note_words(table.edges, columns)
     what = repr(table.edges).removeprefix("TemporalEdges(").partition(", label")[0].removesuffix(")")
     note(f"read {what}{looks_like_seconds(table.edges)}{more}")
+    if table.edges.feature_names and columns.features is None and columns.categories is None:
+        note(f"features: {', '.join(table.edges.feature_names)} (change with --features)")
     if table.unused:
         note(f"not used: {unused_in_words(table.unused, features)}")
 
 
-def unused_in_words(unused: Sequence[str], features: bool = True) -> str:
-    """The columns that are not used, and what to do where the command can use features."""
-    few, n_more = unused[:SHOWN_COLUMNS], len(unused) - SHOWN_COLUMNS
-    names = ", ".join([*few, *([f"{n_more} more"] if n_more > 0 else [])])
-    way_out = "; add with --features those known at the time of the row"
-    return f"{names}{way_out if features else ' (only source, destination and time are)'}"
+def unused_in_words(unused: Mapping[str, str], features: bool = True) -> str:
+    """The columns that are not used, and why."""
+    few, n_more = list(unused.items())[:SHOWN_COLUMNS], len(unused) - SHOWN_COLUMNS
+    names = ", ".join(
+        [f"{name} ({why})" if why else name for name, why in few] + ([f"{n_more} more"] if n_more > 0 else [])
+    )
+    return names if features else f"{names} (only source, destination and time are)"
 
 
 def looks_like_seconds(edges: TemporalEdges) -> str:
@@ -233,6 +210,7 @@ def note_words(edges: TemporalEdges, columns: Columns) -> None:
     columns
         The options they were read with; features named in --categories are not reported.
     """
+    from tdlg.tables.choose_features import MANY_WORDS
     from tdlg.tables.text import unread_number
 
     meant = (columns.categories or "").split(",")

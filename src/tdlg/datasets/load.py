@@ -140,7 +140,7 @@ def _read(path: Path, dataset: Dataset, bipartite: bool, dates: bool) -> Tempora
         dst=at["dst"],
         time=at["time"],
         label=at.get("rating", at.get("label")),
-        features=[at[name] for name in dataset.features] or None,
+        features=[at[name] for name in dataset.features],
         bipartite=bipartite,
         time_unit="s" if dates and path.suffix != ".parquet" else None,
     )
@@ -177,7 +177,7 @@ def _read_darpa(path: Path, bipartite: bool, dates: bool) -> TemporalEdges:
 
 def _read_with_synthetic_times(path: Path, dataset: Dataset, bipartite: bool, random_state: Any) -> TemporalEdges:
     at = {role: position for position, role in enumerate(dataset.columns)}
-    read = read_edges(path, src=at["src"], dst=at["dst"], time=at["rating"])  # reads the ratings as times
+    read = read_edges(path, src=at["src"], dst=at["dst"], time=at["rating"], features=())  # reads the ratings as times
     times = np.random.default_rng(random_state).integers(0, 943 * DAY, len(read))
     return TemporalEdges(read.src, read.dst, times, label=read.ticks, bipartite=bipartite)
 

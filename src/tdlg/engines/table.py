@@ -165,7 +165,7 @@ class InputTable:
         of_times = self.time_format, self.time_unit, self.label_delay
         listed = list(features), list(categories)
         how: Any = {"checked": False, "with_ids": False}  # ids are keys here
-        return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how)[0]
+        return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how).edges
 
 
 def _check_numbers(path: str, parts: Parts, names: list[str]) -> None:

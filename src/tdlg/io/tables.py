@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from tdlg.atomic import as_path
 from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError, warn
+from tdlg.tables.choose_features import choose_features, revealing
 from tdlg.tables.column import as_column, row_name, short
 from tdlg.tables.csv import WITH_DECIMAL_COMMA, Source
 from tdlg.tables.features import as_categories
@@ -23,10 +24,11 @@ from tdlg.tables.paths import file_source
 from tdlg.tables.text import unread_number
 from tdlg.tables.times import as_times, as_times_or_missing, from_numbers
 
-__all__ = ["build_edges", "from_frame", "read_edges"]
+__all__ = ["Built", "build_edges", "from_frame", "read_edges"]
 
 Several: TypeAlias = "Which | Iterable[str | int] | NDArray[Any]"
 
+ENOUGH_TO_TELL = 100  # rows, with fewer of which nodes of one type may not be at both ends by chance
 USED_ALREADY = {
     "label": "and as a feature it would reveal the label to predict",
     "src": "which the models use already",
@@ -34,6 +36,14 @@ USED_ALREADY = {
     "time": "which the models use already",
     "label_time": "and as a feature it would reveal the label to predict",
 }
+
+
+class Built(NamedTuple):
+    """Edges of a table; the position of the column of each role; and why columns are not features, by name."""
+
+    edges: TemporalEdges
+    roles: dict[str, int]
+    left_out: dict[str, str]
 
 
 def read_edges(
@@ -49,7 +59,7 @@ def read_edges(
     weight: Which = None,
     features: Several = None,
     categories: Several = None,
-    bipartite: bool = False,
+    bipartite: bool | None = None,
     separator: str | None = None,
     header: bool | None = None,
     time_format: str | None = None,
@@ -91,16 +101,19 @@ def read_edges(
         Instead of `label_time`, the time from each edge to its label: a duration such as "7d" if the times are datetimes,
         else a number.
     features
-        The columns of the features: a list of names or positions, or one of them. By default the edges have no features. If
-        several columns share a name, the position is added to it. The columns of `src`, `dst`, `time`, `label` and
-        `label_time` are refused. Numbers stay numbers and text becomes categories. Numbers with a decimal comma are read
-        where columns are separated by ;, | or tab; else, and with other thousands separators, they are text, with a warning.
+        The columns of the features: a list of names or positions, or one of them; [] for none. By default all other columns
+        of numbers, of truth values and of at most 100 different words, except ids, dates, and those that give the label
+        away, with a warning that names them. If several columns share a name, the position is added to it. The columns of
+        `src`, `dst`, `time`, `label` and `label_time` are refused. Numbers stay numbers and text becomes categories. Numbers
+        with a decimal comma are read where columns are separated by ;, | or tab; else, and with other thousands separators,
+        they are text, with a warning.
     categories
         The columns of features that are codes and not amounts, such as merchant category codes: a list of names or
         positions, or one of them. Their values become categories as they are written. They need not be listed in
         `features` too.
     bipartite
-        Whether `src` and `dst` are nodes of two types, see `TemporalEdges`. False by default.
+        Whether `src` and `dst` are nodes of two types, see `TemporalEdges`. By default they are if the table has at least
+        100 rows and no id is in both columns.
     separator
         The separator between the columns of a csv file, one or more characters; " " for any run of blanks. By default it
         is detected from the first lines.
@@ -134,9 +147,8 @@ def read_edges(
     """
     source = file_source(as_path(path), separator, header, time_format)
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
-    return build_edges(source, wanted, (features, categories), bipartite, time_format, time_unit, label_delay, missing)[
-        0
-    ]
+    of_times = time_format, time_unit, label_delay
+    return build_edges(source, wanted, (features, categories), bipartite, *of_times, missing).edges
 
 
 def from_frame(
@@ -152,7 +164,7 @@ def from_frame(
     weight: Which = None,
     features: Several = None,
     categories: Several = None,
-    bipartite: bool = False,
+    bipartite: bool | None = None,
     time_format: str | None = None,
     time_unit: str | None = None,
 ) -> TemporalEdges:
@@ -185,14 +197,14 @@ def from_frame(
     wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
     listed = features, categories
     of_times = time_format, time_unit, label_delay
-    return build_edges(_frame_source(frame), wanted, listed, bipartite, *of_times, missing)[0]
+    return build_edges(_frame_source(frame), wanted, listed, bipartite, *of_times, missing).edges
 
 
 def build_edges(
     source: Source,
     wanted: dict[str, Which],
-    features: tuple[Several, Several] = (None, None),
-    bipartite: bool = False,
+    features: tuple[Several, Several] = ((), None),
+    bipartite: bool | None = False,
     time_format: str | None = None,
     time_unit: str | None = None,
     label_delay: Any = None,
@@ -200,8 +212,9 @@ def build_edges(
     *,
     checked: bool = True,
     with_ids: bool = True,
-) -> tuple[TemporalEdges, dict[str, int]]:
-    """Make edges from a table that is already open, and give the positions of the columns that were used.
+    keep_revealing: bool = False,
+) -> Built:
+    """Make edges from a table that is already open.
 
     Parameters
     ----------
@@ -211,7 +224,7 @@ def build_edges(
         The column of each role, "src", "dst", "time", "label", "label_time" and "weight", by name or position; None to
         detect "src", "dst" and "time", and to leave out the others.
     features
-        The columns of the features, and of the features that are categories.
+        The columns of the features, and of the features that are categories; None as the first chooses them.
     bipartite, time_format, time_unit, label_delay, missing
         The same as for `read_edges`.
     checked
@@ -219,6 +232,8 @@ def build_edges(
         so that labels can be made missing before.
     with_ids
         Whether messages show the ids of a row: False if they are not those of the user. True by default.
+    keep_revealing
+        Whether chosen features that give the label away are used all the same. False by default.
     """
     check_unit("read_edges and from_frame", time_unit)
     listed, codes = (_listed(which) for which in features)
@@ -226,6 +241,10 @@ def build_edges(
     at = roles(source, wanted)
     feature_at = [position_of(source, "features", which) for which in listed]
     code_at = [position_of(source, "categories", which) for which in codes]
+    left_out: dict[int, str] = {}
+    if features[0] is None:
+        others = [k for k in range(len(source.names)) if k not in {*at.values(), *code_at}]
+        feature_at, left_out = choose_features(source.read(others, set(), set()), source.names)
     feature_at += [k for k in dict.fromkeys(code_at) if k not in feature_at]
     _check_no_role(source, at, feature_at)
     alike = set() if bipartite else {at["src"], at["dst"]}
@@ -241,7 +260,14 @@ def build_edges(
         times = _times(parts["time"], time_format, time_unit)
         names = dict(zip(feature_at, _unlike(source, feature_at), strict=True))
         chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
-        edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bipartite)
+        edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bool(bipartite))
+        if features[0] is None and not keep_revealing:
+            away = _revealing(edges, [names[k] for k in feature_at if k not in code_at])
+            left_out |= {k: away[name] for k, name in names.items() if name in away}
+            chosen = {name: column for name, column in chosen.items() if name not in away}
+        two_types = bipartite is None and len(edges) >= ENOUGH_TO_TELL and not edges.shares_nodes
+        if two_types or len(chosen) < len(names):
+            edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=two_types or bool(bipartite))
         if missing is not None and edges.label is not None:
             edges = edges.with_label(without_words(edges.label, _listed(missing)))
         if "label_time" in parts or label_delay is not None:
@@ -255,10 +281,26 @@ def build_edges(
             problem = problem.replace(row_name(error.row), _shown_row(shown, error.row))
         raise error.as_kind(ReadError, f"{source.origin}: {problem}") from None
     _warn_of_unread_numbers(edges, {names[k] for k in code_at})
-    return edges, at
+    return Built(edges, at, {source.names[k]: why for k, why in left_out.items()})
 
 
 # ---- parts of it
+
+
+def _revealing(edges: TemporalEdges, names: list[str]) -> dict[str, str]:
+    """The features that give the label away, and why; they are warned about."""
+    if edges.label is None or edges.features is None:
+        return {}
+    known = edges.labelled
+    columns = {name: edges.features[:, edges.feature_names.index(name)] for name in names}
+    found = {name: revealing(column, edges.label, known) for name, column in columns.items()}
+    away = {name: why for name, why in found.items() if why is not None}
+    for name, why in away.items():
+        warn(
+            f"The column {name!r} is not used as a feature: {why}, so it is probably not known when a row is scored.",
+            "Pass features= with the names of all features to use it.",
+        )
+    return away
 
 
 def _is_misread_id(column: Any, source: Source, at: int) -> bool:

@@ -33,7 +33,7 @@ from tdlg.cli.options import (
 )
 from tdlg.cli.output import check_folder, check_model_file, check_output, give, keep_model
 from tdlg.cli.quality import evaluated
-from tdlg.cli.table import ID_COLUMN, Table, note_table, read_table
+from tdlg.cli.table import Table, note_table, read_table
 from tdlg.cli.terminal import count, note, warn, working
 from tdlg.exceptions import ParameterError
 
@@ -182,7 +182,7 @@ def classify(
         with working("scoring"):
             scored = model.scored(known if report is not None else known[to_fill])
     if report is not None:
-        shown = {"label_name": model.label_name_, "ids": _ids(table), "unused": table.unused}
+        shown = {"label_name": model.label_name_, "ids": _ids(table), "unused": list(table.unused)}
         _write_page(report, model, scored, held, seed, shown)
         scored = scored.some(to_fill.nonzero()[0])
     if to_fill.any():
@@ -274,8 +274,10 @@ def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
 
 def _ids(table: Table) -> pl.Series | None:
     """The user's column that identifies the interactions: named like an id, with a different value in each row."""
+    from tdlg.tables.choose_features import ID_NAME
+
     ends = [table.names[role] for role in ("src", "dst")]
-    named = [name for name in table.frame.columns if ID_COLUMN.fullmatch(name) and name not in ends]
+    named = [name for name in table.frame.columns if ID_NAME.fullmatch(name) and name not in ends]
     return next((table.frame[name] for name in named if table.frame[name].n_unique() == table.frame.height), None)
 
 

@@ -52,7 +52,7 @@ def embed(
     check_output(output)
     check_model_file(save)
     check_fits(edges, vectors_need(dim), "A smaller --dim needs less.")
-    table = read_table(edges, columns)
+    table = read_table(edges, columns, features=())
     note_table(table, columns, features=False)
     is_one_time = table.edges.ticks.min() == table.edges.ticks.max()
     if is_one_time:

@@ -71,7 +71,11 @@ def links(
     check_output(output)
     check_model_file(save)
     check_fits(edges, LINE_GRAPH_OF_LINKS if method == "rows" else RANKING)
-    table = read_table(edges, columns if candidates is None or is_csv(edges) else replace(columns, separator=None))
+    table = read_table(
+        edges,
+        columns if candidates is None or is_csv(edges) else replace(columns, separator=None),
+        features=(),
+    )
     pairs = None if candidates is None else _distinct(read_pairs(candidates, table.edges, columns))
     note_table(table, columns, features=False)
     time = None if at is None else time_of(at, table.edges)

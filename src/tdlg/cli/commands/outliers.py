@@ -108,7 +108,7 @@ def outliers(
     if method != "burst":
         needs = LINE_GRAPH_OF_LINKS if method == "rows" else LEARNING
         check_fits(edges, needs, "With --method burst, a parquet file is worked on in blocks.")
-    table = read_table(edges, columns)
+    table = read_table(edges, columns, features=())
     note_table(table, columns, features=False)
     given: Any = given_options(contamination=contamination, fast=widths[0], slow=widths[1], random_state=seed)
     model = EdgeOutlierDetector(method, **given)

@@ -71,7 +71,7 @@ def rank(
     check_output(output)
     check_model_file(save)
     check_fits(edges, RANKING)
-    table = read_table(edges, columns)
+    table = read_table(edges, columns, features=())
     note_table(table, columns, features=False)
     time = None if at is None else time_of(at, table.edges)
     ranker = _ranker(table, method, model, seed, time)
