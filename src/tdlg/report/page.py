@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
