@@ -13,14 +13,13 @@ from sklearn.metrics import r2_score
 
 from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError
-from tdlg.models.boosting import linear_member
 from tdlg.models.propagation import PropagationModel, member_shares
+from tdlg.models.training import linear_member
 from tdlg.propagate.columns import single
 
 __all__ = ["PropagationRegressor"]
 
 Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 
 
 class PropagationRegressor(RegressorMixin, PropagationModel):
@@ -81,12 +80,6 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
     def _check_labels(self, values: NDArray[Any]) -> None:
         if values.dtype.kind not in "fiub":
             raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r} instead.")
-
-    def _groups(self, rows: Positions) -> NDArray[Any]:
-        return np.zeros(len(rows), np.int64)
-
-    def _has_all(self, rows: Positions) -> bool:
-        return len(rows) > 0
 
     def _members(self, settings: dict[str, Any]) -> list[Any]:
         boosting = HistGradientBoostingRegressor(**settings)
