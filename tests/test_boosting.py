@@ -15,7 +15,7 @@ class TestSample:
     def test_keeps_small_classes_and_totals(self, sizes):
         codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
         (sample,) = Windows((Sample(),), np.array([sizes], float)).samples(6000)
-        rows = sample.rows(codes, codes, np.arange(len(codes)), seed=1)
+        rows = sample.rows(codes, codes, seed=1)
         assert len(rows) == pytest.approx(6000, rel=0.05)
         assert (np.diff(rows) > 0).all()
         for k, size in enumerate(sizes):

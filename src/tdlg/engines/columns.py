@@ -219,7 +219,7 @@ def _chosen(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Posi
             None if tick is None else task.buckets.form.stored(np.array([tick]))[0] for tick in sample[:3]
         )
         sample = Sample(first, last, before, sample.shares)  # on the clock of the records
-        at = sample.rows(rows["tick"], rows["label"], row, task.plan.seed + k)
+        at = sample.rows(rows["tick"], rows["label"], task.plan.seed + k, row)
         chosen.append((sample.before, at, np.full(len(at), len(bounds) - 1 + k)))
     return chosen
 

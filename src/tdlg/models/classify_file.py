@@ -233,7 +233,7 @@ class _Run:
         """Sort all edges into buckets. Those that do not fit, whichever ids are shared, are refused."""
         model, form = self.model, setup.form
         least, most = (
-            BucketPlan(setup.plan(model, [1.0] * MOST_SCALES, shared=shared), setup.clock.unit)
+            BucketPlan(setup.features(model, [1.0] * MOST_SCALES, shared=shared).plan_, setup.clock.unit)
             for shared in (False, not self.table.bipartite)
         )
         kinds = most.plan.all_kinds

@@ -18,10 +18,10 @@ from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.decay import time_spread
 from tdlg.models.propagation_classifier import PropagationClassifier
-from tdlg.models.training import Windows, choose_setting, training_windows, warn_of_late_classes
+from tdlg.models.training import Windows
 from tdlg.propagate.features import PropagationFeatures, check_features, class_targets
 from tdlg.propagate.own_features import OwnColumn, fit_own
-from tdlg.propagate.plan import ColumnPlan, plan_decays
+from tdlg.propagate.plan import plan_decays
 
 __all__ = ["FileSetup", "set_up"]
 
@@ -72,10 +72,6 @@ class FileSetup:
         features.plan_ = features.make_plan(decays, self.own, class_targets(self.classes, self.counts), shared=shared)
         return features
 
-    def plan(self, model: PropagationClassifier, scales: Sequence[float | str], *, shared: bool) -> ColumnPlan:
-        """The columns; see `features`."""
-        return self.features(model, scales, shared=shared).plan_
-
 
 def set_up(
     table: InputTable,
@@ -97,14 +93,10 @@ def set_up(
     counts = np.array([counted[code] for code in range(len(classes))], np.int64)
     _check_classes(table, classes, table.n_rows - int(counts.sum()))
 
+    model.set_classes(classes, counts)
     edges = summary.kept(table)
     ticks, codes = summary.clock.ticks(edges), labels.codes_of(edges)
-    chosen = choose_setting(type(model).__name__, model.setting, ticks, codes >= 0, summary.late)
-    model.setting_, model.setting_reason_ = chosen
-    if not summary.late:
-        warn_of_late_classes(ticks, codes, classes)
-    model.classes_ = classes
-    windows = training_windows(model.setting_, ticks, codes, counts)
+    windows = model.choose_windows(ticks, codes, counts, late=summary.late)
     past = np.arange(len(edges)) if model.setting_ == "interpolate" else np.flatnonzero(codes >= 0)
     spread = next((time_spread(times) for times in (ticks[past], ticks) if np.ptp(times) > 0), 0.0)
     own = tuple(fit_own(edges, model.calendar, rows=past))
@@ -125,8 +117,6 @@ def _check_classes(table: InputTable, classes: NDArray[Any], n_missing: int) -> 
         )
     if len(classes) == 0:
         raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
-    if len(classes) == 1:
-        raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: at least two are needed.")
     if len(classes) > MOST_CLASSES:
         raise EdgesError(
             f"The column {name!r} has {len(classes):,} different labels, more than {MOST_CLASSES:,}. Make groups of them."

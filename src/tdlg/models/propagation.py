@@ -22,7 +22,9 @@ from tdlg.models import training
 from tdlg.models.training import (
     Setting,
     TrainingRows,
+    Windows,
     choose_setting,
+    linear_member,
     sampling_seed,
     training_windows,
     tuned_settings,
@@ -57,6 +59,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     _target: Literal["classes", "number"]
     _boosting: type
+    _linear: BaseEstimator
     classes_: NDArray[Any]
 
     def __init__(
@@ -119,35 +122,38 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
         self._check_labels(values)
         warn_of_copies(edges)
-        target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
-        target[known] = values
-        codes = np.full(len(edges), -1)
-        codes[known] = np.searchsorted(self.classes_, values) if self._target == "classes" else 0
         dated = label_time is not None or label_delay is not None
         if dated or y is not None:
             edges = edges.with_label(labels, label_time, label_delay)
+        self.edges_, self.labels_, self.label_delay_ = edges, edges.label, label_delay
+        codes = np.full(len(edges), -1, np.int32)
+        codes[known] = np.searchsorted(self.classes_, values) if self._target == "classes" else 0
         late = dated or (edges.label_ticks is not None and self.setting != "interpolate")
-        some = kept_rows(known)
-        ticks, kept = edges.ticks[some], codes[some]
-        self.setting_, self.setting_reason_ = choose_setting(type(self).__name__, self.setting, ticks, kept >= 0, late)
-        if self._target == "classes" and not late:
-            warn_of_late_classes(ticks, kept, self.classes_)
-        self.label_delay_ = label_delay
-        with_two_ends: TwoEnds = "partners" if self.setting_ == "forecast" else "all"
-        two_ends = with_two_ends if self._uses_two_ends(len(edges)) else "none"
-        self.features_ = self.unfitted_features(two_ends).fit(edges)
-        self.edges_, self.labels_ = edges, edges.label
-        windows = training_windows(self.setting_, ticks, kept, np.bincount(codes[known]))
+        kept = kept_rows(known)
+        windows = self.choose_windows(edges.ticks[kept], codes[kept], np.bincount(codes[known]), late=late)
+        self.features_ = self.unfitted_features(self._used_two_ends(len(edges))).fit(edges)
+
         samples = windows.samples(training.MOST_ROWS if self.estimator is None else np.inf)
-        seed, numbers = sampling_seed(self.random_state), np.arange(len(edges))
-        chosen = [sample.rows(edges.ticks, codes, numbers, seed + k) for k, sample in enumerate(samples)]
+        seed = sampling_seed(self.random_state)
+        chosen = [sample.rows(edges.ticks, codes, seed + k) for k, sample in enumerate(samples)]
         rows, columns = self._training_columns(samples, chosen)
         self.typical_ = np.median(columns, axis=0)
+        target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
+        target[known] = values
         weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[rows]
-        self.learn(
-            TrainingRows(columns, target[rows], weight, edges.ticks[rows]), samples, [codes[at] for at in chosen]
-        )
+        training_rows = TrainingRows(columns, target[rows], weight, edges.ticks[rows])
+        self.learn(training_rows, samples, [codes[some] for some in chosen])
         return self
+
+    def choose_windows(
+        self, ticks: NDArray[Any], codes: NDArray[Any], counts: NDArray[np.int64], *, late: bool
+    ) -> Windows:
+        """Choose the setting, and the windows of time to learn from; see `choose_setting` and `training_windows`."""
+        chosen = choose_setting(type(self).__name__, self.setting, ticks, codes >= 0, late)
+        self.setting_, self.setting_reason_ = chosen
+        if self._target == "classes" and not late:
+            warn_of_late_classes(ticks, codes, self.classes_)
+        return training_windows(self.setting_, ticks, codes, counts)
 
     def unfitted_features(self, two_ends: TwoEnds) -> PropagationFeatures:
         """The columns that the parameters and the setting ask for."""
@@ -222,8 +228,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         """Whether the columns about both ends of an edge together are used."""
         return bool(self.features_.two_ends != "none")
 
-    def _uses_two_ends(self, n_edges: int) -> bool:
-        """Whether the columns about both ends are made: with very many edges they are not."""
+    def _used_two_ends(self, n_edges: int) -> TwoEnds:
+        """Which columns about both ends are made: none with very many edges, and for forecasts some of them."""
         name = type(self).__name__
         if self.two_ends not in (True, False, "auto"):
             raise ParameterError(
@@ -237,12 +243,18 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
                 "Leave out two_ends=.",
                 parameter="two_ends",
             )
-        return bool(self.two_ends) and n_edges <= MOST_TWO_ENDS
+        if not self.two_ends or n_edges > MOST_TWO_ENDS:
+            return "none"
+        return "partners" if self.setting_ == "forecast" else "all"
 
     def fitted_members(self, rows: TrainingRows) -> list[Any]:
-        """The estimators, fitted to these rows."""
-        fitted = [clone(self.estimator)] if self.estimator is not None else self._members(self._settings(rows))
-        return [member.fit(rows.columns, rows.target, **weights_for(member, rows.weight)) for member in fitted]
+        """The estimators, fitted to these rows: by default boosted trees, for forecasts together with a linear model."""
+        if self.estimator is not None:
+            members = [clone(self.estimator)]
+        else:
+            members = [self._boosting(**self._settings(rows))]
+            members += [linear_member(clone(self._linear))] if self.setting_ == "forecast" else []
+        return [member.fit(rows.columns, rows.target, **weights_for(member, rows.weight)) for member in members]
 
     def _settings(self, rows: TrainingRows) -> dict[str, Any]:
         """Settings of the boosted trees, chosen on the training rows."""
@@ -354,10 +366,6 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     @abstractmethod
     def _check_labels(self, values: NDArray[Any]) -> None:
         """Refuse labels that this estimator cannot learn from."""
-
-    @abstractmethod
-    def _members(self, settings: dict[str, Any]) -> list[Any]:
-        """The default estimators, whose predictions are averaged; `settings` are those of the boosted trees."""
 
     @abstractmethod
     def _answer(self, columns: Floats) -> Floats:

@@ -26,7 +26,6 @@ from tdlg.models.training import (
     is_clear,
     is_enough,
     latest,
-    linear_member,
     sampling_seed,
     weights_for,
 )
@@ -112,6 +111,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
     _target = "classes"
     _boosting = HistGradientBoostingClassifier
+    _linear = LogisticRegression(C=0.1, max_iter=1000)
 
     def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
         """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities up to a constant."""
@@ -210,7 +210,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
             return False
         n_outer = np.bincount(code[outer])
         sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(ROWS_TO_TUNE)[0]
-        some = outer[sample.rows(rows.ticks[outer], code[outer], outer, sampling_seed(self.random_state))]
+        some = outer[sample.rows(rows.ticks[outer], code[outer], sampling_seed(self.random_state), outer)]
         shares = np.log(n_outer / np.bincount(code[some]))
         earlier, inner = rows.some(some), rows.some(is_inner)
         fitted = [clone(each).fit(*earlier[:2], **weights_for(each, earlier.weight)) for each in members]
@@ -220,7 +220,11 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
     def _check_labels(self, values: NDArray[Any]) -> None:
         check_classification_targets(values)
-        self.classes_, counts = np.unique(values, return_counts=True)
+        self.set_classes(*np.unique(values, return_counts=True))
+
+    def set_classes(self, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
+        """Note the classes, given how often each is known; refuse a single one, and warn of few labels and many classes."""
+        self.classes_ = classes
         if len(self.classes_) < 2:
             raise EdgesError(
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
@@ -236,10 +240,6 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
                 f"The labels have {len(self.classes_):,} classes, and each gets its own columns and trees: time and memory "
                 "grow with their number. To be faster, make groups of classes."
             )
-
-    def _members(self, settings: dict[str, Any]) -> list[Any]:
-        boosting = HistGradientBoostingClassifier(**settings)
-        return [boosting, linear_member(LogisticRegression(C=0.1, max_iter=1000))][: 1 + (self.setting_ == "forecast")]
 
 
 def _mean_logs(members: list[Any], columns: Floats) -> Floats:

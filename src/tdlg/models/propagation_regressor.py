@@ -14,7 +14,6 @@ from sklearn.metrics import r2_score
 from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError
 from tdlg.models.propagation import PropagationModel, member_shares
-from tdlg.models.training import linear_member
 from tdlg.propagate.columns import single
 
 __all__ = ["PropagationRegressor"]
@@ -50,6 +49,7 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
 
     _target = "number"
     _boosting = HistGradientBoostingRegressor
+    _linear = Ridge(10.0)
 
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
         """The predicted number of each edge, shape (n_edges,)."""
@@ -80,7 +80,3 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
     def _check_labels(self, values: NDArray[Any]) -> None:
         if values.dtype.kind not in "fiub":
             raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r} instead.")
-
-    def _members(self, settings: dict[str, Any]) -> list[Any]:
-        boosting = HistGradientBoostingRegressor(**settings)
-        return [boosting, linear_member(Ridge(10.0))][: 1 + (self.setting_ == "forecast")]

@@ -216,17 +216,7 @@ def boosting_settings(n_rows: int, n_columns: int = 0) -> dict[str, Any]:
 
 
 class TrainingRows(NamedTuple):
-    """Rows to learn from.
-
-    Attributes
-    ----------
-    columns, target
-        Columns, (n_rows, n_columns), and labels, (n_rows,).
-    weight
-        How much each row counts; None if all count the same.
-    ticks
-        Times, in ticks.
-    """
+    """Rows to learn from: columns, (n_rows, n_columns), labels, how much each counts (None: all the same), and times."""
 
     columns: Floats
     target: NDArray[Any]
@@ -245,16 +235,7 @@ def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.
     These are the usual settings if there are few rows, if no others are better by two standard errors, or if there are many
     rows, for which the usual settings are made: a sample would choose trees that are too small for all rows.
 
-    Parameters
-    ----------
-    make
-        A class of boosted trees.
-    rows
-        The rows to learn from.
-    in_time
-        Whether the inner part is the latest rows, else a random part.
-    rng
-        Generator for the random part, and for the seed of the trees.
+    make : a class of boosted trees; in_time : whether the inner part is the latest rows, else a random part.
     """
     settings = boosting_settings(len(rows.target), rows.columns.shape[1])
     if rows.weight is not None:

@@ -83,7 +83,7 @@ class Sample(NamedTuple):
     Examples
     --------
     >>> ticks, codes = np.array([1, 2, 3, 4]), np.array([0, 1, -1, 0])
-    >>> Sample(2, None, None, (1.0, 1.0)).rows(ticks, codes, np.arange(4), seed=0).tolist()
+    >>> Sample(2, None, None, (1.0, 1.0)).rows(ticks, codes, seed=0).tolist()
     [1, 3]
     """
 
@@ -102,8 +102,12 @@ class Sample(NamedTuple):
         return inside
 
     def rows(
-        self, ticks: NDArray[Any], codes: NDArray[np.integer[Any]], numbers: NDArray[np.integer[Any]], seed: int
+        self,
+        ticks: NDArray[Any],
+        codes: NDArray[np.integer[Any]],
+        seed: int,
+        numbers: NDArray[np.integer[Any]] | None = None,
     ) -> Positions:
-        """The positions of the sampled rows, whose numbers in the table decide."""
+        """The positions of the sampled rows, whose numbers in the table decide; by default these are their positions."""
         at = np.flatnonzero(self.inside(ticks, codes))
-        return at[uniform(numbers[at], seed) < np.array(self.shares)[codes[at]]]
+        return at[uniform(at if numbers is None else numbers[at], seed) < np.array(self.shares)[codes[at]]]
