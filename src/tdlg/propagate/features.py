@@ -147,8 +147,10 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self._check_label_times(label_time, label_delay)
         edges = self._edges(X, reset=True)
         self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
-        if y is not None or edges.labelled.any():
+        if y is not None:
             self.labels_, self.labelled_ = known_labels(edges, y)[:2]
+        elif edges.labelled.any():
+            self.labels_, self.labelled_ = edges.label, edges.labelled
         dated = edges
         if y is not None or label_time is not None or label_delay is not None:
             dated = edges.with_label(self.labels_, label_time, label_delay)
