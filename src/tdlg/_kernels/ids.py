@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels.compiled import compiled
+from tdlg._kernels.running import hash_table, number_keys
 
 __all__ = ["factorise_integers"]
 
 SPARE = 1 << 16  # a table of ids this small is always worth its memory
-HASH = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads neighbouring ids over the table
 
 
 def factorise_integers(
@@ -53,13 +53,21 @@ def factorise_integers(
 def _through_hash(
     src: NDArray[np.integer], dst: NDArray[np.integer]
 ) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.int32]]:
-    slots, filled = np.empty(SPARE, src.dtype), np.zeros(SPARE, np.bool_)
-    n_ids = 0
+    """Number the ids as they come, by the hash index of running sums, and then in ascending order."""
+    keys, n_ids, found = np.empty(0, np.int64), 0, []
     for column in (src, dst):
-        slots, filled, n_ids = _insert(column, slots, filled, n_ids)
-    ids = np.sort(slots[filled])
-    slots, codes = _hash_table(ids)
-    return ids, _hash_codes(src, slots, codes), _hash_codes(dst, slots, codes)
+        codes = np.empty(len(column), np.int32)
+        for start in range(0, len(column), SPARE):
+            part = slice(start, start + SPARE)
+            if n_ids + len(codes[part]) > len(keys):
+                keys = np.append(keys, np.empty(len(codes[part]) + 3 * len(keys), np.int64))
+                table = hash_table(n_ids, keys)
+            n_ids = number_keys(column[part], n_ids, table, keys, codes[part])
+        found.append(codes)
+    order = np.argsort(keys[:n_ids])
+    place = np.empty(n_ids, np.int32)
+    place[order] = np.arange(n_ids)
+    return keys[order].astype(src.dtype), place[found[0]], place[found[1]]
 
 
 @compiled
@@ -95,68 +103,3 @@ def _dense_codes(column, low, position):
     for i in range(len(column)):
         codes[i] = position[column[i] - low]
     return codes
-
-
-@compiled
-def _slot_of(value, slots, filled):
-    """The slot that holds value, or the empty one where it belongs (linear probing)."""
-    mask = np.uint64(len(slots) - 1)
-    slot = (np.uint64(value) * HASH >> np.uint64(20)) & mask
-    while filled[slot] and slots[slot] != value:
-        slot = (slot + np.uint64(1)) & mask
-    return slot
-
-
-@compiled
-def _grown(slots, filled):
-    larger = np.empty(4 * len(slots), slots.dtype)
-    taken = np.zeros(4 * len(slots), np.bool_)
-    for k in range(len(slots)):
-        if filled[k]:
-            slot = _slot_of(slots[k], larger, taken)
-            larger[slot] = slots[k]
-            taken[slot] = True
-    return larger, taken
-
-
-@compiled
-def _insert(column, slots, filled, n):
-    """Add the values of a column to the n in a table, which grows to stay half empty."""
-    for value in column:
-        slot = _slot_of(value, slots, filled)
-        if not filled[slot]:
-            slots[slot] = value
-            filled[slot] = True
-            n += 1
-            if 2 * n > len(slots):
-                slots, filled = _grown(slots, filled)
-    return slots, filled, n
-
-
-@compiled
-def _hash_table(ids):
-    """Slots of ids and, beside them, their positions; -1 marks an empty slot."""
-    size = SPARE
-    while size < 2 * len(ids):
-        size *= 2
-    slots = np.empty(size, ids.dtype)
-    filled = np.zeros(size, np.bool_)
-    codes = np.full(size, -1, np.int32)
-    for k in range(len(ids)):
-        slot = _slot_of(ids[k], slots, filled)
-        slots[slot] = ids[k]
-        filled[slot] = True
-        codes[slot] = k
-    return slots, codes
-
-
-@compiled
-def _hash_codes(column, slots, codes):
-    mask = np.uint64(len(slots) - 1)
-    found = np.empty(len(column), np.int32)
-    for i in range(len(column)):
-        slot = (np.uint64(column[i]) * HASH >> np.uint64(20)) & mask
-        while slots[slot] != column[i] or codes[slot] < 0:
-            slot = (slot + np.uint64(1)) & mask
-        found[i] = codes[slot]
-    return found

@@ -16,22 +16,6 @@ SIMILAR = 0.02  # added to the sum of similarities
 
 
 @compiled
-def by_node(nodes, n_nodes):
-    """Sort members by node, keeping their order: start (n_nodes + 1,) and the numbers of the members, sorted."""
-    start = np.zeros(n_nodes + 1, np.int64)
-    for k in range(nodes.size):
-        start[nodes[k] + 1] += 1
-    for node in range(n_nodes):
-        start[node + 1] += start[node]
-    cursor = start[:-1].copy()
-    filed = np.empty(nodes.size, np.int32)
-    for k in range(nodes.size):
-        filed[cursor[nodes[k]]] = k
-        cursor[nodes[k]] += 1
-    return start, filed
-
-
-@compiled
 def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, common):  # out: out, common
     """For rows (u, v): what the nodes that resemble u have to do with v, from the lists of labelled edges of all nodes.
 

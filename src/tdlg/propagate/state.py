@@ -22,7 +22,6 @@ Positions = NDArray[np.int64]
 SavedArrays = Mapping[str, NDArray[Any]]
 
 FIRST_SIZE = 1024  # number of rows and nodes at first; a power of two
-LOAD = 1.5  # least number of places in the table per slot
 GROWTH = 1.25  # of the arrays when they are full
 ROWS_AT_ONCE = 8192  # for whose keys room is made at once
 
@@ -78,15 +77,6 @@ def doubled(size: int, needed: float) -> int:
     while size < needed:
         size *= 2
     return size
-
-
-def hash_table(n: int, keys: Positions) -> NDArray[np.int32]:
-    """A table from the hashes of the first n keys to their slots, with places for as many as there is room for in `keys`."""
-    from tdlg._kernels.running import fill_table
-
-    table = np.full(doubled(1, LOAD * len(keys)), -1, np.int32)
-    fill_table(n, keys, table)
-    return table
 
 
 # ---- sums by key
@@ -203,6 +193,8 @@ class RunningSums(_Slots):
         return slots
 
     def _take(self, *arrays: NDArray[Any], room: int = 0) -> None:
+        from tdlg._kernels.running import hash_table
+
         super()._take(*arrays, room=room)
         self.last[self.n :] = self._never
         self._table = hash_table(self.n, self.keys)

@@ -293,15 +293,16 @@ class _Walks:
     def agreement(self, described: list[list[Floats]], rows: Positions, end: int) -> tuple[Floats, Floats]:
         """What nodes like the source (end 0) or like the destination (1) say: (n_rows, classes, 3), and log of common."""
         from tdlg._kernels.layout import stable_argsort
-        from tdlg._kernels.two_ends import agreement, by_node
+        from tdlg._kernels.two_ends import agreement
 
         known = self._ticks if self._known is None else self._known
         by_time = self._labels[stable_argsort(self._ticks[self._labels])]
         by_time = by_time[stable_argsort(known[by_time])]
         filed, places = [], np.full((2, len(self._ticks)), -1, np.int64)
         for side in (SRC, DST):
-            start, order = by_node(self._codes[side][by_time], self._n_nodes)
-            some = by_time[order]
+            nodes = self._codes[side][by_time].astype(np.int64)
+            start = np.append(0, np.cumsum(np.bincount(nodes, minlength=self._n_nodes)))
+            some = by_time[stable_argsort(nodes)]
             places[side, some] = np.arange(len(some))
             # the lists of sources have labels minus what the destinations have otherwise
             left = [

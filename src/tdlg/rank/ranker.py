@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tdlg._kernels.ranking_state import NEVER
+from tdlg._kernels.ranking import NEVER
 from tdlg.checks import as_generator, check_choice, check_count
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
