@@ -68,6 +68,7 @@ class Words:
         self._features, self._edges, self._evidence, self._at = features, edges, evidence, at
         self._label_name = label_name
         self._ticks, self._unit = evidence.edges.ticks, evidence.edges.time_unit
+        self._known_at = evidence.known_at
         self._past_only = features.past_only
         self._last = "last" if self._past_only else "nearest"
         self._other = "earlier" if self._past_only else "other"
@@ -91,7 +92,7 @@ class Words:
 
         The `shift` is how much higher the rate is than a typical one, as the model sees it.
         """
-        where = self._said(WHERE[match], i)
+        where = self._with_nodes(WHERE[match], i)
         known = self._labelled(i, self._around(i, match))
         if not len(known):
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
@@ -113,7 +114,7 @@ class Words:
 
     def known(self, i: int, match: str, more: bool) -> Reason:
         """How many labels are known, and how old they are: more, or fewer than usual."""
-        where = self._said(WHERE[match], i)
+        where = self._with_nodes(WHERE[match], i)
         known = self._labelled(i, self._around(i, match))
         if not len(known):
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
@@ -196,24 +197,24 @@ class Words:
         if not len(around):
             return self._first(i, match), []
         if match not in WHO:
-            many = f"{_several(len(around), f'{self._other} interaction')} {self._said(WHERE[match], i)}"
+            many = f"{_several(len(around), f'{self._other} interaction')} {self._with_nodes(WHERE[match], i)}"
             nearest = self._nearest(i, around, NAMED)
             return f"{many}, {self._latest(i, nearest)}", self._behind(nearest)
         longest, within = self._window(float(self._widths[scale]))
         inside = around[self._distance(i, around) <= longest]
         many = _several(len(inside), "interaction" if self._past_only else "other interaction")
-        sentence = f"{self._said(WHO[match], i)} {many} {within}{self._side}"
+        sentence = f"{self._with_nodes(WHO[match], i)} {many} {within}{self._side}"
         if self._past_only and len(around) <= FEW:
             sentence += f" ({len(around)} in all, the first {self._when(i, around[0])})"
         return sentence, self._behind(self._nearest(i, inside, NAMED))
 
     def _first(self, i: int, match: str) -> str:
         first = "first" if self._past_only else "the only"
-        return f"{first if match in SAME_ENDS else f'no {self._other}'} interaction {self._said(WHERE[match], i)}"
+        return f"{first if match in SAME_ENDS else f'no {self._other}'} interaction {self._with_nodes(WHERE[match], i)}"
 
     def gaps(self, i: int, match: str) -> Reason:
         """How far away in time the nearest neighbours are."""
-        around, where, mine = self._around(i, match), self._said(WHERE[match], i), self._ticks[self._at[i]]
+        around, where, mine = self._around(i, match), self._with_nodes(WHERE[match], i), self._ticks[self._at[i]]
         if not len(around):
             return self._first(i, match), []
         nearest = self._nearest(i, around, 1)
@@ -233,7 +234,7 @@ class Words:
 
     def feature(self, i: int, match: str, name: str, raises: bool) -> Reason:
         """A feature of the edge beside that of its neighbours."""
-        where, values, mine = self._said(WHERE[match], i), self._values_of(name), self._given(name)[i]
+        where, values, mine = self._with_nodes(WHERE[match], i), self._values_of(name), self._given(name)[i]
         around = self._with_feature(i, match, name)
         if not len(around):
             return self._without_feature(i, match, name), []
@@ -262,7 +263,7 @@ class Words:
         if not len(around):
             return self._without_feature(i, match, name), []
         recent = self._nearest(i, around, RECENT)
-        usual, where = float(np.median(self._values_of(name)[recent])), self._said(WHERE[match], i)
+        usual, where = float(np.median(self._values_of(name)[recent])), self._with_nodes(WHERE[match], i)
         beside = f"(the median of all is {_number(self._own[name].centre)})"
         return f"about {_number(usual)} is the usual {name} {where}{self._span(i, recent)} {beside}", self._behind(
             recent
@@ -276,7 +277,7 @@ class Words:
         n = len(self._around(i, match))
         if not n:
             return self._first(i, match)
-        return f"{name} is missing in {self._many_of(n)} {self._said(WHERE[match], i)}"
+        return f"{name} is missing in {self._many_of(n)} {self._with_nodes(WHERE[match], i)}"
 
     def _many_of(self, n: int) -> str:
         return f"the {n:,} {self._other} interactions" if n > 1 else f"the only {self._other} interaction"
@@ -326,8 +327,7 @@ class Words:
         known = around[self._evidence.labelled[around]]
         if self._evidence.label_ticks is None:
             return known
-        known_at = np.maximum(self._evidence.label_ticks[known], self._ticks[known])
-        return known[known_at < self._ticks[self._at[i]]]
+        return known[self._known_at[known] < self._ticks[self._at[i]]]
 
     def _nearest(self, i: int, others: Positions, n: int) -> Positions:
         """The n nearest in time, those as near in their own order."""
@@ -351,7 +351,7 @@ class Words:
 
     # ---- parts of sentences
 
-    def _said(self, words: str, i: int) -> str:
+    def _with_nodes(self, words: str, i: int) -> str:
         return words.format(src=node_in_words(self._edges.src[i]), dst=node_in_words(self._edges.dst[i]))
 
     def _many(self, named: Positions, known: Positions) -> str:

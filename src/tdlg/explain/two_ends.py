@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels import RECENT
+from tdlg._kernels import COMMON_NODES, RECENT
 from tdlg.explain.sentences import MANY, Reason, Words, _agrees, _by_key, _capped
 from tdlg.linegraph.match import MATCHES
 from tdlg.propagate.two_ends import residuals
@@ -18,7 +18,6 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 PARTNERS = 10  # number of edges around whose partners a sentence is about, the nearest in time
-SHARED = 5.0  # pseudo-count of common nodes that shrinks a similarity
 
 ALIKE = {
     "src": "to {{dst}} from sources that {} with {{src}} about other destinations",
@@ -63,11 +62,11 @@ class TwoEndWords(Words):
         """How many nodes of one end are known to others of the other end."""
         others, _, common = self._similar(i, match, code)
         many = _capped(int(common.sum()), "labelled interaction")
-        return f"{many} {self._said(COMMON[match], i)}", self._behind(others[common > 0])
+        return f"{many} {self._with_nodes(COMMON[match], i)}", self._behind(others[common > 0])
 
     def partners(self, i: int, match: str, code: int, raises: bool) -> Reason:
         """Which labels the partners of an end have elsewhere."""
-        where = self._said(OF_PARTNERS[match], i)
+        where = self._with_nodes(OF_PARTNERS[match], i)
         known = self._of_partners(i, match)
         if not len(known):
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
@@ -79,7 +78,7 @@ class TwoEndWords(Words):
         return f"{_capped(len(known), 'labelled interaction')} {where}", behind
 
     def _where_alike(self, i: int, match: str, sign: int) -> str:
-        return self._said(ALIKE[match].format(HOW[match][sign]), i)
+        return self._with_nodes(ALIKE[match].format(HOW[match][sign]), i)
 
     # ---- neighbours of neighbours, as positions in the evidence
 
@@ -99,7 +98,7 @@ class TwoEndWords(Words):
             listed = self._compared(i, match, near_codes[other])
             both = [edge for edge in listed if int(far_codes[edge]) in means]
             agreed = sum(left[edge] * means[int(far_codes[edge])] for edge in both)
-            similarity.append(agreed / (len(both) + SHARED))
+            similarity.append(agreed / (len(both) + COMMON_NODES))
             common.append(len(both))
         return np.array(others, np.int64), np.array(similarity), np.array(common, np.int64)
 
@@ -139,16 +138,9 @@ class TwoEndWords(Words):
         return {"src": self._evidence.edges.src, "dst": self._evidence.edges.dst}
 
     @cached_property
-    def _known_at(self) -> NDArray[np.generic]:
-        """When each label became known."""
-        late = self._evidence.label_ticks
-        return self._ticks if late is None else np.maximum(late, self._ticks)
-
-    @cached_property
     def _left(self) -> dict[str, Floats]:
         """Labels minus what the other end has otherwise, for the edges of a source and of a destination."""
-        edges, targets, labelled = self._evidence.edges, self._evidence.targets, self._evidence.labelled
-        src, dst = residuals(self._features.plan_, edges, targets, labelled, self._evidence.label_ticks)
+        src, dst = residuals(self._features.plan_, self._evidence)
         return {"src": dst, "dst": src}
 
     def _by_match(self, match: str) -> tuple[Positions, Positions, Positions]:
