@@ -27,7 +27,7 @@ LEAST_USUAL = 3  # neighbours that make up a shorter time in which something is 
 FEW = 20  # a node with at most so many neighbours is new, or not active, which is said
 RARE, USUAL = 0.25, 0.5  # shares of a category up to which it is unusual, and from which on it is usual
 ANSWERS = {"yes", "no", "y", "n", "true", "false", "t", "f"}  # labels that do not name what they are about
-ABOVE, FAR_ABOVE = 0.5, 2.0  # from which difference of two tamed amounts on one is above, or far above, the other
+ABOVE, FAR_ABOVE = 0.5, 2.0  # from which difference of two compressed amounts on one is above, or far above, the other
 SEVERAL_TIMES = 2.0  # from which ratio of two positive amounts on it is shown
 
 WHERE = {  # interactions that match, seen from the edge that is explained
@@ -420,8 +420,8 @@ def _present(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _compared(mine: float, usual: float, column: OwnColumn) -> tuple[str, float]:
     """How an amount is beside another, both scaled as the model sees them; above 0 if it is higher, 0 if they are close."""
-    tamed = np.arcsinh(scaled(np.array([mine, usual]), column))
-    more = float(tamed[0] - tamed[1])
+    compressed = np.arcsinh(scaled(np.array([mine, usual]), column))
+    more = float(compressed[0] - compressed[1])
     if "ratio" in column.beside and min(mine, usual) > 0 and max(mine / usual, usual / mine) >= SEVERAL_TIMES:
         ratio = mine / usual
         return f"{_number(float(f'{ratio:.2g}'))} times" if ratio > 1 else f"only {_percent(ratio)} of", ratio - 1.0

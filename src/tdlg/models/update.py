@@ -17,7 +17,7 @@ from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import own_values
 from tdlg.sampling.index import concatenate_edges, without_repeats
 
-__all__ = ["add_edges", "feature_values", "joined_edges", "knowing"]
+__all__ = ["add_edges", "feature_values", "joined_edges", "with_edges"]
 
 
 def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
@@ -45,13 +45,13 @@ def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
     check_classes(features.plan_, edges)
     own_values(edges, features.plan_.own)  # refuses edges that lack features
     at = _places(features, edges)
-    features = knowing(features, _labelled(features, edges[at >= 0], at[at >= 0]))
+    features = with_edges(features, _labelled(features, edges[at >= 0], at[at >= 0]))
     new = edges[at < 0]
-    features = knowing(features, joined_edges(_with_labels(features), new) if len(new) else _with_labels(features))
+    features = with_edges(features, joined_edges(_with_labels(features), new) if len(new) else _with_labels(features))
     model.features_, model.edges_, model.labels_ = features, features.edges_, features.labels_
 
 
-def knowing(features: PropagationFeatures, edges: TemporalEdges) -> PropagationFeatures:
+def with_edges(features: PropagationFeatures, edges: TemporalEdges) -> PropagationFeatures:
     """A copy of fitted columns whose evidence is these edges with their labels; scales, medians and priors stay.
 
     Parameters

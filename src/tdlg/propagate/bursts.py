@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import check_span
 from tdlg.linegraph.match import SAME_ENDS
 from tdlg.memory import default_threads
+from tdlg.propagate.evidence import Network
 from tdlg.propagate.state import RunningSums, StreamEvents, reads_of, unused_codes
 
 __all__ = ["KEYS", "Arrivals", "BurstCounts", "RunningBursts", "burst_counts", "burst_surprises", "surprises_of_key"]
@@ -27,29 +27,19 @@ COUNTED = reads_of(KEYS)
 
 
 class Arrivals(NamedTuple):
-    """Edges as a stream sees them: what they are counted by, and the order in which they come.
+    """Edges as a stream sees them: what they are counted by, and the order in which they come."""
 
-    keys : for each of `KEYS`, one number from 0 per edge; ticks, time_unit : the times; order : positions of the edges by
-    time, those at the same time in the order of their rows.
-    """
-
-    keys: tuple[Codes, ...]
+    keys: tuple[Codes, ...]  # for each of `KEYS`, one number from 0 per edge
     ticks: NDArray[Any]
     time_unit: str | None
-    order: Codes
+    order: Codes  # positions of the edges by time, those at the same time in the order of their rows
 
     @classmethod
     def of(cls, edges: TemporalEdges, more: TemporalEdges | None = None) -> Self:
         """The arrivals of edges and, at the same time after them, of more edges, whose nodes may be new."""
         from tdlg._kernels.layout import dense_codes, stable_argsort
 
-        src, dst, ticks, unit = edges.src_code, edges.dst_code, edges.ticks, edges.time_unit
-        if more is not None:
-            known = zip(edges.codes_of(more), (more.src_code, more.dst_code), strict=True)
-            new = [np.where(code < 0, edges.n_nodes + own, code).astype(np.int32) for code, own in known]
-            src, dst = np.concatenate([src, new[0]]), np.concatenate([dst, new[1]])
-            *both, unit = common_clock(ticks, unit, more.ticks, more.time_unit)
-            ticks = np.concatenate(both)
+        src, dst, ticks, unit, *_ = Network.of(edges, more)
         check_span(ticks)
         pairs = src.astype(np.int64) * (int(dst.max(initial=-1)) + 1) + dst
         return cls((src, dst, dense_codes(pairs, stable_argsort(pairs))), ticks, unit, stable_argsort(ticks))
@@ -85,15 +75,11 @@ def burst_surprises(arrivals: Arrivals, fast: float, slow: float, n_threads: int
 
 
 class BurstCounts(NamedTuple):
-    """What some edges are counted by, each of shape (n_rows, 3), in the order of `KEYS`.
+    """What some edges are counted by, each of shape (n_rows, 3), in the order of `KEYS`."""
 
-    surprise : see `burst_surprises`; fast : the fast count, with the edge itself; usual : the fast count that is expected
-    from the edges before, NaN if there is no time before.
-    """
-
-    surprise: Floats
-    fast: Floats
-    usual: Floats
+    surprise: Floats  # see `burst_surprises`
+    fast: Floats  # the fast count, with the edge itself
+    usual: Floats  # the fast count that is expected from the edges before, NaN if there is no time before
 
 
 def burst_counts(arrivals: Arrivals, rows: Sequence[int] | NDArray[Any], fast: float, slow: float) -> BurstCounts:

@@ -151,9 +151,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if y is not None or label_time is not None or label_delay is not None:
             dated = edges.with_label(self.labels_, label_time, label_delay)
         self.label_ticks_ = dated.label_ticks if self.past_only else None
-        past = (
-            edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
-        )  # later ones have no influence
+        is_past = self.past_only and self.labelled_.any()  # later ones have no influence
+        past = edges[self.labelled_] if is_past else edges
         decays, scale_names, two_end_scale_names = self._decays(past)
         self.plan_ = ColumnPlan(
             tuple(useful_matches(self.matches, shared=edges.shares_nodes)),
@@ -252,12 +251,9 @@ def check_features(features: PropagationFeatures) -> None:
             f"Got {features.matches!r} instead.",
             parameter="matches",
         )
-    is_list = (
-        isinstance(features.scales, Sequence | np.ndarray)
-        and not isinstance(features.scales, str)
-        and len(features.scales)
-    )
-    if not is_list and features.scales != "auto":
+    is_text = isinstance(features.scales, str)
+    is_list = isinstance(features.scales, Sequence | np.ndarray) and not is_text and len(features.scales)
+    if not is_list and not (is_text and features.scales == "auto"):
         raise ParameterError(
             f"The 'scales' parameter of {name} must be 'auto' or a list of at least one number or duration. "
             f"Got {features.scales!r} instead.",
