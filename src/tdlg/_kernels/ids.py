@@ -29,17 +29,17 @@ def factorise_integers(
     columns = [column for column in (src, dst) if len(column)]
     if not columns:
         return src[:0], np.empty(0, np.int32), np.empty(0, np.int32)
-    bounds = [_bounds(column) for column in columns]
-    low, high = int(min(bound[0] for bound in bounds)), int(max(bound[1] for bound in bounds))
-    width = high - low + 1
+    low = int(min(column.min() for column in columns))
+    width = int(max(column.max() for column in columns)) - low + 1
     if width > 4 * (len(src) + len(dst)) + SPARE:
         return _through_hash(src, dst)
     position = np.full(width, -1, np.int32)
     for column in columns:
         _mark(column, low, position)
-    n_ids = _number(position)
-    ids = (np.flatnonzero(position >= 0) + low).astype(src.dtype)
-    if low == 0 and n_ids == width and src.dtype == np.int32:
+    found = np.flatnonzero(position == 0)
+    position[found] = np.arange(len(found))
+    ids = (found + low).astype(src.dtype)
+    if low == 0 and len(ids) == width and src.dtype == np.int32:
         return ids, cast(NDArray[np.int32], src), cast(NDArray[np.int32], dst)
     return ids, _dense_codes(src, low, position), _dense_codes(dst, low, position)
 
@@ -65,30 +65,10 @@ def _through_hash(
 
 
 @compiled
-def _bounds(column):
-    low = high = column[0]
-    for value in column:
-        low = min(low, value)
-        high = max(high, value)
-    return low, high
-
-
-@compiled
 def _mark(column, low, position):
     """Set to 0 what occurs among low, low + 1, ..."""
     for value in column:
         position[value - low] = 0  # out
-
-
-@compiled
-def _number(position):
-    """Count up what was marked, and give its number."""
-    n = 0
-    for k in range(len(position)):
-        if position[k] == 0:
-            position[k] = n  # out
-            n += 1
-    return n
 
 
 @compiled

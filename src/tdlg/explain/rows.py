@@ -177,17 +177,7 @@ def reasons_table(
     effects: Any,
     reasons: list[Reason],
 ) -> pl.DataFrame:
-    """The table that `explain` of every model gives, one row per reason.
-
-    Parameters
-    ----------
-    edges, row
-        The edges, and the position in them of the edge that each reason is for.
-    classes
-        The class explained; None where the model predicts numbers.
-    scores, rank, what, effects, reasons
-        The columns of these names; each reason is a sentence with the positions of the interactions behind it.
-    """
+    """The table that `explain` of every model gives, one row per reason, for these rows of the edges."""
     import polars as pl
 
     return pl.DataFrame(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +15,7 @@ from tdlg.memory import default_threads
 from tdlg.propagate.evidence import Network
 from tdlg.propagate.state import RunningSums, StreamEvents, reads_of, unused_codes
 
-__all__ = ["KEYS", "Arrivals", "BurstCounts", "RunningBursts", "burst_counts", "burst_surprises", "surprises_of_key"]
+__all__ = ["KEYS", "Arrivals", "RunningBursts", "burst_surprises", "surprises_of_key"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -72,29 +71,6 @@ def burst_surprises(arrivals: Arrivals, fast: float, slow: float, n_threads: int
 
     with ThreadPoolExecutor(min(n_threads or default_threads(), len(KEYS))) as pool:  # walks need no lock
         return np.maximum.reduce(list(pool.map(surprises, arrivals.keys)))
-
-
-class BurstCounts(NamedTuple):
-    """What some edges are counted by, each of shape (n_rows, 3), in the order of `KEYS`."""
-
-    surprise: Floats  # see `burst_surprises`
-    fast: Floats  # the fast count, with the edge itself
-    usual: Floats  # the fast count that is expected from the edges before, NaN if there is no time before
-
-
-def burst_counts(arrivals: Arrivals, rows: Sequence[int] | NDArray[Any], fast: float, slow: float) -> BurstCounts:
-    """The surprises of some edges and the counts behind them, for each key; see `burst_surprises`."""
-    ticks, order, start = arrivals.ticks, arrivals.order, arrivals.start
-    counts = [np.empty((len(order), 2)) for _ in KEYS]
-    each = zip(arrivals.keys, counts, strict=True)
-    surprise = np.stack(
-        [surprises_of_key(keys, ticks, order, start, fast, slow, of_key)[rows] for keys, of_key in each], axis=1
-    )
-    count, total = (np.stack([of_key[rows, k] for of_key in counts], axis=1) for k in range(2))
-    age = (ticks[rows] - start).astype(np.float64)[:, np.newaxis]
-    inside, seen = (-width * np.expm1(-age / width) for width in (fast, slow))
-    before = np.where(seen > inside, seen - inside, np.nan)
-    return BurstCounts(surprise, count, (total - count) / before * inside)
 
 
 def surprises_of_key(

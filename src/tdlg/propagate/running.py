@@ -309,11 +309,11 @@ class RunningColumns:
 
     def _absorb(self, due: Absorptions) -> None:
         """Absorb without scoring anything."""
-        from tdlg._kernels.stream import absorb_all
+        from tdlg._kernels.stream import absorb
 
         if len(due.row):
-            absorbed = self._absorbed(due)
-            absorb_all(absorbed, 0, *self._memory())
+            absorbed = self._absorbed(due)  # which may move the memory
+            absorb(absorbed, *self._memory())
             self.rows.release(due.row)
 
     @contextmanager
@@ -349,19 +349,17 @@ class RunningColumns:
 
     def _run(self, queries: tuple[Any, ...], absorbed: tuple[Any, ...], lines: Floats, start: int = 0) -> None:
         """Write the columns of queries (rows, ticks, own features) from `start` on, absorbing what is due on the way."""
-        from tdlg._kernels.stream import absorb_all, run
+        from tdlg._kernels.stream import run
 
         rows, ticks, own = queries
         keys = rows, self.rows["nodes"], self.rows["categories"]
         slots = ends = pairs = self._around.find(self._reads, *keys)
         if self._per_class:
             ends, pairs = self._ends.find(READ_ENDS, *keys), self._pairs.find(READ_PAIRS, *keys)
-        found, memory = (ticks, rows, slots, ends, pairs, np.ascontiguousarray(own)), self._memory()
-        done = run(found, absorbed, *memory, self._writer, start, lines)
+        found = ticks, rows, slots, ends, pairs, np.ascontiguousarray(own)
+        run(found, absorbed, *self._memory(), self._writer, start, lines)
         if len(lines):
             lines[self._plan.starts[-2] :, start : start + len(rows)] = self._plan.compressed(own).T
-        if done < len(absorbed[0]):
-            absorb_all(absorbed, done, *memory)
 
     # ---- memory
 

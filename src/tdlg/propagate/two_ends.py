@@ -82,8 +82,6 @@ def two_end_columns(plan: ColumnPlan, known: Evidence, at: Positions, n_threads:
 
     An edge that is held several times counts once. The result does not depend on the number of threads.
     """
-    from tdlg._kernels.columns import take_zeroing_tiny
-
     rows, place = np.unique(known.edges.at[at], return_inverse=True)
     n_threads = max(1, min(n_threads or default_threads(), len(known.edges.first) // EDGES_PER_THREAD))
     with ThreadPoolExecutor(n_threads) as pool:
@@ -98,7 +96,12 @@ def two_end_columns(plan: ColumnPlan, known: Evidence, at: Positions, n_threads:
             columns.append([common for _, common in alike])
         found = [column for some in columns for column in some]
         lines = np.empty((len(found), len(at)))  # the rows of a column side by side
-        list(pool.map(lambda column, line: take_zeroing_tiny(column, place, line), found, lines))
+
+        def fill(line: Floats, column: Floats) -> None:
+            line[:] = column[place]
+            line[np.abs(line) < kernels.LEAST_SUM] = 0.0
+
+        list(pool.map(fill, lines, found))
     return lines.T
 
 
