@@ -54,8 +54,8 @@ def table_columns(
     def fill_two_ends(group: int) -> None:
         rows, before = groups[group]
         labelled = evidence.labelled if before is None else evidence.labelled & (evidence.known_at < before)
-        known = evidence.edges, query.at[rows], evidence.targets, labelled, evidence.label_ticks
-        lines[both:own, ends[group] : ends[group + 1]] = two_end_columns(plan, *known, n_threads).T
+        known = evidence._replace(labelled=labelled)
+        lines[both:own, ends[group] : ends[group + 1]] = two_end_columns(plan, known, query.at[rows], n_threads).T
 
     with ThreadPoolExecutor(n_threads or default_threads()) as pool:  # the walks release the interpreter's lock
         jobs = [pool.submit(fill_two_ends, group) for group in range(len(groups) if plan.has_two_ends else 0)]

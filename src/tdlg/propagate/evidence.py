@@ -25,19 +25,15 @@ Positions = NDArray[np.int64]
 
 
 class Network(NamedTuple):
-    """Edges as arrays: codes of nodes, times in ticks, and which of them are one edge.
-
-    src, dst, ticks : (n_edges,); n_nodes : all codes are below it; first : positions of the distinct edges, each in its
-    first copy; at : the number of each edge among these, (n_edges,).
-    """
+    """Edges as arrays: codes of nodes, times in ticks, and which of them are one edge."""
 
     src: NDArray[np.int32]
     dst: NDArray[np.int32]
     ticks: NDArray[Any]
     time_unit: str | None
-    n_nodes: int
-    first: Positions
-    at: Positions
+    n_nodes: int  # all codes are below it
+    first: Positions  # positions of the distinct edges, each in its first copy
+    at: Positions  # the number of each edge among these, (n_edges,)
 
     @classmethod
     def of(cls, edges: TemporalEdges, new: TemporalEdges | None = None) -> Network:
@@ -75,19 +71,14 @@ class Network(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The edges and labels from which columns are made.
-
-    own : features of the edges as numbers, (n_edges, n_own); targets : labels minus the prior, (n_edges, n_targets), not
-    used where unlabelled; labelled : mask of the known labels; categories : codes of the features with many categories,
-    (n_edges, n_many), -1 where missing; label_ticks : when labels became known, None if at the times of their edges.
-    """
+    """The edges and labels from which columns are made."""
 
     edges: Network
-    own: Floats
-    targets: Floats
+    own: Floats  # features of the edges as numbers, (n_edges, n_own)
+    targets: Floats  # labels minus the prior, (n_edges, n_targets), not used where unlabelled
     labelled: NDArray[np.bool_]
-    categories: Positions
-    label_ticks: NDArray[Any] | None = None
+    categories: Positions  # codes of the features with many categories, (n_edges, n_many), -1 where missing
+    label_ticks: NDArray[Any] | None = None  # when labels became known; None if at the times of their edges
 
     @property
     def known_at(self) -> NDArray[Any]:

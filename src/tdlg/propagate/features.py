@@ -265,12 +265,9 @@ def check_features(features: PropagationFeatures) -> None:
             f"Got {features.matches!r} instead.",
             parameter="matches",
         )
-    is_list = (
-        isinstance(features.scales, Sequence | np.ndarray)
-        and not isinstance(features.scales, str)
-        and len(features.scales)
-    )
-    if not is_list and features.scales != "auto":
+    is_text = isinstance(features.scales, str)
+    is_list = isinstance(features.scales, Sequence | np.ndarray) and not is_text and len(features.scales)
+    if not is_list and not (is_text and features.scales == "auto"):
         raise ParameterError(
             f"The 'scales' parameter of {name} must be 'auto' or a list of at least one number or duration. "
             f"Got {features.scales!r} instead.",
