@@ -327,7 +327,7 @@ class TestFeaturesOfKnownEdges:
         features = PropagationFeatures().fit(self.edges(AMOUNT))
         names = features.get_feature_names_out().tolist()
         asked = self.edges(AMOUNT + 500)[7:8].with_label(None)
-        compared = r"amount|.*_(deviation|score|ratio)_amount_.*"
+        compared = r"amount|.*_(deviation|score|ratio)_amount_.*|.*_unusual_amount"
         own = [k for k, name in enumerate(names) if re.fullmatch(compared, name)]
         fitted, changed = features.transform(self.edges(AMOUNT)[7:8]), features.transform(asked)
         assert (changed[:, own] > fitted[:, own]).all()

@@ -10,6 +10,7 @@ CATEGORIES_FROM = 2  # a code within a key is that of the k-th feature with many
 LEAST_SUM = 1e-9  # smaller decayed sums count as 0: remnants of edges long ago would be noise to a scaler
 COUNT_UNIT = 0.01  # smallest decayed count that is distinguished from 0: the column is log(1 + count / COUNT_UNIT)
 GAP_UNIT = 1e-6  # smallest gap that is distinguished from 0, in standard deviations of the times
+UNUSUAL = 1.0  # how far above what is usual for a node a number has to be, in logs of amounts, to be an excess
 NO_GAP = 20.0  # gap for an edge without a previous or next one, and upper limit, in the same unit
 
 # What is summed for the columns about both ends of an edge together, at a node or for a pair. "Far" is the other end of an

@@ -15,7 +15,7 @@ from tdlg._kernels.vectors import pointer, prefetch
 AHEAD = 16  # events or rows between asking for memory and using it
 LEAST_VARIANCE = 1e-6  # of scaled amounts, for the score of an edge among equal ones
 
-MEAN, DEVIATION, SCORE, RATIO, SHARE, SHARE_OF_ALL = range(6)  # how a feature is compared with those around
+MEAN, DEVIATION, SCORE, RATIO, SHARE, SHARE_OF_ALL, LATELY = range(7)  # how a feature is compared with those around
 
 
 @compiled
@@ -55,10 +55,11 @@ def write_gaps(gaps, spread, line):  # out: line
 def write_compared(kind, mine, sums, smoothing, zero, least, line):  # out: line
     """Compare a feature of edges with the edges around.
 
-    kind : one of MEAN, DEVIATION, SCORE, RATIO, SHARE, and SHARE_OF_ALL, where each category has a value. There, an edge
+    kind : one of the codes above. Of SHARE_OF_ALL, each category has a value, and an edge
     without a known category has the share of a typical one: 0 would be unusual, a risk of its own that was never learnt.
     mine : the values of the edges, (rows, width).
-    sums : (values, rows), how many of the edges around have a value, the sums of their values and, for a number, of squares.
+    sums : (values, rows), how many of the edges around have a value, the sums of their values and, for a number, of squares
+    and of how far they exceeded what was usual then.
     zero, least : scaled amounts of 0 and of the smallest amount that ratios distinguish.
     """
     for row in range(line.size):
@@ -71,6 +72,9 @@ def write_compared(kind, mine, sums, smoothing, zero, least, line):  # out: line
                 typical += of_category * of_category
                 has_none &= mine[row, w] == 0.0
             line[row] = typical if has_none and kind == SHARE_OF_ALL else share
+            continue
+        if kind == LATELY:
+            line[row] = zero_if_tiny(sums[3, row]) / known
             continue
         usual = zero_if_tiny(sums[1, row]) / known
         more = mine[row, 0] - usual
@@ -88,11 +92,12 @@ def write_compared(kind, mine, sums, smoothing, zero, least, line):  # out: line
 
 
 @compiled
-def write_columns(sums, labels, gaps, mine, compared, amounts, smoothing, spread, start, out):  # out: out
-    """All columns of one match: for each scale rates, known labels, counts and comparisons, then the gaps.
+def write_columns(sums, labels, gaps, unusual, mine, compared, amounts, smoothing, spread, start, out):  # out: out
+    """All columns of one match: for each scale rates, known labels, counts and comparisons; gaps; how unusual numbers are.
 
     sums : (scales, values, rows), the decayed count, and what `compared` refers to.
-    labels : (scales, 1 + targets, rows), or no scales if there are no targets; gaps : (gaps, rows).
+    labels : (scales, 1 + targets, rows), or no scales if there are no targets; gaps : (gaps, rows); unusual : (numbers,
+    rows).
     mine : (rows, n_own). compared : (comparisons, 4), of each its kind, the first value and the number of values in `mine`,
     and the first in `sums`; amounts : (comparisons, 2), `zero` and `least` of `write_compared`.
     out : (columns, all rows), of which those from `start` on are written.
@@ -112,6 +117,10 @@ def write_columns(sums, labels, gaps, mine, compared, amounts, smoothing, spread
             at += 1
     for g in range(gaps.shape[0]):
         write_gaps(gaps[g], spread, lines[at])
+        at += 1
+    for u in range(unusual.shape[0]):
+        for row in range(unusual.shape[1]):
+            lines[at, row] = unusual[u, row]
         at += 1
 
 

@@ -3,8 +3,11 @@
 Tuples of arrays that go together:
 
 events : the memory of events that are under way, by their row: nodes (n, 2), values to sum (n, E), known label and targets
-(n, 1 + T), step 1 of the columns about both ends (n, T, 8).
-around : decayed sums by key: rates, time, last, sums (slots, scales, E + 1 + T), and what `last` is without an edge, (1,).
+(n, 1 + T), step 1 of the columns about both ends (n, T, 8), levels of numbers (n, N), and their excesses (n, 3, N) over what
+is usual for the source, the destination and the pair.
+around : decayed sums by key: rates, time, last, sums (slots, scales, E + 1 + T), and what `last` is without an edge, (1,);
+number and sum of the levels of all the past (slots, N, 2); the positions of the excesses among the values, (N,); and whether
+each key of an edge is that of the source, the destination or the pair, (keys,), -1 for others.
 ends, pairs : the sums of `two_ends` by node and by pair: rates (short, long), time, last (not used), sums (slots, 2, W) and
 (slots, 2, 2 W), as in `around`.
 rings : the last labelled edges of each node: ring by node and end (n, 2) or -1; by ring the number of edges (n,), the
@@ -30,6 +33,7 @@ from tdlg._kernels import (
     RESIDUAL,
     SRC,
     TRUST,
+    UNUSUAL,
     Y_BY_BACK,
     Y_BY_FAR,
     Y_BY_TRUST,
@@ -61,10 +65,12 @@ def run(
     writer : see `_write`; columns : (n_columns, all rows), or (0, 0) if they are not wanted; start : where the rows begin.
     """
     ticks, rows, slots, end_slots, pair_slots, own = queries
-    rates, time, last, sums, never = around
+    rates, time, last, sums, never, usual, _, _ = around
+    places, smoothing = writer[0], writer[4][0]
     n_scales, n_values, n_matches = sums.shape[1], sums.shape[2], slots.shape[1]
     block, gaps = np.empty((n_matches, n_scales, n_values, BLOCK)), np.empty((n_matches, BLOCK))
-    scratch = _scratch(two_ends, events[2].shape[1] - 1)
+    unusual = np.zeros((n_matches, usual.shape[1], BLOCK))
+    scratch = _scratch(two_ends, events)
     wanted = columns.shape[0] > 0
     at, n_absorbed = 0, absorbed[0].size
     for row in range(ticks.size):
@@ -75,9 +81,13 @@ def run(
             _describe(ticks[row], end_slots[row], pair_slots[row], two_ends, scratch, events[3][rows[row]])
             if wanted:
                 _write_two_ends(rows[row], start + row, events, two_ends, scratch, writer[5], writer[7], columns)
+        b = row % BLOCK
+        for m in range(n_matches):
+            if places[m] >= 0:
+                levels, excess = events[4][rows[row]], events[5][rows[row], places[m]]
+                _compare_with_usual(slots[row, m], levels, usual, smoothing, unusual[m, :, b], excess)
         if not wanted:
             continue
-        b = row % BLOCK
         for m in range(n_matches):
             slot = slots[row, m]
             gaps[m, b] = np.inf
@@ -92,29 +102,51 @@ def run(
                 for v in range(n_values):
                     block[m, k, v, b] = factor * sums[slot, k, v]
         if b == BLOCK - 1 or row == ticks.size - 1:
-            _write(block, gaps, own, row - b, b + 1, writer, start, columns)
+            _write(block, gaps, unusual, own, row - b, b + 1, writer, start, columns)
     for rest in range(at, n_absorbed):
         _absorb_one(rest, absorbed, events, around, two_ends, scratch)
 
 
 @compiled
-def _write(block, gaps, own, first_row, n, writer, start, columns):  # out: columns
+def _compare_with_usual(slot, levels, usual, smoothing, unusual, excess):  # out: unusual, excess
+    """How far numbers are above what is usual for a key, and by how much that is unusual; 0 where they are missing."""
+    for v in range(levels.size):
+        n, total = (usual[slot, v, 0], usual[slot, v, 1]) if slot >= 0 else (0.0, 0.0)
+        above = levels[v] - total / (n + smoothing)
+        is_known = above == above
+        unusual[v] = above if is_known else 0.0
+        excess[v] = max(above - UNUSUAL, 0.0) if is_known else 0.0
+
+
+@compiled
+def _write(block, gaps, unusual, own, first_row, n, writer, start, columns):  # out: columns
     """Write the columns of n rows from `first_row` on, which are `start` rows further on in `columns`.
 
-    writer : whether each match compares features (matches,), first column of each match, `compared` and `amounts` of
-    `write_columns`, smoothing and spread, the first column about both ends, the number of values that are not labels, and
+    writer : which excesses each match compares (matches,), -1 for none, first column of each match, `compared` and `amounts`
+    of `write_columns`, smoothing and spread, the first column about both ends, the number of values that are not labels, and
     the means of `_write_two_ends`.
     """
-    compares, first, compared, amounts, numbers, _, n_own_sums, _ = writer
+    places, first, compared, amounts, numbers, _, n_own_sums, _ = writer
     for m in range(block.shape[0]):
-        some = compared if compares[m] else compared[:0]
+        some = compared if places[m] >= 0 else compared[:0]
+        above = unusual[m, :, :n] if places[m] >= 0 else unusual[m, :0, :n]
         sums, labels = block[m, :, :, :n], block[m, :, n_own_sums:, :n]
         if labels.shape[1] == 1:  # there are no targets
             labels = labels[:0]
         part = columns[first[m] : first[m + 1]]
         place = start + first_row
         write_columns(
-            sums, labels, gaps[m : m + 1, :n], own[first_row:], some, amounts, numbers[0], numbers[1], place, part
+            sums,
+            labels,
+            gaps[m : m + 1, :n],
+            above,
+            own[first_row:],
+            some,
+            amounts,
+            numbers[0],
+            numbers[1],
+            place,
+            part,
         )
 
 
@@ -124,7 +156,7 @@ def _write(block, gaps, own, first_row, n, writer, start, columns):  # out: colu
 @compiled
 def absorb(absorbed, events, around, two_ends):  # out: around, two_ends
     """Absorb what happened, without a query."""
-    scratch = _scratch(two_ends, events[2].shape[1] - 1)
+    scratch = _scratch(two_ends, events)
     for at in range(absorbed[0].size):
         _absorb_one(at, absorbed, events, around, two_ends, scratch)
 
@@ -133,15 +165,22 @@ def absorb(absorbed, events, around, two_ends):  # out: around, two_ends
 def _absorb_one(at, absorbed, events, around, two_ends, scratch):  # out: around, two_ends, scratch
     """Add an edge, or a label that became known, to the sums of all its keys."""
     ticks, rows, is_label, sign, slots, _, _ = absorbed
-    rates, time, last, sums, _ = around
-    tick, row = ticks[at], rows[at]
+    rates, time, last, sums, _, usual, excesses, places = around
+    tick, row, values = ticks[at], rows[at], scratch[4]
     for k in range(slots.shape[1]):
         slot = slots[at, k]
         if is_label[at]:
             decay_and_add(slot, tick, sign[at], events[2][row], events[1].shape[1], rates, time, sums)
-        else:
-            decay_and_add(slot, tick, sign[at], events[1][row], 0, rates, time, sums)
-            last[slot] = max(last[slot], tick)
+            continue
+        values[:] = events[1][row]
+        for v in range(excesses.size if places[k] >= 0 else 0):
+            values[excesses[v]] = events[5][row, places[k], v]
+            level = events[4][row, v]
+            if level == level:
+                usual[slot, v, 0] += sign[at]
+                usual[slot, v, 1] += sign[at] * level
+        decay_and_add(slot, tick, sign[at], values, 0, rates, time, sums)
+        last[slot] = max(last[slot], tick)
     if two_ends[3] > 0 and events[0][row, SRC] != events[0][row, DST]:
         _absorb_two_ends(at, absorbed, events, two_ends, scratch)
 
@@ -224,11 +263,11 @@ def _shift(start, stop, step, other, known, residual):  # out: other, known, res
 
 
 @compiled
-def _scratch(two_ends, n_classes):
-    """Memory for one row: sums at the source, the destination and, backwards, both again; what is added; a comparison."""
-    width = two_ends[0][3].shape[2]
-    around = np.zeros((4, 2, width)), np.zeros((2, 2 * width))
-    return around, np.zeros(2 * width), new_comparison(max(n_classes, 1)), np.zeros((2, max(n_classes, 1), 3))
+def _scratch(two_ends, events):
+    """Memory for one row: sums at both ends, also backwards; what is added; a comparison; agreements; values of an edge."""
+    width, n_classes = two_ends[0][3].shape[2], max(events[2].shape[1] - 1, 1)
+    around, values = (np.zeros((4, 2, width)), np.zeros((2, 2 * width))), np.zeros(events[1].shape[1])
+    return around, np.zeros(2 * width), new_comparison(n_classes), np.zeros((2, n_classes, 3)), values
 
 
 @compiled
@@ -271,7 +310,7 @@ def _write_two_ends(event, row, events, two_ends, scratch, start, means, columns
     means : (n, 3), of each mean the place of its sums (source, destination, and backwards both again), its count and sum.
     """
     _, _, rings, per_class, _ = two_ends
-    (sums, _), _, _, alike = scratch
+    (sums, _), _, _, alike, _ = scratch
     nodes, described = events[0][event], events[3][event]
     common = (
         _agreement(nodes[SRC], nodes[DST], rings, SRC, scratch),

@@ -16,7 +16,7 @@ from tdlg.engines.store import exists, joined
 from tdlg.exceptions import ReadError
 from tdlg.propagate.columns import LARGEST
 from tdlg.propagate.match import BLOCK, Keyed, Labels, MatchSums
-from tdlg.propagate.own_features import OwnColumn, to_sum
+from tdlg.propagate.own_features import OwnColumn, levels, to_sum
 from tdlg.propagate.plan import ColumnPlan
 from tdlg.sampling.rows import Sample
 
@@ -136,7 +136,8 @@ def make_columns(task: ColumnsTask) -> None:
         (np.searchsorted(at, some), None if before is None else form.times(np.array([before]))[0])
         for before, some, _ in chosen
     ]
-    sums = MatchSums(plan, task.match, task.plan.unit, keyed, values, labels, groups)
+    of_edges = levels(mine, plan.own if plan.compares(task.match) else ()), np.arange(len(cols))
+    sums = MatchSums(plan, task.match, task.plan.unit, keyed, values, labels, groups, *of_edges)
     out = np.zeros(sum(len(some) for _, some, _ in chosen), task.plan.record(task.match, form))
     n_columns, start = len(plan.of_match(task.match)), 0
     for group, (_, some, _) in enumerate(chosen):

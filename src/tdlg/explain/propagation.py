@@ -232,6 +232,8 @@ class _Explained:
             return words.feature(asked, group.match, group.feature, raises)
         if group.kind == "usual":
             return words.usual(asked, group.match, group.feature)
+        if group.kind == "lately":
+            return words.lately(asked, group.match, group.feature)
         if group.kind == "gaps":
             return words.gaps(asked, group.match)
         if group.kind == "agreement":

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels import COMMON_NODES
+from tdlg._kernels import COMMON_NODES, UNUSUAL
 from tdlg._kernels import RECENT as COMPARED
 from tdlg.clock import duration_in_words, round_duration, time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.match import MATCHES, SAME_ENDS
 from tdlg.propagate.evidence import Evidence, Network
 from tdlg.propagate.features import PropagationFeatures
-from tdlg.propagate.own_features import CALENDAR, OwnColumn, raw_values, scaled
+from tdlg.propagate.own_features import CALENDAR, OwnColumn, levels, raw_values, scaled
 from tdlg.propagate.two_ends import residuals
 
 __all__ = ["Words", "label_in_words", "node_in_words"]
@@ -281,6 +281,31 @@ class Words:
             recent
         )
 
+    def lately(self, i: int, match: str, name: str) -> Reason:
+        """How many of the neighbours had a number far above what was usual for them at that time."""
+        around = self._with_feature(i, match, name)
+        if not len(around):
+            return self._without_feature(i, match, name), []
+        plan, where = self._features.plan_, self._with_nodes(WHERE[match], i)
+        around = around[np.argsort(self._ticks[around], kind="stable")]
+        ticks = self._ticks[around]
+        level = levels(self._evidence.own[around], plan.own)[:, plan.numbers.index(name)]
+        n_before = np.searchsorted(ticks, ticks)
+        usual = np.append(0.0, np.cumsum(level))[n_before] / (n_before + plan.smoothing)
+        unusual = around[level > usual + UNUSUAL]
+        recent = self._nearest(i, around, RECENT)
+        found = recent[np.isin(recent, unusual)]
+        far = f"more than {np.exp(UNUSUAL):.1f} times" if "ratio" in self._own[name].beside else "far above"
+        many = (
+            f"{len(found) or 'none'} of {self._many(recent, around)} interactions"
+            if len(recent) > 1
+            else (f"{self._many(recent, around)} interaction")
+        )
+        had = "had" if len(recent) > 1 or len(found) else "did not have"
+        return f"{many} {where} {had} {_article(name)} {name} {far} what was usual then", self._behind(
+            found if len(found) else recent
+        )
+
     def _with_feature(self, i: int, match: str, name: str) -> Positions:
         around = self._around(i, match)
         return around[_present(self._values_of(name)[around])]
@@ -544,6 +569,10 @@ def _compared(mine: float, usual: float, column: OwnColumn) -> tuple[str, float]
     if abs(more) < ABOVE:
         return "", 0.0
     return "far " * bool(abs(more) >= FAR_ABOVE) + ("above" if more > 0 else "below"), more
+
+
+def _article(name: str) -> str:
+    return "an" if name[:1].lower() in "aeiou" else "a"
 
 
 def _agrees(above: float, raises: bool) -> bool:

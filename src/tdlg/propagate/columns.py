@@ -14,7 +14,7 @@ from tdlg.linegraph.match import MATCHES, match_keys
 from tdlg.memory import default_threads
 from tdlg.propagate.evidence import Evidence, Query
 from tdlg.propagate.match import Keyed, Labels, MatchSums
-from tdlg.propagate.own_features import to_sum
+from tdlg.propagate.own_features import levels, to_sum
 from tdlg.propagate.plan import ColumnPlan
 from tdlg.propagate.two_ends import two_end_columns
 
@@ -91,7 +91,7 @@ class _Table:
         self._is_all = np.array_equal(self._rows, np.arange(len(network.first)))
         count = np.ones((len(network.at), 1))
         self._values = network.added(np.hstack([count, to_sum(evidence.own, plan.own)]))
-        self._labels = self._labels_of(evidence)
+        self._labels, self._levels = self._labels_of(evidence), levels(evidence.own, plan.own)
 
     def _labels_of(self, evidence: Evidence) -> Labels:
         values = np.hstack([np.ones((len(evidence.labelled), 1)), evidence.targets])
@@ -109,7 +109,8 @@ class _Table:
         is_square = self._is_all and row_keys is col_keys
         keyed = Keyed(row_keys, ticks[self._rows], col_keys, ticks, n_keys, None if is_square else self._rows)
         values = self._values if plan.compares(match) else np.ascontiguousarray(self._values[:, :1])
-        return MatchSums(plan, match, self._network.time_unit, keyed, values, self._labels, groups)
+        of_edges = self._levels, self._network.at
+        return MatchSums(plan, match, self._network.time_unit, keyed, values, self._labels, groups, *of_edges)
 
     def _keys(self, match: str) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
         """Keys of the rows and of the columns, one and the same if the rows are the columns; and their number."""

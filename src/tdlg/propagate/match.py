@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import UNUSUAL
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import Copies, Layout, build_layout
+from tdlg.propagate.own_features import levels
 from tdlg.propagate.plan import ColumnPlan
 
 __all__ = ["Keyed", "Labels", "MatchSums", "Walk", "decayed_sums", "walk_events"]
@@ -79,6 +81,10 @@ class MatchSums:
     values : what is summed over all columns, a count and, if features are compared, their values, (n_cols, n_values).
     groups : rows, and the time before which labels had to be known; None if all count that were known before a row.
     Counts and features are walked once for all groups; so are labels, unless they are late or groups know different ones.
+
+    What is usual for a key is the mean level of its numbers over all of its past, see `tdlg.propagate.own_features.levels`.
+    An edge whose level is more than 1 above it has an excess, which is summed like other values: how unusual it was lately.
+    edge_levels, edge_cols : the levels of all edges, and the column of each; several may be one.
     """
 
     def __init__(
@@ -90,10 +96,17 @@ class MatchSums:
         values: Floats,
         labels: Labels,
         groups: Sequence[tuple[Positions, Any]],
+        edge_levels: Floats,
+        edge_cols: Positions,
     ) -> None:
-        self._plan, self._match, self._groups = plan, match, groups
+        self._plan, self._match, self._groups, self._own = plan, match, groups, keyed.own
         self._widths, self._spread = plan.widths(unit), plan.spread(unit)
         self._separate: list[Walk] | None = None
+        self._usual = np.empty((0, len(values)))
+        if plan.compares(match) and plan.numbers:
+            self._usual, excess = self._surprise(keyed, edge_levels, edge_cols)
+            values = values.copy()
+            values[:, plan.excesses] = excess
         if plan.n_targets and (labels.known is not None or any(before is not None for _, before in groups)):
             known = keyed.col_ticks[labels.cols] if labels.known is None else labels.known
             self._separate = [self._walk_labels(keyed, labels, known, *group) for group in groups]
@@ -103,6 +116,18 @@ class MatchSums:
             together[labels.cols, values.shape[1] :] = labels.values
             values = together
         self._walk = walk_events(keyed.layout(), values, self._widths, past_only=plan.past_only)
+
+    def _surprise(self, keyed: Keyed, levels: Floats, cols: Positions) -> tuple[Floats, Floats]:
+        """The mean level before each column, (n_numbers, n_cols), and the excess of each column, (n_cols, n_numbers)."""
+        n_cols, n_numbers, is_known = len(keyed.col_keys), levels.shape[1], np.isfinite(levels)
+        square = keyed._replace(row_keys=keyed.col_keys, row_ticks=keyed.col_ticks, own=None)
+        values = np.zeros((n_cols, 2 * n_numbers))
+        np.add.at(values, cols, np.hstack([is_known, np.where(is_known, levels, 0.0)]))
+        before = walk_events(square.layout(), values, [np.inf], past_only=True).take(slice(None))[0][0]
+        usual = before[n_numbers:] / (before[:n_numbers] + self._plan.smoothing)
+        excess = np.zeros((n_cols, n_numbers))
+        np.add.at(excess, cols, np.where(is_known, np.maximum(levels - usual.T[cols] - UNUSUAL, 0.0), 0.0))
+        return usual, excess
 
     def _walk_labels(self, keyed: Keyed, labels: Labels, known: NDArray[Any], rows: Positions, before: Any) -> Walk:
         # labels that become known after all rows are left out: their times may be far beyond all others
@@ -124,7 +149,11 @@ class MatchSums:
                 labels = sums[:, sums.shape[1] - self._plan.n_label_values :].copy()
             else:
                 labels = self._separate[group].take(slice(offset + first, offset + first + len(rows[block])))[0]
-            self._plan.write(self._match, self._spread, sums, labels, gaps, mine[block], start + first, out)
+            cols = rows[block] if self._own is None else self._own[rows[block]]
+            unusual = self._usual[:, cols]
+            if len(unusual):
+                unusual = np.nan_to_num(levels(mine[block], self._plan.own).T - unusual)
+            self._plan.write(self._match, self._spread, sums, labels, gaps, unusual, mine[block], start + first, out)
 
 
 def walk_events(layout: Layout, values: Floats, widths: Sequence[float] | Floats, *, past_only: bool) -> Walk:

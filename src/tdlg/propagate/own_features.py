@@ -22,6 +22,7 @@ __all__ = [
     "category_numbers",
     "category_places",
     "fit_own",
+    "levels",
     "own_values",
     "raw_values",
     "scaled",
@@ -48,6 +49,7 @@ class OwnColumn(NamedTuple):
     spread: float = 1.0
     has_more: bool = False  # whether there are further categories
     beside: tuple[str, ...] = ()  # how an edge's value is compared with those around it
+    highest: float = np.inf  # the largest scaled number that was fitted
 
     @property
     def width(self) -> int:
@@ -56,8 +58,8 @@ class OwnColumn(NamedTuple):
 
     @property
     def n_sums(self) -> int:
-        """The number of values whose sums are needed: whether there is one, the values, and the squares of a number."""
-        return (1 + self.width if self.categories else 3) if self.beside else 0
+        """The number of values that are summed: whether there is one, the values; of a number also its square and excess."""
+        return (1 + self.width if self.categories else 4) if self.beside else 0
 
     @property
     def is_scaled(self) -> bool:
@@ -189,8 +191,27 @@ def to_sum(own: Floats, columns: Sequence[OwnColumn]) -> Floats:
         sums[:, 0] = is_known
         sums[:, 1 : 1 + column.width] = np.where(is_known[:, np.newaxis], values, 0.0)
         if not column.categories:
-            sums[:, 2] = sums[:, 1] ** 2
+            sums[:, 2], sums[:, 3] = sums[:, 1] ** 2, 0.0  # the excess depends on the match
     return found
+
+
+def levels(own: Floats, columns: Sequence[OwnColumn]) -> Floats:
+    """How high each scaled number is, (n, n_numbers): the log of an amount over the median, else the arsinh; NaN if missing.
+
+    Numbers above all that were fitted count as the largest of those, so that an absurd one does not change what is usual.
+    """
+    found, first = [np.empty((len(own), 0))], 0
+    for column in columns:
+        if column.is_scaled:
+            x = np.minimum(own[:, first], column.highest)
+            if "ratio" in column.beside:
+                zero, least = smallest_amounts(column)
+                x = np.log(np.maximum(x - zero, least) / -zero)
+            else:
+                x = np.arcsinh(x)
+            found.append(x[:, np.newaxis])
+        first += column.width
+    return np.hstack(found)
 
 
 def smallest_amounts(column: OwnColumn) -> tuple[float, float]:
@@ -228,14 +249,14 @@ def _fit_column(edges: TemporalEdges, name: str, rows: Any) -> OwnColumn:
         named = tuple(every[code] for code in common) or every[:MOST_CATEGORIES] or (None,)
         return OwnColumn(name, named, has_more=len(codes) > MOST_CATEGORIES, beside=("share",))
     if not x.size:
-        return OwnColumn(name, (), beside=("mean", "deviation"))
+        return OwnColumn(name, (), beside=("mean", "deviation", "lately"))
     x = np.clip(x, -LARGEST, LARGEST)  # so that no difference overflows
     low, centre, high = np.quantile(x, QUARTILES).tolist()
     largest = np.abs(x).max() or 1.0
     spread = high - low or largest * (x / largest).std() or 1.0
     is_positive = x.min() >= 0.0 < low  # so that ratios have a meaning
-    beside = ("mean", "deviation", "score", "ratio") if is_positive else ("mean", "deviation", "score")
-    return OwnColumn(name, (), centre, float(spread), beside=beside)
+    beside = ("mean", "deviation", "score", *(("ratio",) if is_positive else ()), "lately")
+    return OwnColumn(name, (), centre, float(spread), beside=beside, highest=float((x.max() - centre) / spread))
 
 
 def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:

@@ -30,7 +30,7 @@ TwoEnds = Literal["all", "partners", "none"]
 
 ANY_CLASS = -1
 CATEGORY_ENDS = {"": "", "src": "src+", "dst": "dst+"}  # the end that edges of a category share too, and its prefix
-COMPARISONS = ("mean", "deviation", "score", "ratio", "share", "share of all")  # codes of `_kernels.columns`
+COMPARISONS = ("mean", "deviation", "score", "ratio", "share", "share of all", "lately")  # codes of `_kernels.columns`
 TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
 BOTH_MATCHES = ("src", "dst", "src-dst", "dst-src")  # whose sums the columns about both ends read, in this order
 BOTH_MEANS = (  # their means: name, the count, the sum, and whether nodes must be of one type
@@ -47,8 +47,8 @@ class Column(NamedTuple):
     """What a propagated column is about.
 
     about : "rate" or "mean" (labels), "known" (how many labels), "count", "gaps", "feature" (beside the neighbours'
-    features), "usual" (the neighbours' features themselves), "own"; "partners", "agreement" (of nodes that are alike) or
-    "common" (how many such nodes there are), see `two_ends`.
+    features), "usual" (the neighbours' features themselves), "lately" (how unusual those were), "own"; "partners",
+    "agreement" (of nodes that are alike) or "common" (how many such nodes there are), see `two_ends`.
     """
 
     name: str  # such as "src:rate@1"
@@ -171,6 +171,17 @@ class ColumnPlan:
         return 1 + sum(column.n_sums for column in self.own)
 
     @property
+    def numbers(self) -> list[str]:
+        """Names of the features that are scaled numbers: how unusual they are is carried along."""
+        return [column.name for column in self.own if column.is_scaled]
+
+    @cached_property
+    def excesses(self) -> Positions:
+        """Positions, among the values that are summed over edges, of the excess of each of the `numbers`."""
+        ends = np.cumsum([1, *(column.n_sums for column in self.own)])[1:]
+        return np.array([end - 1 for end, column in zip(ends, self.own, strict=True) if column.is_scaled], np.int64)
+
+    @property
     def n_label_values(self) -> int:
         """The number of values that are summed over labels: a count, and the targets."""
         return 1 + self.n_targets
@@ -204,6 +215,7 @@ class ColumnPlan:
         sums: Floats,
         labels: Floats,
         gaps: Floats,
+        unusual: Floats,
         mine: Floats,
         start: int,
         out: Floats,
@@ -211,13 +223,16 @@ class ColumnPlan:
         """Write the columns of a match as lines, (n_columns, all rows), for the rows from `start` on.
 
         sums : (scales, values, rows), a count and features, more being ignored; labels : (scales, 1 + targets, rows), or no
-        scales without targets; gaps : (2, rows) in ticks; mine : features of the rows, (rows, n_own).
+        scales without targets; gaps : (2, rows) in ticks; unusual : (n_numbers, rows), not used where nothing is compared;
+        mine : features of the rows, (rows, n_own).
         """
         from tdlg._kernels.columns import write_columns
 
         compared, amounts = self.comparisons
-        compared = compared if self.compares(match) else compared[:0]
-        write_columns(sums, labels, gaps[: self.n_gaps], mine, compared, amounts, self.smoothing, spread, start, out)
+        if not self.compares(match):
+            compared, unusual = compared[:0], unusual[:0]
+        of_gaps = gaps[: self.n_gaps], unusual
+        write_columns(sums, labels, *of_gaps, mine, compared, amounts, self.smoothing, spread, start, out)
 
     # ---- columns
 
@@ -255,7 +270,7 @@ class ColumnPlan:
         per_scale.append(Column("count", match, "count"))
         for own in self.own if match in SAME_ENDS else ():
             for what in own.beside:
-                compared = "usual" if what == "mean" else "feature"
+                compared = {"mean": "usual", "lately": "lately"}.get(what, "feature")
                 per_scale.append(Column(f"{what}[{own.name}]", match, compared, own.name))
         columns = [
             column._replace(name=f"{match}:{column.name}@{name}", scale=k)
@@ -263,6 +278,8 @@ class ColumnPlan:
             for column in per_scale
         ]
         columns += [Column(f"{match}:{gap}", match, "gaps") for gap in ("before", "after")[: self.n_gaps]]
+        if self.compares(match):
+            columns += [Column(f"{match}:unusual[{name}]", match, "feature", name) for name in self.numbers]
         if match not in self.category_matches:
             return columns
         feature = self.many[self.category_matches[match][0]]

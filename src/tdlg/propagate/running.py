@@ -20,7 +20,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.match import SAME_ENDS
 from tdlg.propagate.features import PropagationFeatures
-from tdlg.propagate.own_features import to_sum
+from tdlg.propagate.own_features import levels, to_sum
 from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan
 from tdlg.propagate.state import (
     MOST_MANY,
@@ -202,7 +202,12 @@ class RunningColumns:
         both = plan.two_end_widths(self.unit)
         width = kernels.FIRST + plan.n_targets * self._per_class if self._per_class else 0
         self._no_gap = kernels.NO_GAP * float(both[kernels.LONG])
-        self._around = RunningSums(plan.widths(self.unit), plan.n_edge_values + plan.n_label_values, self.dtype)
+        n_values, n_numbers = plan.n_edge_values + plan.n_label_values, len(plan.numbers)
+        self._around = RunningSums(plan.widths(self.unit), n_values, self.dtype, n_numbers)
+        self._excesses = (
+            plan.excesses,
+            np.array([SAME_ENDS.index(m) if m in SAME_ENDS else -1 for m in added], np.int64),
+        )
         self._ends, self._pairs = (RunningSums(both, n, self.dtype) for n in (width, 2 * width))
         self._all_sums = self._around, self._ends, self._pairs
         self._rings = Rings(plan.n_targets, self.dtype)
@@ -212,6 +217,8 @@ class RunningColumns:
             values=np.zeros((0, plan.n_edge_values)),
             labels=np.zeros((0, plan.n_label_values)),
             described=np.zeros((0, plan.n_targets, kernels.N_DESCRIBED)),
+            levels=np.zeros((0, n_numbers)),
+            excess=np.zeros((0, len(SAME_ENDS), n_numbers)),
             categories=np.zeros((0, len(plan.many)), np.int64),
             ticks=np.zeros(0, self.dtype),
             known=np.zeros(0, self.dtype),
@@ -231,6 +238,7 @@ class RunningColumns:
         memory["values"][rows, 0] = 1.0
         if self._plan.n_edge_values > 1:
             memory["values"][rows, 1:] = to_sum(events.own, self._plan.own)
+            memory["levels"][rows], memory["excess"][rows] = levels(events.own, self._plan.own), 0.0
         memory["categories"][rows], memory["ticks"][rows], memory["labels"][rows] = events.categories, events.ticks, 0.0
         return rows
 
@@ -343,9 +351,9 @@ class RunningColumns:
 
     def _memory(self) -> tuple[Any, ...]:
         """What the kernels read and change."""
-        events = tuple(self.rows[name] for name in ("nodes", "values", "labels", "described"))
+        events = tuple(self.rows[name] for name in ("nodes", "values", "labels", "described", "levels", "excess"))
         both = self._ends.arrays, self._pairs.arrays, self._rings.arrays, self._per_class, not self._plan.bipartite
-        return events, self._around.arrays, both
+        return events, (*self._around.arrays, self._around.usual, *self._excesses), both
 
     def _run(self, queries: tuple[Any, ...], absorbed: tuple[Any, ...], lines: Floats, start: int = 0) -> None:
         """Write the columns of queries (rows, ticks, own features) from `start` on, absorbing what is due on the way."""
@@ -414,7 +422,7 @@ def _writer_of(plan: ColumnPlan, unit: str | None) -> tuple[Any, ...]:
     if n_two_ends != own_at - both_at:  # kernels do not check bounds
         raise TypeError("The kernel writes other columns about both ends than the plan has.")
     return (
-        np.array([plan.compares(match) for match in plan.all_matches], np.bool_),
+        np.array([SAME_ENDS.index(m) if plan.compares(m) else -1 for m in plan.all_matches], np.int64),
         np.array([*starts, both_at], np.int64),
         *plan.comparisons,
         np.array([plan.smoothing, plan.spread(unit)]),

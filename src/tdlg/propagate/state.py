@@ -136,21 +136,24 @@ class RunningSums(_Slots):
     """Sums of values per key at several bandwidths, each as of the time of its last change.
 
     The widths are those of Laplace decays in ticks, infinite for no decay. By slot: the key, the time of the last change,
-    the time of the last edge (`last`), and the sums, (n_widths, n_values).
+    the time of the last edge (`last`), the sums, (n_widths, n_values), and what is usual: how many levels of each number
+    there were in all of the past, and their sum, (n_numbers, 2).
     """
 
-    NAMES, INDEX = ("keys", "time", "last", "sums"), "_table"
+    NAMES, INDEX = ("keys", "time", "last", "sums", "usual"), "_table"
     keys: Positions
     time: NDArray[Any]
     last: NDArray[Any]
     sums: Floats
+    usual: Floats
     _table: NDArray[np.int32]
 
-    def __init__(self, widths: Floats, n_values: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, widths: Floats, n_values: int, dtype: np.dtype[Any], n_numbers: int = 0) -> None:
         self.rates = 1.0 / np.asarray(widths, np.float64)
         self._never = np.array([np.iinfo(np.int64).min if dtype.kind == "i" else -np.inf], dtype)
         nothing = np.zeros(0, dtype)
-        self._take(np.zeros(0, np.int64), nothing, nothing, np.zeros((0, len(self.rates), n_values)))
+        sums, usual = np.zeros((0, len(self.rates), n_values)), np.zeros((0, n_numbers, 2))
+        self._take(np.zeros(0, np.int64), nothing, nothing, sums, usual)
 
     @property
     def arrays(self) -> tuple[Floats, NDArray[Any], NDArray[Any], Floats, NDArray[Any]]:
