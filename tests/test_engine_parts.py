@@ -235,7 +235,7 @@ def test_a_summary_has_all_rows_of_a_small_table(table, block):
     assert dict(seen.labels) == dict(zip(values.tolist(), counts.tolist(), strict=True))
     assert (seen.late, seen.shares) == (False, (1.0, 1.0))
     assert seen.rows.tolist() == list(range(500))
-    kept = seen.kept(opened)
+    kept = seen.kept(opened, "amount")
     assert np.array_equal(kept.ticks, edges.ticks)
     assert np.array_equal(kept.label, edges.label, equal_nan=True)
     assert np.array_equal(kept.features, edges.features, equal_nan=True)

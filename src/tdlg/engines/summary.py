@@ -130,9 +130,11 @@ class Summary(NamedTuple):
             values=self.values.vstack(other.values),
         )
 
-    def kept(self, table: InputTable) -> TemporalEdges:
-        """The kept rows as edges, all between the same two nodes."""
-        return table.read(Block(0, len(self.rows)), with_ids=False, frame=self.values)
+    def kept(self, table: InputTable, *features: str) -> TemporalEdges:
+        """The kept rows as edges with some of their features, all between the same two nodes."""
+        categories = tuple(name for name in table.categories if name in features)
+        few = replace(table, features=features, categories=categories)
+        return few.read(Block(0, len(self.rows)), with_ids=False, frame=self.values)
 
 
 class BlockTask(NamedTuple):

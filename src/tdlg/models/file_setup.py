@@ -99,12 +99,13 @@ def set_up(
     windows = model.choose_windows(ticks, codes, counts, late=summary.late)
     past = np.arange(len(edges)) if model.setting_ == "interpolate" else np.flatnonzero(codes >= 0)
     spread = next((time_spread(times) for times in (ticks[past], ticks) if np.ptp(times) > 0), 0.0)
-    own = tuple(fit_own(edges, model.calendar, rows=past))
+    own = [fit_own(summary.kept(table, name), rows=past)[0] for name in table.features]  # each takes memory
+    own += fit_own(edges, model.calendar)
     to_score = np.where(edges.labelled, *(1.0 / share for share in summary.shares))[codes < 0]
     block_of = np.searchsorted([block.stop for block in blocks], summary.rows[codes < 0], side="right")
     missing = np.bincount(block_of, to_score, len(blocks)).astype(np.float64)
     of_file = table, tuple(blocks), summary.clock, summary.late
-    return FileSetup(*of_file, labels, classes, counts, missing, windows, own, spread)
+    return FileSetup(*of_file, labels, classes, counts, missing, windows, tuple(own), spread)
 
 
 def _check_classes(table: InputTable, classes: NDArray[Any], n_missing: int) -> None:
