@@ -15,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
+from threadpoolctl import threadpool_limits
+
+from tdlg.memory import default_threads
 
 __all__ = ["BinnedColumns", "bin_columns", "fit_boosting"]
 
@@ -24,6 +27,11 @@ MISSING = 255  # the bin of missing values
 OF_ALL, OF_RARE, OF_TAIL = 100, 130, 12  # thresholds by quantiles of all rows, of rare rows, and in each of both tails
 RARE = 0.1  # largest share of a rare class; of numbers, the shares of the lowest and of the highest that are rare
 ROWS_LOOKED_AT = 200_000  # of all rows, and of the rare ones
+COLUMNS_PER_TREE, SHARES_PER_TREE = (
+    27,
+    (0.2, 0.5),
+)  # how many columns each tree sees, and the least and the largest share
+FEW_CELLS = 2_000_000  # rows times columns of a tree, up to which threads would mostly wait for each other
 
 
 class BinnedColumns(NamedTuple):
@@ -87,16 +95,19 @@ def fit_boosting(
 ) -> Any:
     """Boosted trees of a class of scikit-learn, fitted to rows in bins.
 
-    settings : parameters of the class, and "columns_per_tree", the share of the columns that each tree sees.
+    Each tree sees a fifth of the columns, of fewer than 135 columns 27, but at most half of them.
     """
-    settings = dict(settings)
-    share = settings.pop("columns_per_tree", 1.0)
+    n_rows, n_columns = binned.codes.shape
+    settings = settings | {"max_features": 1.0}
     grown = _OURS[make](**settings)
-    grown.binned, grown.share = binned, share
+    grown.binned = binned
+    grown.n_per_tree = max(round(n_columns * np.clip(COLUMNS_PER_TREE / n_columns, *SHARES_PER_TREE)), 1)
     shape_only = np.broadcast_to(0.0, binned.codes.shape)  # the values themselves are not looked at
-    grown.fit(shape_only, target, sample_weight=weight)
+    n_threads = default_threads() if n_rows * grown.n_per_tree > FEW_CELLS else 1
+    with threadpool_limits(n_threads, user_api="openmp"):
+        grown.fit(shape_only, target, sample_weight=weight)
     plain = make(**settings)
-    plain.__dict__.update({k: v for k, v in grown.__dict__.items() if k not in ("binned", "share")})
+    plain.__dict__.update({k: v for k, v in grown.__dict__.items() if k not in ("binned", "n_per_tree")})
     plain._interaction_cst = None
     return plain
 
@@ -105,7 +116,7 @@ class _OnBins:
     """What is changed in scikit-learn's `fit`."""
 
     binned: BinnedColumns
-    share: float
+    n_per_tree: int
     _bin_mapper: Any
     random_state: Any
 
@@ -114,7 +125,7 @@ class _OnBins:
         return self.binned.codes
 
     def _check_interaction_cst(self, n_features: int) -> Any:
-        n = max(round(self.share * n_features), 1)
+        n = self.n_per_tree
         return _SampledColumns(n_features, n, self.random_state) if n < n_features else None
 
 

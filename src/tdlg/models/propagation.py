@@ -19,6 +19,7 @@ from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.models import training
+from tdlg.models.bins import BinnedColumns, bin_columns, fit_boosting
 from tdlg.models.training import (
     Setting,
     TrainingRows,
@@ -27,7 +28,6 @@ from tdlg.models.training import (
     linear_member,
     sampling_seed,
     training_windows,
-    tuned_settings,
     warn_of_copies,
     warn_of_late_classes,
     weights_for,
@@ -250,17 +250,24 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     def fitted_members(self, rows: TrainingRows) -> list[Any]:
         """The estimators, fitted to these rows: by default boosted trees, for forecasts together with a linear model."""
         if self.estimator is not None:
-            members = [clone(self.estimator)]
-        else:
-            members = [self._boosting(**self._settings(rows))]
-            members += [linear_member(clone(self._linear))] if self.setting_ == "forecast" else []
-        return [member.fit(rows.columns, rows.target, **weights_for(member, rows.weight)) for member in members]
+            return [clone(self.estimator).fit(*rows[:2], **weights_for(self.estimator, rows.weight))]
+        rows = rows if rows.weight is None else rows.some(rows.weight > 0)
+        rng = as_generator(as_seed(self.random_state))
+        binned = bin_columns(rows.columns, rows.target, rng, classes=self._target == "classes")
+        trees = fit_boosting(self._boosting, self._settings(rows), binned, rows.target, rows.weight)
+        if self.setting_ != "forecast":
+            return [trees]
+        linear = linear_member(clone(self._linear))
+        members = [trees, linear.fit(*rows[:2], **weights_for(linear, rows.weight))]
+        return members[:1] if self._linear_goes_astray(members, rows, binned) else members
 
     def _settings(self, rows: TrainingRows) -> dict[str, Any]:
-        """Settings of the boosted trees, chosen on the training rows."""
-        rng = as_generator(as_seed(self.random_state))
-        settings = tuned_settings(self._boosting, rows, self.setting_ != "interpolate", rng)
-        return settings | {"random_state": as_seed(self.random_state)}
+        """Settings of the boosted trees."""
+        return training.boosting_settings(len(rows.target)) | {"random_state": as_seed(self.random_state)}
+
+    def _linear_goes_astray(self, members: list[Any], rows: TrainingRows, binned: BinnedColumns) -> bool:
+        """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones."""
+        return False
 
     # ---- what is known, and when
 

@@ -13,14 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
-from tdlg.checks import as_seed
 from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError, warn
 from tdlg.explain.positive import plain_classes
-from tdlg.models import training
+from tdlg.models.bins import BinnedColumns, fit_boosting
 from tdlg.models.propagation import PropagationModel, member_shares
 from tdlg.models.training import (
-    ROWS_TO_TUNE,
+    ROWS_TO_COMPARE,
     TrainingRows,
     Windows,
     is_clear,
@@ -180,8 +179,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
     def fitted_members(self, rows: TrainingRows) -> list[Any]:
         """The estimators, fitted to these rows; with many classes, those of each class."""
         if not self._is_one_against_rest:
-            members = super().fitted_members(rows)
-            return members[:1] if len(members) > 1 and self._linear_goes_astray(members, rows) else members
+            return super().fitted_members(rows)
         fitted = []
         for label, of_class in zip(self.classes_, self.features_.plan_.columns_of_classes(), strict=True):
             one = rows._replace(columns=rows.columns[:, of_class], target=rows.target == label)
@@ -193,27 +191,29 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         n_classes = len(self.classes_)
         if n_classes <= MANY_CLASSES:
             return super()._settings(rows)
-        settings = training.boosting_settings(len(rows.target), rows.columns.shape[1])
+        settings = super()._settings(rows)
         n_trees = max(FEWEST_TREES, settings["max_iter"] * MANY_CLASSES // n_classes)
         rate = min(settings["learning_rate"] * settings["max_iter"] / n_trees, LARGEST_RATE)
-        return settings | {"max_iter": n_trees, "learning_rate": rate, "random_state": as_seed(self.random_state)}
+        return settings | {"max_iter": n_trees, "learning_rate": rate}
 
-    def _linear_goes_astray(self, members: list[Any], rows: TrainingRows) -> bool:
+    def _linear_goes_astray(self, members: list[Any], rows: TrainingRows, binned: BinnedColumns) -> bool:
         """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones.
 
         Where columns drift, for example because there are more payments in December, a linear model exaggerates.
         """
-        rows = rows if rows.weight is None else rows.some(rows.weight > 0)
         code, is_inner = np.searchsorted(self.classes_, rows.target), latest(rows.ticks)
         outer = np.flatnonzero(~is_inner)
         if not is_enough(code[is_inner], code[outer]):
             return False
         n_outer = np.bincount(code[outer])
-        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(ROWS_TO_TUNE)[0]
+        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(ROWS_TO_COMPARE)[0]
         some = outer[sample.rows(rows.ticks[outer], code[outer], sampling_seed(self.random_state), outer)]
         shares = np.log(n_outer / np.bincount(code[some]))
         earlier, inner = rows.some(some), rows.some(is_inner)
-        fitted = [clone(each).fit(*earlier[:2], **weights_for(each, earlier.weight)) for each in members]
+        settings = self._settings(earlier)
+        trees = fit_boosting(self._boosting, settings, binned.some(some), earlier.target, earlier.weight)
+        linear = clone(members[1]).fit(*earlier[:2], **weights_for(members[1], earlier.weight))
+        fitted = [trees, linear]
         both, alone = (_mean_logs(some, inner.columns) + shares for some in (fitted, fitted[:1]))
         mine = np.arange(len(both)), code[is_inner]
         return is_clear(log_softmax(alone, axis=1)[mine] - log_softmax(both, axis=1)[mine], inner.weight)

@@ -6,12 +6,10 @@ ones (`tdlg.sampling.rows`), and each row is then chosen by its own time, class 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
@@ -23,7 +21,7 @@ from tdlg.sampling.rows import Sample, quotas
 
 __all__ = [
     "MOST_ROWS",
-    "ROWS_TO_TUNE",
+    "ROWS_TO_COMPARE",
     "Setting",
     "TrainingRows",
     "Windows",
@@ -35,7 +33,6 @@ __all__ = [
     "linear_member",
     "sampling_seed",
     "training_windows",
-    "tuned_settings",
     "warn_of_copies",
     "warn_of_late_classes",
     "weights_for",
@@ -56,16 +53,9 @@ HORIZON = 1 / 3  # rows to train on after a cut, as a share of the labelled edge
 BURN_IN = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
 MOST_ROWS = 300_000  # more rows to learn from are sampled in memory; for files see `tdlg.engines.sizes`
 
-NUMBERS_OF_TREES = (50, 100, 200, 300)
-SHAPES: tuple[dict[str, Any], ...] = (  # settings to choose from, the usual ones first
-    {},
-    {"max_leaf_nodes": 7, "min_samples_leaf": 200, "l2_regularization": 10.0},
-)
-LEAST_PROBABILITY = 1e-9  # whose log is finite
-BINS_OF_WEIGHTED = 63  # instead of 255: the bins of weighted rows are found slowly, one by one
-ROWS_TO_TUNE = 60_000  # with more rows, the usual settings are used
-INNER = 0.25  # share of the rows on which the settings are compared
-ENOUGH_ROWS, ENOUGH_OF_CLASS = 1_000, 50  # in the inner part, for choosing settings
+ROWS_TO_COMPARE = 60_000  # most rows that models which are compared learn from
+INNER = 0.25  # share of the rows on which they are compared
+ENOUGH_ROWS, ENOUGH_OF_CLASS = 1_000, 50  # in the inner part, for a comparison
 
 
 # ---- the setting
@@ -229,36 +219,6 @@ class TrainingRows(NamedTuple):
         return TrainingRows(columns[which], target[which], None if weight is None else weight[which], ticks[which])
 
 
-def tuned_settings(make: Any, rows: TrainingRows, in_time: bool, rng: np.random.Generator) -> dict[str, Any]:
-    """Settings of boosted trees that predict an inner part of the rows best.
-
-    These are the usual settings if there are few rows, if no others are better by two standard errors, or if there are many
-    rows, for which the usual settings are made: a sample would choose trees that are too small for all rows.
-
-    make : a class of boosted trees; in_time : whether the inner part is the latest rows, else a random part.
-    """
-    settings = boosting_settings(len(rows.target), rows.columns.shape[1])
-    if rows.weight is not None:
-        rows, settings = rows.some(rows.weight > 0), settings | {"max_bins": BINS_OF_WEIGHTED}
-    group = rows.target if make is HistGradientBoostingClassifier else np.zeros(len(rows.target))
-    ticks = rows.ticks
-    is_inner = latest(ticks) if in_time else rng.random(len(ticks)) < INNER
-    if len(group) > ROWS_TO_TUNE or not is_enough(group[is_inner], group[~is_inner]):
-        return settings
-    inner, outer = rows.some(is_inner), rows.some(~is_inner)
-    losses: dict[tuple[int, int], Floats] = {}
-    seed = int(rng.integers(2**31))
-    for k, shape in enumerate(SHAPES):
-        trees = make(**settings | shape | {"max_iter": NUMBERS_OF_TREES[-1]}, random_state=seed)
-        trees.fit(outer.columns, outer.target, sample_weight=outer.weight)
-        losses |= {(k, n_trees): loss for n_trees, loss in _staged_losses(trees, inner)}
-    usual = losses[0, settings["max_iter"]]
-    best = min(losses, key=lambda key: np.average(losses[key], weights=inner.weight))
-    if not is_clear(usual - losses[best], inner.weight):
-        return settings
-    return settings | SHAPES[best[0]] | {"max_iter": best[1]}
-
-
 def is_clear(gain: Floats, weight: Floats | None) -> bool:
     """Whether the mean gain is more than two standard errors above 0."""
     weight = np.ones(len(gain)) if weight is None else weight
@@ -277,20 +237,6 @@ def is_enough(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
     of_inner, of_outer = (np.unique(part, return_counts=True)[1] for part in (inner, outer))
     smallest = min(of_inner.min(initial=len(inner)), of_outer.min(initial=len(outer)))
     return len(of_inner) == len(of_outer) and len(inner) >= ENOUGH_ROWS and smallest >= ENOUGH_OF_CLASS
-
-
-def _staged_losses(trees: Any, rows: TrainingRows) -> Iterator[tuple[int, Floats]]:
-    """The loss of each row after each of several numbers of trees."""
-    if isinstance(trees, HistGradientBoostingRegressor):
-        for n_trees, predicted in enumerate(trees.staged_predict(rows.columns), start=1):
-            if n_trees in NUMBERS_OF_TREES:
-                yield n_trees, (predicted - rows.target) ** 2
-        return
-    place = np.searchsorted(trees.classes_, rows.target)[:, np.newaxis]
-    for n_trees, probability in enumerate(trees.staged_predict_proba(rows.columns), start=1):
-        if n_trees in NUMBERS_OF_TREES:
-            of_label = np.take_along_axis(probability, place, axis=1)[:, 0]
-            yield n_trees, -np.log(np.maximum(of_label, LEAST_PROBABILITY))
 
 
 def linear_member(estimator: Any) -> Any:
