@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["default_threads", "free_bytes"]
+__all__ = ["default_threads", "free_bytes", "free_cores"]
 
 CGROUPS = (  # files of limit and usage, and the part of the usage that can be reclaimed: cgroups version 2 and 1
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
@@ -57,3 +57,9 @@ def default_threads() -> int:
             )
         return int(wish)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_cores() -> int:
+    """The number of cores, at most `default_threads`, that were idle in the last minute; at least 1."""
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return max(1, min(default_threads(), round((os.cpu_count() or 1) - busy)))

@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
 from threadpoolctl import threadpool_limits
 
-from tdlg.memory import default_threads
+from tdlg.memory import free_cores
 
 __all__ = ["BinnedColumns", "bin_columns", "fit_boosting"]
 
@@ -103,7 +103,7 @@ def fit_boosting(
     grown.binned = binned
     grown.n_per_tree = max(round(n_columns * np.clip(COLUMNS_PER_TREE / n_columns, *SHARES_PER_TREE)), 1)
     shape_only = np.broadcast_to(0.0, binned.codes.shape)  # the values themselves are not looked at
-    n_threads = default_threads() if n_rows * grown.n_per_tree > FEW_CELLS else 1
+    n_threads = free_cores() if n_rows * grown.n_per_tree > FEW_CELLS else 1
     with threadpool_limits(n_threads, user_api="openmp"):
         grown.fit(shape_only, target, sample_weight=weight)
     plain = make(**settings)

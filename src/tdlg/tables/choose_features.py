@@ -55,12 +55,12 @@ def _why_not(values: Any, name: str) -> str | None:
     if not isinstance(column, np.ndarray):
         return _why_not_words(column.drop_nulls())
     column = column[~nulls(column)]
+    if not len(column):
+        return "empty"
     if column.dtype.kind in "mM":
         return "dates"
     if column.dtype.kind not in "iufb":
         return "neither numbers nor text"
-    if not len(column):
-        return "empty"
     if (column == column[0]).all():
         return "the same in every row"
     is_counter = column.dtype.kind in "iu" and len(column) >= MANY_WORDS and bool((np.diff(column) > 0).all())
