@@ -295,7 +295,7 @@ class Words:
         unusual = around[level > usual + UNUSUAL]
         recent = self._nearest(i, around, RECENT)
         found = recent[np.isin(recent, unusual)]
-        far = f"more than {np.exp(UNUSUAL):.1f} times" if "ratio" in self._own[name].beside else "far above"
+        far = f"of more than {np.exp(UNUSUAL):.1f} times" if "ratio" in self._own[name].beside else "far above"
         many = (
             f"{len(found) or 'none'} of {self._many(recent, around)} interactions"
             if len(recent) > 1
