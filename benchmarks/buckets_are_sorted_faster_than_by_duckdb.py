@@ -31,12 +31,12 @@ KEYS, TURNS = (1, 3), 3  # the numbers of keys; how often each is measured
 def by_buckets(table: Path, folder: Path, n_keys: int) -> None:
     from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
     from tdlg.engines.executors import run_all
-    from tdlg.engines.statistics import Labels, look
+    from tdlg.engines.summary import Labels, summarise
     from tdlg.engines.table import InputTable
 
     edges = InputTable.open(table, {"src": None, "dst": None, "time": None, "label": "fraud"})
     blocks, engine = edges.blocks(BLOCK), ThreadPoolExecutor(2)
-    clock = look(engine, edges, blocks[:1] + blocks[-1:]).clock  # the payments are in the order of time
+    clock = summarise(engine, edges, blocks[:1] + blocks[-1:]).clock  # the payments are in the order of time
     form, n_buckets = RecordForm(edges.n_rows, clock, False, 2), -(-edges.n_rows // BUCKET)
     buckets = Buckets(str(folder), form, tuple(COLUMNS)[:n_keys], n_buckets, len(blocks))
     labels = Labels((0, 1), (0, 1))

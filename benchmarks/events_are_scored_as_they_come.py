@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from paper.graph_features import graph_preprocessor, graph_table
 from tdlg import PropagationClassifier, StreamScorer, TemporalEdges, load_dataset
 from tdlg.live.trees import CompiledTrees
-from tdlg.models.boosting import boosting_settings
+from tdlg.models.training import boosting_settings
 
 BATCH, N_BATCHES, N_SINGLE = 1_000, 40, 2_000
 WINDOW = 30 * 86_400  # seconds; the scales of the model reach from hours to weeks

@@ -18,7 +18,7 @@ from tdlg import write_payments
 from tdlg.cli.cost import file_cost
 from tdlg.cli.files import shape_of
 from tdlg.engines.executors import opened_engine
-from tdlg.engines.statistics import look
+from tdlg.engines.summary import summarise
 from tdlg.engines.table import InputTable
 
 MEMORY = 4_000_000_000
@@ -33,7 +33,7 @@ def main(sizes: list[int]) -> None:
             write_payments(path, n_edges, 0, hubs=10)
             table = InputTable.open(path, {"src": None, "dst": None, "time": None, "label": "fraud"}, (features, []))
             with opened_engine(None) as threads:
-                seen = look(threads, table, table.blocks(500_000))
+                seen = summarise(threads, table, table.blocks(500_000))
             cost = file_cost(shape_of(table, seen, sum(seen.missing), len(seen.labels)), MEMORY)
             found = in_a_process_of_its_own(CLASSIFIED, str(path), f"{scratch}/out.parquet", str(MEMORY), *features)
             steps = found["steps"].values()

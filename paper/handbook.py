@@ -18,8 +18,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from paper.graph_features import graph_columns
 from tdlg.edges import TemporalEdges
-from tdlg.models.boosting import boosting_settings
 from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.training import boosting_settings
 from tdlg.propagate.features import PropagationFeatures
 
 __all__ = [

@@ -8,7 +8,7 @@ import polars as pl
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
 from tdlg.engines.columns import BucketPlan, ColumnFiles, ColumnsTask, make_columns, read_columns
 from tdlg.engines.executors import run_all
-from tdlg.engines.statistics import Labels, look
+from tdlg.engines.summary import Labels, summarise
 from tdlg.engines.table import InputTable
 
 
@@ -55,7 +55,7 @@ def column_files(
     wanted = {"src": None, "dst": None, "time": None, "label": "label", "label_time": "known" if late else None}
     table = InputTable.open(path, wanted, (list(features.edges_.feature_names), []), **options)
     blocks = table.blocks(block)
-    seen = look(engine, table, blocks)
+    seen = summarise(engine, table, blocks)
     values = sorted(seen.labels)
     labels = Labels(tuple(values), tuple(range(len(values))))
     plan = BucketPlan(features.plan_, features.edges_.time_unit, tuple(samples), dtype=dtype)

@@ -89,13 +89,13 @@ def browser(chromium, tmp_path_factory):
 @contextmanager
 def fewer_trees():
     """A tenth of the boosted trees by default, and no choice of their number."""
-    from tdlg.models import boosting, link_columns
+    from tdlg.models import link_columns, training
 
-    many = boosting.boosting_settings
+    many = training.boosting_settings
     with pytest.MonkeyPatch.context() as patch:
-        for module in (boosting, link_columns):
+        for module in (training, link_columns):
             patch.setattr(module, "boosting_settings", lambda *n: many(*n) | {"max_iter": 20, "learning_rate": 0.3})
-        patch.setattr(boosting, "ENOUGH_ROWS", 10**9)
+        patch.setattr(training, "ENOUGH_ROWS", 10**9)
         yield
 
 

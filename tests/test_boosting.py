@@ -5,27 +5,53 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from tdlg import PropagationClassifier, TemporalEdges
-from tdlg.models import boosting, propagation_classifier
-from tdlg.models.boosting import TrainingRows, boosting_settings, sampled_rows, tuned_settings
+from tdlg.models import propagation_classifier, training
+from tdlg.models.training import TrainingRows, Windows, boosting_settings, training_windows, tuned_settings
+from tdlg.sampling.rows import Sample
 
 
 class TestSample:
-    @pytest.mark.parametrize("sizes", [[100, 5], [50, 50], [30, 3, 500], [1000]])
-    def test_keeps_small_groups_and_totals(self, sizes):
-        group = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
-        rows = sampled_rows(group, 60, np.random.default_rng(1))
-        assert len(rows) == min(60, sum(sizes))
+    @pytest.mark.parametrize("sizes", [[10_000, 500], [5000, 5000], [3000, 300, 50_000], [100_000]])
+    def test_keeps_small_classes_and_totals(self, sizes):
+        codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+        (sample,) = Windows((Sample(),), np.array([sizes], float)).samples(6000)
+        rows = sample.rows(codes, codes, seed=1)
+        assert len(rows) == pytest.approx(6000, rel=0.05)
         assert (np.diff(rows) > 0).all()
         for k, size in enumerate(sizes):
-            assert (group[rows] == k).sum() >= min(size, 60 // len(sizes))
+            least = 6000 / len(sizes)
+            assert (codes[rows] == k).sum() == size if size <= least else (codes[rows] == k).sum() > 0.9 * least
 
     def test_of_few_rows_is_all(self):
-        assert sampled_rows(np.zeros(10), 10, np.random.default_rng(0)).tolist() == list(range(10))
+        (sample,) = Windows((Sample(),), np.array([[10.0]])).samples(10)
+        assert sample.shares == (1.0,)
+
+    def test_windows_share_the_rows(self):
+        windows = training_windows("forecast", np.arange(7000), np.arange(7000) % 2, np.array([3500, 3500]))
+        starts = [2000, 3000, 4000, 5000]
+        assert [window[:3] for window in windows.windows] == [
+            (start, stop, start) for start, stop in zip(starts, [4333, 5333, 6333, 6999], strict=True)
+        ]
+        assert {sample.shares for sample in windows.samples(10_000)} == {(1.0, 1.0)}
+        assert windows.samples(800)[0].shares == pytest.approx((100 / 1167, 100 / 1167))
+
+    def test_a_class_that_no_window_has(self):
+        codes = np.where(np.arange(700) == 3, 1, 0)
+        for setting, first in (("forecast", 200), ("stream", None)):
+            windows = training_windows(setting, np.arange(700), codes, np.array([699, 1]))
+            assert windows.windows[0].first == first
+            assert windows.windows[-1] == Sample()
+            assert windows.counts[-1].tolist() == [699, 1]
+
+    def test_counts_are_those_of_all_rows(self):
+        """Windows found in every tenth row."""
+        windows = training_windows("stream", np.arange(0, 7000, 10), np.zeros(700, int), np.array([7000]))
+        assert windows.counts.tolist() == [[6000]]
 
     def test_probabilities_stay_calibrated(self, monkeypatch):
-        monkeypatch.setattr("tdlg.models.propagation.MOST_ROWS", 6000)
-        monkeypatch.setattr(boosting, "NUMBERS_OF_TREES", (50, 200))
-        monkeypatch.setattr(boosting, "SHAPES", boosting.SHAPES[1:])
+        monkeypatch.setattr("tdlg.models.training.MOST_ROWS", 6000)
+        monkeypatch.setattr(training, "NUMBERS_OF_TREES", (50, 200))
+        monkeypatch.setattr(training, "SHAPES", training.SHAPES[1:])
         rng = np.random.default_rng(0)
         n = 24_000
         risk = np.where(rng.integers(0, 10, n) == 0, 0.2, 0.01)
@@ -57,9 +83,9 @@ class TestTuning:
         assert found == boosting_settings(1000)
 
     def test_more_trees_where_there_is_more_to_learn(self, monkeypatch):
-        monkeypatch.setattr(boosting, "ENOUGH_ROWS", 500)
-        monkeypatch.setattr(boosting, "NUMBERS_OF_TREES", (50, 200, 300))
-        monkeypatch.setattr(boosting, "SHAPES", boosting.SHAPES[:1])
+        monkeypatch.setattr(training, "ENOUGH_ROWS", 500)
+        monkeypatch.setattr(training, "NUMBERS_OF_TREES", (50, 200, 300))
+        monkeypatch.setattr(training, "SHAPES", training.SHAPES[:1])
         hard, simple = (
             tuned_settings(HistGradientBoostingClassifier, rows, True, np.random.default_rng(0))
             for rows in (self.rows(5000, 0.05), self.rows(2500, 1.9))
@@ -67,8 +93,8 @@ class TestTuning:
         assert hard["max_iter"] > 200 > simple["max_iter"]
 
     def test_numbers(self, monkeypatch):
-        monkeypatch.setattr(boosting, "ENOUGH_ROWS", 300)
-        monkeypatch.setattr(boosting, "NUMBERS_OF_TREES", (50, 200))
+        monkeypatch.setattr(training, "ENOUGH_ROWS", 300)
+        monkeypatch.setattr(training, "NUMBERS_OF_TREES", (50, 200))
         rows = self.rows(1500, 0.1)
         rows = rows._replace(target=rows.columns[:, 0] + np.random.default_rng(0).normal(size=1500))
         found = tuned_settings(HistGradientBoostingRegressor, rows, False, np.random.default_rng(0))
@@ -96,16 +122,16 @@ class TestLinearMember:
     @pytest.mark.usefixtures("few_trees_here")
     @pytest.mark.parametrize("n_classes", [2, 3])
     def test_stays_where_it_helps(self, monkeypatch, n_classes):
-        monkeypatch.setattr(boosting, "ENOUGH_ROWS", 500)
-        monkeypatch.setattr(boosting, "ROWS_TO_TUNE", 0)
+        monkeypatch.setattr(training, "ENOUGH_ROWS", 500)
+        monkeypatch.setattr(training, "ROWS_TO_TUNE", 0)
         assert len(self.members(self.rows(n_classes=n_classes))) == 2
 
     @pytest.mark.usefixtures("few_trees_here")
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("most", [60_000, 2000])
     def test_goes_where_trees_alone_are_clearly_better(self, monkeypatch, weighted, most):
-        monkeypatch.setattr(boosting, "ENOUGH_ROWS", 500)
-        monkeypatch.setattr(boosting, "ROWS_TO_TUNE", 0)
+        monkeypatch.setattr(training, "ENOUGH_ROWS", 500)
+        monkeypatch.setattr(training, "ROWS_TO_TUNE", 0)
         monkeypatch.setattr(propagation_classifier, "ROWS_TO_TUNE", most)
         rows = self.rows(bent=True)
         rows = rows._replace(weight=np.where(np.arange(5000) % 5, 1.0, 0.0)) if weighted else rows

@@ -6,12 +6,12 @@ import pytest
 from buckets import column_files, read_columns, some_table
 from tdlg import PropagationFeatures, read_edges
 from tdlg.engines.buckets import FAR, RecordForm
-from tdlg.engines.columns import Sample
 from tdlg.engines.split_file import read_split, write_split
-from tdlg.engines.statistics import Clock
+from tdlg.engines.summary import Clock
 from tdlg.exceptions import ReadError
 from tdlg.propagate.columns import table_columns
 from tdlg.propagate.evidence import Query, gather_evidence
+from tdlg.sampling.rows import Sample
 
 TABLES = [{}, {"floats": True}, {"categories": True}, {"shared": False}]
 
@@ -27,7 +27,7 @@ def test_columns_are_those_of_the_features(tmp_path, table, past_only):
     names = ["amount", *(["kind", "colour"] if table.get("categories") else [])]
     edges = read_edges(path, label="label", features=names, label_time="known" if late else None)
     features = PropagationFeatures(past_only=past_only, two_ends="none").fit(edges)
-    made = column_files(tmp_path, path, features, [Sample(0, 1000, (1.0, 1.0))], late=late)
+    made = column_files(tmp_path, path, features, [Sample(shares=(1.0, 1.0))], late=late)
     expected = features.transform(edges)
     for k, which in enumerate((~edges.labelled, edges.labelled)):
         rows, columns = read_columns(*made, range(k, k + 1))
@@ -44,7 +44,7 @@ def test_samples_know_the_labels_of_their_time(tmp_path):
     features = PropagationFeatures(past_only=True, two_ends="none").fit(edges)
     first = int(edges.ticks.min())
     cuts = [(20, 35), (30, 59)]
-    samples = [Sample(low - first, high - first, (1.0, 1.0), low - first) for low, high in cuts]
+    samples = [Sample(low, high, low, (1.0, 1.0)) for low, high in cuts]
     plan, buckets, files = column_files(tmp_path, path, features, samples, late=True, bounds=(0, 100, 300))
     evidence = gather_evidence(features, edges).evidence
     for k, (low, high) in enumerate(cuts):
@@ -66,7 +66,7 @@ def test_a_share_of_a_class_is_sampled_the_same_for_all_matches_and_buckets(tmp_
     some_table(7, n=2000).write_parquet(path)
     edges = read_edges(path, label="label")
     features = PropagationFeatures(["src", "pair"], past_only=True, two_ends="none").fit(edges)
-    samples = [Sample(0, 100, (0.25, 1.0))]
+    samples = [Sample(shares=(0.25, 1.0))]
     found = []
     for n_buckets in (1, 6):
         folder = tmp_path / str(n_buckets)

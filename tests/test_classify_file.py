@@ -19,12 +19,13 @@ from tdlg import PropagationClassifier, classify_file, outliers_file, read_edges
 from tdlg.cli import cost
 from tdlg.cli.app import app
 from tdlg.cli.cost import FileShape, file_cost
-from tdlg.engines import file_run, sizes, store, work_folder
-from tdlg.engines.statistics import Clock
+from tdlg.engines import file_run, sizes, store, summary, work_folder
+from tdlg.engines.summary import Clock
 from tdlg.exceptions import EdgesError, ParameterError, ReadError, TooLargeError
-from tdlg.models import boosting, propagation
 from tdlg.models import classify_file as module
+from tdlg.models import propagation, training
 from tdlg.propagate.own_features import fit_own
+from tdlg.sampling import rows
 
 N = 2000
 
@@ -44,13 +45,13 @@ def payments(tmp_path_factory):
     return path
 
 
-SETTINGS = boosting.boosting_settings
+SETTINGS = training.boosting_settings
 
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
     """Fewer trees than usual, which take less time."""
-    monkeypatch.setattr(boosting, "boosting_settings", lambda *of: SETTINGS(*of) | {"max_iter": 20})
+    monkeypatch.setattr(training, "boosting_settings", lambda *of: SETTINGS(*of) | {"max_iter": 20})
 
 
 @pytest.fixture
@@ -98,6 +99,25 @@ def test_answers_are_those_in_memory(payments, tmp_path, small, setting, options
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize("setting", ["forecast", "stream", "interpolate"])
+def test_answers_are_those_in_memory_above_what_is_kept(payments, tmp_path, small, monkeypatch, setting):
+    """Statistics are those of the same rows, and the trees learn from the same sample."""
+    for kept in (rows, summary):
+        monkeypatch.setattr(kept, "KEPT", 600)
+    monkeypatch.setattr(sizes, "MOST_ROWS", 800)
+    monkeypatch.setattr(training, "MOST_ROWS", 800)
+    parameters = {"random_state": 3, "setting": setting}
+    options = {"features": ["amount", "mcc", "channel"]}
+    answer, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
+    edges = read_edges(payments, label="fraud", **options)
+    model = PropagationClassifier(**parameters, two_ends=False).fit(edges)
+    assert answer.model.n_rows_ == model.n_rows_ < model.n_rows_sampled_from_
+    assert answer.model.n_rows_sampled_from_ == model.n_rows_sampled_from_
+    assert answer.model.features_.plan_.own == model.features_.plan_.own
+    expected = model.predict_proba(edges[~edges.labelled])[:, 1]
+    assert np.abs(filled["probability"].to_numpy()[~edges.labelled] - expected).max() < 1e-6
+
+
 def test_the_model_of_a_file_refuses_what_needs_edges(payments, tmp_path):
     model = classified(payments, tmp_path)[0].model
     edges = read_edges(payments, label="fraud")
@@ -134,7 +154,7 @@ def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     truth.with_columns(pl.when(pl.Series(rng.random(30_000) < 0.6)).then("fraud")).write_parquet(path)
     monkeypatch.setattr(sizes, "MOST_ROWS", 3000)
-    monkeypatch.setattr(boosting, "boosting_settings", SETTINGS)
+    monkeypatch.setattr(training, "boosting_settings", SETTINGS)
     answer, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
     assert answer.model.n_rows_ < 3300 < answer.model.n_rows_sampled_from_
     unknown = filled.filter(pl.col("probability").is_not_null())

@@ -1,8 +1,7 @@
-"""The parts of the engines: split files, keys, statistics of a table in blocks, executors."""
+"""The parts of the engines: split files, keys, summaries of a table in blocks, executors."""
 
 import errno
 import gzip
-import math
 import os
 import shlex
 import subprocess
@@ -16,24 +15,24 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from buckets import some_table
 from tdlg import TemporalEdges, read_edges
-from tdlg.engines import statistics, store
+from tdlg.engines import store, summary
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, map_buckets, partition
 from tdlg.engines.executors import Workers, run_all
-from tdlg.engines.keys import bucket_of, id_keys, mixed, pair_keys, reversed_pairs, uniform
+from tdlg.engines.keys import bucket_of, id_keys, pair_keys, reversed_pairs
 from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
 from tdlg.engines.sizes import Sizes
 from tdlg.engines.split_file import SplitFile, head_bytes, read_split, write_split
-from tdlg.engines.statistics import BlockTask, Clock, Labels, look, order_statistics, quantiles, ranges, window_counts
+from tdlg.engines.summary import Clock, Labels, summarise
 from tdlg.engines.table import InputTable
 from tdlg.engines.work_folder import fingerprint
 from tdlg.exceptions import EdgesError, ReadError, TooLargeError
 from tdlg.propagate.scales import choose_scales, scales_between
+from tdlg.sampling import rows
+from tdlg.sampling.rows import mixed, uniform
 
 ENGINE = ThreadPoolExecutor(2)
 
@@ -204,24 +203,20 @@ def test_buckets_have_about_the_same_size():
 
 
 def test_uniform_numbers_depend_on_row_and_seed():
-    rows = np.arange(20_000)
-    numbers = uniform(rows, 1)
+    row = np.arange(20_000)
+    numbers = uniform(row, 1)
     assert np.abs(np.quantile(numbers, [0.1, 0.5, 0.9]) - [0.1, 0.5, 0.9]).max() < 0.02
-    assert abs(np.corrcoef(numbers, uniform(rows, 2))[0, 1]) < 0.03
-    assert np.array_equal(uniform(rows.astype(np.uint32), 1), numbers)
+    assert abs(np.corrcoef(numbers, uniform(row, 2))[0, 1]) < 0.03
+    assert np.array_equal(uniform(row.astype(np.uint32), 1), numbers)
 
 
-# ---- statistics
+# ---- summaries
 
 
-def tasks_for(path, labels=None, block=37, **wanted):
+def summary_of(path, block=37, **wanted):
     roles = {"src": None, "dst": None, "time": None, "label": "label", "label_time": None} | wanted
     table = InputTable.open(path, roles, (["amount"], []))
-    blocks = table.blocks(block)
-    seen = look(ENGINE, table, blocks)
-    values = sorted(seen.labels)
-    labels = Labels(tuple(values), tuple(range(len(values))))
-    return seen, [BlockTask(table, block, labels, seen.clock) for block in blocks]
+    return table, summarise(ENGINE, table, table.blocks(block))
 
 
 @pytest.fixture(scope="module")
@@ -231,110 +226,63 @@ def table(tmp_path_factory):
     return path, read_edges(path, label="label", features=["amount"])
 
 
-def test_a_first_look(table):
+@pytest.mark.parametrize("block", [37, 500])
+def test_a_summary_has_all_rows_of_a_small_table(table, block):
     path, edges = table
-    seen, tasks = tasks_for(path)
+    opened, seen = summary_of(path, block)
     values, counts = np.unique(edges.label[edges.labelled], return_counts=True)
     assert seen.clock == Clock(None, "i8", edges.ticks.min(), edges.ticks.max())
     assert dict(seen.labels) == dict(zip(values.tolist(), counts.tolist(), strict=True))
-    assert sum(seen.missing) == (~edges.labelled).sum()
-    assert (len(seen.missing), seen.numbers, seen.categories, seen.late) == (len(tasks), ("amount",), (), False)
+    assert (seen.late, seen.shares) == (False, (1.0, 1.0))
+    assert seen.rows.tolist() == list(range(500))
+    kept = seen.kept(opened, "amount")
+    assert np.array_equal(kept.ticks, edges.ticks)
+    assert np.array_equal(kept.label, edges.label, equal_nan=True)
+    assert np.array_equal(kept.features, edges.features, equal_nan=True)
 
 
-def test_ranges_and_quantiles_are_those_of_numpy(table, monkeypatch):
-    path, edges = table
-    monkeypatch.setattr(statistics, "COLLECTED", 5)  # so that the search is narrowed again and again
-    monkeypatch.setattr(statistics, "BINS", 64)
-    _, tasks = tasks_for(path)
-    known, amount = edges.labelled, edges.features[:, 0]
-    values = {
-        "known": edges.ticks[known],
-        "missing": edges.ticks[~known],
-        "known amount": amount[known],
-        "all amount": amount,
-    }
-    values = {name: some[np.isfinite(some)] for name, some in values.items()}
-    found = ranges(ENGINE, tasks, list(values))
-    for name, some in values.items():
-        assert (found[name].n, found[name].low, found[name].high) == (len(some), some.min(), some.max())
-        assert math.isclose(found[name].deviation, some.std(), rel_tol=1e-12)
-    shares = [0.0, 0.25, 0.5, 0.9, 1.0]
-    exact = quantiles(ENGINE, tasks, found, dict.fromkeys(values, shares))
-    for name, some in values.items():
-        assert np.allclose(exact[name], np.quantile(some, shares), rtol=1e-14)
-    ranks = [0, 17, 100]
-    at = order_statistics(ENGINE, tasks, found, {"missing": ranks})
-    assert at["missing"].tolist() == np.sort(values["missing"])[ranks].tolist()
-
-
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2))
-def test_ordered_bits(values):
-    array = np.array(values)
-    bits = statistics._ordered(array)
-    assert np.array_equal(np.argsort(array, kind="stable"), np.argsort(bits, kind="stable"))
-    assert np.array_equal(statistics._unordered(bits, "f8"), array)
-    whole = np.array([-(2**63), -1, 0, 5, 2**63 - 1])
-    assert np.array_equal(statistics._unordered(statistics._ordered(whole), "i8"), whole)
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.Float64, pl.String])
+@pytest.mark.parametrize("unlabelled", [0.3, 0.95])
+def test_a_large_table_and_its_file_keep_the_same_rows(tmp_path, monkeypatch, dtype, unlabelled):
+    """Labels that are few are all kept."""
+    for module in (rows, summary):
+        monkeypatch.setattr(module, "KEPT", 300)
+    path = tmp_path / "edges.parquet"
+    frame = some_table(3, n=2000, unlabelled=unlabelled)
+    frame.with_columns(pl.col("label").cast(dtype)).write_parquet(path)
+    edges = read_edges(path, label="label")
+    opened, seen = summary_of(path, 130)
+    assert seen.rows.tolist() == rows.kept_rows(edges.labelled).tolist()
+    assert len(seen.rows) == pytest.approx(300, rel=0.2)
+    assert np.array_equal(seen.kept(opened).labelled, edges.labelled[seen.rows])
+    n_known = edges.labelled.sum()
+    assert n_known == (edges.labelled[seen.rows].sum() if unlabelled == 0.95 else pytest.approx(150 / seen.shares[0]))
 
 
 def test_results_of_few_blocks_are_held_at_once(table, monkeypatch):
     path, _ = table
-    monkeypatch.setattr(statistics, "AT_ONCE", 3)
+    monkeypatch.setattr(summary, "AT_ONCE", 3)
     held = []
 
     def counting(engine, function, tasks):
         held.append(len(tasks))
         return run_all(engine, function, tasks)
 
-    _, tasks = tasks_for(path)
-    monkeypatch.setattr(statistics, "run_all", counting)
-    found = ranges(ENGINE, tasks, ["known", "all amount"])
-    monkeypatch.undo()
-    assert found == ranges(ENGINE, tasks, ["known", "all amount"])
+    monkeypatch.setattr(summary, "run_all", counting)
+    assert len(summary_of(path)[1].rows) == 500
     assert max(held) == 3
-    assert sum(held) == len(tasks) > 3
-
-
-def test_histograms_of_many_names_are_small_together(table):
-    path, _ = table
-    _, tasks = tasks_for(path)
-    names = [f"{which}{name}" for which in ("known", "all") for name in ("", " amount")]
-    search = statistics._Search.of(statistics._Interval(name, 0, 2**64 - 1, 0, 10**9) for name in names)
-    found = statistics.count_in_block(statistics._asking(tasks[0], search))
-    assert sum(part.nbytes for part in found) <= 4 * statistics.BINS
+    assert sum(held) == 14
 
 
 def test_too_many_different_labels_are_an_error(tmp_path, monkeypatch):
     path = tmp_path / "edges.parquet"
     some_table(1, n=300).with_columns(label=pl.int_range(300) // 3).write_parquet(path)
-    monkeypatch.setattr(statistics, "MOST_VALUES", 99)
+    monkeypatch.setattr(summary, "MOST_VALUES", 99)
     for block in (300, 30):  # within a block, and in all blocks together
         with pytest.raises(ReadError, match=r"column 'label' has more than 99 different values, too many for classes"):
-            tasks_for(path, block=block)
-    monkeypatch.setattr(statistics, "MOST_VALUES", 100)
-    assert len(tasks_for(path)[0].labels) == 100
-
-
-def test_counts_of_rare_categories_are_dropped(tmp_path, monkeypatch):
-    path = tmp_path / "edges.parquet"
-    words = [f"rare {k}" if k % 3 else f"common {k % 2}" for k in range(300)]
-    some_table(1, n=300).with_columns(pl.Series("amount", words)).write_parquet(path)
-    monkeypatch.setattr(statistics, "MOST_WORDS", 4)
-    _, tasks = tasks_for(path)
-    found = statistics.category_counts(ENGINE, tasks, ["amount"], only_known=False)["amount"]
-    assert len(found) <= 8
-    assert found["common 0"] == found["common 1"] == 50
-
-
-def test_counts_in_windows(table):
-    path, edges = table
-    _, tasks = tasks_for(path)
-    windows = [(10, 20), (20, 59)]
-    expected = [
-        [np.count_nonzero((edges.label == label) & (edges.ticks >= low) & (edges.ticks <= high)) for label in (0, 1)]
-        for low, high in windows
-    ]
-    assert window_counts(ENGINE, tasks, windows, 2).tolist() == expected
+            summary_of(path, block)
+    monkeypatch.setattr(summary, "MOST_VALUES", 100)
+    assert len(summary_of(path)[1].labels) == 100
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -342,10 +290,11 @@ def test_gaps_and_shared_nodes(tmp_path, shared):
     path = tmp_path / "edges.parquet"
     some_table(2, n=300, n_nodes=40, shared=shared, floats=True).write_parquet(path)
     edges = read_edges(path, label="label")
-    seen, tasks = tasks_for(path)
-    form = RecordForm(300, seen.clock, False, 2)
-    buckets = Buckets(str(tmp_path), form, ("src", "dst"), 7, len(tasks))
-    run_all(ENGINE, partition, [PartitionTask(t.table, t.block, k, t.labels, buckets) for k, t in enumerate(tasks)])
+    opened, seen = summary_of(path)
+    form, blocks = RecordForm(300, seen.clock, False, 2), opened.blocks(37)
+    buckets = Buckets(str(tmp_path), form, ("src", "dst"), 7, len(blocks))
+    labels = Labels((0, 1), (0, 1))
+    run_all(ENGINE, partition, [PartitionTask(opened, block, k, labels, buckets) for k, block in enumerate(blocks)])
     assert nodes_are_shared(ENGINE, buckets) is shared
     assert bucket_sizes(buckets, "src").sum() == 300
     some = edges[edges.labelled]
@@ -363,7 +312,7 @@ def test_times_of_several_units_are_on_one_clock(tmp_path):
     times = ["2025-01-01", "2025-01-02", "2025-01-03T00:00:00.250"]
     pl.DataFrame({"src": [1, 2, 3], "dst": [2, 3, 1], "time": times, "label": [0, 1, 0]}).write_parquet(path)
     table = InputTable.open(path, {"src": None, "dst": None, "time": None, "label": "label"})
-    seen = look(ENGINE, table, table.blocks(1))
+    seen = summarise(ENGINE, table, table.blocks(1))
     edges = TemporalEdges([1, 2, 3], [2, 3, 1], times)
     assert seen.clock.unit == edges.time_unit == "ms"
     ticks = [seen.clock.ticks(table.read(block)).item() for block in table.blocks(1)]
@@ -382,7 +331,7 @@ def test_times_are_kept_in_steps(tmp_path, late, step):
     pl.DataFrame(columns).write_parquet(path)
     roles = {"src": None, "dst": None, "time": None, "label": "label", "label_time": None if late is None else "known"}
     table = InputTable.open(path, roles)
-    seen = look(ENGINE, table, table.blocks(2))
+    seen = summarise(ENGINE, table, table.blocks(2))
     assert seen.clock.step == step
     form = RecordForm(3, seen.clock, late is not None, 2)
     assert form.dtype["tick"] == np.dtype("<u4")

@@ -8,6 +8,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from tdlg import PropagationClassifier, PropagationFeatures, TemporalEdges
+from tdlg.models.training import training_windows
 from tdlg.propagate.evidence import gather_evidence
 
 N = 400
@@ -243,11 +244,11 @@ class TestFarAhead:
         late = np.where(hidden, label_time, edges.time.astype(label_time.dtype))
         model = PropagationClassifier(DummyClassifier(), setting="forecast").fit(edges, label_time=late)
         evidence = gather_evidence(model.features_, model.edges_).evidence
-        for rows, before in model._windows(evidence):
-            counts = evidence.labelled & (evidence.known_at < before)
+        for window in training_windows("forecast", edges.ticks, edges.label.astype(int), np.array([1, 1])).windows:
+            counts = evidence.labelled & (evidence.known_at < window.before)
             assert not (counts & hidden).any()
             assert counts.any()
-            assert before <= edges.ticks[rows].min()
+            assert window.before <= window.first
 
 
 @pytest.mark.usefixtures("few_trees_here")

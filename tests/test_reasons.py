@@ -23,6 +23,7 @@ from tdlg.clock import time_in_words
 from tdlg.explain import nodes, propagation
 from tdlg.explain.sentences import label_in_words, node_in_words
 from tdlg.explain.two_ends import TwoEndWords
+from tdlg.models.training import training_windows
 from tdlg.propagate.evidence import gather_evidence
 
 pytestmark = [
@@ -551,7 +552,10 @@ class TestEffects:
         columns = model._columns(edges[hidden], None)[2]
         table = everything(model, edges[hidden], positive="fraud")
         names = [column.name for column in model.features_.plan_.columns]
-        typical = np.median(model._rows_to_learn_from(gather_evidence(model.features_, edges)[0])[0], axis=0)
+        codes = np.where(model.edges_.labelled, 0, -1)
+        windows = training_windows(setting, edges.ticks, codes, np.array([len(edges)])).windows
+        rows = [np.flatnonzero(window.inside(edges.ticks, codes)) for window in windows]
+        typical = np.median(model._training_columns(windows, rows)[1], axis=0)
         np.testing.assert_allclose(model.typical_, typical, rtol=1e-6, atol=1e-8)  # of columns in single precision
         checked = 0
         for line in table.filter(pl.col("what").is_in(["dst rate", "src amount"])).iter_rows(named=True):

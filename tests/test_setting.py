@@ -7,8 +7,8 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from tdlg import EdgesError, ParameterError, PropagationClassifier, PropagationRegressor, TdlgWarning, TemporalEdges
-from tdlg.models import setting
-from tdlg.models.setting import choose_setting, warn_of_late_classes
+from tdlg.models import training
+from tdlg.models.training import choose_setting, warn_of_late_classes
 from tdlg.propagate.scales import choose_scales
 
 N = 1000
@@ -20,7 +20,7 @@ def edges(label=None, **options):
 
 
 def chosen(known, setting="auto", late=False):
-    return choose_setting("Model", setting, edges(), known, late)[0]
+    return choose_setting("Model", setting, np.arange(N), known, late)[0]
 
 
 class TestChoice:
@@ -72,8 +72,8 @@ class TestLateClasses:
         label[[10, 20, 30]] = 1.0
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warn_of_late_classes(edges(), np.ones(N, bool), label)
-            warn_of_late_classes(edges(), np.ones(N, bool), np.arange(N) % 2)
+            for codes in (label.astype(int), np.arange(N) % 2):
+                warn_of_late_classes(np.arange(N), codes, np.array([0, 1]))
 
 
 def label_ticks(edges, label_time=None, label_delay=None):
@@ -161,7 +161,7 @@ class TestDoubtfulTables:
     def test_rows_that_were_read_twice(self, monkeypatch):
         with pytest.warns(TdlgWarning, match="50% of the edges are exact copies"):
             PropagationClassifier(DummyClassifier(), setting="interpolate").fit(self.edges(210, twice=True))
-        monkeypatch.setattr(setting, "LOOKED_AT", 300)
+        monkeypatch.setattr(training, "LOOKED_AT", 300)
         with pytest.warns(TdlgWarning, match="exact copies"):
             PropagationRegressor(setting="stream", random_state=0).fit(self.edges(2100, twice=True))
 

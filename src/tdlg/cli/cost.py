@@ -9,7 +9,7 @@ from tdlg.engines.sizes import SCORED_BYTES, TRAINING_BYTES, OnDisk, Sizes, in_b
 if TYPE_CHECKING:
     from tdlg.engines.buckets import RecordForm
     from tdlg.engines.columns import BucketPlan
-    from tdlg.engines.statistics import Clock
+    from tdlg.engines.summary import Clock
     from tdlg.propagate.own_features import OwnColumn
 
 __all__ = [

@@ -23,7 +23,7 @@ from tdlg.cli.terminal import count, note, progress, working
 from tdlg.exceptions import ReadError, TooLargeError
 
 if TYPE_CHECKING:
-    from tdlg.engines.statistics import Look
+    from tdlg.engines.summary import Summary
     from tdlg.engines.table import InputTable
     from tdlg.models.propagation_classifier import PropagationClassifier
 
@@ -278,7 +278,7 @@ def describe_large(
     from tdlg.clock import times_of
     from tdlg.engines.executors import opened_engine
     from tdlg.engines.sizes import as_bytes
-    from tdlg.engines.statistics import look
+    from tdlg.engines.summary import summarise
     from tdlg.engines.table import InputTable
     from tdlg.memory import default_threads, free_bytes
 
@@ -292,7 +292,7 @@ def describe_large(
     }
     table = InputTable.open(path, wanted, features, bipartite=columns.bipartite, **times)
     with working("reading"), opened_engine(None) as threads:
-        seen = look(threads, table, table.blocks(ROWS_AT_ONCE))
+        seen = summarise(threads, table, table.blocks(ROWS_AT_ONCE))
     first, last = times_of(np.array([seen.clock.low, seen.clock.high]), seen.clock.unit)
     values = list(seen.labels)
     known: Any = [False] * len(values)
@@ -316,7 +316,7 @@ def describe_large(
     return [*lines, (given, f"roughly {in_time(cost.seconds)} on two cores; {needs}")]
 
 
-def shape_of(table: InputTable, seen: Look, n_missing: int, n_classes: int) -> FileShape:
+def shape_of(table: InputTable, seen: Summary, n_missing: int, n_classes: int) -> FileShape:
     """What the cost depends on; features and ids are looked at in the first rows."""
     import numpy as np
 

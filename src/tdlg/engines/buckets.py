@@ -14,8 +14,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.engines.executors import Callback, run_all
 from tdlg.engines.keys import Keys, bucket_of, joint_keys, pair_keys, text_keys
 from tdlg.engines.split_file import SplitFile, write_split
-from tdlg.engines.statistics import Clock, Labels
 from tdlg.engines.store import exists, joined
+from tdlg.engines.summary import Clock, Labels
 from tdlg.engines.table import Block, InputTable
 from tdlg.propagate.own_features import OwnColumn, category_places, raw_values
 

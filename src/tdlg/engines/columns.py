@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.engines.buckets import Buckets, RecordForm
-from tdlg.engines.keys import reversed_pairs, uniform
+from tdlg.engines.keys import reversed_pairs
 from tdlg.engines.split_file import read_split, write_split
 from tdlg.engines.store import exists, joined
 from tdlg.exceptions import ReadError
@@ -18,31 +18,13 @@ from tdlg.propagate.columns import LARGEST
 from tdlg.propagate.match import BLOCK, Keyed, Labels, MatchSums
 from tdlg.propagate.own_features import OwnColumn, to_sum
 from tdlg.propagate.plan import ColumnPlan
+from tdlg.sampling.rows import Sample
 
-__all__ = ["BucketPlan", "ColumnFiles", "ColumnsTask", "Sample", "make_columns", "read_columns"]
+__all__ = ["BucketPlan", "ColumnFiles", "ColumnsTask", "make_columns", "read_columns"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Records = NDArray[np.void]
-
-
-class Sample(NamedTuple):
-    """Edges to learn from: those with a known label, within a window of time, of which some are sampled.
-
-    Attributes
-    ----------
-    low, high
-        The window, in ticks as the records have them, both ends included.
-    shares
-        For each class, the share of the edges that are sampled.
-    before
-        Labels count if they were known before this time; None if all count.
-    """
-
-    low: Any
-    high: Any
-    shares: tuple[float, ...]
-    before: Any = None
 
 
 @dataclass(frozen=True)
@@ -233,10 +215,11 @@ def _chosen(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Posi
     at = np.flatnonzero((rows["label"] < 0) & (row >= bounds[0]) & (row < bounds[-1]))
     chosen: list[tuple[Any, Positions, Positions]] = [(None, at, np.searchsorted(bounds, row[at], side="right") - 1)]
     for k, sample in enumerate(task.plan.samples if task.files.with_samples else ()):
-        inside = (rows["label"] >= 0) & (rows["tick"] >= sample.low) & (rows["tick"] <= sample.high)
-        at = np.flatnonzero(inside)
-        share = np.array(sample.shares)[rows["label"][at]]
-        at = at[uniform(row[at], task.plan.seed + k) < share]
+        first, last, before = (
+            None if tick is None else task.buckets.form.stored(np.array([tick]))[0] for tick in sample[:3]
+        )
+        sample = Sample(first, last, before, sample.shares)  # on the clock of the records
+        at = sample.rows(rows["tick"], rows["label"], task.plan.seed + k, row)
         chosen.append((sample.before, at, np.full(len(at), len(bounds) - 1 + k)))
     return chosen
 

@@ -14,7 +14,6 @@ from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_size
 from tdlg.engines.executors import check_sees, opened_engine, run_all
 from tdlg.engines.output import Answers, Output, write_answers
 from tdlg.engines.sizes import Sizes, in_bytes
-from tdlg.engines.statistics import Labels
 from tdlg.engines.store import (
     exists,
     free_on_disk,
@@ -27,6 +26,7 @@ from tdlg.engines.store import (
     size_of,
     write_whole,
 )
+from tdlg.engines.summary import Labels
 from tdlg.engines.table import Block, InputTable
 from tdlg.engines.work_folder import WorkFolder, fingerprint
 from tdlg.exceptions import ReadError, TooLargeError

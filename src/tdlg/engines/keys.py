@@ -13,23 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.exceptions import EdgesError
+from tdlg.sampling.rows import mixed
 from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
 
-__all__ = ["bucket_of", "id_keys", "joint_keys", "mixed", "pair_keys", "reversed_pairs", "text_keys", "uniform"]
+__all__ = ["bucket_of", "id_keys", "joint_keys", "pair_keys", "reversed_pairs", "text_keys"]
 
 Keys = NDArray[np.uint64]
 
 SEED = 20  # of the hash of text
 UPWARDS, DOWNWARDS, LOOP = 0, 1, 2  # last two bits of a pair: source below destination, above it, the same node
 MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
-
-
-def mixed(keys: NDArray[Any]) -> Keys:
-    """Integers to other integers, one to one, so that close ones are far apart (the last step of splitmix64)."""
-    z = np.array(keys).astype(np.uint64, copy=False)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    return z ^ (z >> np.uint64(31))
 
 
 def id_keys(values: Any, name: str) -> Keys:
@@ -102,9 +95,3 @@ def reversed_pairs(pairs: Keys) -> Keys:
 def bucket_of(keys: Keys, n_buckets: int) -> NDArray[np.uint16]:
     """The bucket of each key: buckets are ranges of keys of the same width."""
     return ((keys >> np.uint64(32)) * np.uint64(n_buckets) >> np.uint64(32)).astype(np.uint16)
-
-
-def uniform(rows: NDArray[np.integer[Any]], seed: int) -> NDArray[np.float64]:
-    """A number from 0 to 1 for each row, the same wherever it is computed, for sampling."""
-    bits = mixed(mixed(rows) + mixed(np.array([seed], np.int64))) >> np.uint64(11)
-    return bits.astype(np.float64) * 2.0**-53

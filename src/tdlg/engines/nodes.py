@@ -1,10 +1,12 @@
-"""What must be known about nodes before columns are made: usual gaps in time, and whether an id is at both ends."""
+"""What must be known about nodes before columns are made: usual gaps in time, and whether an id is at both ends.
+
+Both need all edges of a node, which the kept rows of a `Summary` have not: a sample of edges has longer gaps than all edges.
+"""
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +20,8 @@ __all__ = ["NodesTask", "gaps_in_bucket", "has_shared_nodes", "nodes_are_shared"
 ENOUGH = 2_000_000  # records from which the usual gap is computed; with fewer, all are used
 
 
-@dataclass(frozen=True)
-class NodesTask:
-    """A bucket of nodes to look at. Plain data, which an engine sends to where it is run.
-
-    Attributes
-    ----------
-    buckets, bucket
-        Where the records are, and the number of the bucket.
-    kind
-        "src" or "dst".
-    only_known
-        Whether only edges with a known label count.
-    """
+class NodesTask(NamedTuple):
+    """A bucket of nodes to look at: of sources or of destinations, and perhaps only edges with a known label."""
 
     buckets: Buckets
     bucket: int
@@ -49,7 +40,7 @@ def usual_gap_of_nodes(engine: Executor, buckets: Buckets, *, only_known: bool) 
         n = int(np.searchsorted(n_before, ENOUGH, side="left"))
         tasks = [NodesTask(buckets, bucket, kind, only_known) for bucket in range(min(max(n, 1), buckets.n_buckets))]
         gaps.append(usual_gap(np.concatenate(map_buckets(engine, gaps_in_bucket, tasks))))
-    return min(gaps, default=math.inf)
+    return min(gaps)
 
 
 def gaps_in_bucket(task: NodesTask) -> NDArray[np.float64]:

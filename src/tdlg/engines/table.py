@@ -135,7 +135,27 @@ class InputTable:
         high = max(int(np.searchsorted(starts, block.stop, side="left")), low + 1)
         return [part.path for part in parts[low:high]], int(starts[low])
 
-    def read(self, block: Block, *, with_ids: bool = True, with_features: bool = True) -> TemporalEdges:
+    @property
+    def value_names(self) -> list[str]:
+        """The names of the columns that are used, without those of the ids."""
+        return [*(name for role, name in self.roles.items() if role not in ("src", "dst")), *self.features]
+
+    def n_known(self) -> int:
+        """The number of rows that have a label."""
+        import polars as pl
+
+        if "label" not in self.roles:
+            return 0
+        label = pl.col(self.roles["label"])
+        lazy = _scanned(self.files())
+        try:
+            is_float = lazy.collect_schema()[self.roles["label"]].is_float()
+            known = label.is_not_null() & label.is_not_nan() if is_float else label.is_not_null()
+            return int(lazy.select(known.sum()).collect(engine="streaming").item())
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            raise damaged_parquet(self.path, error) from None
+
+    def read(self, block: Block, *, with_ids: bool = True, frame: pl.DataFrame | None = None) -> TemporalEdges:
         """The edges of a block, whose ids are keys.
 
         Parameters
@@ -144,15 +164,14 @@ class InputTable:
             The rows.
         with_ids
             Whether ids are read; else all of them are 0. True by default.
-        with_features
-            Whether features are read. True by default.
+        frame
+            The columns of these rows, if they were read already.
         """
         import polars as pl
 
         ends = {role: self.roles[role] for role in ("src", "dst")}
-        others = [name for role, name in self.roles.items() if role not in ends]
-        features, categories = (self.features, self.categories) if with_features else ((), ())
-        frame = self.frame(block, [*(ends.values() if with_ids else ()), *others, *features])
+        if frame is None:
+            frame = self.frame(block, [*(ends.values() if with_ids else ()), *self.value_names])
         origin = f"{self.path}, counted from row {block.start + 1:,}"
         try:
             keys = {role: id_keys(frame[name], role).view(np.int64) for role, name in ends.items() if with_ids}
@@ -163,7 +182,7 @@ class InputTable:
         frame = frame.with_columns(year_first(frame[name], order) for name, order in self.orders)
         source = replace(frame_source(frame), origin=origin)
         of_times = self.time_format, self.time_unit, self.label_delay
-        listed = list(features), list(categories)
+        listed = list(self.features), list(self.categories)
         how: Any = {"checked": False, "with_ids": False}  # ids are keys here
         return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how)[0]
 

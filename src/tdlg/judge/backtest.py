@@ -21,7 +21,7 @@ from tdlg.judge.tasks import Trial
 from tdlg.methods.ours import Propagation
 from tdlg.methods.references import LabelRates
 from tdlg.methods.windows import window_columns
-from tdlg.models import boosting
+from tdlg.models import training
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _scores(period: _Period, windows: Floats, seed: Any) -> list[Floats]:
     revealed = trial.revealed(test)
     methods = Propagation("stream", random_state=seed), LabelRates(stream=True, random_state=seed)
     scores = [Fitted(method, trial).score(revealed)[0][: len(test)] for method in methods]
-    trees = HistGradientBoostingClassifier(**boosting.boosting_settings(len(trial.train)), random_state=seed)
+    trees = HistGradientBoostingClassifier(**training.boosting_settings(len(trial.train)), random_state=seed)
     windows = windows[:, ~np.isnan(windows[trial.train]).all(axis=0)]  # trees refuse a column without any value
     trees.fit(windows[trial.train], trial.y[trial.train])
     return [*scores, trees.predict_proba(windows[test])[:, 1]]

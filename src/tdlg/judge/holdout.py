@@ -20,7 +20,7 @@ from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Trial
 from tdlg.methods.base import Method
 from tdlg.methods.references import LabelRates
-from tdlg.models.setting import choose_setting
+from tdlg.models.training import choose_setting
 from tdlg.propagate.evidence import find_fitted
 
 __all__ = [
@@ -242,7 +242,7 @@ def suitable_split(edges: TemporalEdges, setting: str | None) -> How:
     if setting is None and edges.labelled.all():
         return "random"
     late = edges.label_ticks is not None and setting in (None, "auto")
-    chosen, _ = choose_setting("hold_out", setting or "auto", edges, edges.labelled, late)
+    chosen, _ = choose_setting("hold_out", setting or "auto", edges.ticks, edges.labelled, late)
     return "random" if chosen == "interpolate" else "time"
 
 

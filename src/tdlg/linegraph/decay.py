@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,7 @@ class _Bell(Decay):
 
     def freeze(self, edges: TemporalEdges) -> Decay:
         """Turn `relative` into a bandwidth: a number in the unit of the times, or seconds if they are datetimes."""
-        spread = time_spread(edges)
+        spread = time_spread(edges.ticks)
         if spread == 0.0 and self.relative is not None:
             raise self._no_width(f"all {edges.n_edges} edges")
         return self.at_spread(spread, edges.time_unit)
@@ -330,11 +330,10 @@ def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
     return float(bandwidth)  # type: ignore[arg-type]
 
 
-def time_spread(edges: TemporalEdges) -> float:
-    """The standard deviation of the times in ticks; 1 for zero edges, since the bandwidth then has no effect."""
-    if edges.n_edges == 0:
+def time_spread(ticks: NDArray[Any]) -> float:
+    """The standard deviation of times in ticks; 1 for none, since the bandwidth then has no effect."""
+    if len(ticks) == 0:
         return 1.0
-    ticks = edges.ticks
     with np.errstate(over="ignore", invalid="ignore"):
         # From the first time on, because nanoseconds since 1970 exceed float64.
         return float((ticks - ticks[0]).astype(np.float64).std())

@@ -17,7 +17,7 @@ from tdlg.live.recent import StoredEvent
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import LiveState
 from tdlg.live.trees import CompiledModel
-from tdlg.models.update import knowing
+from tdlg.models.update import with_evidence
 from tdlg.propagate.columns import table_columns
 from tdlg.propagate.evidence import Evidence, Network, Query
 from tdlg.propagate.features import PropagationFeatures
@@ -105,7 +105,7 @@ class LiveExplainer:
         if self._is_burst:
             return explain_bursts(local, around.edges[n:], np.array([-1]), top)
         fitted = self._state.model.features_
-        local.features_, query = knowing(fitted, local.edges_), _query(fitted, around.edges)
+        local.features_, query = with_evidence(fitted, local.edges_), _query(fitted, around.edges)
         local._answer = self._answer
         columns = table_columns(fitted.plan_, query, n_threads=fitted.n_threads) if exact is None else exact[np.newaxis]
         scored = Scored(around.asked, self._answer(columns), query, columns)

@@ -18,7 +18,7 @@ from tdlg.methods.base import Method, logistic_regression, scores_of
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
 from tdlg.models.propagation_classifier import PropagationClassifier
-from tdlg.models.setting import Setting
+from tdlg.models.training import Setting
 
 __all__ = ["TDLG", "Propagation", "PropagationLinks", "TDLGDense"]
 

@@ -19,6 +19,7 @@ from tdlg.linegraph.events import own_columns
 from tdlg.models.detector import Detector, Scores
 from tdlg.propagate.bursts import KEYS, Arrivals, burst_surprises
 from tdlg.sampling.index import edge_index, without_repeats
+from tdlg.sampling.rows import kept_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -113,7 +114,8 @@ class BurstDetector(Detector):
         if self.n_threads is not None:
             check_count(type(self).__name__, "n_threads", self.n_threads, 1)
         self._check_contamination()
-        self.fast_, self.slow_ = burst_widths(self.fast, self.slow, time_spread(edges), edges.time_unit)
+        spread = time_spread(edges.ticks[kept_rows(np.zeros(len(edges), bool))])
+        self.fast_, self.slow_ = burst_widths(self.fast, self.slow, spread, edges.time_unit)
         self.edges_, self.scores_ = edges, self._continued(Arrivals.of(edges))
         self.offset_ = self._offset(-rare_surprise(len(edges)))
         return self

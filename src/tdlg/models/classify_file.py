@@ -22,15 +22,15 @@ from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
 from tdlg.engines.sizes import OnDisk, Sizes, record_memory
 from tdlg.engines.split_file import head_bytes
-from tdlg.engines.statistics import look
 from tdlg.engines.store import joined, remove_file
+from tdlg.engines.summary import summarise
 from tdlg.engines.table import Block, InputTable
 from tdlg.exceptions import ParameterError
 from tdlg.explain.positive import positive_by_counts
-from tdlg.models.boosting import TrainingRows
 from tdlg.models.file_scores import ClassAnswers, ScoreTask, score_range, score_record, write_model
 from tdlg.models.file_setup import FileSetup, set_up
 from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.training import TrainingRows
 from tdlg.propagate.scales import scales_between
 
 __all__ = ["FileAnswer", "classify_file"]
@@ -207,11 +207,12 @@ class _Run:
         """All steps."""
         blocks = self.run.blocks
         self.run.say("reading")
-        seen = look(self.engine, self.table, blocks)
-        values = list(seen.labels)
+        summary = summarise(self.engine, self.table, blocks)
+        values = list(summary.labels)
         named, chosen = (values, None) if classes is None else classes(values)
         classes_of, positive = dict(zip(values, named, strict=True)), chosen if positive is None else positive
-        setup = set_up(self.engine, self.table, blocks, seen, classes_of, self.model)
+        setup = set_up(self.table, blocks, summary, classes_of, self.model)
+        del summary  # its kept rows
         buckets = self._partition(setup)
         plan = self._plan(setup, buckets)
         buckets = self._checked(setup, buckets, plan)
@@ -232,7 +233,7 @@ class _Run:
         """Sort all edges into buckets. Those that do not fit, whichever ids are shared, are refused."""
         model, form = self.model, setup.form
         least, most = (
-            BucketPlan(setup.plan(model, [1.0] * MOST_SCALES, shared=shared), setup.look.clock.unit)
+            BucketPlan(setup.features(model, [1.0] * MOST_SCALES, shared=shared).plan_, setup.clock.unit)
             for shared in (False, not self.table.bipartite)
         )
         kinds = most.plan.all_kinds
@@ -269,13 +270,12 @@ class _Run:
         shared = not self.table.bipartite and nodes_are_shared(self.engine, buckets)
         scales: Any = model.scales
         if isinstance(model.scales, str):
-            gap = usual_gap_of_nodes(self.engine, buckets, only_known=setup.past_only and setup.deviation > 0)
-            scales = scales_between(setup.deviation, gap)
-        plan = BucketPlan(setup.plan(model, scales, shared=shared), setup.look.clock.unit)
-        samples = setup.samples(self._on_disk(setup, plan, len(buckets.kinds)).sampled)
-        model.features_, model.classes_ = setup.features(model, plan.plan), setup.classes
-        model.setting_, model.setting_reason_ = setup.setting, setup.reason
-        return replace(plan, samples=tuple(samples), seed=model.random_state)
+            gap = usual_gap_of_nodes(self.engine, buckets, only_known=model.setting_ != "interpolate")
+            scales = scales_between(setup.spread, gap)
+        model.features_ = setup.features(model, scales, shared=shared)
+        plan = BucketPlan(model.features_.plan_, setup.clock.unit)
+        samples = setup.windows.samples(self._on_disk(setup, plan, len(buckets.kinds)).sampled)
+        return replace(plan, samples=samples, seed=model.random_state)
 
     def _bounds(self, setup: FileSetup, plan: BucketPlan) -> list[int]:
         """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
@@ -296,7 +296,7 @@ class _Run:
         return OnDisk.of(
             n_rows,
             setup.n_missing,
-            int(setup.window_counts.sum()),
+            int(setup.windows.counts.sum()),
             n_kinds * form.dtype.itemsize * n_rows,
             sum(plan.record(match, form).itemsize for match in plan.matches),
             score_record(len(setup.classes)).itemsize,
@@ -335,16 +335,14 @@ class _Run:
         ]
         rows = np.concatenate([part[0] for part in parts])
         columns = np.vstack([part[1] for part in parts]) if len(parts) > 1 else parts[0][1]
+        codes = [part[0]["label"] for part in parts]
         del parts
         model = self.model
         self.run.say(f"fitting to {len(rows):,} rows")
-        n_all, n_sampled = setup.window_counts.sum(axis=0), np.bincount(rows["label"], minlength=len(setup.classes))
-        model.n_rows_, model.n_rows_sampled_from_ = len(rows), int(n_all.sum())
-        model.log_shares_ = np.log(n_all / n_sampled)
         model.positive_ = setup.classes.tolist()[positive_by_counts(setup.classes, setup.counts.tolist(), positive)]
         model.labels_ = setup.classes[:0]
         ticks = setup.form.times(rows["tick"])
-        model.estimators_ = model.fitted_members(TrainingRows(columns, setup.classes[rows["label"]], None, ticks))
+        model.learn(TrainingRows(columns, setup.classes[rows["label"]], None, ticks), plan.samples, codes)
         self.model_path = write_model(model, self.folder)
 
     def _score(self, plan: BucketPlan, buckets: Buckets, files: ColumnFiles) -> dict[Block, str]:

@@ -16,7 +16,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.linegraph.decay import Decay, Laplace
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.memory import default_threads
-from tdlg.models.boosting import boosting_settings, linear_member
+from tdlg.models.training import boosting_settings, linear_member
 from tdlg.propagate.match import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 

@@ -14,9 +14,9 @@ from tdlg.engines.bursts import BurstsTask, RowValues, find_bursts
 from tdlg.engines.file_run import Callback, FileRun
 from tdlg.engines.output import Output
 from tdlg.engines.sizes import record_memory
-from tdlg.engines.statistics import BlockTask, Labels, look, ranges
+from tdlg.engines.summary import Labels, summarise
 from tdlg.engines.table import Block, InputTable
-from tdlg.linegraph.decay import Decay
+from tdlg.linegraph.decay import Decay, time_spread
 from tdlg.models.bursts import burst_widths, rare_surprise
 from tdlg.propagate.bursts import KEYS
 
@@ -97,10 +97,10 @@ def outliers_file(
     of_run: Any = {"engine": engine, "memory": memory, "folder": folder, "callback": callback}
     with FileRun.opened(table, Output.of(output), ("bursts", fast, slow), **of_run) as run:
         run.say("reading")
-        clock = look(run.engine, table, run.blocks).clock
-        blocks = [BlockTask(table, block, clock=clock) for block in run.blocks]
-        times = ranges(run.engine, blocks, ["all"])["all"]
-        decays = burst_widths(fast, slow, times.deviation if times.high > times.low else 0.0, clock.unit)
+        summary = summarise(run.engine, table, run.blocks)
+        clock, spread = summary.clock, time_spread(summary.clock.ticks(summary.kept(table)))
+        del summary  # its kept rows
+        decays = burst_widths(fast, slow, spread, clock.unit)
         form = RecordForm(table.n_rows, clock, late=False, n_classes=0)
         run.check_disk(len(KEYS) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
         per_record = record_memory(form.dtype.itemsize, 1, 0, 1, 1.0)

@@ -18,12 +18,26 @@ from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_l
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.match import NODE_MATCHES
-from tdlg.models.boosting import MOST_ROWS, TrainingRows, sampled_rows, tuned_settings, weights_for
-from tdlg.models.setting import Setting, choose_setting, warn_of_copies, warn_of_late_classes
+from tdlg.models import training
+from tdlg.models.training import (
+    Setting,
+    TrainingRows,
+    Windows,
+    choose_setting,
+    linear_member,
+    sampling_seed,
+    training_windows,
+    tuned_settings,
+    warn_of_copies,
+    warn_of_late_classes,
+    weights_for,
+)
 from tdlg.models.update import add_edges
 from tdlg.propagate.columns import single, table_columns
-from tdlg.propagate.evidence import Evidence, Query, gather_evidence, is_new_label
+from tdlg.propagate.evidence import Query, gather_evidence, is_new_label
 from tdlg.propagate.features import PropagationFeatures, Scales
+from tdlg.propagate.plan import TwoEnds
+from tdlg.sampling.rows import Sample, kept_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,9 +48,6 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 MOST_TWO_ENDS = 20_000_000  # edges up to which the columns about both ends are made
-CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
-HORIZON = 1 / 3  # rows to train on after a cut, as a share of the labelled edges: whatever the edges to score are
-BURN_IN = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
 SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
 
 FEW_EDGES = 20  # with fewer fitted edges, no pause is unusual
@@ -48,6 +59,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     _target: Literal["classes", "number"]
     _boosting: type
+    _linear: BaseEstimator
+    classes_: NDArray[Any]
 
     def __init__(
         self,
@@ -109,34 +122,74 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
         self._check_labels(values)
         warn_of_copies(edges)
+        dated = label_time is not None or label_delay is not None
+        if dated or y is not None:
+            edges = edges.with_label(labels, label_time, label_delay)
+        self.edges_, self.labels_, self.label_delay_ = edges, edges.label, label_delay
+        codes = np.full(len(edges), -1, np.int32)
+        codes[known] = np.searchsorted(self.classes_, values) if self._target == "classes" else 0
+        late = dated or (edges.label_ticks is not None and self.setting != "interpolate")
+        kept = kept_rows(known)
+        windows = self.choose_windows(edges.ticks[kept], codes[kept], np.bincount(codes[known]), late=late)
+        self.features_ = self.unfitted_features(self._used_two_ends(len(edges))).fit(edges)
+
+        samples = windows.samples(training.MOST_ROWS if self.estimator is None else np.inf)
+        seed = sampling_seed(self.random_state)
+        chosen = [sample.rows(edges.ticks, codes, seed + k) for k, sample in enumerate(samples)]
+        rows, columns = self._training_columns(samples, chosen)
+        self.typical_ = np.median(columns, axis=0)
         target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
         target[known] = values
-        dated = label_time is not None or label_delay is not None
-        edges = edges.with_label(labels, label_time, label_delay) if dated else edges
-        late = dated or (edges.label_ticks is not None and self.setting != "interpolate")
-        self.setting_, self.setting_reason_ = choose_setting(type(self).__name__, self.setting, edges, known, late)
+        weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[rows]
+        training_rows = TrainingRows(columns, target[rows], weight, edges.ticks[rows])
+        self.learn(training_rows, samples, [codes[some] for some in chosen])
+        return self
+
+    def choose_windows(
+        self, ticks: NDArray[Any], codes: NDArray[Any], counts: NDArray[np.int64], *, late: bool
+    ) -> Windows:
+        """Choose the setting, and the windows of time to learn from; see `choose_setting` and `training_windows`."""
+        chosen = choose_setting(type(self).__name__, self.setting, ticks, codes >= 0, late)
+        self.setting_, self.setting_reason_ = chosen
         if self._target == "classes" and not late:
-            warn_of_late_classes(edges, known, values)
-        self.label_delay_ = label_delay
-        two_ends = self._uses_two_ends(len(edges))
-        self.features_ = PropagationFeatures(
+            warn_of_late_classes(ticks, codes, self.classes_)
+        return training_windows(self.setting_, ticks, codes, counts)
+
+    def unfitted_features(self, two_ends: TwoEnds) -> PropagationFeatures:
+        """The columns that the parameters and the setting ask for."""
+        return PropagationFeatures(
             self.matches,
             scales=self.scales,
             past_only=self.setting_ != "interpolate",
             target=self._target,
             smoothing=self.smoothing,
-            two_ends=("partners" if self.setting_ == "forecast" else "all") if two_ends else "none",
+            two_ends=two_ends,
             calendar=self.calendar,
             n_threads=self.n_threads,
-        ).fit(edges, labels)
-        self.edges_, self.labels_ = edges, labels
-        evidence = gather_evidence(self.features_, edges).evidence
-        columns, at = self._rows_to_learn_from(evidence)
-        columns = single(columns).astype(np.float64)
-        self.typical_ = np.median(columns, axis=0)
-        weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[at]
-        self.estimators_ = self.fitted_members(TrainingRows(columns, target[at], weight, edges.ticks[at]))
-        return self
+        )
+
+    def _training_columns(self, samples: Sequence[Sample], chosen: list[Positions]) -> tuple[Positions, Floats]:
+        """The fitted edges of all samples, and their columns, made with the same knowledge as those of edges to score."""
+        evidence = gather_evidence(self.features_, self.edges_).evidence
+        ends = np.cumsum([0, *map(len, chosen)])
+        groups = [(np.arange(*ends[k : k + 2]), sample.before) for k, sample in enumerate(samples)]
+        rows = np.concatenate(chosen)
+        columns = table_columns(self.features_.plan_, Query.of(evidence, rows), groups, self.n_threads)
+        return rows, single(columns).astype(np.float64)
+
+    def learn(self, rows: TrainingRows, samples: Sequence[Sample], codes: Sequence[NDArray[Any]]) -> None:
+        """Fit the estimators to the rows of some samples, and note how these differ from all rows.
+
+        codes : for each sample the classes of its rows, by position among all classes.
+        """
+        shares = np.array([sample.shares for sample in samples])
+        n_sampled = np.array([np.bincount(some, minlength=shares.shape[1]) for some in codes])
+        n_rows = (n_sampled / shares).sum(axis=0)
+        self.n_rows_, self.n_rows_sampled_from_ = len(rows.target), round(n_rows.sum())
+        if self._target == "classes":
+            # Adding this to log-odds keeps them calibrated. Weights would do the same, but slow down boosting many times.
+            self.log_shares_ = np.log(n_rows / n_sampled.sum(axis=0))
+        self.estimators_ = self.fitted_members(rows)
 
     @all_or_nothing
     def update(self, X: Any, y: Any = None, *, label_time: Any = None) -> Self:
@@ -175,8 +228,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         """Whether the columns about both ends of an edge together are used."""
         return bool(self.features_.two_ends != "none")
 
-    def _uses_two_ends(self, n_edges: int) -> bool:
-        """Whether the columns about both ends are made: with very many edges they are not."""
+    def _used_two_ends(self, n_edges: int) -> TwoEnds:
+        """Which columns about both ends are made: none with very many edges, and for forecasts some of them."""
         name = type(self).__name__
         if self.two_ends not in (True, False, "auto"):
             raise ParameterError(
@@ -190,12 +243,18 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
                 "Leave out two_ends=.",
                 parameter="two_ends",
             )
-        return bool(self.two_ends) and n_edges <= MOST_TWO_ENDS
+        if not self.two_ends or n_edges > MOST_TWO_ENDS:
+            return "none"
+        return "partners" if self.setting_ == "forecast" else "all"
 
     def fitted_members(self, rows: TrainingRows) -> list[Any]:
-        """The estimators, fitted to these rows."""
-        fitted = [clone(self.estimator)] if self.estimator is not None else self._members(self._settings(rows))
-        return [member.fit(rows.columns, rows.target, **weights_for(member, rows.weight)) for member in fitted]
+        """The estimators, fitted to these rows: by default boosted trees, for forecasts together with a linear model."""
+        if self.estimator is not None:
+            members = [clone(self.estimator)]
+        else:
+            members = [self._boosting(**self._settings(rows))]
+            members += [linear_member(clone(self._linear))] if self.setting_ == "forecast" else []
+        return [member.fit(rows.columns, rows.target, **weights_for(member, rows.weight)) for member in members]
 
     def _settings(self, rows: TrainingRows) -> dict[str, Any]:
         """Settings of the boosted trees, chosen on the training rows."""
@@ -209,48 +268,6 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     def label_ticks_(self) -> NDArray[Any] | None:
         """When each label given to `fit` became known, in ticks; None if each is known at the time of its edge."""
         return self.features_.label_ticks_
-
-    def _rows_to_learn_from(self, evidence: Evidence) -> tuple[Floats, Positions]:
-        """Columns of labelled edges, made with the same knowledge as those of the edges to score; and the edges.
-
-        Above `MOST_ROWS` edges, the default estimators learn from a sample that keeps the edges of rare classes.
-        """
-        parts = self._windows(evidence)
-        most = MOST_ROWS // len(parts) if self.estimator is None else sum(len(at) for at, _ in parts)
-        rng = as_generator(as_seed(self.random_state))
-        chosen = [at[sampled_rows(self._groups(at), most, rng)] for at, _ in parts]
-        rows = np.concatenate(chosen)
-        ends = np.cumsum([0, *map(len, chosen)])
-        groups = [(np.arange(*ends[k : k + 2]), before) for k, (_, before) in enumerate(parts)]
-        columns = table_columns(self.features_.plan_, Query.of(evidence, rows), groups, self.n_threads)
-        every = np.concatenate([at for at, _ in parts])
-        self.n_rows_, self.n_rows_sampled_from_ = len(rows), len(every)
-        self._learn_shares(every, rows)
-        return columns, rows
-
-    def _windows(self, evidence: Evidence) -> list[tuple[Positions, Any]]:
-        """Labelled edges, and the time before which labels had to be known to count; None if all count."""
-        known, ticks = np.flatnonzero(evidence.labelled), evidence.edges.ticks
-        if self.setting_ == "interpolate":
-            return [(known, None)]
-        by_time = known[np.argsort(ticks[known], kind="stable")]
-        n_known = len(known)
-        if self.setting_ == "stream":
-            later = known[ticks[known] >= ticks[by_time[int(BURN_IN * n_known)]]]
-            return [(later if self._has_all(later) else known, None)]
-        windows: list[tuple[Positions, Any]] = []
-        for share in CUTS:
-            cut = ticks[by_time[int(share * n_known)]]
-            stop = ticks[by_time[min(int((share + HORIZON) * n_known), n_known - 1)]]
-            windows.append((known[(ticks[known] >= cut) & (ticks[known] <= stop)], cut))
-        if not self._has_all(
-            np.concatenate([rows for rows, _ in windows])
-        ):  # a class is missing: add all labelled edges
-            windows.append((known, None))
-        return windows
-
-    def _learn_shares(self, rows: Positions, sample: Positions) -> None:
-        """Note how a sample differs from all rows."""
 
     def scored(self, X: Any, *, label_time: Any = None) -> Scored:
         """Edges with their predictions and columns, to pass to `explain` and `node_scores`; see `predict_proba`.
@@ -349,18 +366,6 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     @abstractmethod
     def _check_labels(self, values: NDArray[Any]) -> None:
         """Refuse labels that this estimator cannot learn from."""
-
-    @abstractmethod
-    def _groups(self, rows: Positions) -> NDArray[Any]:
-        """The groups of edges of which a sample keeps the small ones whole."""
-
-    @abstractmethod
-    def _has_all(self, rows: Positions) -> bool:
-        """Whether these edges are enough to learn from."""
-
-    @abstractmethod
-    def _members(self, settings: dict[str, Any]) -> list[Any]:
-        """The default estimators, whose predictions are averaged; `settings` are those of the boosted trees."""
 
     @abstractmethod
     def _answer(self, columns: Floats) -> Floats:

@@ -13,28 +13,28 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
-from tdlg.checks import as_generator, as_seed
+from tdlg.checks import as_seed
 from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError, warn
 from tdlg.explain.positive import plain_classes
-from tdlg.models import boosting
-from tdlg.models.boosting import (
+from tdlg.models import training
+from tdlg.models.propagation import PropagationModel, member_shares
+from tdlg.models.training import (
     ROWS_TO_TUNE,
     TrainingRows,
+    Windows,
     is_clear,
     is_enough,
     latest,
-    linear_member,
-    sampled_rows,
+    sampling_seed,
     weights_for,
 )
-from tdlg.models.propagation import PropagationModel, member_shares
 from tdlg.propagate.columns import single
+from tdlg.sampling.rows import Sample
 
 __all__ = ["FEW_CLASSES", "PropagationClassifier"]
 
 Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 
 FEW_CLASSES = 5  # with more classes, each class has its own trees
 FEW_LABELS = 10  # of a class, or four times as many in all, which are hardly enough to learn from
@@ -111,6 +111,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
     _target = "classes"
     _boosting = HistGradientBoostingClassifier
+    _linear = LogisticRegression(C=0.1, max_iter=1000)
 
     def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
         """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities up to a constant."""
@@ -171,17 +172,6 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         ]
         return np.column_stack(logs) + self.log_shares_
 
-    def _learn_shares(self, rows: Positions, sample: Positions) -> None:
-        """Log of the number of rows per sampled row, for each class: adding it to log-odds keeps them calibrated.
-
-        Weights would do the same, but make boosting many times slower.
-        """
-        if len(rows) == len(sample):
-            self.log_shares_ = np.zeros(len(self.classes_))
-            return
-        n_rows, n_sampled = (np.bincount(self._groups(some), minlength=len(self.classes_)) for some in (rows, sample))
-        self.log_shares_ = np.log(n_rows / n_sampled)
-
     @property
     def _is_one_against_rest(self) -> bool:
         """Whether each class has its own members; else the time would grow with the square of the number of classes."""
@@ -203,7 +193,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         n_classes = len(self.classes_)
         if n_classes <= MANY_CLASSES:
             return super()._settings(rows)
-        settings = boosting.boosting_settings(len(rows.target), rows.columns.shape[1])
+        settings = training.boosting_settings(len(rows.target), rows.columns.shape[1])
         n_trees = max(FEWEST_TREES, settings["max_iter"] * MANY_CLASSES // n_classes)
         rate = min(settings["learning_rate"] * settings["max_iter"] / n_trees, LARGEST_RATE)
         return settings | {"max_iter": n_trees, "learning_rate": rate, "random_state": as_seed(self.random_state)}
@@ -218,8 +208,10 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         outer = np.flatnonzero(~is_inner)
         if not is_enough(code[is_inner], code[outer]):
             return False
-        some = outer[sampled_rows(code[outer], ROWS_TO_TUNE, as_generator(as_seed(self.random_state)))]
-        shares = np.log(np.bincount(code[outer]) / np.bincount(code[some]))
+        n_outer = np.bincount(code[outer])
+        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(ROWS_TO_TUNE)[0]
+        some = outer[sample.rows(rows.ticks[outer], code[outer], sampling_seed(self.random_state), outer)]
+        shares = np.log(n_outer / np.bincount(code[some]))
         earlier, inner = rows.some(some), rows.some(is_inner)
         fitted = [clone(each).fit(*earlier[:2], **weights_for(each, earlier.weight)) for each in members]
         both, alone = (_mean_logs(some, inner.columns) + shares for some in (fitted, fitted[:1]))
@@ -228,7 +220,11 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
     def _check_labels(self, values: NDArray[Any]) -> None:
         check_classification_targets(values)
-        self.classes_, counts = np.unique(values, return_counts=True)
+        self.set_classes(*np.unique(values, return_counts=True))
+
+    def set_classes(self, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
+        """Note the classes, given how often each is known; refuse a single one, and warn of few labels and many classes."""
+        self.classes_ = classes
         if len(self.classes_) < 2:
             raise EdgesError(
                 f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
@@ -244,16 +240,6 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
                 f"The labels have {len(self.classes_):,} classes, and each gets its own columns and trees: time and memory "
                 "grow with their number. To be faster, make groups of classes."
             )
-
-    def _groups(self, rows: Positions) -> NDArray[Any]:
-        return np.searchsorted(self.classes_, self.labels_[rows].astype(self.classes_.dtype))
-
-    def _has_all(self, rows: Positions) -> bool:
-        return len(np.unique(self.labels_[rows])) == len(self.classes_)
-
-    def _members(self, settings: dict[str, Any]) -> list[Any]:
-        boosting = HistGradientBoostingClassifier(**settings)
-        return [boosting, linear_member(LogisticRegression(C=0.1, max_iter=1000))][: 1 + (self.setting_ == "forecast")]
 
 
 def _mean_logs(members: list[Any], columns: Floats) -> Floats:

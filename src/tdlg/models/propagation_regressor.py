@@ -13,14 +13,12 @@ from sklearn.metrics import r2_score
 
 from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError
-from tdlg.models.boosting import linear_member
 from tdlg.models.propagation import PropagationModel, member_shares
 from tdlg.propagate.columns import single
 
 __all__ = ["PropagationRegressor"]
 
 Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 
 
 class PropagationRegressor(RegressorMixin, PropagationModel):
@@ -51,6 +49,7 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
 
     _target = "number"
     _boosting = HistGradientBoostingRegressor
+    _linear = Ridge(10.0)
 
     def predict(self, X: Any, *, label_time: Any = None) -> Floats:
         """The predicted number of each edge, shape (n_edges,)."""
@@ -81,13 +80,3 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
     def _check_labels(self, values: NDArray[Any]) -> None:
         if values.dtype.kind not in "fiub":
             raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r} instead.")
-
-    def _groups(self, rows: Positions) -> NDArray[Any]:
-        return np.zeros(len(rows), np.int64)
-
-    def _has_all(self, rows: Positions) -> bool:
-        return len(rows) > 0
-
-    def _members(self, settings: dict[str, Any]) -> list[Any]:
-        boosting = HistGradientBoostingRegressor(**settings)
-        return [boosting, linear_member(Ridge(10.0))][: 1 + (self.setting_ == "forecast")]

@@ -17,19 +17,11 @@ from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import own_values
 from tdlg.sampling.index import concatenate_edges, without_repeats
 
-__all__ = ["add_edges", "feature_values", "joined_edges", "knowing"]
+__all__ = ["add_edges", "feature_values", "joined_edges", "with_evidence"]
 
 
 def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
-    """Let a fitted propagation model know more edges and labels; see `PropagationClassifier.update`.
-
-    Parameters
-    ----------
-    model
-        A fitted model with the setting "stream".
-    X, y, label_time
-        The edges, their labels, and when these became known.
-    """
+    """Let a fitted propagation model know more edges and labels; see `PropagationClassifier.update`."""
     if model.setting_ != "stream":
         raise ParameterError(
             f"Only a model with the setting 'stream' can be updated. This model has the setting {model.setting_!r}.",
@@ -45,22 +37,16 @@ def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
     check_classes(features.plan_, edges)
     own_values(edges, features.plan_.own)  # refuses edges that lack features
     at = _places(features, edges)
-    features = knowing(features, _labelled(features, edges[at >= 0], at[at >= 0]))
+    features = with_evidence(features, _labelled(features, edges[at >= 0], at[at >= 0]))
     new = edges[at < 0]
-    features = knowing(features, joined_edges(_with_labels(features), new) if len(new) else _with_labels(features))
+    features = with_evidence(
+        features, joined_edges(_with_labels(features), new) if len(new) else _with_labels(features)
+    )
     model.features_, model.edges_, model.labels_ = features, features.edges_, features.labels_
 
 
-def knowing(features: PropagationFeatures, edges: TemporalEdges) -> PropagationFeatures:
-    """A copy of fitted columns whose evidence is these edges with their labels; scales, medians and priors stay.
-
-    Parameters
-    ----------
-    features
-        The fitted columns.
-    edges
-        The edges that are known, with ids as the fitted ones have them.
-    """
+def with_evidence(features: PropagationFeatures, edges: TemporalEdges) -> PropagationFeatures:
+    """A copy of fitted columns whose evidence is these edges with their labels; scales, medians and priors stay."""
     changed = copy(features)
     changed.edges_, changed.labels_ = edges, edges.label
     changed.labelled_, changed.label_ticks_ = edges.labelled, edges.label_ticks
@@ -70,18 +56,7 @@ def knowing(features: PropagationFeatures, edges: TemporalEdges) -> PropagationF
 def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
     """The edges of two tables in one new table, with labels, their times, weights and features.
 
-    Parameters
-    ----------
-    first, more
-        The edges. Both have the same features, and either both or neither have weights and datetimes.
-
-    Examples
-    --------
-    >>> first = TemporalEdges(["a"], ["b"], [0], label=[1], features={"kind": ["x"]})
-    >>> more = TemporalEdges(["b"], ["c"], [5], features={"kind": ["y"]})
-    >>> both = joined_edges(first, more)
-    >>> both, both.feature_categories
-    (TemporalEdges(2 edges, 3 nodes, time 0 to 5, label: 1 value (1 unknown), 1 feature), {'kind': ('x', 'y')})
+    Both have the same features, and either both or neither have weights and datetimes.
     """
     copies = Copies(first)
     once = copies.distinct, more

@@ -11,21 +11,23 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_choice, check_number
-from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import ParameterError
-from tdlg.linegraph.decay import time_spread
+from tdlg.linegraph.decay import Decay, time_spread
 from tdlg.linegraph.match import NODE_MATCHES, SAME_ENDS
 from tdlg.propagate.columns import table_columns
 from tdlg.propagate.evidence import gather_evidence
-from tdlg.propagate.own_features import fit_own
+from tdlg.propagate.own_features import OwnColumn, fit_own
 from tdlg.propagate.plan import ColumnPlan, TwoEnds, plan_decays
 from tdlg.propagate.scales import choose_scales
+from tdlg.sampling.rows import kept_rows
 
-__all__ = ["PropagationFeatures", "Scales", "check_features", "useful_matches"]
+__all__ = ["PropagationFeatures", "Scales", "check_features", "class_targets", "useful_matches"]
 
 Floats = NDArray[np.float64]
 Scales = Sequence[float | str] | Literal["auto"]
+Decays = tuple[tuple[Decay, ...], tuple[str, ...], tuple[str, ...]]  # and names, see `plan_decays`
+Targets = tuple[NDArray[Any] | None, tuple[float, ...], float]  # classes, prior and spread
 
 
 class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
@@ -145,29 +147,31 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         self._check_label_times(label_time, label_delay)
         edges = self._edges(X, reset=True)
         self.edges_, self.labels_, self.labelled_ = edges, None, np.zeros(len(edges), bool)
-        if y is not None or edges.labelled.any():
+        if y is not None:
             self.labels_, self.labelled_ = known_labels(edges, y)[:2]
+        elif edges.labelled.any():
+            self.labels_, self.labelled_ = edges.label, edges.labelled
         dated = edges
         if y is not None or label_time is not None or label_delay is not None:
             dated = edges.with_label(self.labels_, label_time, label_delay)
         self.label_ticks_ = dated.label_ticks if self.past_only else None
+        some = kept_rows(self.labelled_)
         past = (
-            edges[self.labelled_] if self.past_only and self.labelled_.any() else edges
-        )  # later ones have no influence
-        decays, scale_names, two_end_scale_names = self._decays(past)
-        self.plan_ = ColumnPlan(
-            tuple(useful_matches(self.matches, shared=edges.shares_nodes)),
-            decays,
-            scale_names,
-            two_end_scale_names,
-            tuple(fit_own(past, self.calendar, self.as_is)),
-            *self._targets(),
-            bool(self.past_only),
-            float(self.smoothing),
-            self.two_ends,
-            not edges.shares_nodes,
-        )
+            some[self.labelled_[some]] if self.past_only and self.labelled_.any() else some
+        )  # others have no influence
+        own = tuple(fit_own(edges, self.calendar, self.as_is, past))
+        self.plan_ = self.make_plan(self._decays(some, past), own, self._targets(), shared=edges.shares_nodes)
         return self
+
+    def make_plan(self, decays: Decays, own: tuple[OwnColumn, ...], targets: Targets, *, shared: bool) -> ColumnPlan:
+        """The columns, from what was found in edges.
+
+        decays : those of `plan_decays`; targets : the classes, the prior and the spread of the targets; shared : whether
+        some nodes are at both ends, else matches of one with the other are left out.
+        """
+        matches = tuple(useful_matches(self.matches, shared=shared))
+        of_past = bool(self.past_only), float(self.smoothing)
+        return ColumnPlan(matches, *decays, own, *targets, *of_past, self.two_ends, not shared)
 
     def transform(self, X: Any) -> Floats:
         """Make the columns of fitted or new edges. New edges also count as unlabelled neighbours of each other.
@@ -205,7 +209,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         """The time scales as they stand in the names of the columns."""
         return list(self.plan_.scale_names)
 
-    def _targets(self) -> tuple[NDArray[Any] | None, tuple[float, ...], float]:
+    def _targets(self) -> Targets:
         """The classes, the prior and the spread of the targets, from the known labels."""
         if self.labels_ is None or not self.labelled_.any():
             return None, (), 1.0
@@ -214,17 +218,21 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if self.target == "number" or is_number:
             numbers = labels.astype(np.float64)
             return None, (float(numbers.mean()),), float(numbers.std() or 1.0)
-        classes, counts = np.unique(labels, return_counts=True)
-        return classes, tuple((counts / len(labels))[int(len(counts) == 2) :].tolist()), 1.0
+        return class_targets(*np.unique(labels, return_counts=True))
 
-    def _decays(self, past: TemporalEdges) -> Any:
-        """The decays and their names; if all times are equal, nothing decays."""
-        edges = past if float(np.ptp(past.ticks)) > 0.0 else self.edges_
-        if float(np.ptp(edges.ticks)) == 0.0:
+    def _decays(self, some: NDArray[np.int64], past: NDArray[np.int64]) -> Decays:
+        """The decays and their names, from the times of past edges or, if these are equal, of some of all edges."""
+        edges = self.edges_
+        if self.past_only and self.labelled_.any() and np.ptp(edges.ticks[past]) > 0:
+            edges = edges[self.labelled_]  # of which the gaps of nodes need all
+        else:
+            past = some
+        ticks, is_auto = self.edges_.ticks[past], isinstance(self.scales, str)
+        if float(np.ptp(ticks)) == 0.0:
             return plan_decays([], 0.0, None, as_durations=False)
-        is_auto = isinstance(self.scales, str)
-        scales = choose_scales(edges) if is_auto else self.scales
-        return plan_decays(scales, time_spread(edges), self.edges_.time_unit, as_durations=is_auto)
+        spread = time_spread(ticks)
+        scales = choose_scales(edges, spread) if is_auto else self.scales
+        return plan_decays(scales, spread, edges.time_unit, as_durations=is_auto)
 
     def _check_label_times(self, label_time: Any, label_delay: Any) -> None:
         given = {"label_time": label_time, "label_delay": label_delay}
@@ -235,6 +243,11 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
                 "Use past_only=True, or leave it out.",
                 parameter=name,
             )
+
+
+def class_targets(classes: NDArray[Any], counts: NDArray[np.int64]) -> Targets:
+    """The classes, the prior and the spread of the targets, given how often each class occurs; two classes have one rate."""
+    return classes, tuple((counts / counts.sum())[int(len(counts) == 2) :].tolist()), 1.0
 
 
 def useful_matches(matches: Sequence[str], *, shared: bool) -> list[str]:

@@ -19,11 +19,9 @@ __all__ = [
     "OwnColumn",
     "calendar_values",
     "category_codes",
-    "category_column",
     "category_numbers",
     "category_places",
     "fit_own",
-    "number_column",
     "own_values",
     "raw_values",
     "scaled",
@@ -73,11 +71,13 @@ class OwnColumn(NamedTuple):
         return (scaled(values, self) if self.beside else values)[:, np.newaxis]
 
 
-def fit_own(edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] = ()) -> list[OwnColumn]:
+def fit_own(
+    edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] = (), rows: Any = slice(None)
+) -> list[OwnColumn]:
     """Determine centres, spreads and categories from the features and weights of edges.
 
     calendar : whether the time of day and the day of the week are features too; as_is : names of numeric features that are
-    neither scaled nor compared with those around.
+    neither scaled nor compared with those around; rows : the positions of the edges that count, by default all.
     """
     if calendar and edges.time_unit is None:
         raise ParameterError(
@@ -92,7 +92,7 @@ def fit_own(edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] =
             f"the features are {list(edges.feature_names)}.",
             parameter="as_is",
         )
-    columns = [OwnColumn(name, ()) if name in as_is else _fit_column(edges, name) for name in _names(edges)]
+    columns = [OwnColumn(name, ()) if name in as_is else _fit_column(edges, name, rows) for name in _names(edges)]
     return columns + [OwnColumn(name, ()) for name in (CALENDAR if calendar else ())]
 
 
@@ -218,40 +218,24 @@ def _names(edges: TemporalEdges) -> list[str]:
     return names if edges.weight is None or WEIGHT in names else [*names, WEIGHT]
 
 
-def _fit_column(edges: TemporalEdges, name: str) -> OwnColumn:
-    x = raw_values(edges, name)
+def _fit_column(edges: TemporalEdges, name: str, rows: Any) -> OwnColumn:
+    x = raw_values(edges, name)[rows]
     x = x[np.isfinite(x)]
     if name in edges.feature_categories:
-        codes, counts = np.unique(x.astype(np.int64), return_counts=True)
         every = edges.feature_categories[name]
-        return category_column(name, [every[code] for code in codes], counts.tolist(), every)
+        codes, counts = np.unique(x.astype(np.int64), return_counts=True)
+        common = codes[sorted(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])].tolist()
+        named = tuple(every[code] for code in common) or every[:MOST_CATEGORIES] or (None,)
+        return OwnColumn(name, named, has_more=len(codes) > MOST_CATEGORIES, beside=("share",))
     if not x.size:
-        return number_column(name, None)
-    x = np.clip(x, -LARGEST, LARGEST)  # so that no difference overflows
-    largest = np.abs(x).max() or 1.0
-    return number_column(name, np.quantile(x, QUARTILES).tolist(), x.min(), largest * (x / largest).std())
-
-
-def category_column(
-    name: str, categories: Sequence[Hashable], counts: Sequence[int], every: Sequence[Hashable] = ()
-) -> OwnColumn:
-    """Indicators of the most common of the categories that occur, given with their counts; of `every` if none occurs."""
-    common = sorted(np.argsort(-np.array(counts, np.int64), kind="stable")[:MOST_CATEGORIES].tolist())
-    named = tuple(categories[code] for code in common) or tuple(every[:MOST_CATEGORIES]) or (None,)
-    return OwnColumn(name, named, has_more=len(categories) > MOST_CATEGORIES, beside=("share",))
-
-
-def number_column(
-    name: str, quartiles: Sequence[float] | None, least: float = 0.0, deviation: float = 0.0
-) -> OwnColumn:
-    """How a number with these quartiles (None without values), smallest value and standard deviation is scaled."""
-    if quartiles is None:
         return OwnColumn(name, (), beside=("mean", "deviation"))
-    low, centre, high = quartiles
-    spread = high - low or deviation or 1.0
-    is_positive = least >= 0.0 < low  # so that ratios have a meaning
+    x = np.clip(x, -LARGEST, LARGEST)  # so that no difference overflows
+    low, centre, high = np.quantile(x, QUARTILES).tolist()
+    largest = np.abs(x).max() or 1.0
+    spread = high - low or largest * (x / largest).std() or 1.0
+    is_positive = x.min() >= 0.0 < low  # so that ratios have a meaning
     beside = ("mean", "deviation", "score", "ratio") if is_positive else ("mean", "deviation", "score")
-    return OwnColumn(name, (), float(centre), float(spread), beside=beside)
+    return OwnColumn(name, (), centre, float(spread), beside=beside)
 
 
 def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:

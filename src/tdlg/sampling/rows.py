@@ -1,0 +1,113 @@
+"""Rows that are chosen by a hash of their number: the same ones in memory, in every block of a file and on every machine."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["KEPT", "Sample", "kept_rows", "kept_shares", "mixed", "quotas", "uniform"]
+
+Positions = NDArray[np.int64]
+
+KEPT = (
+    2_000_000  # rows from which medians, quartiles, cuts in time and the setting are computed; with fewer, all are used
+)
+SEED_OF_KEPT = -1  # which no user can give
+
+
+def mixed(keys: NDArray[Any]) -> NDArray[np.uint64]:
+    """Integers to other integers, one to one, so that close ones are far apart (the last step of splitmix64)."""
+    z = np.array(keys).astype(np.uint64, copy=False)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return z ^ (z >> np.uint64(31))
+
+
+def uniform(rows: NDArray[np.integer[Any]], seed: int) -> NDArray[np.float64]:
+    """A number from 0 to below 1 for each row, the same wherever it is computed, for sampling."""
+    bits = mixed(mixed(rows) + mixed(np.array([seed], np.int64))) >> np.uint64(11)
+    return bits.astype(np.float64) * 2.0**-53
+
+
+def quotas(sizes: NDArray[Any], most: float) -> NDArray[np.float64]:
+    """How many rows of each group to take, at most `most` in all: all rows of small groups, as many of the others.
+
+    Examples
+    --------
+    >>> quotas(np.array([98, 2]), 10).tolist()
+    [8.0, 2.0]
+    """
+    quota, left = np.zeros(len(sizes)), most
+    for n_groups, k in zip(range(len(sizes), 0, -1), np.argsort(sizes), strict=True):  # small groups first
+        quota[k] = min(sizes[k], left / n_groups)
+        left -= quota[k]
+    return quota
+
+
+def kept_shares(n_known: int, n_missing: int) -> tuple[float, float]:
+    """The shares of the rows with a known label and of those without one that are kept; 1 if these are few."""
+    sizes = np.array([n_known, n_missing])
+    if sizes.sum() <= KEPT:
+        return 1.0, 1.0
+    known, missing = np.where(sizes > 0, quotas(sizes, KEPT) / np.maximum(sizes, 1), 1.0).tolist()
+    return known, missing
+
+
+def kept_rows(known: NDArray[np.bool_], shares: tuple[float, float] | None = None, start: int = 0) -> Positions:
+    """Positions of the rows from which the statistics of a table are computed: all, or about two million of them.
+
+    known : which rows have a known label; shares : those of `kept_shares`, if the rows are a block of the table; start : the
+    number of the first one.
+
+    Examples
+    --------
+    >>> kept_rows(np.array([True, False, True])).tolist()
+    [0, 1, 2]
+    """
+    if shares is None:
+        n_known = int(np.count_nonzero(known))
+        shares = kept_shares(n_known, len(known) - n_known)
+    if shares == (1.0, 1.0):
+        return np.arange(len(known))
+    return np.flatnonzero(uniform(np.arange(start, start + len(known)), SEED_OF_KEPT) < np.where(known, *shares))
+
+
+class Sample(NamedTuple):
+    """Rows to learn from: a share of the rows of each class with a known label, within a window of time.
+
+    first, last : the window, in ticks, both ends included; None if it has no such end. before : labels count if they were
+    known before this time; None if all count. shares : for each class, the share of its rows, above 0.
+
+    Examples
+    --------
+    >>> ticks, codes = np.array([1, 2, 3, 4]), np.array([0, 1, -1, 0])
+    >>> Sample(2, None, None, (1.0, 1.0)).rows(ticks, codes, seed=0).tolist()
+    [1, 3]
+    """
+
+    first: Any = None
+    last: Any = None
+    before: Any = None
+    shares: tuple[float, ...] = ()
+
+    def inside(self, ticks: NDArray[Any], codes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Which rows are within the window and have a known label; `codes` are their classes, below 0 if it is missing."""
+        inside = codes >= 0
+        if self.first is not None:
+            inside &= ticks >= self.first
+        if self.last is not None:
+            inside &= ticks <= self.last
+        return inside
+
+    def rows(
+        self,
+        ticks: NDArray[Any],
+        codes: NDArray[np.integer[Any]],
+        seed: int,
+        numbers: NDArray[np.integer[Any]] | None = None,
+    ) -> Positions:
+        """The positions of the sampled rows, whose numbers in the table decide; by default these are their positions."""
+        at = np.flatnonzero(self.inside(ticks, codes))
+        return at[uniform(at if numbers is None else numbers[at], seed) < np.array(self.shares)[codes[at]]]
