@@ -4,7 +4,7 @@ import numpy as np
 
 from tdlg import Laplace
 from tdlg.propagate import two_ends
-from tdlg.propagate.evidence import Network
+from tdlg.propagate.evidence import Evidence, Network
 from tdlg.propagate.plan import ColumnPlan
 
 
@@ -39,9 +39,14 @@ def two_end_columns(
 ):
     options = {"past_only": past_only, "bipartite": edges.bipartite, "only_partners": only_partners}
     plan = two_end_plan(widths, n_targets=targets.shape[1], **options)
-    return two_ends.two_end_columns(plan, Network.of(edges), at, targets, labelled, label_ticks, n_threads)
+    return two_ends.two_end_columns(plan, evidence(edges, targets, labelled, label_ticks), at, n_threads)
 
 
 def residuals(edges, targets, labelled, width, *, past_only, label_ticks=None):
     plan = two_end_plan((width, width), n_targets=targets.shape[1], past_only=past_only, bipartite=edges.bipartite)
-    return two_ends.residuals(plan, Network.of(edges), targets, labelled, label_ticks)
+    return two_ends.residuals(plan, evidence(edges, targets, labelled, label_ticks))
+
+
+def evidence(edges, targets, labelled, label_ticks):
+    no_features = np.empty((len(edges), 0))
+    return Evidence(Network.of(edges), no_features, targets, labelled, no_features.astype(int), label_ticks)

@@ -4,7 +4,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
 from tdlg import BurstDetector, EdgeOutlierDetector, EdgesError, ParameterError, StreamScorer, TemporalEdges, load_model
-from tdlg.propagate.bursts import Arrivals, burst_counts, burst_surprises
+from tdlg.explain.bursts import burst_counts
+from tdlg.propagate.bursts import Arrivals, burst_surprises
 
 TWO_COLUMNS = "has two columns: src, dst and time are needed"
 EXPECTED_FAILURES = {
@@ -123,7 +124,7 @@ def test_finds_the_burst_and_says_why():
     earlier = np.flatnonzero((src == 3) & (time <= 151) & (time >= 147))
     assert table["reason"][0].startswith(f"{len(earlier)} interactions from node 3 within 4 time units, where 0.")
     assert set(table["neighbours"][0]) <= set(earlier)
-    usual = burst_counts(Arrivals.of(fitted.edges_), [worst], 4.0, 60.0).usual[0, 0]
+    usual = burst_counts(Arrivals.of(fitted.edges_), np.array([worst]), 4.0, 60.0)[1][0, 0]
     assert f"where {usual:.2g} are usual" in table["reason"][0]
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from tdlg import TemporalEdges
-from tdlg._kernels.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, sampled_edge, temporal_walks
 from tdlg.datasets.blocks import make_tsbm
 from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.tasks import EdgeClassification
 from tdlg.methods.ctdne import CTDNE
 from tdlg.methods.snapshots import Snapshots
+from tdlg.methods.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, sampled_edge, temporal_walks
 
 
 def random_snapshots(seed, n_edges=80, n_nodes=12):

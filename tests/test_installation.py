@@ -80,7 +80,7 @@ class TestCache:
 
     def test_a_change_of_any_kernel_makes_all_stale(self, tmp_path, kept, monkeypatch):
         new_kernel(tmp_path)(21)
-        monkeypatch.setattr(compiled, "_digest_of_sources", lambda: b"other")
+        monkeypatch.setattr(compiled, "_digest_of_sources", lambda folder: b"other")
         assert not is_loaded(new_kernel(tmp_path))
 
     def test_a_full_disk_is_no_error(self, tmp_path, kept, monkeypatch):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tdlg import TemporalEdges
-from tdlg._kernels.ranking import LISTED, NEAR, SHORT
-from tdlg._kernels.ranking_state import NEVER
+from tdlg._kernels.ranking import LISTED, NEAR, NEVER, SHORT
 from tdlg.rank.history import History
 from tdlg.rank.state import COLUMNS, SCALES, RankingState
 

@@ -21,8 +21,7 @@ from tdlg import (
 )
 from tdlg.clock import time_in_words
 from tdlg.explain import nodes, propagation
-from tdlg.explain.sentences import label_in_words, node_in_words
-from tdlg.explain.two_ends import TwoEndWords
+from tdlg.explain.sentences import Words, label_in_words, node_in_words
 from tdlg.models.training import training_windows
 from tdlg.propagate.evidence import gather_evidence
 
@@ -220,7 +219,7 @@ def plural(n, noun):
 def words_for(edges):
     features = PropagationFeatures(past_only=True).fit(edges)
     query = gather_evidence(features, edges)
-    return TwoEndWords(features, edges, query.evidence, query.at)
+    return Words(features, edges, query.evidence, query.at)
 
 
 def everything(model, edges, **options):

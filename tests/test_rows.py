@@ -25,6 +25,7 @@ from tdlg import (
     from_frame,
     read_edges,
 )
+from tdlg.estimator import fitted_graph
 from tdlg.models.solver import Point, logistic_regression
 
 EXPECTED_FAILURES = {
@@ -337,7 +338,7 @@ def test_effects_are_contributions_to_the_score(n_classes, normalization):
             assert mine["rank"].to_list() == [1, 2, 3, 4]
             assert set(mine["src", "dst", "time"].rows()) == {(edges.src[row], edges.dst[row], edges.time[row])}
             weights = model.coef_[code] if n_classes == 3 else model.coef_[0] * (1 if code else -1)
-            every = model._graph(edges[[row]]).row(0).toarray().ravel() * weights
+            every = fitted_graph(model, edges[[row]]).row(0).toarray().ravel() * weights
             assert sorted(np.abs(every))[:-5:-1] == pytest.approx(mine["effect"].abs().to_list())
             for what, effect, reason, (at,) in mine["what", "effect", "reason", "neighbours"].iter_rows():
                 assert effect == pytest.approx(every[at])

@@ -5,8 +5,7 @@ import pytest
 
 from plans import two_end_columns, two_end_names
 from tdlg import PropagationFeatures, TemporalEdges
-from tdlg.explain.sentences import MANY
-from tdlg.explain.two_ends import PARTNERS, TwoEndWords
+from tdlg.explain.sentences import MANY, PARTNERS, Words
 from tdlg.propagate.evidence import gather_evidence
 
 OPINIONS = [  # bob and cat agree with ann about x, y and z, dan disagrees; only bob, cat and dan know the shop
@@ -29,7 +28,7 @@ OPINIONS = [  # bob and cat agree with ann about x, y and z, dan disagrees; only
 def words_for(edges, past_only=False, **options):
     features = PropagationFeatures(past_only=past_only, **options).fit(edges)
     query = gather_evidence(features, edges)
-    return TwoEndWords(features, edges, query.evidence, query.at)
+    return Words(features, edges, query.evidence, query.at)
 
 
 def opinions(rows=OPINIONS, **options):
@@ -166,7 +165,7 @@ def test_late_labels_and_copies():
     query = gather_evidence(features, edges)
     late = edges.ticks.copy()
     late[9] = 12  # of bob and the shop, known when it is too late
-    words = TwoEndWords(features, edges, query.evidence._replace(label_ticks=late), query.at)
+    words = Words(features, edges, query.evidence._replace(label_ticks=late), query.at)
     sentence, behind = words.agreement(12, "src", 1, raises=True)
     assert sentence.startswith("the only labelled interaction to 'shop' from sources that agree with 'ann'")
     assert behind == [10]

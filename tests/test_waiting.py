@@ -7,7 +7,7 @@ from live_payments import EDGES, LABEL_TIME, N_FITTED, classifier, event, id_of,
 from tdlg import PropagationClassifier
 from tdlg.live.model import LiveModel
 from tdlg.live.scorer import StreamScorer
-from tdlg.propagate.waiting import Waiting
+from tdlg.propagate.running import Waiting
 
 FAR = "2999-01-01T00:00:00"
 

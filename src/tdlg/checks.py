@@ -27,8 +27,6 @@ __all__ = [
 def is_number(value: Any) -> bool:
     """Whether a value is a real number; booleans do not count as numbers.
 
-    Examples
-    --------
     >>> is_number(0.5), is_number(np.int64(3)), is_number(True), is_number("3")
     (True, True, False, False)
     """
@@ -38,8 +36,6 @@ def is_number(value: Any) -> bool:
 def check_count(owner: str, name: str, value: Any, least: int) -> None:
     """Refuse a parameter that is not a whole number of at least `least`.
 
-    Examples
-    --------
     >>> check_count("LineGraph", "n_threads", 0, 1)
     Traceback (most recent call last):
     tdlg.exceptions.ParameterError: The 'n_threads' parameter of LineGraph must be a whole number, at least 1. Got 0 instead.
@@ -54,8 +50,6 @@ def check_count(owner: str, name: str, value: Any, least: int) -> None:
 def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> None:
     """Refuse a parameter that is not a number above 0 and less than `below`, which is infinity by default.
 
-    Examples
-    --------
     >>> check_number("LinkPrediction", "train_share", 70, below=1)
     Traceback (most recent call last):
     tdlg.exceptions.ParameterError: The 'train_share' parameter of LinkPrediction must be between 0 and 1. Got 70 instead.
@@ -70,8 +64,6 @@ def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> No
 def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None]) -> None:
     """Refuse a parameter that is not one of the choices.
 
-    Examples
-    --------
     >>> check_choice("top", "role", "end", ("src", "dst"))
     Traceback (most recent call last):
     tdlg.exceptions.ParameterError: The 'role' parameter of top must be one of ['src', 'dst']. Got 'end' instead.
@@ -90,8 +82,6 @@ def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None
 def as_generator(random_state: Any) -> np.random.Generator:
     """Return a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState.
 
-    Examples
-    --------
     >>> as_generator(0).random() == as_generator(0).random()
     True
     """
@@ -110,8 +100,6 @@ def as_generator(random_state: Any) -> np.random.Generator:
 def as_seed(random_state: Any) -> Any:
     """Return a random state that scikit-learn accepts: a numpy Generator gives a seed, everything else stays as it is.
 
-    Examples
-    --------
     >>> as_seed(7), as_seed(None)
     (7, None)
     >>> type(as_seed(np.random.default_rng(0)))

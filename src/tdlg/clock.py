@@ -75,8 +75,6 @@ def check_unit(owner: str, unit: Any) -> None:
 def unit_in_words(unit: str) -> str:
     """The name of a unit, in the plural.
 
-    Examples
-    --------
     >>> unit_in_words("ms")
     'milliseconds'
     """
@@ -86,8 +84,6 @@ def unit_in_words(unit: str) -> str:
 def ticks_per_second(unit: str) -> int:
     """How many ticks of a unit a second has.
 
-    Examples
-    --------
     >>> ticks_per_second("ms")
     1000
     """
@@ -97,8 +93,6 @@ def ticks_per_second(unit: str) -> int:
 def seconds_per_tick(unit: str) -> float:
     """How long a tick of a unit is.
 
-    Examples
-    --------
     >>> seconds_per_tick("ms")
     0.001
     """
@@ -108,8 +102,6 @@ def seconds_per_tick(unit: str) -> float:
 def finest(*units: str | None) -> str | None:
     """The finest of several units; None where all of them are None.
 
-    Examples
-    --------
     >>> finest("s", "us", None), finest(None, None)
     ('us', None)
     """
@@ -119,8 +111,6 @@ def finest(*units: str | None) -> str | None:
 def times_of(ticks: NDArray[Any], unit: str | None) -> NDArray[Any]:
     """The times that ticks count, as a view: datetime64, or the plain numbers themselves.
 
-    Examples
-    --------
     >>> times_of(np.array([0, 1500]), "ms")
     array(['1970-01-01T00:00:00.000', '1970-01-01T00:00:01.500'],
           dtype='datetime64[ms]')
@@ -139,8 +129,6 @@ def is_duration(value: object) -> TypeGuard[Duration]:
 def as_seconds(duration: Duration, name: str = "duration") -> float:
     """The length of a duration in seconds; refuses one that is not positive and finite, with the name of its parameter.
 
-    Examples
-    --------
     >>> as_seconds("7d"), as_seconds("250ms"), as_seconds(np.timedelta64(2, "h"))
     (604800.0, 0.25, 7200.0)
     """
@@ -171,8 +159,6 @@ def common_clock(
 
     Nothing is rounded: ticks that the common clock cannot hold are refused. Both columns must have a unit, or neither.
 
-    Examples
-    --------
     >>> common_clock(np.array([1, 2]), "s", np.array([1500]), "ms")
     (array([1000, 2000]), array([1500]), 'ms')
     """
@@ -211,15 +197,6 @@ def _refined(ticks: NDArray[np.int64], unit: str, finer: str) -> NDArray[np.int6
 def rounded_up(ticks: NDArray[Any], unit: str | None, clock_unit: str | None, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Ticks of one clock on another, rounded up to its next tick; times beyond its ends stay at its ends.
 
-    Parameters
-    ----------
-    ticks, unit
-        The ticks, and their unit.
-    clock_unit, dtype
-        The unit of the other clock, None where `unit` is None, and the type of its ticks: int64 or float64.
-
-    Examples
-    --------
     >>> rounded_up(np.array([1000, 1001]), "ms", "s", np.dtype(np.int64))
     array([1, 2])
     >>> rounded_up(np.array([0.5, 1e300]), None, None, np.dtype(np.int64))
@@ -248,8 +225,6 @@ def _numbers_up(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 def time_in_words(ticks: float, unit: str | None) -> str:
     """A distance in time, negative for the past.
 
-    Examples
-    --------
     >>> time_in_words(-7200, "s"), time_in_words(120.5, None)
     ('2 hours before', '120.5 time units after')
     """
@@ -261,8 +236,6 @@ def time_in_words(ticks: float, unit: str | None) -> str:
 def duration_in_words(ticks: float, unit: str | None) -> str:
     """A duration in its largest fitting unit: with one decimal below ten, else as a whole number.
 
-    Examples
-    --------
     >>> duration_in_words(5400, "s"), duration_in_words(250, "ms"), duration_in_words(3_628_800, None)
     ('1.5 hours', '250 milliseconds', '3,629,000 time units')
     """
@@ -272,8 +245,6 @@ def duration_in_words(ticks: float, unit: str | None) -> str:
 def durations_in_words(ticks: Iterable[float], unit: str | None) -> str:
     """Several durations as a list; the words "time units" come once.
 
-    Examples
-    --------
     >>> durations_in_words([86400, 5400], "s"), durations_in_words([4000, 2.5], None)
     ('1 day, 1.5 hours', '4,000, 2.5 time units')
     """
@@ -286,8 +257,6 @@ def durations_in_words(ticks: Iterable[float], unit: str | None) -> str:
 def round_duration(ticks: float, unit: str | None) -> tuple[float, str]:
     """The duration that `duration_in_words` names: in ticks, and in words.
 
-    Examples
-    --------
     >>> round_duration(100_000, "s")
     (103680.0, '1.2 days')
     """
@@ -303,8 +272,6 @@ def round_duration(ticks: float, unit: str | None) -> tuple[float, str]:
 def short_duration(ticks: float, unit: str) -> str:
     """A duration as it is written in a parameter: with one decimal below ten, else as a whole number.
 
-    Examples
-    --------
     >>> short_duration(4_579_200, "s"), short_duration(11_880, "s"), short_duration(250, "ms")
     ('53d', '3.3h', '250ms')
     """

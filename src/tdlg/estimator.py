@@ -16,18 +16,20 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.normalized import NormalizedLineGraph
-from tdlg.linegraph.operator import LineGraph, Normalization
+from tdlg.linegraph.operator import LineGraph
 from tdlg.tables.find_columns import usual_at
 from tdlg.tables.frames import eager_frame
 
 __all__ = [
     "EdgesEstimator",
     "all_or_nothing",
+    "check_graph",
     "check_target",
+    "edges_of_table",
+    "fitted_graph",
     "known_and_predicted",
     "known_labels",
     "new_nodes",
-    "strange_end",
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -83,11 +85,7 @@ class EdgesEstimator:
     the same time, and the decay must be `NoDecay()`. For `bipartite` edges use `from_frame(..., bipartite=True)`.
     """
 
-    decay: Decay | None
-    n_threads: int | None
-    normalization: Normalization | None = None
     edges_: TemporalEdges
-    decay_: Decay
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -99,7 +97,7 @@ class EdgesEstimator:
         """X as edges. With `reset` X is fitted; else X needs the columns of `fit`, and its ids are converted to match."""
         if not reset:
             self._check_has_edges()
-        edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset)
+        edges = X if isinstance(X, TemporalEdges) else edges_of_table(self, X, reset=reset)
         if not reset:
             return self._in_fitted_ids(edges)
         if len(edges) == 0:
@@ -110,9 +108,9 @@ class EdgesEstimator:
 
     def _in_fitted_ids(self, edges: TemporalEdges) -> TemporalEdges:
         edges = edges.with_ids_of(self.edges_)
-        strange = strange_end(self, edges)
-        if strange is not None:
-            warn(f"{strange} Check that they are written as in the fitted edges.")
+        mostly_new = _mostly_new_end(self, edges)
+        if mostly_new is not None:
+            warn(f"{mostly_new} Check that they are written as in the fitted edges.")
         for name, categories in edges.feature_categories.items():
             fitted = self.edges_.feature_categories.get(name, ())
             if len(categories) > 1 and fitted and not set(categories) & set(fitted):
@@ -121,54 +119,6 @@ class EdgesEstimator:
                     f"about them. Fitted: {fitted[0]!r}; here: {categories[0]!r}."
                 )
         return edges
-
-    def _from_table(self, X: Any, reset: bool) -> TemporalEdges:
-        columns: list[Any]
-        order: list[int] | None = None
-        if hasattr(type(X), "columns"):  # a dataframe, whose columns have their own dtypes
-            frame = eager_frame(X, "X")
-            validate_data(self, frame.to_native(), reset=reset, skip_check_array=True)
-            order = _named_order([str(name) for name in frame.columns])
-            columns = [frame.get_column(frame.columns[k]).to_native() for k in order]
-        else:
-            columns = list(validate_data(self, X, reset=reset, dtype=None, ensure_min_features=ENDS if reset else 1).T)
-            if not reset and hasattr(self, "feature_names_in_"):  # an array after a dataframe has its columns
-                columns = [columns[k] for k in _named_order(self.feature_names_in_.tolist())]
-        if len(columns) < ENDS:
-            raise EdgesError(f"A table of edges must have at least 2 columns, src and dst. Got {len(columns)} instead.")
-        src, dst, time = columns[:ENDS_AND_TIME] if len(columns) > ENDS else (*columns, np.zeros(len(columns[0])))
-        if not reset and len(columns) - ENDS_AND_TIME == len(self.edges_.feature_names):
-            names = list(self.edges_.feature_names)  # the fitted names, for an array after a fit on a dataframe
-        elif order is not None:
-            names = [str(frame.columns[k]) for k in order[ENDS_AND_TIME:]]
-        else:
-            names = [f"feature_{k}" for k in range(len(columns) - ENDS_AND_TIME)]
-        features = dict(zip(names, columns[ENDS_AND_TIME:], strict=True))
-        for name in _labels_among(names) if reset else []:
-            warn(f"The column {name!r} of X is taken as a feature, not as the label.", _as_label(name))
-        bipartite = not reset and self.edges_.bipartite
-        return TemporalEdges(src, dst, time, features=features, bipartite=bipartite)
-
-    def _graph(self, rows: TemporalEdges) -> LineGraph | NormalizedLineGraph:
-        """H(rows, fitted edges), normalised if `normalization` is set."""
-        fitted = self.edges_
-        if rows.same_table(fitted) and np.array_equal(rows.rows, fitted.rows):
-            rows = fitted
-        H = LineGraph(rows, fitted, decay=self.decay_, n_threads=self.n_threads)
-        return H if self.normalization is None else H.normalized(self.normalization)
-
-    def _check_graph(self) -> None:
-        """Refuse invalid parameters of the line graph."""
-        owner = type(self).__name__
-        if not isinstance(self.decay, Decay | None):
-            raise ParameterError(
-                f"The 'decay' parameter of {owner} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
-                f"Got {self.decay!r} instead.",
-                parameter="decay",
-            )
-        check_choice(owner, "normalization", self.normalization, (None, "spectral", "edge"))
-        if self.n_threads is not None:
-            check_count(owner, "n_threads", self.n_threads, 1)
 
     def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
         """Names and expected shapes of the fitted arrays."""
@@ -195,11 +145,62 @@ class EdgesEstimator:
             )
 
 
+def edges_of_table(model: Any, X: Any, *, reset: bool) -> TemporalEdges:
+    """The rows of a table as edges, for an estimator that is fitted to it (`reset`) or was fitted to such a table."""
+    columns: list[Any]
+    order: list[int] | None = None
+    if hasattr(type(X), "columns"):  # a dataframe, whose columns have their own dtypes
+        frame = eager_frame(X, "X")
+        validate_data(model, frame.to_native(), reset=reset, skip_check_array=True)
+        order = _named_order([str(name) for name in frame.columns])
+        columns = [frame.get_column(frame.columns[k]).to_native() for k in order]
+    else:
+        columns = list(validate_data(model, X, reset=reset, dtype=None, ensure_min_features=ENDS if reset else 1).T)
+        if not reset and hasattr(model, "feature_names_in_"):  # an array after a dataframe has its columns
+            columns = [columns[k] for k in _named_order(model.feature_names_in_.tolist())]
+    if len(columns) < ENDS:
+        raise EdgesError(f"A table of edges must have at least 2 columns, src and dst. Got {len(columns)} instead.")
+    src, dst, time = columns[:ENDS_AND_TIME] if len(columns) > ENDS else (*columns, np.zeros(len(columns[0])))
+    if not reset and len(columns) - ENDS_AND_TIME == len(model.edges_.feature_names):
+        names = list(model.edges_.feature_names)  # the fitted names, for an array after a fit on a dataframe
+    elif order is not None:
+        names = [str(frame.columns[k]) for k in order[ENDS_AND_TIME:]]
+    else:
+        names = [f"feature_{k}" for k in range(len(columns) - ENDS_AND_TIME)]
+    features = dict(zip(names, columns[ENDS_AND_TIME:], strict=True))
+    for name in _labels_among(names) if reset else []:
+        warn(f"The column {name!r} of X is taken as a feature, not as the label.", _as_label(name))
+    bipartite = not reset and model.edges_.bipartite
+    return TemporalEdges(src, dst, time, features=features, bipartite=bipartite)
+
+
+def fitted_graph(model: Any, rows: TemporalEdges) -> LineGraph | NormalizedLineGraph:
+    """H(rows, fitted edges) of an estimator with a decay, normalised if it has a `normalization`."""
+    fitted = model.edges_
+    if rows.same_table(fitted) and np.array_equal(rows.rows, fitted.rows):
+        rows = fitted
+    H = LineGraph(rows, fitted, decay=model.decay_, n_threads=model.n_threads)
+    kind = getattr(model, "normalization", None)
+    return H if kind is None else H.normalized(kind)
+
+
+def check_graph(model: Any) -> None:
+    """Refuse invalid parameters of the line graph of an estimator."""
+    owner = type(model).__name__
+    if not isinstance(model.decay, Decay | None):
+        raise ParameterError(
+            f"The 'decay' parameter of {owner} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
+            f"Got {model.decay!r} instead.",
+            parameter="decay",
+        )
+    check_choice(owner, "normalization", getattr(model, "normalization", None), (None, "spectral", "edge"))
+    if model.n_threads is not None:
+        check_count(owner, "n_threads", model.n_threads, 1)
+
+
 def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
     """Count the distinct nodes of these edges that a fitted model does not know, and all their distinct nodes.
 
-    Examples
-    --------
     >>> from tdlg import EdgeEmbedding
     >>> model = EdgeEmbedding(1).fit(TemporalEdges(["a", "b"], ["b", "c"], [0, 1]))
     >>> new_nodes(model, TemporalEdges(["a", "b"], ["x", "y"], [2, 3]))
@@ -210,16 +211,8 @@ def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
     return int((~_is_known(model, edges)[used]).sum()), len(used)
 
 
-def strange_end(model: Any, edges: TemporalEdges) -> str | None:
-    """Say that most sources, or most destinations, are new to a fitted model: their ids may be in another form.
-
-    Parameters
-    ----------
-    model
-        The fitted model.
-    edges
-        The edges to score, with ids in the form of the model.
-    """
+def _mostly_new_end(model: Any, edges: TemporalEdges) -> str | None:
+    """Say that most sources, or most destinations, are new to a fitted model: their ids may be in another form."""
     known = _is_known(model, edges)
     for end in ("src", "dst"):
         nodes = np.unique(getattr(edges, f"{end}_code"))

@@ -22,3 +22,4 @@ N_SUMS = 8
 MEAN, RESIDUAL, TRUST, BACK = 0, 2, 4, 6  # what describes the source of an edge; of its destination, one further
 N_DESCRIBED = 8
 RECENT = 32  # labelled edges per node whose agreement is compared
+COMMON_NODES = 5.0  # pseudo-count of common nodes that shrinks a similarity

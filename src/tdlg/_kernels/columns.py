@@ -24,13 +24,6 @@ def zero_if_tiny(total):
 
 
 @compiled
-def take_zeroing_tiny(column, rows, line):  # out: line
-    """Some rows of a column, with tiny values as 0."""
-    for k in range(rows.size):
-        line[k] = zero_if_tiny(column[rows[k]])
-
-
-@compiled
 def write_rates(labels, smoothing, lines):  # out: lines
     """The smoothed rate of each target, and the log of the number of known labels.
 

@@ -104,7 +104,7 @@ class _Cache(FunctionCache):
 
     def __init__(self, function):
         super().__init__(function)
-        self._cache_file._source_stamp = _digest_of_sources()
+        self._cache_file._source_stamp = _digest_of_sources(Path(function.__code__.co_filename).parent)
 
     def load_overload(self, sig, target_context):
         """The compiled kernel; None has numba compile it."""
@@ -126,9 +126,9 @@ class _Cache(FunctionCache):
 
 
 @cache
-def _digest_of_sources() -> bytes:
+def _digest_of_sources(folder: Path) -> bytes:
     """Kernels call each other across files, so one that changed makes all caches stale; numba looks at one file only."""
     digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
         digest.update(source.read_bytes())
     return digest.digest()

@@ -1,55 +1,268 @@
-"""The columns of candidates for the next destination of a source, from the state of `ranking_state`."""
+"""Who met whom, when and how often, carried along a stream of edges, and columns of the next destination of a source.
+
+Lists are chains of pairs: those of a source and those of a destination, the latest first; and a chain of all destinations.
+Fields with two elements are by end, `SRC` and `DST`. Times are float64, counted from the first edge. Sums are as of the last
+edge that changed them.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tdlg._kernels import CODE_BITS, DST, SRC
 from tdlg._kernels.compiled import compiled
-from tdlg._kernels.ranking_state import EDGES, LATEST, NEVER, NONE, absorb_one, key_of_pair
-from tdlg._kernels.running import find_slot
+from tdlg._kernels.running import add_slot, find_slot
 
+EDGES, PAIRS, STEPS, LATEST = range(4)  # counters
+NONE = -1
+NEVER = 1e30  # gap to something that never happened
 LISTED = 100  # entries of a list whose position is looked at
 NEAR, SHORT = 10, 5  # entries of a list that a walk follows
 FOUND = 4  # what a query finds by node: position among destinations, among sources; sums of walks of 2 and 3 steps
 OUT_RANK, IN_RANK, TWO, THREE = range(FOUND)
+
+NODE = np.dtype(
+    [
+        ("out_last", np.float64),  # time of the last edge as a source, and as a destination
+        ("in_last", np.float64),
+        ("in_before", np.float64),  # time of the last but one edge as a destination
+        ("in_fresh", np.float64),  # time of the last edge as a destination of a new pair
+        ("in_first", np.float64),
+        ("out_first", np.float64),
+        ("out_switched", np.float64),  # when a source last turned to another destination than before
+        ("out_count", np.int32),
+        ("in_count", np.int32),
+        ("out_partners", np.int32),  # number of different destinations, and of different sources
+        ("in_partners", np.int32),
+        ("out_switches", np.int32),
+        ("out_run", np.int32),  # number of edges since then
+        ("in_at", np.int32),  # number of all edges up to its last one as a destination
+        ("head", np.int32, 2),  # pair of its last edge as a source, and as a destination
+        ("newer", np.int32),  # neighbours in the chain of all destinations
+        ("older", np.int32),
+    ],
+    align=True,
+)
+PAIR = np.dtype(
+    [
+        ("last", np.float64),
+        ("first", np.float64),
+        ("count", np.int32),
+        ("runs", np.int32),  # how often the source turned to this destination
+        ("open", np.int32),  # edges since the last edge in the other direction
+        ("src_at", np.int32),  # number of edges of the source up to the last one of the pair; of the destination
+        ("dst_at", np.int32),
+        ("follow", np.int32),  # the destination that the source turned to after this one, the last time
+        ("ends", np.int32, 2),  # source and destination
+        ("newer", np.int32, 2),  # neighbours in the lists of both
+        ("older", np.int32, 2),
+    ],
+    align=True,
+)
+STEP = np.dtype([("last", np.float64), ("sum", np.float64), ("count", np.int32)], align=True)
+
+
+class Ranking(NamedTuple):
+    """The arrays of the state."""
+
+    counters: Any  # (4,) the numbers of edges, of pairs and of steps so far, and the destination of the last edge
+    nodes: Any  # `NODE`
+    node_sums: Any  # (n_nodes, scales), decayed counts of the edges of each node as a destination
+    fresh_sums: Any  # the same of those that were the first of their pair
+    pairs: Any  # `PAIR`, by pair of source and destination
+    pair_sums: Any  # (n_pairs, scales), decayed counts
+    pair_keys: Any  # the hash index of `running`
+    pair_table: Any
+    steps: Any  # `STEP`, by pair of destinations that followed each other at a source
+    step_keys: Any
+    step_table: Any
+
+
+class Scratch(NamedTuple):
+    """What a query finds."""
+
+    numbers: Any  # (2,) the number of the query, and of nodes touched
+    seen: Any  # (n_nodes, 2), the number of the last query that touched a node, and of the last that took it as a candidate
+    touched: Any  # (n_nodes,), the nodes touched now
+    found: Any  # (n_nodes, FOUND)
+
+
+@compiled
+def _key_of_pair(a, b):
+    """The key of two codes in a hash index."""
+    return (np.int64(a) << CODE_BITS) | np.int64(b)
+
+
+@compiled
+def find_pair(state, u, v):
+    """The slot of a pair, -1 if it never met."""
+    return find_slot(_key_of_pair(u, v), state.pair_table, state.pair_keys) if u >= 0 and v >= 0 else NONE
+
+
+@compiled
+def sources_of(state, v, out):  # out: out
+    """The sources of a destination, the latest first, (in_partners,)."""
+    slot = state.nodes[v].head[DST]
+    for k in range(out.size):
+        out[k] = state.pairs[slot].ends[SRC]
+        slot = state.pairs[slot].older[DST]
+
+
+# ---- absorbing
+
+
+@compiled
+def absorb(state, src, dst, when, rates):  # out: state
+    """Add edges in the order of time; there must be room for their pairs and steps."""
+    for k in range(src.size):
+        _absorb_one(state, src[k], dst[k], when[k], rates)
+
+
+@compiled
+def _absorb_one(state, u, v, now, rates):  # out: state
+    """Add an edge that is not before the last one."""
+    counters, pairs, node_sums, fresh_sums = state.counters, state.pairs, state.node_sums, state.fresh_sums
+    counters[EDGES] += 1
+    slot = add_slot(_key_of_pair(u, v), counters[PAIRS], state.pair_table, state.pair_keys)
+    is_new = slot == counters[PAIRS]
+    source, target = state.nodes[u], state.nodes[v]
+    before = source.head[SRC]  # the pair of the source's edge before this one
+    if is_new:
+        counters[PAIRS] += 1
+        _new_pair(pairs[slot], u, v, now)
+        source.out_partners += 1
+        target.in_partners += 1
+    pair = pairs[slot]
+    # the source
+    if source.out_count == 0:
+        source.out_first = now
+    if before != slot:
+        source.out_switched, source.out_run = now, 0
+        source.out_switches += source.out_count > 0
+        pair.runs += 1
+    source.out_run += 1
+    source.out_last = now
+    source.out_count += 1
+    # the destination
+    _fade(node_sums[v], now - target.in_last if target.in_count else 0.0, rates)
+    node_sums[v] += 1.0
+    if is_new:
+        _fade(fresh_sums[v], now - target.in_fresh if target.in_partners > 1 else 0.0, rates)
+        fresh_sums[v] += 1.0
+        target.in_fresh = now
+    if target.in_count == 0:
+        target.in_first = now
+    target.in_before = target.in_last
+    target.in_last, target.in_at = now, counters[EDGES]
+    target.in_count += 1
+    # the pair
+    _fade(state.pair_sums[slot], now - pair.last if pair.count else 0.0, rates)
+    state.pair_sums[slot] += 1.0
+    pair.last, pair.src_at, pair.dst_at = now, source.out_count, target.in_count
+    pair.count += 1
+    pair.open += 1
+    back = find_slot(_key_of_pair(v, u), state.pair_table, state.pair_keys)
+    if back >= 0:
+        pairs[back].open = 0
+        if back == slot:
+            pair.open = 1
+    if before >= 0 and before != slot:
+        pairs[before].follow = v
+        _add_step(state, pairs[before].ends[DST], v, now, rates[rates.size - 2])
+    _to_front(source, pairs, slot, SRC)
+    _to_front(target, pairs, slot, DST)
+    _to_front_of_all(state.nodes, counters, v)
+
+
+@compiled
+def _fade(sums, passed, rates):  # out: sums
+    for k in range(rates.size):
+        sums[k] *= np.exp(-rates[k] * passed)
+
+
+@compiled
+def _new_pair(pair, u, v, now):  # out: pair
+    pair.first, pair.last = now, now
+    pair.count, pair.runs, pair.open, pair.follow = 0, 0, 0, NONE
+    pair.ends[SRC], pair.ends[DST] = u, v
+    for end in (SRC, DST):
+        pair.newer[end] = pair.older[end] = NONE
+
+
+@compiled
+def _add_step(state, a, b, now, rate):  # out: state
+    """A source turned from one destination to another."""
+    counters = state.counters
+    slot = add_slot(_key_of_pair(a, b), counters[STEPS], state.step_table, state.step_keys)
+    step = state.steps[slot]
+    if slot == counters[STEPS]:
+        counters[STEPS] += 1
+        step.sum, step.count = 0.0, 0
+    elif step.count:
+        step.sum *= np.exp(-rate * (now - step.last))
+    step.sum += 1.0
+    step.last = now
+    step.count += 1
+
+
+@compiled
+def _to_front(node, pairs, slot, end):  # out: node, pairs
+    """Put a pair first in the list of its source or in that of its destination."""
+    head = node.head[end]
+    if head == slot:
+        return
+    pair = pairs[slot]
+    newer, older = pair.newer[end], pair.older[end]
+    if newer >= 0:
+        pairs[newer].older[end] = older
+        if older >= 0:
+            pairs[older].newer[end] = newer
+    pair.newer[end], pair.older[end] = NONE, head
+    if head >= 0:
+        pairs[head].newer[end] = slot
+    node.head[end] = slot
+
+
+@compiled
+def _to_front_of_all(nodes, counters, v):  # out: nodes, counters
+    """Put a destination first in the chain of all."""
+    first = counters[LATEST]
+    if first == v:
+        return
+    node = nodes[v]
+    if node.newer >= 0:
+        nodes[node.newer].older = node.older
+        if node.older >= 0:
+            nodes[node.older].newer = node.newer
+    node.newer, node.older = NONE, first
+    if first >= 0:
+        nodes[first].newer = v
+    counters[LATEST] = v
 
 
 # ---- a query: what is found from the source
 
 
 @compiled
-def look_around(state, u, one_type, scratch):  # out: scratch
-    """Positions in the lists of a source, and sums of walks from it.
-
-    scratch : the number of the query and of nodes touched, (2,); by node, the number of the last query that touched it and
-    of the last that took it as a candidate, (n_nodes, 2); the nodes touched now, (n_nodes,); what was found, (n_nodes,
-    FOUND).
-    """
-    nodes, pairs = state[1], state[4]
-    scratch[0][0] += 1
-    scratch[0][1] = 0
+def _look_around(state, u, one_type, scratch):  # out: scratch
+    """Positions in the lists of a source, and sums of walks from it."""
+    nodes, pairs = state.nodes, state.pairs
+    scratch.numbers[0] += 1
+    scratch.numbers[1] = 0
     if u < 0:
         return
-    slot, rank = nodes[u].out_head, 0
-    while slot >= 0 and rank < LISTED:
-        v = pairs[slot].dst
-        _touch(v, scratch)
-        rank += 1
-        scratch[3][v, OUT_RANK] = rank
-        if rank <= NEAR:
-            _walk_similar(nodes, pairs, u, v, 1.0 / rank, scratch)
-            if one_type:
+    for end in range(2 if one_type else 1):
+        slot, rank = nodes[u].head[end], 0
+        while slot >= 0 and rank < LISTED:
+            v = pairs[slot].ends[1 - end]
+            _touch(v, scratch)
+            rank += 1
+            scratch.found[v, OUT_RANK + end] = rank
+            if rank <= NEAR and end == SRC:
+                _walk_similar(nodes, pairs, u, v, 1.0 / rank, scratch)
+            if rank <= NEAR and one_type:
                 _walk_on(nodes, pairs, u, v, 1.0 / rank, scratch)
-        slot = pairs[slot].out_older
-    if not one_type:
-        return
-    slot, rank = nodes[u].in_head, 0
-    while slot >= 0 and rank < LISTED:
-        v = pairs[slot].src
-        _touch(v, scratch)
-        rank += 1
-        scratch[3][v, IN_RANK] = rank
-        if rank <= NEAR:
-            _walk_on(nodes, pairs, u, v, 1.0 / rank, scratch)
-        slot = pairs[slot].in_older
+            slot = pairs[slot].older[end]
 
 
 @compiled
@@ -65,77 +278,67 @@ def _touch(v, scratch):  # out: scratch
 @compiled
 def _found(v, what, scratch, otherwise):
     """What the query found at a node; 0 and nodes that it did not touch count as nothing found."""
-    numbers, seen, _, found = scratch
-    return found[v, what] if seen[v, 0] == numbers[0] and found[v, what] > 0.0 else otherwise
+    is_found = scratch.seen[v, 0] == scratch.numbers[0] and scratch.found[v, what] > 0.0
+    return scratch.found[v, what] if is_found else otherwise
 
 
 @compiled
 def _walk_similar(nodes, pairs, u, q, weight, scratch):  # out: scratch
     """To the latest sources of a destination, and on to their latest destinations."""
-    back, i = nodes[q].in_head, 0
+    back, i = nodes[q].head[DST], 0
     while back >= 0 and i < NEAR:
-        w = pairs[back].src
+        w = pairs[back].ends[SRC]
         if w != u:
-            on, k = nodes[w].out_head, 0
+            on, k = nodes[w].head[SRC], 0
             while on >= 0 and k < SHORT:
-                p = pairs[on].dst
+                p = pairs[on].ends[DST]
                 _touch(p, scratch)
-                scratch[3][p, THREE] += weight / ((1.0 + i) * (1.0 + k))
-                on = pairs[on].out_older
+                scratch.found[p, THREE] += weight / ((1.0 + i) * (1.0 + k))
+                on = pairs[on].older[SRC]
                 k += 1
-        back = pairs[back].in_older
+        back = pairs[back].older[DST]
         i += 1
 
 
 @compiled
 def _walk_on(nodes, pairs, u, q, weight, scratch):  # out: scratch
     """To the latest destinations and the latest sources of a partner."""
-    on, k = nodes[q].out_head, 0
-    while on >= 0 and k < NEAR:
-        p = pairs[on].dst
-        if p != u:
-            _touch(p, scratch)
-            scratch[3][p, TWO] += weight / (1.0 + k)
-        on = pairs[on].out_older
-        k += 1
-    on, k = nodes[q].in_head, 0
-    while on >= 0 and k < NEAR:
-        p = pairs[on].src
-        if p != u:
-            _touch(p, scratch)
-            scratch[3][p, TWO] += weight / (1.0 + k)
-        on = pairs[on].in_older
-        k += 1
+    for end in (SRC, DST):
+        on, k = nodes[q].head[end], 0
+        while on >= 0 and k < NEAR:
+            p = pairs[on].ends[1 - end]
+            if p != u:
+                _touch(p, scratch)
+                scratch.found[p, TWO] += weight / (1.0 + k)
+            on = pairs[on].older[end]
+            k += 1
 
 
 # ---- candidates
 
 
 @compiled
-def gather(state, u, limits, scratch, everyone, picks, out):  # out: scratch, out
+def _gather(state, u, limits, scratch, everyone, picks, out):  # out: scratch, out
     """Candidates for the next destination of a source, each once; returns how many.
 
     limits : how many of its latest destinations, of its latest sources, of those with the largest walks of each kind, and
     of the latest destinations of all. picks : positions in `everyone`, all possible destinations, for random ones. out :
-    room for all of them. `look_around` comes first.
+    room for all of them. `_look_around` comes first.
     """
-    nodes, pairs = state[1], state[4]
+    nodes, pairs = state.nodes, state.pairs
     n = 0
     if u >= 0:
-        slot, k = nodes[u].out_head, 0
-        while slot >= 0 and k < limits[0]:
-            n = _take(pairs[slot].dst, n, scratch, out)
-            slot = pairs[slot].out_older
-            k += 1
-        slot, k = nodes[u].in_head, 0
-        while slot >= 0 and k < limits[1]:
-            if nodes[pairs[slot].src].in_count > 0:
-                n = _take(pairs[slot].src, n, scratch, out)
-            slot = pairs[slot].in_older
-            k += 1
+        for end in (SRC, DST):
+            slot, k = nodes[u].head[end], 0
+            while slot >= 0 and k < limits[end]:
+                v = pairs[slot].ends[1 - end]
+                if nodes[v].in_count > 0:
+                    n = _take(v, n, scratch, out)
+                slot = pairs[slot].older[end]
+                k += 1
         for kind in (TWO, THREE):
             n = _take_best(nodes, u, kind, limits[2 + kind - TWO], scratch, n, out)
-    v, k = state[0][LATEST], 0
+    v, k = state.counters[LATEST], 0
     while v >= 0 and k < limits[4]:
         n = _take(v, n, scratch, out)
         v = nodes[v].older
@@ -147,10 +350,10 @@ def gather(state, u, limits, scratch, everyone, picks, out):  # out: scratch, ou
 
 @compiled
 def _take(v, n, scratch, out):  # out: scratch, out
-    number, seen = scratch[0][0], scratch[1]
-    if seen[v, 1] == number:
+    number = scratch.numbers[0]
+    if scratch.seen[v, 1] == number:
         return n
-    seen[v, 1], out[n] = number, v
+    scratch.seen[v, 1], out[n] = number, v
     return n + 1
 
 
@@ -181,30 +384,28 @@ def _take_best(nodes, u, kind, limit, scratch, n, out):  # out: scratch, out
 
 
 @compiled
-def describe(state, u, candidates, now, rates, scratch, rows):  # out: rows
+def _describe(state, u, candidates, now, rates, scratch, rows):  # out: rows
     """The columns of candidates, (n_candidates, n_columns), see `tdlg.rank.state.COLUMNS`.
 
     u or a candidate of -1 is a node that never occurred.
     """
     own = np.zeros(9)
-    scale = np.empty(rates.size)
     _describe_source(state, u, now, own)
     for k in range(candidates.size):
         v, row = candidates[k], rows[k]
         c = _describe_pair(state, u, v, now, rates, scratch, row, 0)
         c = _describe_back(state, u, v, now, rates, scratch, row, c)
-        c = _describe_target(state, u, v, now, rates, scale, row, c)
+        c = _describe_target(state, u, v, now, rates, row, c)
         c = _describe_walks(state, u, v, now, rates, scratch, row, c)
         row[c : c + own.size] = own
 
 
 @compiled
 def _describe_source(state, u, now, own):  # out: own
-    nodes = state[1]
     own[0] = own[4] = own[5] = own[8] = NEVER
     if u < 0:
         return
-    node = nodes[u]
+    node = state.nodes[u]
     if node.out_count:
         own[0], own[4], own[8] = now - node.out_last, now - node.out_switched, now - node.out_first
     own[1], own[2], own[3] = node.out_count, node.out_partners, node.out_run
@@ -215,13 +416,12 @@ def _describe_source(state, u, now, own):  # out: own
 
 @compiled
 def _describe_pair(state, u, v, now, rates, scratch, row, c):  # out: row
-    nodes, pairs, pair_sums, pair_keys, pair_table = state[1], state[4], state[5], state[6], state[7]
-    n_scales = rates.size
+    nodes, pairs, n_scales = state.nodes, state.pairs, rates.size
     row[c : c + 10 + n_scales] = 0.0
     row[c] = row[c + 1] = row[c + 5] = row[c + 6] = row[c + 7] = NEVER
-    slot = find_slot(key_of_pair(u, v), pair_table, pair_keys) if u >= 0 and v >= 0 else NONE
-    if u >= 0 and nodes[u].out_head >= 0:
-        row[c + 8] = v >= 0 and pairs[nodes[u].out_head].follow == v
+    slot = find_pair(state, u, v)
+    if u >= 0 and nodes[u].head[SRC] >= 0:
+        row[c + 8] = v >= 0 and pairs[nodes[u].head[SRC]].follow == v
     if slot >= 0:
         pair, source = pairs[slot], nodes[u]
         gap = now - pair.last
@@ -236,50 +436,48 @@ def _describe_pair(state, u, v, now, rates, scratch, row, c):  # out: row
         row[c + 7] = nodes[v].in_count - pair.dst_at
         row[c + 9] = pair.open
         for k in range(n_scales):
-            row[c + 10 + k] = pair_sums[slot, k] * np.exp(-rates[k] * gap)
+            row[c + 10 + k] = state.pair_sums[slot, k] * np.exp(-rates[k] * gap)
     return c + 10 + n_scales
 
 
 @compiled
 def _describe_back(state, u, v, now, rates, scratch, row, c):  # out: row
     """The edges in the other direction: what waits for an answer."""
-    pairs, pair_sums, pair_keys, pair_table = state[4], state[5], state[6], state[7]
     n_scales = rates.size
     row[c : c + 4 + n_scales] = 0.0
     row[c] = row[c + 1] = NEVER
-    slot = find_slot(key_of_pair(v, u), pair_table, pair_keys) if u >= 0 and v >= 0 else NONE
+    slot = find_pair(state, v, u)
     if slot >= 0:
-        pair = pairs[slot]
+        pair = state.pairs[slot]
         row[c] = now - pair.last
         row[c + 1] = _found(v, IN_RANK, scratch, LISTED + 1.0)
         row[c + 2], row[c + 3] = pair.count, pair.open
         for k in range(n_scales):
-            row[c + 4 + k] = pair_sums[slot, k] * np.exp(-rates[k] * (now - pair.last))
+            row[c + 4 + k] = state.pair_sums[slot, k] * np.exp(-rates[k] * (now - pair.last))
     return c + 4 + n_scales
 
 
 @compiled
-def _describe_target(state, u, v, now, rates, scale, row, c):  # out: row, scale
-    counters, nodes, node_sums, fresh_sums, pairs = state[0], state[1], state[2], state[3], state[4]
+def _describe_target(state, u, v, now, rates, row, c):  # out: row
     n_scales = rates.size
     row[c : c + 10 + 2 * n_scales] = 0.0
     row[c] = row[c + 1] = row[c + 2] = row[c + 5] = row[c + 6] = row[c + 8] = NEVER
     if v < 0:
         return c + 10 + 2 * n_scales
-    node = nodes[v]
+    node = state.nodes[v]
     if node.in_count > 0:
         gap = now - node.in_last
-        row[c], row[c + 1] = gap, counters[EDGES] - node.in_at
+        row[c], row[c + 1] = gap, state.counters[EDGES] - node.in_at
         if node.in_count > 1:
             row[c + 2] = now - node.in_before
         row[c + 3], row[c + 4] = node.in_count, node.in_partners
         row[c + 5] = now - node.in_fresh
         if node.in_count > 1 and node.in_last > node.in_first:
             row[c + 6] = gap * (node.in_count - 1) / (node.in_last - node.in_first)
-        row[c + 7] = pairs[node.in_head].src == u
+        row[c + 7] = state.pairs[node.head[DST]].ends[SRC] == u
         for k in range(n_scales):
-            row[c + 10 + k] = node_sums[v, k] * np.exp(-rates[k] * gap)
-            row[c + 10 + n_scales + k] = fresh_sums[v, k] * np.exp(-rates[k] * row[c + 5])
+            row[c + 10 + k] = state.node_sums[v, k] * np.exp(-rates[k] * gap)
+            row[c + 10 + n_scales + k] = state.fresh_sums[v, k] * np.exp(-rates[k] * row[c + 5])
     if node.out_count > 0:
         row[c + 8] = now - node.out_last
         row[c + 9] = node.out_count
@@ -288,14 +486,14 @@ def _describe_target(state, u, v, now, rates, scale, row, c):  # out: row, scale
 
 @compiled
 def _describe_walks(state, u, v, now, rates, scratch, row, c):  # out: row
-    nodes, pairs, steps, step_keys, step_table = state[1], state[4], state[8], state[9], state[10]
+    nodes, steps = state.nodes, state.steps
     row[c : c + 4] = 0.0
     if v < 0:
         return c + 4
     row[c], row[c + 1] = _found(v, TWO, scratch, 0.0), _found(v, THREE, scratch, 0.0)
-    if u >= 0 and nodes[u].out_head >= 0:
-        before = pairs[nodes[u].out_head].dst
-        slot = find_slot(key_of_pair(before, v), step_table, step_keys)
+    if u >= 0 and nodes[u].head[SRC] >= 0:
+        before = state.pairs[nodes[u].head[SRC]].ends[DST]
+        slot = find_slot(_key_of_pair(before, v), state.step_table, state.step_keys)
         if slot >= 0:
             row[c + 2] = steps[slot].sum * np.exp(-rates[rates.size - 2] * (now - steps[slot].last))
             row[c + 3] = steps[slot].count / nodes[before].in_count
@@ -312,17 +510,12 @@ def run(state, edges, upto, queries, starts, candidates, one_type, rates, scratc
     edges : src, dst, when, in the order of time; upto : (n_queries,) how many of them each query knows; queries : src, when;
     starts : (n_queries + 1,) where the candidates of each begin.
     """
-    src, dst, when = edges
     done = 0
     for q in range(upto.size):
-        for k in range(done, upto[q]):
-            absorb_one(state, src[k], dst[k], when[k], rates)
-        done = max(done, upto[q])
-        u, now = queries[0][q], queries[1][q]
-        look_around(state, u, one_type, scratch)
+        done = _absorb_before(state, edges, done, upto[q], rates)
+        _look_around(state, queries[0][q], one_type, scratch)
         part = slice(starts[q], starts[q + 1])
-        describe(state, u, candidates[part], now, rates, scratch, rows[part])
-    return done
+        _describe(state, queries[0][q], candidates[part], queries[1][q], rates, scratch, rows[part])
 
 
 @compiled
@@ -331,20 +524,27 @@ def sample(state, edges, upto, chosen, limits, everyone, picks, one_type, rates,
     """Columns of the destinations of chosen edges, and of other candidates; the true destination comes first.
 
     chosen : positions of edges, ascending; upto : (n_chosen,) how many edges each knows; picks : (n_chosen, n_random), see
-    `gather`; starts : (n_chosen + 1,) where the candidates of each begin; rows : room for all candidates.
+    `_gather`; starts : (n_chosen + 1,) where the candidates of each begin; rows : room for all candidates.
     """
     src, dst, when = edges
     done, n = 0, 0
     for q in range(chosen.size):
-        for k in range(done, upto[q]):
-            absorb_one(state, src[k], dst[k], when[k], rates)
-        done = max(done, upto[q])
+        done = _absorb_before(state, edges, done, upto[q], rates)
         u, now = src[chosen[q]], when[chosen[q]]
-        look_around(state, u, one_type, scratch)
+        _look_around(state, u, one_type, scratch)
         starts[q] = n
         _take(dst[chosen[q]], 0, scratch, candidates[n:])
-        n += 1 + gather(state, u, limits, scratch, everyone, picks[q], candidates[n + 1 :])
+        n += 1 + _gather(state, u, limits, scratch, everyone, picks[q], candidates[n + 1 :])
         part = slice(starts[q], n)
-        describe(state, u, candidates[part], now, rates, scratch, rows[part])
+        _describe(state, u, candidates[part], now, rates, scratch, rows[part])
     starts[chosen.size] = n
     return n
+
+
+@compiled
+def _absorb_before(state, edges, done, upto, rates):  # out: state
+    """Absorb the edges from `done` to `upto`; returns how many are absorbed now."""
+    src, dst, when = edges
+    for k in range(done, upto):
+        _absorb_one(state, src[k], dst[k], when[k], rates)
+    return max(done, upto)

@@ -92,22 +92,11 @@ def edge_sums_one(slots, per_event, first, stop, y):  # out: y
 
 
 @compiled
-def span_before(gap, cut, limit, reach):
-    """How far back from `cut` events of its key matter: the first of them (not before `limit`) and its distance to `cut`."""
-    first = cut
+def span(gap, cut, limit, step, reach):
+    """How far events of the key at a cut matter, before it (step -1) or behind it (1): where they end, and the distance."""
+    end = cut
     passed = 0.0
-    while first > limit and passed + gap[first] <= reach and gap[first] < np.inf:
-        passed += gap[first]
-        first -= 1
-    return first, passed
-
-
-@compiled
-def span_behind(gap, cut, limit, reach):
-    """How far from event cut - 1 later events of its key matter: the stop of them (not behind `limit`) and the distance."""
-    stop = cut
-    passed = 0.0
-    while stop < limit and passed + gap[stop] <= reach and gap[stop] < np.inf:
-        passed += gap[stop]
-        stop += 1
-    return stop, passed
+    while end != limit and passed + gap[end] <= reach and gap[end] < np.inf:
+        passed += gap[end]
+        end += step
+    return end, passed

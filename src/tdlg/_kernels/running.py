@@ -5,13 +5,17 @@ Reading them later multiplies by exp(-rate * passed). What comes late is added a
 do not depend on the order in which they are made.
 """
 
+import math
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tdlg._kernels import CATEGORIES_FROM, CODE_BITS, DST, SRC
 from tdlg._kernels.compiled import compiled
 
 HASH = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: spreads neighbouring keys over the table
 SHIFT = np.uint64(29)
+LOAD = 1.5  # least number of places in the table per slot
 
 
 @compiled
@@ -84,7 +88,23 @@ def add_keys(reads, rows, nodes, categories, ticks, n_used, table, keys, time, s
 
 
 @compiled
-def fill_table(n_used, keys, table):  # out: table
+def number_keys(values, n_used, table, keys, slots):  # out: table, keys, slots
+    """The slots of plain keys; one that has none gets the next. Returns the number of slots used."""
+    for k in range(values.size):
+        slots[k] = add_slot(values[k], n_used, table, keys)
+        n_used += slots[k] == n_used
+    return n_used
+
+
+def hash_table(n_used: int, keys: NDArray[np.int64]) -> NDArray[np.int32]:
+    """A table from the hashes of the first keys to their slots, with places for as many as there is room for in `keys`."""
+    table = np.full(1 << max(0, math.ceil(LOAD * len(keys)) - 1).bit_length(), -1, np.int32)
+    _fill_table(n_used, keys, table)
+    return table
+
+
+@compiled
+def _fill_table(n_used, keys, table):  # out: table
     """Enter the keys of all slots into an empty table."""
     for slot in range(n_used):
         at = _place(keys[slot], table)

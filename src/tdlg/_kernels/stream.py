@@ -50,7 +50,7 @@ BLOCK = 32  # rows whose columns are written at once
 def run(
     queries, absorbed, events, around, two_ends, writer, start, columns
 ):  # out: everything but queries, absorbed and writer
-    """Read what is known at the time of each query, after absorbing what happened strictly before it.
+    """Read what is known at the time of each query, after absorbing what happened strictly before it; then the rest.
 
     queries : in the order of time: ticks (n,), events (n,), slots (n, matches) with -1 for none, slots of nodes (n, 4) and
     of pairs (n, 2) for both ends, own features (n, n_own).
@@ -59,7 +59,6 @@ def run(
     two_ends : ends, pairs, rings, the number of sums per class (0 if there are no such columns), and whether the nodes are
     of one type.
     writer : see `_write`; columns : (n_columns, all rows), or (0, 0) if they are not wanted; start : where the rows begin.
-    Returns how many were absorbed.
     """
     ticks, rows, slots, end_slots, pair_slots, own = queries
     rates, time, last, sums, never = around
@@ -67,9 +66,11 @@ def run(
     block, gaps = np.empty((n_matches, n_scales, n_values, BLOCK)), np.empty((n_matches, BLOCK))
     scratch = _scratch(two_ends, events[2].shape[1] - 1)
     wanted = columns.shape[0] > 0
-    at = 0
+    at, n_absorbed = 0, absorbed[0].size
     for row in range(ticks.size):
-        at = absorb(absorbed, at, ticks[row], events, around, two_ends, scratch)
+        while at < n_absorbed and absorbed[0][at] < ticks[row]:
+            _absorb_one(at, absorbed, events, around, two_ends, scratch)
+            at += 1
         if two_ends[3] > 0:
             _describe(ticks[row], end_slots[row], pair_slots[row], two_ends, scratch, events[3][rows[row]])
             if wanted:
@@ -92,7 +93,8 @@ def run(
                     block[m, k, v, b] = factor * sums[slot, k, v]
         if b == BLOCK - 1 or row == ticks.size - 1:
             _write(block, gaps, own, row - b, b + 1, writer, start, columns)
-    return at
+    for rest in range(at, n_absorbed):
+        _absorb_one(rest, absorbed, events, around, two_ends, scratch)
 
 
 @compiled
@@ -120,20 +122,10 @@ def _write(block, gaps, own, first_row, n, writer, start, columns):  # out: colu
 
 
 @compiled
-def absorb(absorbed, at, until, events, around, two_ends, scratch):  # out: around, two_ends, scratch
-    """Absorb from `at` on what happened strictly before a time; returns where it stopped."""
-    ticks = absorbed[0]
-    while at < ticks.size and ticks[at] < until:
-        _absorb_one(at, absorbed, events, around, two_ends, scratch)
-        at += 1
-    return at
-
-
-@compiled
-def absorb_all(absorbed, first, events, around, two_ends):  # out: around, two_ends
-    """Absorb everything from `first` on."""
+def absorb(absorbed, events, around, two_ends):  # out: around, two_ends
+    """Absorb what happened, without a query."""
     scratch = _scratch(two_ends, events[2].shape[1] - 1)
-    for at in range(first, absorbed[0].size):
+    for at in range(absorbed[0].size):
         _absorb_one(at, absorbed, events, around, two_ends, scratch)
 
 

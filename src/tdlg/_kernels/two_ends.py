@@ -5,30 +5,13 @@ What is filed *by node* has `start` (n_nodes + 1), and the members of each node 
 
 import numpy as np
 
-from tdlg._kernels import RECENT
+from tdlg._kernels import COMMON_NODES, RECENT
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.vectors import pointer, prefetch
 
 TABLE_BITS = 10
 TABLE = 1 << TABLE_BITS  # places for marked nodes, enough that nodes seldom collide
-COMMON = 5.0  # pseudo-count of common nodes that shrinks a similarity
 SIMILAR = 0.02  # added to the sum of similarities
-
-
-@compiled
-def by_node(nodes, n_nodes):
-    """Sort members by node, keeping their order: start (n_nodes + 1,) and the numbers of the members, sorted."""
-    start = np.zeros(n_nodes + 1, np.int64)
-    for k in range(nodes.size):
-        start[nodes[k] + 1] += 1
-    for node in range(n_nodes):
-        start[node + 1] += start[node]
-    cursor = start[:-1].copy()
-    filed = np.empty(nodes.size, np.int32)
-    for k in range(nodes.size):
-        filed[cursor[nodes[k]]] = k
-        cursor[nodes[k]] += 1
-    return start, filed
 
 
 @compiled
@@ -93,7 +76,7 @@ def compare(other, residuals, low, high, residual, marked, factor, sums, both): 
         for c in range(n_classes):
             similarity[c] += residuals[both[k], c] * marks[place, c]
     for c in range(n_classes):
-        alike = similarity[c] / (n_both + COMMON)
+        alike = similarity[c] / (n_both + COMMON_NODES)
         sums[0, c] += alike * residual[c]
         sums[1, c] += abs(alike)
         sums[2, c] += n_both * residual[c]
@@ -106,7 +89,7 @@ def conclude(sums, n_common, n_used, marked, out):  # out: out, marked
     for c in range(out.shape[0]):
         out[c, 0] = sums[0, c] / (sums[1, c] + SIMILAR)
         out[c, 1] = sums[0, c]
-        out[c, 2] = sums[2, c] / (n_common + COMMON)
+        out[c, 2] = sums[2, c] / (n_common + COMMON_NODES)
     keys, _, _, used = marked
     for k in range(n_used):
         keys[used[k]] = -1

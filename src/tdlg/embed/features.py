@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_count
-from tdlg.estimator import EdgesEstimator
+from tdlg.estimator import EdgesEstimator, check_graph, fitted_graph
+from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.normalized import NormalizedLineGraph
 from tdlg.linegraph.operator import LineGraph
 
@@ -21,16 +22,17 @@ __all__ = ["EdgeFeatures", "flip_signs", "inverted", "n_resolved"]
 class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A transformer from edges to columns: the rows of H(edges, fitted edges) times weights."""
 
+    decay: Decay | None
     n_components: int
     n_components_: int
 
     def _fit_edges(self, X: Any) -> LineGraph | NormalizedLineGraph:
         """Store the edges, fix the decay on their times, and return their line graph."""
         check_count(type(self).__name__, "n_components", self.n_components, 1)
-        self._check_graph()
+        check_graph(self)
         self.edges_ = self._edges(X, reset=True)
         self.decay_ = LineGraph(self.edges_, decay=self.decay).decay
-        return self._graph(self.edges_)
+        return fitted_graph(self, self.edges_)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Compute the columns of edges.
@@ -41,7 +43,7 @@ class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
             The edges, fitted or new.
         """
         check_is_fitted(self)
-        return self._graph(self._edges(X, reset=False)) @ self._weights()
+        return fitted_graph(self, self._edges(X, reset=False)) @ self._weights()
 
     @abstractmethod
     def _weights(self) -> NDArray[np.float64]:

@@ -12,37 +12,23 @@ from tdlg.clock import round_duration
 from tdlg.edges import TemporalEdges
 from tdlg.explain.rows import chosen_rows, reasons_table
 from tdlg.explain.sentences import NAMED, WHERE, node_in_words
-from tdlg.propagate.bursts import KEYS, Arrivals, burst_counts
+from tdlg.propagate.bursts import KEYS, Arrivals, surprises_of_key
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["explain_bursts"]
+__all__ = ["burst_counts", "explain_bursts"]
 
+Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 
 def explain_bursts(
     model: Any, edges: TemporalEdges, places: Positions, top: int = 3, *, rows: Any = None
 ) -> pl.DataFrame:
-    """What makes each edge part of a burst: the counts of its source, its destination and its pair, in words.
+    """What makes each edge part of a burst, see `BurstDetector.explain`; places : among the fitted edges, -1 for new ones.
 
-    Parameters
-    ----------
-    model
-        A fitted `BurstDetector`.
-    edges, places
-        The edges to explain, and their positions among the fitted edges, -1 for new edges.
-    top
-        How many reasons to give per edge at most, the most surprising first.
-    rows
-        Positions in `edges` of the edges to explain; by default all edges.
-
-    Returns
-    -------
-    polars.DataFrame
-        One row per reason; see `BurstDetector.explain`. The neighbours are the latest edges of the burst; positions
-        from the number of fitted edges on are new edges, in the order of `edges`.
+    The neighbours are the latest edges of the burst; positions from the number of fitted edges on are new edges.
     """
     check_count("explain", "top", top, 1)
     which, fitted, new = chosen_rows(rows, len(edges)), model.edges_, np.flatnonzero(places < 0)
@@ -50,27 +36,45 @@ def explain_bursts(
     at = places.copy()
     at[new] = len(fitted) + np.arange(len(new))
     fast, slow = (decay.parts(arrivals.time_unit)[0].bandwidth for decay in (model.fast_, model.slow_))
-    found = burst_counts(arrivals, at[which], fast, slow)
-    ranked = np.argsort(-found.surprise, axis=1, kind="stable")[:, :top]
-    lines = [(i, rank, k) for i, keys in enumerate(ranked) for rank, k in enumerate(keys) if found.surprise[i, k] > 0]
+    surprise, usual = burst_counts(arrivals, at[which], fast, slow)
+    ranked = np.argsort(-surprise, axis=1, kind="stable")[:, :top]
+    lines = [(i, rank, k) for i, keys in enumerate(ranked) for rank, k in enumerate(keys) if surprise[i, k] > 0]
     row, rank, key = np.array(lines, np.int64).reshape(-1, 3).T
     window, words = round_duration(fast, arrivals.time_unit)
     counts = [_Latest(arrivals, k) for k in range(len(KEYS))]
     behind = [counts[k].within(at[which[i]], window) for i, _, k in lines]
     reasons = [
-        _reason(edges, which[i], KEYS[k], len(there), found.usual[i, k] * window / fast, words)
+        _reason(edges, which[i], KEYS[k], len(there), usual[i, k] * window / fast, words)
         for (i, _, k), there in zip(lines, behind, strict=True)
     ]
     return reasons_table(
         edges,
         which[row],
         None,
-        scores=found.surprise.max(axis=1, initial=0.0)[row],
+        scores=surprise.max(axis=1, initial=0.0)[row],
         rank=rank + 1,
         what=[KEYS[k] for k in key],
-        effects=found.surprise[row, key],
+        effects=surprise[row, key],
         reasons=[(reason, there[-NAMED:][::-1].tolist()) for reason, there in zip(reasons, behind, strict=True)],
     )
+
+
+def burst_counts(arrivals: Arrivals, rows: Positions, fast: float, slow: float) -> tuple[Floats, Floats]:
+    """The surprises of some edges, and the fast counts expected from the edges before, NaN if there is no time before.
+
+    Both are of shape (n_rows, 3), in the order of `KEYS`; see `tdlg.propagate.bursts.burst_surprises`.
+    """
+    ticks, order, start = arrivals.ticks, arrivals.order, arrivals.start
+    age = (ticks[rows] - start).astype(np.float64)
+    inside, seen = (-width * np.expm1(-age / width) for width in (fast, slow))
+    before = np.where(seen > inside, seen - inside, np.nan)
+    found, usual = np.empty((2, len(rows), len(KEYS)))
+    counts = np.empty((len(order), 2))
+    for k, keys in enumerate(arrivals.keys):
+        found[:, k] = surprises_of_key(keys, ticks, order, start, fast, slow, counts)[rows]
+        count, total = counts[rows].T
+        usual[:, k] = (total - count) / before * inside
+    return found, usual
 
 
 class _Latest:

@@ -56,16 +56,7 @@ def positive_by_counts(classes: NDArray[Any], counts: Sequence[int], given: Any 
 
 
 def positive_of(model: Any, given: Any = None) -> int:
-    """The position of a fitted classifier's positive class in `classes_`; see `positive_class` for the rule.
-
-    Parameters
-    ----------
-    model
-        A fitted classifier with `classes_` and `labels_`. Its attribute `positive_`, which the shell sets where
-        --positive is given, holds the class to use by default.
-    given
-        The positive class, where the caller chooses it.
-    """
+    """The position of a fitted classifier's positive class: the one given, its `positive_`, or by `positive_class`."""
     kept = getattr(model, "positive_", None)
     if given is None and kept in model.classes_.tolist():
         given = kept
@@ -73,13 +64,7 @@ def positive_of(model: Any, given: Any = None) -> int:
 
 
 def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
-    """Floats that are whole numbers as integers; they are floats only because of missing labels.
-
-    Examples
-    --------
-    >>> plain_classes(np.array([0.0, 1.0]))
-    array([0, 1])
-    """
+    """Floats that are whole numbers as integers; they are floats only because of missing labels."""
     return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
 
 

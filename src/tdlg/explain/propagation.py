@@ -15,8 +15,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.explain.explainable import Scored
 from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import chosen_rows, reasons_table
-from tdlg.explain.sentences import Reason
-from tdlg.explain.two_ends import TwoEndWords
+from tdlg.explain.sentences import Reason, Words
 from tdlg.propagate.columns import table_columns
 from tdlg.propagate.evidence import Query
 from tdlg.propagate.features import PropagationFeatures
@@ -188,7 +187,7 @@ class _Explained:
         self.scores = _scores(model, self._columns, codes)
         self.effects = self._effects(model, codes)
         self._edges, self._which, self._codes = edges, which, codes
-        self._words = TwoEndWords(model.features_, edges, query.evidence, query.at, getattr(model, "label_name_", None))
+        self._words = Words(model.features_, edges, query.evidence, query.at, getattr(model, "label_name_", None))
 
     @classmethod
     def of(cls, model: Any, scored: Scored, which: Positions, positive: Any) -> Self:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tdlg.checks import check_count
 from tdlg.clock import time_in_words
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import fitted_graph
 from tdlg.exceptions import ParameterError
 from tdlg.explain.positive import positive_of
 from tdlg.explain.sentences import Reason, label_in_words, node_in_words
@@ -176,17 +177,7 @@ def reasons_table(
     effects: Any,
     reasons: list[Reason],
 ) -> pl.DataFrame:
-    """The table that `explain` of every model gives, one row per reason.
-
-    Parameters
-    ----------
-    edges, row
-        The edges, and the position in them of the edge that each reason is for.
-    classes
-        The class explained; None where the model predicts numbers.
-    scores, rank, what, effects, reasons
-        The columns of these names; each reason is a sentence with the positions of the interactions behind it.
-    """
+    """The table that `explain` of every model gives, one row per reason, for these rows of the edges."""
     import polars as pl
 
     return pl.DataFrame(
@@ -240,7 +231,7 @@ class _Terms(NamedTuple):
 
 def _all_terms(model: Any, edges: TemporalEdges, code: int | None) -> list[_Terms]:
     """The terms of each edge for a class, or for the class predicted, of more than two, where that is None."""
-    graph = model._graph(edges)
+    graph = fitted_graph(model, edges)
     return [_terms(model, graph.row(i), code) for i in range(len(edges))]
 
 

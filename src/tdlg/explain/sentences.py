@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import COMMON_NODES
+from tdlg._kernels import RECENT as COMPARED
 from tdlg.clock import duration_in_words, round_duration, time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.match import MATCHES, SAME_ENDS
 from tdlg.propagate.evidence import Evidence, Network
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import CALENDAR, OwnColumn, raw_values, scaled
+from tdlg.propagate.two_ends import residuals
 
 __all__ = ["Words", "label_in_words", "node_in_words"]
 
@@ -24,10 +28,11 @@ RECENT = 10  # most neighbours that a sentence counts, the nearest in time
 NAMED = 5  # the most neighbours given with a reason
 MANY = 50  # most labelled neighbours that a sentence counts
 LEAST_USUAL = 3  # neighbours that make up a shorter time in which something is usual
-FEW = 20  # a node with at most so many neighbours is new, or not active, which is said
+FEW = 20  # a node with at most so many neighbours is new, or not active, which a sentence says
 RARE, USUAL = 0.25, 0.5  # shares of a category up to which it is unusual, and from which on it is usual
 ANSWERS = {"yes", "no", "y", "n", "true", "false", "t", "f"}  # labels that do not name what they are about
-ABOVE, FAR_ABOVE = 0.5, 2.0  # from which difference of two tamed amounts on one is above, or far above, the other
+ABOVE, FAR_ABOVE = 0.5, 2.0  # from which difference of two compressed amounts on one is above, or far above, the other
+PARTNERS = 10  # number of edges around whose partners a sentence is about, the nearest in time
 SEVERAL_TIMES = 2.0  # from which ratio of two positive amounts on it is shown
 
 WHERE = {  # interactions that match, seen from the edge that is explained
@@ -40,21 +45,28 @@ WHERE = {  # interactions that match, seen from the edge that is explained
 }
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WHO = {"src": "{src} made", "dst": "{dst} received", "src-dst": "{src} received", "dst-src": "{dst} made"}
+ALIKE = {
+    "src": "to {{dst}} from sources that {} with {{src}} about other destinations",
+    "dst": "from {{src}} to destinations that other sources label {} {{dst}}",
+}
+HOW = {"src": {1: "agree", -1: "disagree"}, "dst": {1: "like", -1: "unlike"}}  # by the sign of the similarity
+COMMON = {
+    "src": "of other sources of {dst} to destinations of {src}",
+    "dst": "of other destinations of {src} from sources of {dst}",
+}
+OF_PARTNERS = {
+    "dst": "from other sources of {dst} to other destinations",
+    "src": "to other destinations of {src} from other sources",
+    "src-dst": "from sources of {src} to other destinations",
+    "dst-src": "to destinations of {dst} from other sources",
+}
 
 
 class Words:
     """Sentences about the edges to explain, and the neighbours that each sentence is about.
 
-    Parameters
-    ----------
-    features
-        The fitted maker of columns.
-    edges
-        The edges to explain.
-    evidence, at
-        What is known when they are scored, and their positions in it.
-    label_name
-        The name of the label's column, such as "is_fraud", if it is known.
+    evidence, at : what is known when they are scored, and their positions in it; label_name : the name of the label's
+    column, such as "is_fraud", if it is known.
     """
 
     def __init__(
@@ -68,6 +80,7 @@ class Words:
         self._features, self._edges, self._evidence, self._at = features, edges, evidence, at
         self._label_name = label_name
         self._ticks, self._unit = evidence.edges.ticks, evidence.edges.time_unit
+        self._known_at = evidence.known_at
         self._past_only = features.past_only
         self._last = "last" if self._past_only else "nearest"
         self._other = "earlier" if self._past_only else "other"
@@ -91,7 +104,7 @@ class Words:
 
         The `shift` is how much higher the rate is than a typical one, as the model sees it.
         """
-        where = self._said(WHERE[match], i)
+        where = self._with_nodes(WHERE[match], i)
         known = self._labelled(i, self._around(i, match))
         if not len(known):
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
@@ -104,16 +117,16 @@ class Words:
         recent = nearest[:RECENT]
         behind = self._telling(i, recent, above[:RECENT])
         if _agrees(shift, raises):
-            said = self._shares(recent, code, self._many(recent, known))
+            shares = self._shares(recent, code, self._many(recent, known))
             little = (
                 f"the labels of interactions {where} say little {'against' if raises else 'for'} {self._name(code)}"
             )
-            return f"{little}: {said}, {self._latest(i, recent)}", behind
+            return f"{little}: {shares}, {self._latest(i, recent)}", behind
         return f"{_capped(len(known), 'labelled interaction')} {where}, {self._latest(i, recent)}", behind
 
     def known(self, i: int, match: str, more: bool) -> Reason:
         """How many labels are known, and how old they are: more, or fewer than usual."""
-        where = self._said(WHERE[match], i)
+        where = self._with_nodes(WHERE[match], i)
         known = self._labelled(i, self._around(i, match))
         if not len(known):
             return f"no labelled interaction {where}" + " yet" * self._past_only, []
@@ -196,24 +209,24 @@ class Words:
         if not len(around):
             return self._first(i, match), []
         if match not in WHO:
-            many = f"{_several(len(around), f'{self._other} interaction')} {self._said(WHERE[match], i)}"
+            many = f"{_several(len(around), f'{self._other} interaction')} {self._with_nodes(WHERE[match], i)}"
             nearest = self._nearest(i, around, NAMED)
             return f"{many}, {self._latest(i, nearest)}", self._behind(nearest)
         longest, within = self._window(float(self._widths[scale]))
         inside = around[self._distance(i, around) <= longest]
         many = _several(len(inside), "interaction" if self._past_only else "other interaction")
-        sentence = f"{self._said(WHO[match], i)} {many} {within}{self._side}"
+        sentence = f"{self._with_nodes(WHO[match], i)} {many} {within}{self._side}"
         if self._past_only and len(around) <= FEW:
             sentence += f" ({len(around)} in all, the first {self._when(i, around[0])})"
         return sentence, self._behind(self._nearest(i, inside, NAMED))
 
     def _first(self, i: int, match: str) -> str:
         first = "first" if self._past_only else "the only"
-        return f"{first if match in SAME_ENDS else f'no {self._other}'} interaction {self._said(WHERE[match], i)}"
+        return f"{first if match in SAME_ENDS else f'no {self._other}'} interaction {self._with_nodes(WHERE[match], i)}"
 
     def gaps(self, i: int, match: str) -> Reason:
         """How far away in time the nearest neighbours are."""
-        around, where, mine = self._around(i, match), self._said(WHERE[match], i), self._ticks[self._at[i]]
+        around, where, mine = self._around(i, match), self._with_nodes(WHERE[match], i), self._ticks[self._at[i]]
         if not len(around):
             return self._first(i, match), []
         nearest = self._nearest(i, around, 1)
@@ -233,7 +246,7 @@ class Words:
 
     def feature(self, i: int, match: str, name: str, raises: bool) -> Reason:
         """A feature of the edge beside that of its neighbours."""
-        where, values, mine = self._said(WHERE[match], i), self._values_of(name), self._given(name)[i]
+        where, values, mine = self._with_nodes(WHERE[match], i), self._values_of(name), self._given(name)[i]
         around = self._with_feature(i, match, name)
         if not len(around):
             return self._without_feature(i, match, name), []
@@ -262,7 +275,7 @@ class Words:
         if not len(around):
             return self._without_feature(i, match, name), []
         recent = self._nearest(i, around, RECENT)
-        usual, where = float(np.median(self._values_of(name)[recent])), self._said(WHERE[match], i)
+        usual, where = float(np.median(self._values_of(name)[recent])), self._with_nodes(WHERE[match], i)
         beside = f"(the median of all is {_number(self._own[name].centre)})"
         return f"about {_number(usual)} is the usual {name} {where}{self._span(i, recent)} {beside}", self._behind(
             recent
@@ -276,7 +289,7 @@ class Words:
         n = len(self._around(i, match))
         if not n:
             return self._first(i, match)
-        return f"{name} is missing in {self._many_of(n)} {self._said(WHERE[match], i)}"
+        return f"{name} is missing in {self._many_of(n)} {self._with_nodes(WHERE[match], i)}"
 
     def _many_of(self, n: int) -> str:
         return f"the {n:,} {self._other} interactions" if n > 1 else f"the only {self._other} interaction"
@@ -284,11 +297,11 @@ class Words:
     def _category(self, where: str, name: str, mine: Any, others: NDArray[Any], many: str, raises: bool) -> str:
         """How common a category is among others: unusual if that raises, usual if that lowers the score."""
         n, alike = len(others), int((others == mine).sum())
-        said = f"{alike or 'none'} of {many}" if n > 1 else f"{'not ' * (not alike)}that of {many}"
+        share = f"{alike or 'none'} of {many}" if n > 1 else f"{'not ' * (not alike)}that of {many}"
         if raises and alike <= RARE * n:
-            return f"{name} {_value(mine)} is unusual among interactions {where}: {said}"
+            return f"{name} {_value(mine)} is unusual among interactions {where}: {share}"
         if not raises and alike >= USUAL * n:
-            return f"{name} {_value(mine)} is usual among interactions {where}: {said}"
+            return f"{name} {_value(mine)} is usual among interactions {where}: {share}"
         if n == 1:
             return f"{name} is {_value(mine)}, which {many} interaction {where} {'had' if alike else 'did not have'}"
         return f"{name} is {_value(mine)}, which {alike or 'none'} of {many} interactions {where} had"
@@ -307,27 +320,67 @@ class Words:
         """The category that the edge has; None of a number."""
         return self._given(name)[i] if self._own[name].categories else None
 
+    # ---- both ends together
+
+    def agreement(self, i: int, match: str, code: int, raises: bool) -> Reason:
+        """Which labels the nodes most similar to one end have with the other end.
+
+        With the match "src" these are sources that agree with the source about other destinations; with "dst", destinations
+        that other sources label like the destination. If none does, the sentence counts those that disagree.
+        """
+        others, similarity, _ = self._similar(i, match, code)
+        sign = 1 if (similarity > 0).any() or not (similarity < 0).any() else -1
+        chosen = np.flatnonzero(similarity * sign > 0)
+        places = others[chosen[np.argsort(-np.abs(similarity[chosen]), kind="stable")]]
+        where = self._with_nodes(ALIKE[match].format(HOW[match][sign]), i)
+        if sign > 0 and len(places) and _agrees(self._above_usual(places, code).mean(), raises):
+            many = f"the {len(places)}" if len(places) > 1 else "the only"
+            return self._of_labels(where, places, code, many), self._behind(places)
+        none_yet = " yet" * (self._past_only and not len(places))
+        return f"{_capped(len(places), 'labelled interaction')} {where}{none_yet}", self._behind(places)
+
+    def common(self, i: int, match: str, code: int) -> Reason:
+        """How many nodes of one end are known to others of the other end."""
+        others, _, common = self._similar(i, match, code)
+        many = _capped(int(common.sum()), "labelled interaction")
+        return f"{many} {self._with_nodes(COMMON[match], i)}", self._behind(others[common > 0])
+
+    def partners(self, i: int, match: str, code: int, raises: bool) -> Reason:
+        """Which labels the partners of an end have elsewhere."""
+        where = self._with_nodes(OF_PARTNERS[match], i)
+        known = self._of_partners(i, match)
+        if not len(known):
+            return f"no labelled interaction {where}" + " yet" * self._past_only, []
+        recent = self._nearest(i, known, MANY)
+        above = self._above_usual(recent, code)
+        behind = self._telling(i, recent, above)
+        if _agrees(above.mean(), raises):
+            return self._of_labels(where, recent, code, self._many(recent, known)), behind
+        return f"{_capped(len(known), 'labelled interaction')} {where}", behind
+
     # ---- neighbours, as places in the evidence
 
     def _around(self, i: int, match: str) -> Positions:
         """All that the edge sees in this match, by time."""
-        if match not in self._sorted:
-            self._sorted[match] = _by_key(self._evidence.edges, match)
-        order, keys, wanted = self._sorted[match]
+        order, keys, wanted = self._by_match(match)
         mine = self._at[i]
         found = order[slice(*np.searchsorted(keys, [wanted[mine], wanted[mine] + 1]))]
         if self._past_only:
             return found[: np.searchsorted(self._ticks[found], self._ticks[mine])]
-        rows = self._evidence.edges.at  # a copy of the edge is not a neighbour
+        rows = self._evidence.edges.place  # a copy of the edge is not a neighbour
         return found[rows[found] != rows[mine]]
+
+    def _by_match(self, match: str) -> tuple[Positions, Positions, Positions]:
+        if match not in self._sorted:
+            self._sorted[match] = _by_key(self._evidence.edges, match)
+        return self._sorted[match]
 
     def _labelled(self, i: int, around: Positions) -> Positions:
         """Those whose label is known when the edge is judged."""
         known = around[self._evidence.labelled[around]]
         if self._evidence.label_ticks is None:
             return known
-        known_at = np.maximum(self._evidence.label_ticks[known], self._ticks[known])
-        return known[known_at < self._ticks[self._at[i]]]
+        return known[self._known_at[known] < self._ticks[self._at[i]]]
 
     def _nearest(self, i: int, others: Positions, n: int) -> Positions:
         """The n nearest in time, those as near in their own order."""
@@ -351,7 +404,7 @@ class Words:
 
     # ---- parts of sentences
 
-    def _said(self, words: str, i: int) -> str:
+    def _with_nodes(self, words: str, i: int) -> str:
         return words.format(src=node_in_words(self._edges.src[i]), dst=node_in_words(self._edges.dst[i]))
 
     def _many(self, named: Positions, known: Positions) -> str:
@@ -392,6 +445,69 @@ class Words:
             self._own_values[name] = _as_given(self._edges, self._own[name])
         return self._own_values[name]
 
+    # ---- neighbours of neighbours
+
+    def _similar(self, i: int, match: str, code: int) -> tuple[Positions, Floats, Positions]:
+        """The labelled edges of other nodes at the far end, how similar these are to the near end, how much they share."""
+        far = "dst" if match == "src" else "src"
+        near_codes, far_codes = self._codes[match], self._codes[far]
+        u, v, left = near_codes[self._at[i]], far_codes[self._at[i]], self._left[match][:, self._column(code)]
+        marks: dict[int, list[float]] = {}
+        for other in self._compared(i, match, u):
+            if far_codes[other] != v:
+                marks.setdefault(int(far_codes[other]), []).append(left[other])
+        means = {node: float(np.mean(values)) for node, values in marks.items()}
+        others = [other for other in self._compared(i, far, v) if near_codes[other] != u]
+        similarity, common = [], []
+        for other in others:
+            listed = self._compared(i, match, near_codes[other])
+            both = [edge for edge in listed if int(far_codes[edge]) in means]
+            agreed = sum(left[edge] * means[int(far_codes[edge])] for edge in both)
+            similarity.append(agreed / (len(both) + COMMON_NODES))
+            common.append(len(both))
+        return np.array(others, np.int64), np.array(similarity), np.array(common, np.int64)
+
+    def _compared(self, i: int, match: str, node: int) -> Positions:
+        """The labelled edges of a node nearest to the edge in time, or the last ones known before it."""
+        known = self._known_of(i, match, node)
+        if not self._past_only:
+            return self._nearest(i, known, COMPARED)
+        return known[np.lexsort((known, self._ticks[known], self._known_at[known]))][-COMPARED:]
+
+    def _known_of(self, i: int, match: str, node: int) -> Positions:
+        """All labelled edges of a node, each once, without self-loops, that the edge may know."""
+        order, keys, _ = self._by_match(match)
+        found = order[slice(*np.searchsorted(keys, [node, node + 1]))]
+        found = found[self._evidence.labelled[found] & (self._codes["src"][found] != self._codes["dst"][found])]
+        if self._past_only:
+            found = found[self._known_at[found] < self._ticks[self._at[i]]]
+        rows = self._evidence.edges.place[found]
+        first = np.sort(np.unique(rows, return_index=True)[1])
+        return found[first][rows[first] != self._evidence.edges.place[self._at[i]]]
+
+    def _of_partners(self, i: int, match: str) -> Positions:
+        """The labelled edges of the partners with other nodes; the partners are those of the edges nearest in time."""
+        mine, theirs = MATCHES[match].row, MATCHES[match].col
+        far = "src" if theirs == "dst" else "dst"  # where the partners are
+        here = self._codes[mine][self._at[i]]
+        opposite = self._codes["src" if mine == "dst" else "dst"][self._at[i]]
+        around = self._around(i, match)
+        around = around[(self._codes[far][around] != opposite) & (self._codes[far][around] != here)]
+        partners = np.unique(self._codes[far][self._nearest(i, around, PARTNERS)])
+        found = [self._known_of(i, far, partner) for partner in partners]
+        known = np.concatenate([np.empty(0, np.int64), *found])
+        return known[self._codes[theirs][known] != here]
+
+    @cached_property
+    def _codes(self) -> dict[str, NDArray[np.int32]]:
+        return {"src": self._evidence.edges.src, "dst": self._evidence.edges.dst}
+
+    @cached_property
+    def _left(self) -> dict[str, Floats]:
+        """Labels minus what the other end has otherwise, for the edges of a source and of a destination."""
+        src, dst = residuals(self._features.plan_, self._evidence)
+        return {"src": dst, "dst": src}
+
 
 def _by_key(edges: Network, match: str) -> tuple[Positions, Positions, Positions]:
     """The edges by what they are found by, then by time; their keys in that order; and the key each of them looks for."""
@@ -420,8 +536,8 @@ def _present(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _compared(mine: float, usual: float, column: OwnColumn) -> tuple[str, float]:
     """How an amount is beside another, both scaled as the model sees them; above 0 if it is higher, 0 if they are close."""
-    tamed = np.arcsinh(scaled(np.array([mine, usual]), column))
-    more = float(tamed[0] - tamed[1])
+    compressed = np.arcsinh(scaled(np.array([mine, usual]), column))
+    more = float(compressed[0] - compressed[1])
     if "ratio" in column.beside and min(mine, usual) > 0 and max(mine / usual, usual / mine) >= SEVERAL_TIMES:
         ratio = mine / usual
         return f"{_number(float(f'{ratio:.2g}'))} times" if ratio > 1 else f"only {_percent(ratio)} of", ratio - 1.0

@@ -108,13 +108,11 @@ def _span(walk: Walk, gap: NDArray[np.float64], cuts: Sequence[int], part: int, 
 
     If they are the whole stretch, also the distance to the events further away; else NaN.
     """
-    from tdlg._kernels.recurrence import span_before, span_behind
+    from tdlg._kernels.recurrence import span
 
-    if step > 0:
-        low, distance = span_before(gap, cuts[part], cuts[part - 1], walk.reach)
-        return low, cuts[part], distance if low == cuts[part - 1] else np.nan
-    high, distance = span_behind(gap, cuts[part + 1], cuts[part + 2], walk.reach)
-    return cuts[part + 1], high, distance if high == cuts[part + 2] else np.nan
+    cut, limit = (cuts[part], cuts[part - 1]) if step > 0 else (cuts[part + 1], cuts[part + 2])
+    end, distance = span(gap, cut, limit, -step, walk.reach)
+    return min(end, cut), max(end, cut), distance if end == limit else np.nan
 
 
 def _edge_sums(layout: Layout, per_event: Floats, column: int, n_threads: int, y: Floats) -> None:

@@ -18,9 +18,8 @@ from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.propagation_regressor import PropagationRegressor
 from tdlg.propagate.bursts import RunningBursts
 from tdlg.propagate.own_features import OwnColumn, own_values
-from tdlg.propagate.running import RunningColumns, stream_clock
+from tdlg.propagate.running import Absorptions, RunningColumns, stream_clock
 from tdlg.propagate.state import EventRows, Part, SavedArrays, StreamEvents
-from tdlg.propagate.waiting import Absorptions
 
 __all__ = ["Engine", "engine_of"]
 
@@ -216,7 +215,7 @@ class PropagationEngine(Engine):
         return self._running.labels(rows, targets, known)
 
     def absorb(self, labels: Absorptions) -> None:
-        self._running.absorb_labels(labels)
+        self._running.absorb(labels)
 
     def withdraw(self, row: int) -> None:
         self._running.withdraw_label(row, self.rows["known"][row])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import edges_of_table
 from tdlg.exceptions import EdgesError
 from tdlg.live.engines import Engine
 from tdlg.live.events import EventReader, Events
@@ -35,7 +36,7 @@ class TableReader:
 
     def edges(self, X: Any, y: Any = None, label_time: Any = None) -> TemporalEdges:
         """Edges, or a table as edges, with their labels; see `StreamScorer.update`."""
-        edges: TemporalEdges = X if isinstance(X, TemporalEdges) else self._model._from_table(X, False)
+        edges: TemporalEdges = X if isinstance(X, TemporalEdges) else edges_of_table(self._model, X, reset=False)
         if edges.bipartite != self._engine.edges.bipartite:
             raise EdgesError(
                 "These edges and the fitted edges must both be bipartite, or neither.",

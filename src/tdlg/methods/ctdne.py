@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, temporal_walks
 from tdlg.checks import as_generator, check_choice, check_count
 from tdlg.exceptions import TdlgWarning
 from tdlg.methods.node_vectors import Callback, NodeVectorMethod, Operator
 from tdlg.methods.snapshots import Snapshots
+from tdlg.methods.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, temporal_walks
 
 __all__ = ["CTDNE"]
 

@@ -18,7 +18,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_and_predicted, known_labels
+from tdlg.estimator import (
+    EdgesEstimator,
+    all_or_nothing,
+    check_graph,
+    check_target,
+    fitted_graph,
+    known_and_predicted,
+    known_labels,
+)
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
@@ -152,7 +160,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         weight = given.copy()
         weight[known] *= self._class_weights(values, given[known])
         solution = logistic_regression(
-            self._graph(edges),
+            fitted_graph(self, edges),
             target,
             weight,
             C=self.C,
@@ -183,7 +191,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         """
         check_is_fitted(self)
         _refuse_label_time(label_time)
-        scores = self._graph(self._edges(X, reset=False)) @ self.coef_.T + self.intercept_
+        scores = fitted_graph(self, self._edges(X, reset=False)) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, X: Any, *, label_time: None = None) -> NDArray[np.float64]:
@@ -269,7 +277,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
 
     def _check(self) -> None:
         owner = type(self).__name__
-        self._check_graph()
+        check_graph(self)
         check_number(owner, "C", self.C)
         check_number(owner, "tol", self.tol)
         check_count(owner, "max_iter", self.max_iter, 1)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import as_generator, check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing
+from tdlg.estimator import EdgesEstimator, all_or_nothing, check_graph
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.operator import LineGraph
@@ -225,7 +225,7 @@ def check_parameters(estimator: Any) -> None:
     owner = type(estimator).__name__
     check_choice(owner, "method", estimator.method, METHODS)
     check_number(owner, "C", estimator.C)
-    estimator._check_graph()
+    check_graph(estimator)
 
 
 def check_enough(edges: TemporalEdges) -> None:

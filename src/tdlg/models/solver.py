@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 __all__ = ["Solution", "logistic_regression"]
 
 Array = NDArray[np.float64]
-ENOUGH = 0.4  # the inner solver stops at a step that gains less than this share of the mean gain so far
+LEAST_GAIN = 0.4  # the inner solver stops at a step that gains less than this share of the mean gain so far
 MOST_INNER_STEPS = 500  # maximum number of steps of the inner solver
 MOST_LENGTHS = 50  # maximum number of lengths that the line search tries
-FLAT = 0.1  # the line search stops when the slope is at most this share of the slope at the start
+MOST_SLOPE = 0.1  # the line search stops when the slope is at most this share of the slope at the start
 
 
 class Solution(NamedTuple):
@@ -106,26 +106,26 @@ def logistic_regression(
         Function that is called with (step, objective) after each step; the solver stops if it returns True.
     """
     problem = _Problem(H, target, weight, C)
-    at = start or Point(np.zeros((H.shape[1], problem.n_outputs)), np.zeros(problem.n_outputs))
-    scores = problem.scores(at) if start else np.zeros((H.shape[0], problem.n_outputs))
-    objective = problem.objective(at, scores)
+    point = start or Point(np.zeros((H.shape[1], problem.n_outputs)), np.zeros(problem.n_outputs))
+    scores = problem.scores(point) if start else np.zeros((H.shape[0], problem.n_outputs))
+    objective = problem.objective(point, scores)
     limit = tol * C * float(weight.sum())
     gained = np.inf
     for n_iter in range(max_iter + 1):
-        gradient, probability = problem.gradient(at, scores)
+        gradient, probability = problem.gradient(point, scores)
         converged = gradient.largest() <= limit and gained <= 10 * tol
         if converged or n_iter == max_iter or (n_iter and callback and callback(n_iter, objective)):
             break
         direction, change = problem.newton_direction(gradient, probability)
         slope = gradient.dot(direction)
-        step = problem.line_search(at, scores, objective, direction, change, slope)
+        step = problem.line_search(point, scores, objective, direction, change, slope)
         if step is None:  # rounding allows no further progress
             converged = True
             break
-        promised = -0.5 * slope  # the decrease that the quadratic model predicts
-        gained = max(objective - step[2], promised) / step[2] if step[2] > 0 else 0.0
-        at, scores, objective = step
-    return Solution(at.coef, at.intercept, objective, n_iter, problem.n_products, converged)
+        predicted_decrease = -0.5 * slope  # by the quadratic model
+        gained = max(objective - step[2], predicted_decrease) / step[2] if step[2] > 0 else 0.0
+        point, scores, objective = step
+    return Solution(point.coef, point.intercept, objective, n_iter, problem.n_products, converged)
 
 
 class _Problem:
@@ -139,36 +139,36 @@ class _Problem:
         self.n_outputs = self.target.shape[1]
         self.n_products = 0
 
-    def scores(self, at: Point) -> Array:
+    def scores(self, point: Point) -> Array:
         """H w + b."""
         self.n_products += 1
-        return self._times(self.H, at.coef) + at.intercept
+        return self._times(self.H, point.coef) + point.intercept
 
     @staticmethod
     def _times(H: Any, x: Array) -> Array:
         """H @ x; a single column uses the faster product with a vector."""
         return (H @ x[:, 0])[:, np.newaxis] if x.shape[1] == 1 else H @ x
 
-    def objective(self, at: Point, scores: Array) -> float:
+    def objective(self, point: Point, scores: Array) -> float:
         """The penalty and the weighted loss."""
         if self.two_classes:
             losses = np.logaddexp(0.0, scores) - self.target * scores
         else:
             losses = _log_sum_exp(scores) - (self.target * scores).sum(axis=1, keepdims=True)
-        return 0.5 * float(np.vdot(at.coef, at.coef)) + float(np.vdot(self.weight, losses))
+        return 0.5 * float(np.vdot(point.coef, point.coef)) + float(np.vdot(self.weight, losses))
 
-    def _pull(self, scores: Array) -> tuple[Array, Array]:
+    def _loss_gradient(self, scores: Array) -> tuple[Array, Array]:
         """The derivative of the weighted loss with respect to the scores, and the probabilities."""
         probability = _sigmoid(scores) if self.two_classes else np.exp(scores - _log_sum_exp(scores))
         return self.weight * (probability - self.target), probability
 
-    def gradient(self, at: Point, scores: Array) -> tuple[Point, Array]:
+    def gradient(self, point: Point, scores: Array) -> tuple[Point, Array]:
         """The gradient, and the probabilities, which the Hessian needs."""
-        pull, probability = self._pull(scores)
+        loss_gradient, probability = self._loss_gradient(scores)
         self.n_products += 1
-        return Point(at.coef + self._times(self.H_T, pull), pull.sum(axis=0)), probability
+        return Point(point.coef + self._times(self.H_T, loss_gradient), loss_gradient.sum(axis=0)), probability
 
-    def _bend(self, probability: Array) -> Callable[[Array], Array]:
+    def _loss_hessian(self, probability: Array) -> Callable[[Array], Array]:
         """The second derivative of the loss with respect to the scores, as a function of a change of scores."""
         curvature = self.weight * probability
         if self.two_classes:
@@ -196,7 +196,7 @@ class _Problem:
         Returns the direction and the change of scores that it causes. The change needs no further product: it is the same
         linear combination of the scores of the search directions.
         """
-        bend, scale = self._bend(probability), self._scale(probability)
+        hessian_of_loss, scale = self._loss_hessian(probability), self._scale(probability)
         residual = Point(-gradient.coef, -gradient.intercept)
         search = residual.over(scale)
         found = Point(np.zeros_like(gradient.coef), np.zeros_like(gradient.intercept))
@@ -204,47 +204,48 @@ class _Problem:
         size, gained = residual.dot(search), 0.0
         for n_steps in range(1, MOST_INNER_STEPS + 1):
             change = self.scores(search)
-            pull = bend(change)
+            product = hessian_of_loss(change)
             self.n_products += 1
-            bent = Point(search.coef + self._times(self.H_T, pull), pull.sum(axis=0))
-            along = search.dot(bent)
-            if along <= 0.0:  # rounding: the Hessian is positive definite in the coefficients
+            hessian_product = Point(search.coef + self._times(self.H_T, product), product.sum(axis=0))
+            curvature_along = search.dot(hessian_product)
+            if curvature_along <= 0.0:  # rounding: the Hessian is positive definite in the coefficients
                 break
-            length = size / along
+            length = size / curvature_along
             found, found_change = found.plus(length, search), found_change + length * change
             gain = 0.5 * length * size
             gained += gain
-            if n_steps * gain <= ENOUGH * gained:
+            if n_steps * gain <= LEAST_GAIN * gained:
                 break
-            residual = residual.plus(-length, bent)
+            residual = residual.plus(-length, hessian_product)
             scaled = residual.over(scale)
             size, old_size = residual.dot(scaled), size
             search = scaled.plus(size / old_size, search)
         return found, found_change
 
     def line_search(
-        self, at: Point, scores: Array, objective: float, direction: Point, change: Array, slope: float
+        self, point: Point, scores: Array, objective: float, direction: Point, change: Array, slope: float
     ) -> tuple[Point, Array, float] | None:
         """Minimise the objective approximately along the direction, by Newton's method. It needs no product.
 
         Returns None if the objective does not fall.
         """
-        tilt, bulge = (float(np.vdot(part, direction.coef)) for part in (at.coef, direction.coef))  # of the penalty
+        # of the penalty along the direction; those of the loss follow at each length
+        slope_of_penalty, curvature = (float(np.vdot(part, direction.coef)) for part in (point.coef, direction.coef))
         least, most, length = 0.0, np.inf, 1.0
         for _ in range(MOST_LENGTHS if slope < 0 else 0):
-            there, there_scores = at.plus(length, direction), scores + length * change
-            pull, probability = self._pull(there_scores)
-            here = tilt + length * bulge + float(np.vdot(pull, change))
-            if abs(here) <= FLAT * abs(slope):
+            there, there_scores = point.plus(length, direction), scores + length * change
+            loss_gradient, probability = self._loss_gradient(there_scores)
+            here = slope_of_penalty + length * curvature + float(np.vdot(loss_gradient, change))
+            if abs(here) <= MOST_SLOPE * abs(slope):
                 value = self.objective(there, there_scores)
                 below = max(here * (length - least), 0.0)  # bound of what is left to gain if the minimum was passed
                 if value < objective and below <= objective - value:
                     return there, there_scores, value
             least, most = (length, most) if here < 0 else (least, length)
-            bend = bulge + float(np.vdot(self._bend(probability)(change), change))
+            second_derivative = curvature + float(np.vdot(self._loss_hessian(probability)(change), change))
             # Newton's guess may oscillate, so each turn shortens the interval by at least a tenth
             margin = 0.1 * (most - least) if most < np.inf else 0.0
-            guess = length - here / max(bend, 1e-300)
+            guess = length - here / max(second_derivative, 1e-300)
             length = float(np.clip(guess, least + margin, min(most - margin, 10 * length)))
         return None
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import check_span
 from tdlg.linegraph.match import SAME_ENDS
 from tdlg.memory import default_threads
+from tdlg.propagate.evidence import Network
 from tdlg.propagate.state import RunningSums, StreamEvents, reads_of, unused_codes
 
-__all__ = ["KEYS", "Arrivals", "BurstCounts", "RunningBursts", "burst_counts", "burst_surprises", "surprises_of_key"]
+__all__ = ["KEYS", "Arrivals", "RunningBursts", "burst_surprises", "surprises_of_key"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -27,29 +26,19 @@ COUNTED = reads_of(KEYS)
 
 
 class Arrivals(NamedTuple):
-    """Edges as a stream sees them: what they are counted by, and the order in which they come.
+    """Edges as a stream sees them: what they are counted by, and the order in which they come."""
 
-    keys : for each of `KEYS`, one number from 0 per edge; ticks, time_unit : the times; order : positions of the edges by
-    time, those at the same time in the order of their rows.
-    """
-
-    keys: tuple[Codes, ...]
+    keys: tuple[Codes, ...]  # for each of `KEYS`, one number from 0 per edge
     ticks: NDArray[Any]
     time_unit: str | None
-    order: Codes
+    order: Codes  # positions of the edges by time, those at the same time in the order of their rows
 
     @classmethod
     def of(cls, edges: TemporalEdges, more: TemporalEdges | None = None) -> Self:
         """The arrivals of edges and, at the same time after them, of more edges, whose nodes may be new."""
         from tdlg._kernels.layout import dense_codes, stable_argsort
 
-        src, dst, ticks, unit = edges.src_code, edges.dst_code, edges.ticks, edges.time_unit
-        if more is not None:
-            known = zip(edges.codes_of(more), (more.src_code, more.dst_code), strict=True)
-            new = [np.where(code < 0, edges.n_nodes + own, code).astype(np.int32) for code, own in known]
-            src, dst = np.concatenate([src, new[0]]), np.concatenate([dst, new[1]])
-            *both, unit = common_clock(ticks, unit, more.ticks, more.time_unit)
-            ticks = np.concatenate(both)
+        src, dst, ticks, unit, *_ = Network.of(edges, more)
         check_span(ticks)
         pairs = src.astype(np.int64) * (int(dst.max(initial=-1)) + 1) + dst
         return cls((src, dst, dense_codes(pairs, stable_argsort(pairs))), ticks, unit, stable_argsort(ticks))
@@ -82,33 +71,6 @@ def burst_surprises(arrivals: Arrivals, fast: float, slow: float, n_threads: int
 
     with ThreadPoolExecutor(min(n_threads or default_threads(), len(KEYS))) as pool:  # walks need no lock
         return np.maximum.reduce(list(pool.map(surprises, arrivals.keys)))
-
-
-class BurstCounts(NamedTuple):
-    """What some edges are counted by, each of shape (n_rows, 3), in the order of `KEYS`.
-
-    surprise : see `burst_surprises`; fast : the fast count, with the edge itself; usual : the fast count that is expected
-    from the edges before, NaN if there is no time before.
-    """
-
-    surprise: Floats
-    fast: Floats
-    usual: Floats
-
-
-def burst_counts(arrivals: Arrivals, rows: Sequence[int] | NDArray[Any], fast: float, slow: float) -> BurstCounts:
-    """The surprises of some edges and the counts behind them, for each key; see `burst_surprises`."""
-    ticks, order, start = arrivals.ticks, arrivals.order, arrivals.start
-    counts = [np.empty((len(order), 2)) for _ in KEYS]
-    each = zip(arrivals.keys, counts, strict=True)
-    surprise = np.stack(
-        [surprises_of_key(keys, ticks, order, start, fast, slow, of_key)[rows] for keys, of_key in each], axis=1
-    )
-    count, total = (np.stack([of_key[rows, k] for of_key in counts], axis=1) for k in range(2))
-    age = (ticks[rows] - start).astype(np.float64)[:, np.newaxis]
-    inside, seen = (-width * np.expm1(-age / width) for width in (fast, slow))
-    before = np.where(seen > inside, seen - inside, np.nan)
-    return BurstCounts(surprise, count, (total - count) / before * inside)
 
 
 def surprises_of_key(

@@ -54,8 +54,8 @@ def table_columns(
     def fill_two_ends(group: int) -> None:
         rows, before = groups[group]
         labelled = evidence.labelled if before is None else evidence.labelled & (evidence.known_at < before)
-        known = evidence.edges, query.at[rows], evidence.targets, labelled, evidence.label_ticks
-        lines[both:own, ends[group] : ends[group + 1]] = two_end_columns(plan, *known, n_threads).T
+        known = evidence._replace(labelled=labelled)
+        lines[both:own, ends[group] : ends[group + 1]] = two_end_columns(plan, known, query.at[rows], n_threads).T
 
     with ThreadPoolExecutor(n_threads or default_threads()) as pool:  # the walks release the interpreter's lock
         jobs = [pool.submit(fill_two_ends, group) for group in range(len(groups) if plan.has_two_ends else 0)]
@@ -87,9 +87,9 @@ class _Table:
             (network.distinct(network.src), network.distinct(network.dst)),
             network.distinct(network.ticks),
         )
-        self._rows = network.at[query.at]
+        self._rows = network.place[query.at]
         self._is_all = np.array_equal(self._rows, np.arange(len(network.first)))
-        count = np.ones((len(network.at), 1))
+        count = np.ones((len(network.place), 1))
         self._values = network.added(np.hstack([count, to_sum(evidence.own, plan.own)]))
         self._labels = self._labels_of(evidence)
 
@@ -97,7 +97,7 @@ class _Table:
         values = np.hstack([np.ones((len(evidence.labelled), 1)), evidence.targets])
         if evidence.label_ticks is not None:
             known = np.flatnonzero(evidence.labelled)
-            return Labels(self._network.at[known], values[known], evidence.known_at[known])
+            return Labels(self._network.place[known], values[known], evidence.known_at[known])
         together = self._network.added(values * evidence.labelled[:, np.newaxis])
         cols = np.flatnonzero(together[:, 0])
         return Labels(cols, together[cols])

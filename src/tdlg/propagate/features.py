@@ -156,9 +156,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             dated = edges.with_label(self.labels_, label_time, label_delay)
         self.label_ticks_ = dated.label_ticks if self.past_only else None
         some = kept_rows(self.labelled_)
-        past = (
-            some[self.labelled_[some]] if self.past_only and self.labelled_.any() else some
-        )  # others have no influence
+        is_past = self.past_only and self.labelled_.any()  # later ones have no influence
+        past = some[self.labelled_[some]] if is_past else some
         own = tuple(fit_own(edges, self.calendar, self.as_is, past))
         self.plan_ = self.make_plan(self._decays(some, past), own, self._targets(), shared=edges.shares_nodes)
         return self
@@ -265,12 +264,9 @@ def check_features(features: PropagationFeatures) -> None:
             f"Got {features.matches!r} instead.",
             parameter="matches",
         )
-    is_list = (
-        isinstance(features.scales, Sequence | np.ndarray)
-        and not isinstance(features.scales, str)
-        and len(features.scales)
-    )
-    if not is_list and features.scales != "auto":
+    is_text = isinstance(features.scales, str)
+    is_list = isinstance(features.scales, Sequence | np.ndarray) and not is_text and len(features.scales)
+    if not is_list and not (is_text and features.scales == "auto"):
         raise ParameterError(
             f"The 'scales' parameter of {name} must be 'auto' or a list of at least one number or duration. "
             f"Got {features.scales!r} instead.",

@@ -22,16 +22,11 @@ BLOCK = 4096  # rows whose columns are written at once, which stay in the cache
 
 
 class Walk(NamedTuple):
-    """Sums at the events of rows, from which those of rows are taken.
+    """Sums at the events of rows, from which those of rows are taken."""
 
-    slots : the number of each row's event among the events of rows, (n_rows,); their number for a row without one.
-    values, nearest : the sums, (n_slots, n_widths, n_values), and the ticks to the previous and to the next column,
-    (2, n_slots), infinite where there is none; both are 0 if another edge has the same time.
-    """
-
-    slots: NDArray[np.int32]
-    values: Floats
-    nearest: Floats
+    slots: NDArray[np.int32]  # the number of each row's event among those of rows; their number for a row without one
+    values: Floats  # (n_slots, n_widths, n_values)
+    nearest: Floats  # ticks to the previous and to the next column, (2, n_slots), infinite for none; both 0 at one time
 
     def take(self, rows: Any) -> tuple[Floats, Floats]:
         """The sums of some rows, (n_widths, n_values, n_rows), and the gaps before and after, (2, n_rows)."""
@@ -44,18 +39,14 @@ class Walk(NamedTuple):
 
 
 class Keyed(NamedTuple):
-    """Rows, and the columns among which those with the same key are summed for each row.
+    """Rows, and the columns among which those with the same key are summed for each row."""
 
-    row_keys, col_keys : keys numbered from 0, -1 where nothing matches; row_ticks, col_ticks : times on one clock.
-    own : the column that is the row itself, or -1; None if the rows are the columns.
-    """
-
-    row_keys: Codes
-    row_ticks: NDArray[Any]
+    row_keys: Codes  # numbered from 0, -1 where nothing matches
+    row_ticks: NDArray[Any]  # on the clock of `col_ticks`
     col_keys: Codes
     col_ticks: NDArray[Any]
     n_keys: int
-    own: Positions | None = None
+    own: Positions | None = None  # the column that is the row itself, or -1; None if the rows are the columns
 
     def layout(self) -> Layout:
         """The events of rows and columns, sorted by key and time."""
@@ -75,21 +66,16 @@ class Keyed(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The known labels.
+    """The known labels."""
 
-    cols : the columns that have them, (n_labels,); values : 1 and the targets, (n_labels, 1 + n_targets); known : when they
-    became known, in ticks, (n_labels,); None if each is known at the time of its edge.
-    """
-
-    cols: Positions
-    values: Floats
-    known: NDArray[Any] | None = None
+    cols: Positions  # the columns that have them, (n_labels,)
+    values: Floats  # 1 and the targets, (n_labels, 1 + n_targets)
+    known: NDArray[Any] | None = None  # when they became known, in ticks; None if each at the time of its edge
 
 
 class MatchSums:
     """Decayed sums of one match at groups of rows that know different labels, from which their columns are written.
 
-    plan, match : what is made; unit : the unit of the ticks.
     values : what is summed over all columns, a count and, if features are compared, their values, (n_cols, n_values).
     groups : rows, and the time before which labels had to be known; None if all count that were known before a row.
     Counts and features are walked once for all groups; so are labels, unless they are late or groups know different ones.
@@ -127,10 +113,7 @@ class MatchSums:
         return walk_events(events.layout(), labels.values[counts], self._widths, past_only=True)
 
     def write(self, group: int, mine: Floats, start: int, out: Floats, some: slice = slice(None)) -> None:
-        """Write the columns of the rows of a group, or of some of them, as lines, (n_columns, all rows), from `start` on.
-
-        mine : the features of the rows, (n_rows, n_own).
-        """
+        """Write the columns of (some) rows of a group, with their features, as lines from `start` on, (n_columns, rows)."""
         rows, offset = self._groups[group][0][some], some.start or 0
         for first in range(0, len(rows), BLOCK):
             block = slice(first, first + BLOCK)
@@ -172,16 +155,9 @@ def decayed_sums(
     *,
     past_only: bool = False,
 ) -> tuple[Floats, Floats]:
-    """Sum values, (n_cols, n_values), over the other edges that match, for several bandwidths of a Laplace decay in ticks.
+    """Sums of values at Laplace decays, (n_rows, n_widths, n_values), and the gaps before and after, (2, n_rows).
 
-    The sums for a width, (n_rows, n_widths, n_values), are `LineGraph(rows, cols, decay=Laplace(width), match=match,
-    include_self=False) @ values`; with `past_only` only strictly earlier edges count. The second result is
-    the gaps before and after, (2, n_rows), see `Walk`.
-
-    >>> edges = TemporalEdges(["a", "a", "b"], ["x", "y", "x"], [0, 1, 3])
-    >>> sums, gaps = decayed_sums(edges, edges, np.ones((3, 1)), "src", [np.inf])
-    >>> sums[:, 0, 0], gaps[0]
-    (array([1., 1., 0.]), array([inf,  1., inf]))
+    Those of a width are `LineGraph(rows, cols, decay=Laplace(width), match=match, include_self=False) @ values`.
     """
     row_copies, col_copies = Copies(rows), Copies(cols)
     layout = build_layout(row_copies.distinct, col_copies.distinct, match)

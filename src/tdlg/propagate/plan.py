@@ -29,11 +29,7 @@ Positions = NDArray[np.int64]
 TwoEnds = Literal["all", "partners", "none"]
 
 ANY_CLASS = -1
-CATEGORY_ENDS = {
-    "": "",
-    "src": "src+",
-    "dst": "dst+",
-}  # the end that edges of the same category share too, and its prefix
+CATEGORY_ENDS = {"": "", "src": "src+", "dst": "dst+"}  # the end that edges of a category share too, and its prefix
 COMPARISONS = ("mean", "deviation", "score", "ratio", "share", "share of all")  # codes of `_kernels.columns`
 TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
 BOTH_MATCHES = ("src", "dst", "src-dst", "dst-src")  # whose sums the columns about both ends read, in this order
@@ -50,60 +46,35 @@ AGREEMENTS = ("agreement", "agreement-sum", "agreement-common")
 class Column(NamedTuple):
     """What a propagated column is about.
 
-    name : such as "src:rate@1"; match : the neighbours that it describes, "" for an edge's own feature.
     about : "rate" or "mean" (labels), "known" (how many labels), "count", "gaps", "feature" (beside the neighbours'
     features), "usual" (the neighbours' features themselves), "own"; "partners", "agreement" (of nodes that are alike) or
     "common" (how many such nodes there are), see `two_ends`.
-    feature : the feature that it is about, "" if none; of_class : position of the class, or `ANY_CLASS`; scale : position of
-    its time scale, -1 if it has none.
     """
 
-    name: str
-    match: str
+    name: str  # such as "src:rate@1"
+    match: str  # the neighbours that it describes, "" for an edge's own feature
     about: str
     feature: str = ""
-    of_class: int = ANY_CLASS
-    scale: int = -1
+    of_class: int = ANY_CLASS  # position of the class
+    scale: int = -1  # position of the time scale
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnPlan:
-    """All that determines the columns. Plain data.
+    """All that determines the columns. Plain data."""
 
-    Attributes
-    ----------
-    matches
-        The matches of nodes; `all_matches` has those of categories too.
-    decays
-        The Laplace decays of the time scales, then the two of the columns about both ends; empty if nothing decays.
-    scale_names, two_end_scale_names
-        Names of the time scales, and of those of the columns about both ends.
-    own
-        The features of the edges.
-    classes
-        The distinct labels, sorted; None for numbers, and without labels.
-    prior
-        What is subtracted from each target: the share of each class that has a rate, or the mean of the numbers.
-    target_spread
-        What targets are divided by.
-    past_only, smoothing, two_ends
-        As for `PropagationFeatures`.
-    bipartite
-        Whether no node was at both ends of the fitted edges, so that nothing matches across.
-    """
-
-    matches: tuple[str, ...]
-    decays: tuple[Decay, ...]
+    matches: tuple[str, ...]  # of nodes; `all_matches` has those of categories too
+    decays: tuple[Decay, ...]  # Laplace decays of the time scales, then the two of both ends; empty if nothing decays
     scale_names: tuple[str, ...]
     two_end_scale_names: tuple[str, ...]
-    own: tuple[OwnColumn, ...]
-    classes: NDArray[Any] | None
-    prior: tuple[float, ...]
-    target_spread: float
-    past_only: bool
+    own: tuple[OwnColumn, ...]  # the features of the edges
+    classes: NDArray[Any] | None  # the distinct labels, sorted; None for numbers, and without labels
+    prior: tuple[float, ...]  # subtracted from each target: the share of each class with a rate, or the mean of numbers
+    target_spread: float  # what targets are divided by
+    past_only: bool  # this and the next two as for `PropagationFeatures`
     smoothing: float
     two_ends: TwoEnds
-    bipartite: bool
+    bipartite: bool  # whether no node was at both ends of the fitted edges, so that nothing matches across
 
     # ---- time
 
@@ -116,13 +87,7 @@ class ColumnPlan:
         return self._all_widths(time_unit)[-len(TWO_ENDS) :] if self.decays else np.array([np.inf, np.inf])
 
     def _all_widths(self, time_unit: str | None) -> Floats:
-        if time_unit not in self._widths:
-            self._widths[time_unit] = np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays])
-        return self._widths[time_unit]
-
-    @cached_property
-    def _widths(self) -> dict[str | None, Floats]:
-        return {}
+        return np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays])
 
     def scales_in_words(self, time_unit: str | None) -> str:
         """The time scales, for instance "53 days, 13 days"; empty if all times are equal."""

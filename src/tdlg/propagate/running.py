@@ -7,9 +7,10 @@ absorbed at the time when it became known. Both can come late: all decayed sums 
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,8 @@ from tdlg.propagate.state import (
     reads_of,
     unused_codes,
 )
-from tdlg.propagate.waiting import Absorptions, Waiting
 
-__all__ = ["RunningColumns", "stream_clock"]
+__all__ = ["Absorptions", "RunningColumns", "Waiting", "stream_clock"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -45,23 +45,141 @@ EXACT = 2**53  # whole numbers that floats hold exactly
 
 
 def stream_clock(edges: TemporalEdges) -> tuple[str | None, np.dtype[Any]]:
-    """The unit and the type of the ticks of a stream that goes on from these edges.
-
-    Datetimes are counted in microseconds, in nanoseconds if the edges are. Numbers are float64, except whole numbers that
-    floats cannot hold.
-    """
+    """The unit and the type of the ticks of a stream that goes on from these edges: at least microseconds, or float64."""
     if edges.time_unit is not None:
         return ("ns" if edges.time_unit == "ns" else "us"), np.dtype(np.int64)
     is_whole = edges.ticks.dtype.kind == "i" and len(edges) and np.abs(edges.ticks).max() >= EXACT
     return None, np.dtype(np.int64 if is_whole else np.float64)
 
 
-class RunningColumns:
-    """The columns of events as they come.
+# ---- what waits to be absorbed until time has moved on: edges, and labels that become known
 
-    features : fitted with `past_only`, whose edges are not absorbed here; n_answers : how many values are kept per event in
-    the array "answer" of `rows`, the memory of the events.
-    clock : the latest time of an event in ticks, None before the first one; unit, dtype : of the ticks.
+
+class Absorptions(NamedTuple):
+    """Edges and labels to absorb, (n,) each, in the order of time."""
+
+    tick: NDArray[Any]  # when an edge happened, or a label became known
+    edge_tick: NDArray[Any]  # the time of the edge, and
+    number: Positions  # a number that grows with each arrival: the order of what has the same tick
+    row: Positions  # that of the event
+    is_label: NDArray[np.bool_]
+    sign: NDArray[np.float64]  # 1, or -1 to take it away again
+
+    @classmethod
+    def of(cls, entries: list[tuple[Any, ...]], dtype: np.dtype[Any]) -> Self:
+        """Entries of the queue, each with the fields in this order."""
+        types: tuple[Any, ...] = (dtype, dtype, np.int64, np.int64, np.bool_, np.float64)
+        columns = zip(*entries, strict=True) if entries else ((),) * len(types)
+        return cls(*(np.array(column, kind) for column, kind in zip(columns, types, strict=True)))
+
+    def some(self, which: Any) -> Absorptions:
+        """Some of them."""
+        return Absorptions(*(column[which] for column in self))
+
+    def split(self, now: Any) -> tuple[Absorptions, Absorptions]:
+        """Those that happened before a time, and the others, of some in the order of time."""
+        n_before = self.tick.searchsorted(now)
+        return self.some(slice(0, n_before)), (self if n_before == 0 else self.some(slice(n_before, None)))
+
+    def merged(self, other: Absorptions) -> Absorptions:
+        """Both together, sorted."""
+        if not len(self.tick) or not len(other.tick):
+            return self if len(self.tick) else other
+        return Absorptions(*(np.concatenate(pair) for pair in zip(self, other, strict=True))).sorted()
+
+    def sorted(self) -> Absorptions:
+        """The same in the order of time."""
+        if len(self.tick) < 2:
+            return self
+        return self.some(np.lexsort((self.number, self.edge_tick, self.tick)))
+
+
+class Waiting:
+    """A queue by time; dtype : of the ticks."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._heap: list[tuple[Any, ...]] = []
+        self._label_of: dict[int, int] = {}  # row of an event: number of its label that waits
+        self._n_removed = 0  # labels that are still in the heap, though they wait no longer
+        self._number = 0
+        self.nothing = Absorptions.of([], dtype)
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._n_removed
+
+    def new(
+        self, rows: Positions, ticks: NDArray[Any], known: NDArray[Any] | None = None, sign: float = 1.0
+    ) -> Absorptions:
+        """Number the arrival of edges, or of labels that became known at these times."""
+        numbers = np.arange(self._number, self._number + len(rows))
+        self._number += len(rows)
+        signs, is_label = np.empty(len(rows)), np.empty(len(rows), np.bool_)
+        signs.fill(sign)  # np.full takes much longer for one event
+        is_label.fill(known is not None)
+        return Absorptions(ticks if known is None else known, ticks, numbers, rows, is_label, signs)
+
+    def push(self, some: Absorptions) -> None:
+        """Let them wait."""
+        entries = list(zip(*(column.tolist() for column in some), strict=True))
+        self._label_of.update((row, number) for _, _, number, row, is_label, _ in entries if is_label)
+        if len(entries) > len(self._heap):
+            self._heap += entries
+            heapq.heapify(self._heap)
+            return
+        for entry in entries:
+            heapq.heappush(self._heap, entry)
+
+    def take(self, until: Any) -> Absorptions:
+        """Those that happened before a time, which wait no longer."""
+        due: list[tuple[Any, ...]] = []
+        while self._heap and self._heap[0][0] < until:
+            entry = heapq.heappop(self._heap)
+            if not self._waits(entry):
+                self._n_removed -= 1
+                continue
+            if entry[4]:
+                del self._label_of[entry[3]]
+            due.append(entry)
+        return Absorptions.of(due, self._dtype) if due else self.nothing
+
+    def _waits(self, entry: tuple[Any, ...]) -> bool:
+        """Whether an entry of the heap is an edge, or a label that was not removed."""
+        return not entry[4] or self._label_of.get(entry[3]) == entry[2]
+
+    def remove_label(self, row: int) -> bool:
+        """Remove the label of an event; False if none waits. It leaves the heap later, with others."""
+        if self._label_of.pop(row, None) is None:
+            return False
+        self._n_removed += 1
+        if 2 * self._n_removed > len(self._heap):
+            self._heap = [entry for entry in self._heap if self._waits(entry)]
+            heapq.heapify(self._heap)
+            self._n_removed = 0
+        return True
+
+    def all(self) -> Absorptions:
+        """All that wait, sorted."""
+        return Absorptions.of(sorted(filter(self._waits, self._heap)), self._dtype)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to go on, as arrays."""
+        return {**self.all()._asdict(), "next": np.array(self._number)}
+
+    def restore(self, state: SavedArrays) -> None:
+        """Take over what `state` returned."""
+        self._heap, self._label_of, self._n_removed, self._number = [], {}, 0, int(state["next"])
+        self.push(Absorptions(*(state[name] for name in Absorptions._fields)))
+
+
+# ---- columns
+
+
+class RunningColumns:
+    """The columns of events as they come, for features fitted with `past_only`, whose edges are not absorbed here.
+
+    rows : the memory of events, with `n_answers` values of each in the array "answer"; clock : the latest time of an event
+    in ticks, None before the first one; unit, dtype : of the ticks.
     """
 
     def __init__(self, features: PropagationFeatures, n_answers: int = 1) -> None:
@@ -156,16 +274,13 @@ class RunningColumns:
         return lines.T
 
     def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Absorptions:
-        """Labels of events that have none yet, to be passed to `columns` or `absorb_labels`.
-
-        targets : the labels minus the prior, (n_rows, n_targets); known : when they became known, in ticks, which is never
-        before the event.
-        """
+        """Labels of events that have none yet, minus the prior, and when they became known; for `columns` or `absorb`."""
         self.rows["labels"][rows, 0], self.rows["labels"][rows, 1:] = 1.0, targets
         self.rows.hold(rows)
-        return self._waiting.new(rows, self.rows["ticks"][rows], np.maximum(known, self.rows["ticks"][rows]))
+        ticks = self.rows["ticks"][rows]
+        return self._waiting.new(rows, ticks, np.maximum(known, ticks))
 
-    def absorb_labels(self, labels: Absorptions) -> None:
+    def absorb(self, labels: Absorptions) -> None:
         """Absorb labels: at once if they became known before the present time, else when time has moved on."""
         self._absorb(self._due(labels))
 
@@ -176,9 +291,8 @@ class RunningColumns:
             self.rows.release(rows)
             return
         self.rows.hold(rows)
-        known_at = np.maximum(np.array([known], self.dtype), self.rows["ticks"][rows])
-        n_before = [sums.n for sums in self._all_sums]
-        self._absorb(self._waiting.new(rows, self.rows["ticks"][rows], known_at, -1.0))
+        ticks, n_before = self.rows["ticks"][rows], [sums.n for sums in self._all_sums]
+        self._absorb(self._waiting.new(rows, ticks, np.maximum(np.array([known], self.dtype), ticks), -1.0))
         for sums, n in zip(self._all_sums, n_before, strict=True):
             sums.sums[n : sums.n] = 0.0  # keys that were forgotten have nothing that could be taken away
 
@@ -195,11 +309,11 @@ class RunningColumns:
 
     def _absorb(self, due: Absorptions) -> None:
         """Absorb without scoring anything."""
-        from tdlg._kernels.stream import absorb_all
+        from tdlg._kernels.stream import absorb
 
         if len(due.row):
-            absorbed = self._absorbed(due)
-            absorb_all(absorbed, 0, *self._memory())
+            absorbed = self._absorbed(due)  # which may move the memory
+            absorb(absorbed, *self._memory())
             self.rows.release(due.row)
 
     @contextmanager
@@ -234,23 +348,18 @@ class RunningColumns:
         return events, self._around.arrays, both
 
     def _run(self, queries: tuple[Any, ...], absorbed: tuple[Any, ...], lines: Floats, start: int = 0) -> None:
-        """Write the columns of events from `start` on, and absorb what is due on the way; then the rest of it.
-
-        queries : rows, ticks and own features of the events.
-        """
-        from tdlg._kernels.stream import absorb_all, run
+        """Write the columns of queries (rows, ticks, own features) from `start` on, absorbing what is due on the way."""
+        from tdlg._kernels.stream import run
 
         rows, ticks, own = queries
         keys = rows, self.rows["nodes"], self.rows["categories"]
         slots = ends = pairs = self._around.find(self._reads, *keys)
         if self._per_class:
             ends, pairs = self._ends.find(READ_ENDS, *keys), self._pairs.find(READ_PAIRS, *keys)
-        found, memory = (ticks, rows, slots, ends, pairs, np.ascontiguousarray(own)), self._memory()
-        done = run(found, absorbed, *memory, self._writer, start, lines)
+        found = ticks, rows, slots, ends, pairs, np.ascontiguousarray(own)
+        run(found, absorbed, *self._memory(), self._writer, start, lines)
         if len(lines):
             lines[self._plan.starts[-2] :, start : start + len(rows)] = self._plan.compressed(own).T
-        if done < len(absorbed[0]):
-            absorb_all(absorbed, done, *memory)
 
     # ---- memory
 
@@ -265,10 +374,7 @@ class RunningColumns:
         return sum(part.nbytes for part in (self.rows, *self._all_sums, self._rings))
 
     def forget(self, n_codes: int, after: float | None = None) -> Positions:
-        """Forget keys whose sums have faded, and return the codes of nodes, of those below `n_codes`, that are not used now.
-
-        after : forget keys without a change for this time, in ticks, even if they have not faded.
-        """
+        """Forget keys that have faded or not changed for a time in ticks; returns the codes of nodes that are not used."""
         for sums in self._all_sums:
             sums.forget(self.clock, self._no_gap, after)
         gone = unused_codes(n_codes, self.rows["nodes"][self.rows.in_use], self._all_sums)

@@ -22,7 +22,6 @@ Positions = NDArray[np.int64]
 SavedArrays = Mapping[str, NDArray[Any]]
 
 FIRST_SIZE = 1024  # number of rows and nodes at first; a power of two
-LOAD = 1.5  # least number of places in the table per slot
 GROWTH = 1.25  # of the arrays when they are full
 ROWS_AT_ONCE = 8192  # for whose keys room is made at once
 
@@ -33,11 +32,7 @@ BOTH_ENDS = np.array([SRC, DST])
 
 
 class StreamEvents(NamedTuple):
-    """Events in the codes of a stream.
-
-    src, dst : codes of the nodes, (n,); ticks : on the stream's clock, (n,); own, categories : the features, see
-    `tdlg.propagate.evidence.Query`.
-    """
+    """Events in the codes of a stream, on its clock; own, categories : their features, see `evidence.Query`."""
 
     src: Positions
     dst: Positions
@@ -80,28 +75,16 @@ def doubled(size: int, needed: float) -> int:
     return size
 
 
-def hash_table(n: int, keys: Positions) -> NDArray[np.int32]:
-    """A table from the hashes of the first n keys to their slots, with places for as many as there is room for in `keys`."""
-    from tdlg._kernels.running import fill_table
-
-    table = np.full(doubled(1, LOAD * len(keys)), -1, np.int32)
-    fill_table(n, keys, table)
-    return table
-
-
 # ---- sums by key
 
 
 def reads_of(
     matches: Iterable[str], categories: Mapping[str, tuple[int, str]] | None = None, *, skip_loops: bool = False
 ) -> Positions:
-    """Where the sums of matches are, as `tdlg._kernels.running.key_of` takes it, (n_matches, 4).
-
-    categories : see `ColumnPlan.category_matches`; skip_loops : an edge from a node to itself has no key.
-    """
+    """Where the sums of matches are, (n_matches, 4), see `_kernels.running.key_of`; `ColumnPlan` has the categories."""
     reads = []
     for match in matches:
-        if categories is not None and match in categories:
+        if categories and match in categories:
             feature, end = categories[match]
             place = tuple(CATEGORY_ENDS).index(end)  # none, source, destination
             kind = FIRST_CATEGORY + len(CATEGORY_ENDS) * feature + place
@@ -117,7 +100,7 @@ class _Slots:
 
     NAMES: ClassVar[tuple[str, ...]]
     INDEX: ClassVar[str]  # the array that leads to slots
-    FIRST = 1024  # number of slots at first
+    FIRST = FIRST_SIZE
     n: int
 
     @property
@@ -152,9 +135,8 @@ class _Slots:
 class RunningSums(_Slots):
     """Sums of values per key at several bandwidths, each as of the time of its last change.
 
-    widths : bandwidths of the Laplace decays in ticks, infinite for no decay; dtype : of the ticks, int64 or float64.
-    By slot, of which `n` are used: the key, the time of the last change, the time of the last edge (`last`), and the sums,
-    (n_widths, n_values).
+    The widths are those of Laplace decays in ticks, infinite for no decay. By slot: the key, the time of the last change,
+    the time of the last edge (`last`), and the sums, (n_widths, n_values).
     """
 
     NAMES, INDEX = ("keys", "time", "last", "sums"), "_table"
@@ -176,10 +158,7 @@ class RunningSums(_Slots):
         return self.rates, self.time, self.last, self.sums, self._never
 
     def find(self, reads: Positions, rows: Positions, nodes: Positions, categories: Positions) -> Positions:
-        """The slots of the keys of events, (n_rows, n_reads); -1 for a key that has none.
-
-        rows : of the events in `nodes` (source and destination) and in `categories`.
-        """
+        """The slots of the keys of some rows of events, (n_rows, n_reads); -1 for a key that has none."""
         from tdlg._kernels.running import find_slots
 
         slots = np.empty((len(rows), len(reads)), np.int64)
@@ -203,15 +182,14 @@ class RunningSums(_Slots):
         return slots
 
     def _take(self, *arrays: NDArray[Any], room: int = 0) -> None:
+        from tdlg._kernels.running import hash_table
+
         super()._take(*arrays, room=room)
         self.last[self.n :] = self._never
         self._table = hash_table(self.n, self.keys)
 
     def forget(self, now: Any, least_gap: float, after: float | None) -> None:
-        """Forget keys with tiny sums whose last edge is at least `least_gap` ago, and those without a change for `after`.
-
-        The slots of the others change, and memory shrinks if much less is needed.
-        """
+        """Forget keys with tiny sums whose last edge is at least `least_gap` ago, and those without a change for `after`."""
         from tdlg._kernels.running import is_faded
 
         faded, last = np.empty(self.n, np.bool_), self.last[: self.n]
@@ -256,8 +234,7 @@ def unused_codes(n_codes: int, held: Positions, every: Iterable[RunningSums]) ->
 class Rings(_Slots):
     """Per node and end, its last labelled edges: other end, time known and residuals, the oldest first.
 
-    of_node : the ring of each node and end, (n_nodes, 2), -1 for none. By ring, of which `n` are used: the number of edges,
-    and their arrays, (n_rings, RECENT) and (n_rings, RECENT, n_targets).
+    of_node : the ring of each node and end, (n_nodes, 2), -1 for none; a ring has RECENT places.
     """
 
     NAMES, INDEX, FIRST = ("n_edges", "other", "known", "residual"), "of_node", 64
@@ -284,9 +261,7 @@ class Rings(_Slots):
     def add(self, nodes: Positions) -> None:
         """Give the sources and destinations of labelled edges, (n, 2), a ring each, if they have none."""
         lacks = self.of_node[nodes, BOTH_ENDS] < 0
-        if not lacks.any():
-            return
-        for end in (SRC, DST):
+        for end in (SRC, DST) if lacks.any() else ():
             new = np.unique(nodes[lacks[:, end], end])
             n = self.n + len(new)
             if n > len(self.n_edges):
@@ -331,10 +306,7 @@ class Rings(_Slots):
 
 
 class EventRows:
-    """Arrays by row. A row is taken, may be held several times, and is free again when it was released as often.
-
-    arrays : arrays without rows, whose shapes and types are those of one row.
-    """
+    """Arrays by row, given without rows. A row is taken, may be held several times, and is free when released as often."""
 
     def __init__(self, **arrays: NDArray[Any]) -> None:
         self.arrays = {name: grown(array, FIRST_SIZE) for name, array in arrays.items()}
@@ -363,19 +335,16 @@ class EventRows:
     def take(self, n: int) -> Positions:
         """Rows that are free, each held once from now on."""
         if n > self._n_free:
-            self._grow(n)
+            size = len(self._uses)
+            larger = doubled(2 * size, self.n_used + n)
+            self.arrays = {name: grown(array, larger) for name, array in self.arrays.items()}
+            self._uses, self._free = grown(self._uses, larger), grown(self._free, larger)
+            self._free[self._n_free : self._n_free + larger - size] = np.arange(size, larger)[::-1]
+            self._n_free += larger - size
         self._n_free -= n
         rows = self._free[self._n_free : self._n_free + n][::-1].copy()
         self._uses[rows] = 1
         return rows
-
-    def _grow(self, n: int) -> None:
-        size = len(self._uses)
-        larger = doubled(2 * size, self.n_used + n)
-        self.arrays = {name: grown(array, larger) for name, array in self.arrays.items()}
-        self._uses, self._free = grown(self._uses, larger), grown(self._free, larger)
-        self._free[self._n_free : self._n_free + larger - size] = np.arange(size, larger)[::-1]
-        self._n_free += larger - size
 
     def hold(self, rows: Positions) -> None:
         """Hold distinct rows once more."""
@@ -393,17 +362,13 @@ class EventRows:
         return {**{name: array[rows] for name, array in self.arrays.items()}, "rows": rows, "uses": self._uses[rows]}
 
     def restore(self, state: SavedArrays) -> None:
-        """Take over what `state` returned; an older version returned all rows."""
-        uses = state["uses"]
-        rows = state["rows"] if "rows" in state else np.flatnonzero(uses > 0)
+        """Take over what `state` returned."""
+        rows = state["rows"]
         size = doubled(FIRST_SIZE, 1 + rows.max(initial=0))
-
-        def by_row(saved: NDArray[Any]) -> NDArray[Any]:
-            array = np.zeros((size, *saved.shape[1:]), saved.dtype)
-            array[rows] = saved if len(saved) == len(rows) else saved[rows]
-            return array
-
-        self.arrays = {name: by_row(state[name]) for name in self.arrays}
-        self._uses = by_row(uses)
+        self.arrays = {name: grown(array[:0], size) for name, array in self.arrays.items()}
+        self._uses = np.zeros(size, np.int64)
+        for name, array in self.arrays.items():
+            array[rows] = state[name]
+        self._uses[rows] = state["uses"]
         free = np.flatnonzero(self._uses == 0)[::-1]
         self._free, self._n_free = grown(free, size), len(free)

@@ -53,7 +53,7 @@ from tdlg._kernels import DST, SRC
 from tdlg.linegraph.events import Layout
 from tdlg.linegraph.match import MATCHES, match_keys
 from tdlg.memory import default_threads
-from tdlg.propagate.evidence import Network
+from tdlg.propagate.evidence import Evidence
 from tdlg.propagate.match import Keyed, walk_events
 from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan
 
@@ -66,30 +66,26 @@ EDGES_PER_THREAD = 5_000  # fewer edges do not make up for the cost of a thread
 DIGITS = 12  # of what describes an end
 OF_EDGES = (kernels.ALL, kernels.FIRST + kernels.FAR, kernels.FIRST + kernels.BACK_SUM)  # the other sums are of labels
 PAIR_OF = {"src": "pair", "dst": "pair", "src-dst": "reversed", "dst-src": "reversed"}  # what is left out of a match
+FAR_END = {  # what of the far end a sum is made of
+    kernels.FAR: kernels.MEAN,
+    kernels.Y_LESS_FAR: kernels.MEAN,
+    kernels.Y_BY_FAR: kernels.MEAN,
+    kernels.Y_LESS_RESIDUAL: kernels.RESIDUAL,
+    kernels.Y_BY_TRUST: kernels.TRUST,
+    kernels.Y_BY_BACK: kernels.BACK,
+    kernels.BACK_SUM: kernels.BACK,
+}
 
 
-def two_end_columns(
-    plan: ColumnPlan,
-    edges: Network,
-    at: Positions,
-    targets: Floats,
-    labelled: NDArray[np.bool_],
-    label_ticks: NDArray[Any] | None = None,
-    n_threads: int | None = None,
-) -> Floats:
-    """The columns about the two ends of edges together, (n_rows, n_columns), in the order of `plan.two_end_columns`.
+def two_end_columns(plan: ColumnPlan, known: Evidence, at: Positions, n_threads: int | None = None) -> Floats:
+    """The columns about both ends of some edges of the evidence, (n_rows, n_columns), as in `plan.two_end_columns`.
 
-    edges : all that count, labelled or not; an edge that is held several times counts once. at : positions of the edges to
-    score. targets : labels minus the prior, (n_edges, n_targets), not used where unlabelled. labelled : mask of the known
-    labels. label_ticks : when they became known, used with `past_only`; None if at the times of their edges. The result
-    does not depend on the number of threads.
+    An edge that is held several times counts once. The result does not depend on the number of threads.
     """
-    from tdlg._kernels.columns import take_zeroing_tiny
-
-    rows, place = np.unique(edges.at[at], return_inverse=True)
-    n_threads = max(1, min(n_threads or default_threads(), len(edges.first) // EDGES_PER_THREAD))
+    rows, place = np.unique(known.edges.place[at], return_inverse=True)
+    n_threads = max(1, min(n_threads or default_threads(), len(known.edges.first) // EDGES_PER_THREAD))
     with ThreadPoolExecutor(n_threads) as pool:
-        walks = _Walks(plan, edges, targets, labelled, label_ticks, pool, n_threads)
+        walks = _Walks(plan, known, pool, n_threads)
         described = [walks.describe(c) for c in range(plan.n_targets)]
         columns = [walks.means(c, described[c], rows) for c in range(plan.n_targets)]
         if plan.two_ends == "all":
@@ -100,62 +96,53 @@ def two_end_columns(
             columns.append([common for _, common in alike])
         found = [column for some in columns for column in some]
         lines = np.empty((len(found), len(at)))  # the rows of a column side by side
-        list(pool.map(lambda column, line: take_zeroing_tiny(column, place, line), found, lines))
+
+        def fill(line: Floats, column: Floats) -> None:
+            line[:] = column[place]
+            line[np.abs(line) < kernels.LEAST_SUM] = 0.0
+
+        list(pool.map(fill, lines, found))
     return lines.T
 
 
-def residuals(
-    plan: ColumnPlan,
-    edges: Network,
-    targets: Floats,
-    labelled: NDArray[np.bool_],
-    label_ticks: NDArray[Any] | None = None,
-) -> tuple[Floats, Floats]:
+def residuals(plan: ColumnPlan, known: Evidence) -> tuple[Floats, Floats]:
     """Labels minus what the source, and minus what the destination has otherwise: y - src and y - dst, (n_edges, n_targets).
 
-    The parameters are those of `two_end_columns`; unlabelled edges have 0.
+    Unlabelled edges have 0.
     """
     with ThreadPoolExecutor(1) as pool:
-        walks = _Walks(plan, edges, targets, labelled, label_ticks, pool, 1)
+        walks = _Walks(plan, known, pool, 1)
         described = [walks.describe(c, only_means=True) for c in range(plan.n_targets)]
-    found = np.zeros((2, len(edges.at), plan.n_targets))
+    found = np.zeros((2, len(known.edges.place), plan.n_targets))
     for end in (SRC, DST):
         for c, of_class in enumerate(described):
             left = walks.targets[:, c] - of_class[kernels.MEAN + end]
-            found[end, :, c] = np.where(walks.labelled, left, 0.0)[edges.at]
+            found[end, :, c] = np.where(walks.labelled, left, 0.0)[known.edges.place]
     return found[SRC], found[DST]
 
 
 class _Walks:
     """The distinct edges with their labels, of copies those of the first that is labelled, and walks over them."""
 
-    def __init__(
-        self,
-        plan: ColumnPlan,
-        edges: Network,
-        targets: Floats,
-        labelled: NDArray[np.bool_],
-        label_ticks: NDArray[Any] | None,
-        pool: ThreadPoolExecutor,
-        n_threads: int,
-    ) -> None:
+    def __init__(self, plan: ColumnPlan, known: Evidence, pool: ThreadPoolExecutor, n_threads: int) -> None:
+        edges = known.edges
         self.plan, self._pool, self._n_threads = plan, pool, n_threads
         self._codes, self._n_nodes = (edges.distinct(edges.src), edges.distinct(edges.dst)), edges.n_nodes
         self._ticks = edges.distinct(edges.ticks)
         chosen = np.empty(len(edges.first), np.int64)
-        for some in (np.arange(len(edges.at)), np.flatnonzero(labelled)):
-            chosen[edges.at[some[::-1]]] = some[::-1]
-        self.labelled = labelled[chosen]
-        self.targets = np.where(self.labelled[:, np.newaxis], targets[chosen], 0.0)
+        for some in (np.arange(len(edges.place)), np.flatnonzero(known.labelled)):
+            chosen[edges.place[some[::-1]]] = some[::-1]
+        self.labelled = known.labelled[chosen]
+        self.targets = np.where(self.labelled[:, np.newaxis], known.targets[chosen], 0.0)
         self._widths = plan.two_end_widths(edges.time_unit)
         self._proper = self._codes[SRC] != self._codes[DST]
         self._known: NDArray[Any] | None = None
         counts = self.labelled & self._proper
-        if plan.past_only and label_ticks is not None:
-            self._known = np.maximum(label_ticks[chosen].astype(self._ticks.dtype), self._ticks)
+        if plan.past_only and known.label_ticks is not None:
+            self._known = np.maximum(known.label_ticks[chosen].astype(self._ticks.dtype), self._ticks)
             # labels that become known after all edges are left out: their times may be far beyond all others
             counts &= self._known < self._ticks.max(initial=self._known.min(initial=0))
-        self._labels = np.flatnonzero(counts)
+        self._is_label, self._labels = counts.astype(np.float64), np.flatnonzero(counts)
         self._layouts: dict[tuple[str, bool, bool], Layout] = {}
 
     # ---- steps 1 and 2
@@ -166,15 +153,15 @@ class _Walks:
         has_back = not self.plan.bipartite and not only_means
         counts = {place: [kernels.LABELLED, first + kernels.Y] for place in range(4 if has_back else 2)}
         found = self._sums(c, [], counts, long)
-        n = [found[place, kernels.LABELLED][:, 0] + 1.0 for place in counts]
-        described = self._rounded([found[place, first + kernels.Y][:, 0] / n[place] for place in (SRC, DST)])
+        n = [found[place, kernels.LABELLED][0] + 1.0 for place in counts]
+        described = self._rounded([found[place, first + kernels.Y][0] / n[place] for place in (SRC, DST)])
         if only_means or self.plan.two_ends == "partners":
             return described
         kinds = [first + kernels.Y_LESS_FAR, first + kernels.Y_BY_FAR]
         more = self._sums(c, described, {SRC: kinds, DST: kinds}, long)
-        described += [more[end, kind][:, 0] / n[end] for kind in kinds for end in (SRC, DST)]
+        described += [more[end, kind][0] / n[end] for kind in kinds for end in (SRC, DST)]
         if has_back:
-            described += [found[2 + end, first + kernels.Y][:, 0] / n[2 + end] for end in (SRC, DST)]
+            described += [found[2 + end, first + kernels.Y][0] / n[2 + end] for end in (SRC, DST)]
         return self._rounded(described)
 
     def _rounded(self, described: list[Floats]) -> list[Floats]:
@@ -189,8 +176,11 @@ class _Walks:
             wanted = kinds.setdefault(place, [])
             wanted += [kind for kind in (count, first + total) if kind not in wanted]
         found = self._sums(c, described, kinds, self._widths, rows)
-        columns = [found[place, first + total] / (found[place, count] + 1.0) for place, count, total in means]
-        return [column[:, scale] for column in columns for scale in range(self._widths.size)]
+        return [
+            of_scale
+            for place, count, total in means
+            for of_scale in found[place, first + total] / (found[place, count] + 1.0)
+        ]
 
     def _sums(
         self,
@@ -200,72 +190,45 @@ class _Walks:
         widths: Floats,
         rows: Positions | None = None,
     ) -> dict[tuple[int, int], Floats]:
-        """Decayed sums, (n_rows, n_widths), of some kinds at places in `BOTH_MATCHES`, without the rows' own pairs."""
-        jobs: list[tuple[str, bool, list[tuple[int, int]]]] = []  # match, whether of labels, and what is summed
-        for match in dict.fromkeys(
-            name for place in kinds for name in (BOTH_MATCHES[place], PAIR_OF[BOTH_MATCHES[place]])
-        ):
-            places = [place for place in kinds if match in (BOTH_MATCHES[place], PAIR_OF[BOTH_MATCHES[place]])]
-            wanted = [(place, kind) for place in places for kind in kinds[place]]
-            if self._known is None:
-                jobs.append((match, False, wanted))
-                continue
-            for of_labels in (False, True):
-                some = [(place, kind) for place, kind in wanted if (kind not in OF_EDGES) == of_labels]
-                jobs += [(match, of_labels, some)] if some else []
+        """Decayed sums, (n_widths, n_rows), by place in `BOTH_MATCHES` and kind, without the rows' own pairs."""
+        jobs: dict[tuple[str, bool], list[tuple[int, int]]] = {}  # what is summed, by match and whether it is of labels
+        for place, some in kinds.items():
+            for kind in some:
+                of_labels = self._known is not None and kind not in OF_EDGES
+                for match in (BOTH_MATCHES[place], PAIR_OF[BOTH_MATCHES[place]]):
+                    jobs.setdefault((match, of_labels), []).append((place, kind))
 
-        def run(job: tuple[str, bool, list[tuple[int, int]]]) -> Floats:
-            match, of_labels, wanted = job
+        def run(match: str, of_labels: bool) -> Floats:
             some = self._labels if of_labels else slice(None)
-            values = np.column_stack([self._value(c, described, *one)[some] for one in wanted])
+            wanted = jobs[match, of_labels]
+            values = np.column_stack([self._value(c, described, place, kind)[some] for place, kind in wanted])
             layout = self._layout(match, of_labels, rows)
-            walk = walk_events(layout, values, widths, past_only=self.plan.past_only)
-            n_slots = len(walk.values)
-            if not n_slots:
-                return np.zeros((len(walk.slots), *walk.values.shape[1:]))
-            sums = walk.values[np.minimum(walk.slots, n_slots - 1)]
-            sums[walk.slots == n_slots] = 0.0
-            return sums
+            return walk_events(layout, values, widths, past_only=self.plan.past_only).take(slice(None))[0]
 
-        found: dict[tuple[int, int], Floats] = {}
-        for (match, _, wanted), sums in sorted(
-            zip(jobs, self._pool.map(run, jobs), strict=True), key=lambda done: done[0][0] not in BOTH_MATCHES
-        ):
-            for v, key in enumerate(wanted):
-                if match in BOTH_MATCHES:
-                    found[key] = sums[..., v]
-                else:
-                    found[key] -= sums[..., v]
-        return found
+        done: dict[tuple[str, int, int], Floats] = {}
+        for (match, of_labels), sums in zip(jobs, self._pool.map(run, *zip(*jobs, strict=True)), strict=True):
+            done |= {(match, *key): sums[:, v] for v, key in enumerate(jobs[match, of_labels])}
+        return {
+            (place, kind): done[BOTH_MATCHES[place], place, kind] - done[PAIR_OF[BOTH_MATCHES[place]], place, kind]
+            for place, some in kinds.items()
+            for kind in some
+        }
 
     def _value(self, c: int, described: list[Floats], place: int, kind: int) -> Floats:
         """What is summed of every edge, for the end of it that a place in `BOTH_MATCHES` is about."""
-        end = SRC if MATCHES[BOTH_MATCHES[place]].col == "src" else DST
-        far = 1 - end
         if kind == kernels.ALL:
             return self._proper.astype(np.float64)
-        is_label = np.zeros(len(self._ticks))
-        is_label[self._labels] = 1.0
         if kind == kernels.LABELLED:
-            return is_label
-        y = is_label * self.targets[:, c]
-        match kind - kernels.FIRST:
-            case kernels.Y:
-                return y
-            case kernels.Y_LESS_FAR:
-                return y - is_label * described[kernels.MEAN + far]
-            case kernels.Y_BY_FAR:
-                return y * described[kernels.MEAN + far]
-            case kernels.Y_LESS_RESIDUAL:
-                return y - is_label * described[kernels.RESIDUAL + far]
-            case kernels.Y_BY_TRUST:
-                return y * described[kernels.TRUST + far]
-            case kernels.Y_BY_BACK:
-                return y * described[kernels.BACK + far]
-            case kernels.FAR:
-                return self._proper * described[kernels.MEAN + far]
-            case _:
-                return self._proper * described[kernels.BACK + far]
+            return self._is_label
+        kind, y = kind - kernels.FIRST, self._is_label * self.targets[:, c]
+        if kind == kernels.Y:
+            return y
+        far = DST if MATCHES[BOTH_MATCHES[place]].col == "src" else SRC
+        value = described[FAR_END[kind] + far]
+        if kind in (kernels.FAR, kernels.BACK_SUM):
+            return self._proper * value
+        is_difference = kind in (kernels.Y_LESS_FAR, kernels.Y_LESS_RESIDUAL)
+        return y - self._is_label * value if is_difference else y * value
 
     def _layout(self, match: str, of_labels: bool, rows: Positions | None) -> Layout:
         """The events of all edges, or of some rows, among all edges or among the labels when they became known."""
@@ -293,15 +256,16 @@ class _Walks:
     def agreement(self, described: list[list[Floats]], rows: Positions, end: int) -> tuple[Floats, Floats]:
         """What nodes like the source (end 0) or like the destination (1) say: (n_rows, classes, 3), and log of common."""
         from tdlg._kernels.layout import stable_argsort
-        from tdlg._kernels.two_ends import agreement, by_node
+        from tdlg._kernels.two_ends import agreement
 
         known = self._ticks if self._known is None else self._known
         by_time = self._labels[stable_argsort(self._ticks[self._labels])]
         by_time = by_time[stable_argsort(known[by_time])]
         filed, places = [], np.full((2, len(self._ticks)), -1, np.int64)
         for side in (SRC, DST):
-            start, order = by_node(self._codes[side][by_time], self._n_nodes)
-            some = by_time[order]
+            nodes = self._codes[side][by_time].astype(np.int64)
+            start = np.append(0, np.cumsum(np.bincount(nodes, minlength=self._n_nodes)))
+            some = by_time[stable_argsort(nodes)]
             places[side, some] = np.arange(len(some))
             # the lists of sources have labels minus what the destinations have otherwise
             left = [

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels.ranking_state import NEVER
+from tdlg._kernels.ranking import NEVER
 from tdlg.edges import TemporalEdges
 from tdlg.rank.history import History
 from tdlg.rank.state import COLUMNS

@@ -11,11 +11,11 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tdlg._kernels.ranking_state import NEVER
+from tdlg._kernels.ranking import NEVER
 from tdlg.checks import as_generator, check_choice, check_count
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing
+from tdlg.estimator import EdgesEstimator, all_or_nothing, edges_of_table
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.propagate.nodes import DST, SRC
 from tdlg.rank.fit import (
@@ -168,7 +168,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             The edges, in any order. Times that are finer than those of the fitted edges are rounded up to their unit.
         """
         check_is_fitted(self)
-        edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset=False)
+        edges = X if isinstance(X, TemporalEdges) else edges_of_table(self, X, reset=False)
         if len(edges):  # new nodes are nothing unusual here
             known = self._history.add(edges)
             self._later = self._later or []

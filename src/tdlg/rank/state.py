@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels.ranking import FOUND
-from tdlg._kernels.ranking_state import EDGES, NODE, NONE, PAIR, PAIRS, STEP, STEPS
-from tdlg.propagate.state import FIRST_SIZE, GROWTH, grown, hash_table
+from tdlg._kernels.ranking import EDGES, FOUND, NODE, NONE, PAIR, PAIRS, STEP, STEPS, Ranking, Scratch
+from tdlg._kernels.running import hash_table
+from tdlg.propagate.state import FIRST_SIZE, GROWTH, grown
 
 __all__ = ["COLUMNS", "SCALES", "RankingState"]
 
@@ -47,32 +47,30 @@ class RankingState:
     def __init__(self, widths: Floats, one_type: bool) -> None:
         self.rates = 1.0 / np.asarray(widths, np.float64)
         self.one_type = one_type
-        n = len(self.rates)
-        self._counters = np.array([0, 0, 0, NONE])
-        self._nodes, self._node_sums, self._fresh_sums = _new_nodes(0), np.zeros((0, n)), np.zeros((0, n))
-        self._pairs, self._pair_sums, self._steps = np.zeros(0, PAIR), np.zeros((0, n)), np.zeros(0, STEP)
-        self._keys = [np.zeros(0, np.int64)] * 2
-        self._tables = [hash_table(0, keys) for keys in self._keys]
+        no_sums, no_keys = np.zeros((0, len(self.rates))), np.zeros(0, np.int64)
+        index = no_keys, hash_table(0, no_keys)
+        of_nodes, of_pairs = (_new_nodes(0), no_sums, no_sums), (np.zeros(0, PAIR), no_sums)
+        self._state = Ranking(np.array([0, 0, 0, NONE]), *of_nodes, *of_pairs, *index, np.zeros(0, STEP), *index)
         self._scratch = _new_scratch(0)
 
     @property
     def n_edges(self) -> int:
         """The number of edges so far."""
-        return int(self._counters[EDGES])
+        return int(self._state.counters[EDGES])
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in (*self._arrays, *self._scratch))
+        return sum(array.nbytes for array in (*self._state, *self._scratch))
 
     def absorb(self, src: Codes, dst: Codes, when: Floats) -> None:
         """Add edges, in the order of time."""
-        from tdlg._kernels.ranking_state import absorb
+        from tdlg._kernels.ranking import absorb
 
         for start in range(0, len(src), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             self._make_room(int(max(src[part].max(), dst[part].max())) + 1, len(src[part]))
-            absorb(self._arrays, src[part], dst[part], when[part], self.rates)
+            absorb(self._state, src[part], dst[part], when[part], self.rates)
 
     def columns(self, src: int, when: float, candidates: Codes) -> Floats:
         """The columns of candidates for the next destination of a source, (n_candidates, n_columns)."""
@@ -84,19 +82,20 @@ class RankingState:
         These are all destinations so far, without the source itself unless it was its own destination; and then, if all
         nodes are of one type, those that turned to the source and were never a destination.
         """
-        from tdlg._kernels.ranking_state import find_pair, sources_of
+        from tdlg._kernels.ranking import find_pair, sources_of
 
-        found = np.flatnonzero(self._nodes["in_count"] > 0)
-        found = found[np.argsort(-self._nodes["in_at"][found])]
-        if not 0 <= src < len(self._nodes):
+        nodes = self._state.nodes
+        found = np.flatnonzero(nodes["in_count"] > 0)
+        found = found[np.argsort(-nodes["in_at"][found])]
+        if not 0 <= src < len(nodes):
             return found
-        if find_pair(self._arrays, src, src) < 0:
+        if find_pair(self._state, src, src) < 0:
             found = found[found != src]
         if not self.one_type:
             return found
-        sources = np.empty(self._nodes["in_partners"][src], np.int64)
-        sources_of(self._arrays, src, sources)
-        return np.concatenate([found, sources[self._nodes["in_count"][sources] == 0]])
+        sources = np.empty(nodes["in_partners"][src], np.int64)
+        sources_of(self._state, src, sources)
+        return np.concatenate([found, sources[nodes["in_count"][sources] == 0]])
 
     def run(
         self,
@@ -117,7 +116,7 @@ class RankingState:
         self._make_room(1 + max(int(codes.max(initial=-1)) for codes in (queries[0], candidates, src, dst)), len(src))
         rows = np.empty((len(candidates), len(COLUMNS)))
         scratch = self.one_type, self.rates, self._scratch
-        run(self._arrays, (src, dst, when), upto, queries, starts, candidates, *scratch, rows)
+        run(self._state, (src, dst, when), upto, queries, starts, candidates, *scratch, rows)
         return rows
 
     def sample(
@@ -132,7 +131,7 @@ class RankingState:
         """Columns of the destinations of chosen edges and of other candidates, and where those of each edge begin.
 
         The chosen edges are given by their positions, ascending; each knows the first `upto` of the edges. `limits` are the
-        numbers of candidates of each kind (see `tdlg._kernels.ranking.gather`), `picks` positions in `everyone` of random
+        numbers of candidates of each kind (see `tdlg._kernels.ranking._gather`), `picks` positions in `everyone` of random
         ones, (n_chosen, n_random).
         """
         from tdlg._kernels.ranking import sample
@@ -142,44 +141,35 @@ class RankingState:
         rows, candidates = np.empty((most, len(COLUMNS))), np.empty(most, np.int64)
         starts = np.empty(len(chosen) + 1, np.int64)
         scratch = self.one_type, self.rates, self._scratch
-        n = sample(self._arrays, edges, upto, chosen, limits, everyone, picks, *scratch, starts, candidates, rows)
+        n = sample(self._state, edges, upto, chosen, limits, everyone, picks, *scratch, starts, candidates, rows)
         return rows[:n], starts
-
-    @property
-    def _arrays(self) -> tuple[Any, ...]:
-        """The state as the kernels take it."""
-        nodes = self._nodes, self._node_sums, self._fresh_sums
-        pairs = self._pairs, self._pair_sums, self._keys[0], self._tables[0]
-        return self._counters, *nodes, *pairs, self._steps, self._keys[1], self._tables[1]
 
     def _make_room(self, n_codes: int, n_edges: int) -> None:
         """Be ready for nodes with codes below a number, and for more edges."""
-        if n_codes > len(self._nodes):
-            size = max(n_codes, int(GROWTH * len(self._nodes)))
-            self._nodes = np.concatenate([self._nodes, _new_nodes(size - len(self._nodes))])
-            self._node_sums, self._fresh_sums = grown(self._node_sums, size), grown(self._fresh_sums, size)
+        state = self._state
+        if n_codes > len(state.nodes):
+            size = max(n_codes, int(GROWTH * len(state.nodes)))
+            nodes = np.concatenate([state.nodes, _new_nodes(size - len(state.nodes))])
+            sums = {name: grown(getattr(state, name), size) for name in ("node_sums", "fresh_sums")}
+            state = state._replace(nodes=nodes, **sums)
             self._scratch = _new_scratch(size)
-        for which, used in enumerate(self._counters[[PAIRS, STEPS]].tolist()):
-            if used + n_edges > len(self._keys[which]):
-                self._grow(which, used, max(FIRST_SIZE, int(GROWTH * (used + n_edges))))
-
-    def _grow(self, which: int, used: int, size: int) -> None:
-        """Make room for pairs (0) or steps (1)."""
-        self._keys[which] = grown(self._keys[which], size)
-        if which == 0:
-            self._pairs, self._pair_sums = grown(self._pairs, size), grown(self._pair_sums, size)
-        else:
-            self._steps = grown(self._steps, size)
-        self._tables[which] = hash_table(used, self._keys[which])
+        for kind, names in ((PAIRS, ("pairs", "pair_sums", "pair_keys")), (STEPS, ("steps", "step_keys"))):
+            n_used = int(state.counters[kind])
+            if n_used + n_edges > len(getattr(state, names[-1])):
+                size = max(FIRST_SIZE, int(GROWTH * (n_used + n_edges)))
+                larger = {name: grown(getattr(state, name), size) for name in names}
+                table = names[-1].replace("keys", "table")
+                state = state._replace(**larger, **{table: hash_table(n_used, larger[names[-1]])})
+        self._state = state
 
 
 def _new_nodes(n: int) -> NDArray[Any]:
     nodes = np.zeros(n, NODE)
-    for name in ("out_head", "in_head", "newer", "older"):
+    for name in ("head", "newer", "older"):
         nodes[name] = NONE
     return nodes
 
 
-def _new_scratch(n_nodes: int) -> tuple[Codes, Codes, Codes, Floats]:
+def _new_scratch(n_nodes: int) -> Scratch:
     numbers, seen = np.zeros(2, np.int64), np.zeros((n_nodes, 2), np.int64)
-    return numbers, seen, np.zeros(n_nodes, np.int64), np.zeros((n_nodes, FOUND))
+    return Scratch(numbers, seen, np.zeros(n_nodes, np.int64), np.zeros((n_nodes, FOUND)))

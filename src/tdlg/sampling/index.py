@@ -22,8 +22,6 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
 
     Labels, weights and features are dropped.
 
-    Examples
-    --------
     >>> first, second = TemporalEdges(["a"], ["b"], [0]), TemporalEdges(["b"], ["c"], [1])
     >>> concatenate_edges(first, second)
     TemporalEdges(2 edges, 3 nodes, time 0 to 1)
@@ -39,18 +37,8 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
 class EdgeIndex:
     """Find edges by source, destination and time, from any table.
 
-    Parameters
-    ----------
-    edges
-        The edges to find.
+    at : one number per edge, from 0 in order of appearance; edges with the same source, destination and time share it.
 
-    Attributes
-    ----------
-    at
-        One number per edge, from 0 in order of appearance; edges with the same source, destination and time share it.
-
-    Examples
-    --------
     >>> index = EdgeIndex(TemporalEdges(["a", "b", "a"], ["b", "c", "b"], [0, 1, 0]))
     >>> index.at.tolist(), index.find(TemporalEdges(["b", "b"], ["c", "c"], [1, 2])).tolist()
     ([0, 1, 0], [1, -1])
