@@ -190,7 +190,7 @@ class EdgesEstimator:
     def _check_has_edges(self) -> None:
         if "estimators_" in vars(self) and "edges_" not in vars(self):
             raise EdgesError(
-                "This model was fitted by classify_file and holds no edges, so it cannot score or be saved.",
+                "This model is of a run over files and holds no edges, so it cannot score or be saved.",
                 "Fit PropagationClassifier to edges in memory, read with read_edges.",
             )
 
@@ -266,6 +266,8 @@ def _named_order(names: list[str]) -> list[int]:
 
 def check_target(model: Any, X: Any, y: Any) -> None:
     """Refuse a table without y; scikit-learn's checks expect these words."""
+    if hasattr(X, "not_in_memory"):  # scanned edges
+        raise X.not_in_memory()
     if y is None and not isinstance(X, TemporalEdges):
         hints = [_as_label(name) for name in _labels_among(getattr(X, "columns", []))]
         raise EdgesError(f"{type(model).__name__} requires y to be passed, but the target y is None.", *hints)

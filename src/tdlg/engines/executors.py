@@ -17,7 +17,7 @@ from functools import cache, partial
 from importlib import metadata
 from typing import Any, NamedTuple, TypeVar
 
-from tdlg.engines.store import exists
+from tdlg.engines.paths import exists
 from tdlg.exceptions import ClusterError, ParameterError
 from tdlg.memory import default_threads
 
@@ -57,31 +57,39 @@ def opened_engine(engine: Executor | str | None, n_threads: int | None = None) -
         with ThreadPoolExecutor(n_threads or default_threads()) as threads:
             yield threads
     elif isinstance(engine, str):
-        with _hushed():
-            client = _connected(engine, TIMEOUT)
+        with _without_logs():
+            client = _connected(engine)
             try:
-                yield _checked(client, TIMEOUT)
+                yield _checked(client)
             finally:
-                with _quiet():
+                with _without_warnings():
                     client.close(timeout=2)
     elif isinstance(engine, Executor):
         client = _client_of(engine)
-        yield engine if client is None else _checked(client, TIMEOUT)
+        yield engine if client is None else _checked(client)
     else:
         raise _not_an_engine(engine)
 
 
 def run_all(
-    executor: Executor, function: Callable[[Task], Result], tasks: Sequence[Task], callback: Callback | None = None
+    executor: Executor,
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    callback: Callback | None = None,
+    *,
+    at_once: int | None = None,
 ) -> list[Result]:
     """Run the function on all tasks, a bounded number at once, and give the results in the order of the tasks.
 
     The callback is called with the numbers of finished and of all tasks. If it or a task raises, or on Ctrl-C, no further
-    task is started, and those that this machine is running are waited for.
+    task is started, and those that this machine is running are waited for. With `at_once`, as many tasks run in a process
+    at most; on a cluster, on average.
     """
-    client = _client_of(executor)
+    client, workers = _client_of(executor), workers_of(executor)
     run: Callable[[Task], Result] = function if client is None else partial(_run, function, _versions())
-    most = IN_FLIGHT * workers_of(executor).n_threads
+    most = IN_FLIGHT * workers.n_threads
+    if at_once is not None and at_once < workers.threads_each:
+        most = max(at_once * workers.n_threads // workers.threads_each, 1)
     results: dict[int, Result] = {}
     running: dict[Future[Result], int] = {}
     n_looks = n_submitted = 0
@@ -99,7 +107,11 @@ def run_all(
                 if callback is not None:
                     callback(len(results), len(tasks))
         except BaseException:
-            _stop(client, running)
+            with _without_warnings():
+                for future in running:
+                    future.cancel()
+                if client is None:
+                    wait(running)  # they write files that are removed next
             raise
     return [results[k] for k in range(len(tasks))]
 
@@ -147,7 +159,7 @@ def _address(client: Any) -> str:
     return str(client.scheduler.address)
 
 
-def _connected(address: str, timeout: float) -> Any:
+def _connected(address: str) -> Any:
     """A client of the scheduler at an address."""
     if "://" not in address:
         raise _not_an_engine(address)
@@ -159,14 +171,14 @@ def _connected(address: str, timeout: float) -> Any:
             parameter="engine",
         ) from None
     try:
-        with _quiet():
+        with _without_warnings():
             client: Any = distributed.Client
-            return client(address, timeout=timeout, set_as_default=False)
+            return client(address, timeout=TIMEOUT, set_as_default=False)
     except ValueError as error:
         raise _not_an_engine(address) from error
     except OSError:
         raise ParameterError(
-            f"No Dask scheduler answers at {address} within {timeout:g} seconds.",
+            f"No Dask scheduler answers at {address} within {TIMEOUT:g} seconds.",
             "Start one with 'dask scheduler', and use the address that it prints.",
             parameter="engine",
         ) from None
@@ -181,11 +193,11 @@ def _not_an_engine(given: Any) -> ParameterError:
     )
 
 
-def _checked(client: Any, timeout: float) -> Executor:
+def _checked(client: Any) -> Executor:
     """The executor of a cluster that has workers, and whose scheduler and workers have the versions of this process."""
-    with _explained(client), _quiet():
+    with _explained(client), _without_warnings():
         try:
-            client.wait_for_workers(1, timeout=timeout)
+            client.wait_for_workers(1, timeout=TIMEOUT)
         except TimeoutError:
             raise _no_workers(client) from None
         found = client.get_versions(check=False, packages=[*SAME, *SIMILAR])
@@ -240,20 +252,10 @@ def _has_workers(client: Any) -> bool:
         return True
 
 
-def _stop(client: Any, running: dict[Future[Any], int]) -> None:
-    """Start no further task. Those of this machine are waited for: they write files that are removed next."""
-    with _quiet():
-        for future in running:
-            future.cancel()
-        if client is None:
-            wait(running)
-
-
 def _no_workers(client: Any) -> ClusterError:
     return ClusterError(
         f"The cluster at {_address(client)} has no workers.",
         f"Start some with: dask worker {_address(client)} --nthreads 1",
-        "What was completed stays: run again to go on.",
     )
 
 
@@ -273,18 +275,17 @@ def _explained(client: Any, function: Any = None) -> Iterator[None]:
         raise ClusterError(
             f"A task ({function.__name__}) failed because {error.allowed_failures + 1} workers died while they ran it, "
             f"the last one at {error.last_worker.address}. Most probably the memory was not enough.",
-            "Give each worker more memory or one thread, or ask for smaller buckets with memory='2GB'.",
-            "What was completed stays: run again to go on.",
+            "Give each worker more memory or one thread, or let fewer tasks run at once with memory='2GB'.",
         ) from None
     except (CancelledError, FutureCancelledError, CommClosedError):
         raise ClusterError(
             f"The connection to the scheduler at {_address(client)} was lost.",
-            "What was completed stays: start the cluster again, and run again to go on.",
+            "Start the cluster again, and run again.",
         ) from None
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
+def _without_logs() -> Iterator[None]:
     """Without what distributed logs of a lost connection, which is an error of its own."""
     loggers = [logging.getLogger(f"distributed.{name}") for name in ("client", "batched", "core", "comm")]
     levels = [logger.level for logger in loggers]
@@ -298,7 +299,7 @@ def _hushed() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Without warnings of distributed: versions are compared by us, and a lost scheduler is an error of its own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

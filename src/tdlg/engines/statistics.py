@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tdlg.clock import LAST_TICK, finest, rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.engines.executors import run_all, workers_of
-from tdlg.engines.table import Block, InputTable
+from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ReadError
 from tdlg.propagate.own_features import raw_values
 
@@ -122,14 +122,14 @@ class BlockTask:
         What is asked for, depending on the function.
     """
 
-    table: InputTable
+    table: ScannedEdges
     block: Block
     labels: Labels = Labels()
     clock: Clock | None = None
     ask: Any = None
 
 
-def tasks_of(table: InputTable, blocks: Sequence[Block], *of_all: Any) -> list[BlockTask]:
+def tasks_of(table: ScannedEdges, blocks: Sequence[Block], *of_all: Any) -> list[BlockTask]:
     """One task per block."""
     return [BlockTask(table, block, *of_all) for block in blocks]
 
@@ -169,7 +169,7 @@ class Look(NamedTuple):
     categories: tuple[str, ...]
 
 
-def look(engine: Executor, table: InputTable, blocks: Sequence[Block]) -> Look:
+def look(engine: Executor, table: ScannedEdges, blocks: Sequence[Block]) -> Look:
     """Look at all blocks."""
     found, total = [], Counter[Any]()
     for part in results(engine, look_at_block, tasks_of(table, blocks)):
@@ -226,7 +226,7 @@ def look_at_block(task: BlockTask) -> Look:
     return Look(clock, counts, has_times, (missing,), numbers, words)
 
 
-def _check_values(table: InputTable, values: Sized) -> None:
+def _check_values(table: ScannedEdges, values: Sized) -> None:
     if len(values) > MOST_VALUES:
         raise ReadError(
             f"{table.path}: the column {table.roles['label']!r} has more than {MOST_VALUES:,} different values, too many "

@@ -27,7 +27,7 @@ from tdlg.engines.statistics import (
     ranges,
     window_counts,
 )
-from tdlg.engines.table import Block, InputTable
+from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.boosting import quotas
 from tdlg.models.propagation import BURN_IN, CUTS, HORIZON
@@ -65,7 +65,7 @@ class FileSetup:
         The standard deviation of the times that determine the scales, in ticks.
     """
 
-    table: InputTable
+    table: ScannedEdges
     blocks: tuple[Block, ...]
     look: Look
     labels: Labels
@@ -150,7 +150,7 @@ class FileSetup:
 
 def set_up(
     engine: Executor,
-    table: InputTable,
+    table: ScannedEdges,
     blocks: Sequence[Block],
     look: Look,
     classes_of: dict[Any, Any],
@@ -205,7 +205,7 @@ def set_up(
     return FileSetup(*fixed, own, times.deviation if times.high > times.low else 0.0)
 
 
-def _check_classes(table: InputTable, classes: NDArray[Any], n_missing: int) -> None:
+def _check_classes(table: ScannedEdges, classes: NDArray[Any], n_missing: int) -> None:
     name = table.roles["label"]
     if n_missing == 0:
         raise ParameterError(
@@ -271,7 +271,7 @@ def _windows(setting: str, ticks: dict[str, Any], look: Look) -> tuple[tuple[Any
 
 
 def _own(
-    engine: Executor, tasks: list[BlockTask], table: InputTable, look: Look, which: str, calendar: bool
+    engine: Executor, tasks: list[BlockTask], table: ScannedEdges, look: Look, which: str, calendar: bool
 ) -> tuple[OwnColumn, ...]:
     """How features become numbers, from those of labelled edges ("known") or of all; see `fit_own`."""
     if calendar and look.clock.unit is None:
