@@ -97,8 +97,6 @@ class EdgesEstimator:
 
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
         """X as edges. With `reset` X is fitted; else X needs the columns of `fit`, and its ids are converted to match."""
-        if not reset:
-            self._check_has_edges()
         edges = X if isinstance(X, TemporalEdges) else self._from_table(X, reset)
         if not reset:
             return self._in_fitted_ids(edges)
@@ -184,15 +182,7 @@ class EdgesEstimator:
         """Save the fitted model to a file without executable code. Read it with `tdlg.load_model`."""
         from tdlg.persist.model import save_model
 
-        self._check_has_edges()
         save_model(self, path)
-
-    def _check_has_edges(self) -> None:
-        if "estimators_" in vars(self) and "edges_" not in vars(self):
-            raise EdgesError(
-                "This model is of a run over files and holds no edges, so it cannot score or be saved.",
-                "Fit PropagationClassifier to edges in memory, read with read_edges.",
-            )
 
 
 def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:

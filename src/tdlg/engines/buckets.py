@@ -132,16 +132,9 @@ class RecordForm:
     It has the row (from 0), the key, the time, the class (-1 if the label is missing), when the label became known, and the
     features: numbers as they are, categories as positions among those that have an indicator.
 
-    Attributes
-    ----------
-    n_rows, n_classes
-        The numbers of rows of the table and of classes.
-    clock
-        The clock of the times. Whole ticks within 32 bits are kept as steps from the first time.
-    late
-        Whether labels become known later than their edges.
-    own
-        The features, of which the categories matter here.
+    n_rows, n_classes : the numbers of rows of the table and of classes; clock : that of the times, of which whole ticks
+    within 32 bits are kept as steps from the first time; late : whether labels become known later than their edges; own :
+    the features, of which the categories matter here.
     """
 
     n_rows: int
@@ -199,18 +192,9 @@ class Buckets:
 
     For each block of the table and each kind of key there is one split file, whose destinations are the buckets.
 
-    Attributes
-    ----------
-    folder, form
-        The folder of the files, and what a record has.
-    kinds
-        The kinds of keys: "src", "dst", "pair", and for features with many categories "category[x]", "src+category[x]" and
-        "dst+category[x]".
-    n_buckets, n_blocks
-        The numbers of buckets and of blocks.
-    at_once, alone
-        How many buckets are worked on at once in a process, None for as many as it has threads; and the numbers of those
-        that are so large that nothing else may run beside them.
+    kinds : the kinds of keys, "src", "dst", "pair", and for features with many categories "category[x]", "src+category[x]"
+    and "dst+category[x]"; at_once : how many buckets are worked on at once in a process, None for as many as it has threads;
+    alone : the numbers of those that are so large that nothing else may run beside them.
     """
 
     folder: str

@@ -88,14 +88,8 @@ def has_shared_nodes(task: NodesTask) -> bool:
 class Sample(NamedTuple):
     """Edges to learn from: those with a known label, within a window of time, of which some are sampled.
 
-    Attributes
-    ----------
-    low, high
-        The window, in ticks as the records have them, both ends included.
-    shares
-        For each class, the share of the edges that are sampled.
-    before
-        Labels count if they were known before this time; None if all count.
+    low, high : the window, in ticks as the records have them, both ends included; shares : the share of the edges of each
+    class that are sampled; before : labels count if they were known before this time, None if all count.
     """
 
     low: Any

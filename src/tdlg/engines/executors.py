@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import metadata
 from typing import Any, NamedTuple, TypeVar
@@ -26,11 +26,10 @@ __all__ = ["Callback", "Workers", "check_sees", "opened_engine", "run_all", "wor
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Callback = Callable[[int, int], object]
-Versions = dict[str, str | None]
 
 # The keys of text come from the hash of polars, which another version may compute differently; tasks are objects of tdlg,
 # and are sent by distributed. Of Python and numpy, the first two parts decide whether objects can be exchanged.
-SAME, SIMILAR = ("tdlg", "polars", "distributed"), ("python", "numpy")
+COMPARED_PARTS = {"tdlg": None, "polars": None, "distributed": None, "python": 2, "numpy": 2}
 SAME_EVERYWHERE = (
     "Install the same versions of tdlg, polars and distributed, and the same minor versions of Python and numpy, on the "
     "client, the scheduler and all workers; the easiest way is one container image or one lock file."
@@ -57,13 +56,20 @@ def opened_engine(engine: Executor | str | None, n_threads: int | None = None) -
         with ThreadPoolExecutor(n_threads or default_threads()) as threads:
             yield threads
     elif isinstance(engine, str):
-        with _without_logs():
+        loggers = [logging.getLogger(f"distributed.{name}") for name in ("client", "batched", "core", "comm")]
+        levels = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)  # a lost connection is an error of ours
+        client = None
+        try:
             client = _connected(engine)
-            try:
-                yield _checked(client)
-            finally:
+            yield _checked(client)
+        finally:
+            if client is not None:
                 with _without_warnings():
                     client.close(timeout=2)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
     elif isinstance(engine, Executor):
         client = _client_of(engine)
         yield engine if client is None else _checked(client)
@@ -85,7 +91,8 @@ def run_all(
     task is started, and those that this machine is running are waited for. With `at_once`, as many tasks run in a process
     at most; on a cluster, on average.
     """
-    client, workers = _client_of(executor), workers_of(executor)
+    client = _client_of(executor)
+    workers = _workers(client, executor) or Workers(1, 1)  # of a cluster whose workers are all away, for a while
     run: Callable[[Task], Result] = function if client is None else partial(_run, function, _versions())
     most = IN_FLIGHT * workers.n_threads
     if at_once is not None and at_once < workers.threads_each:
@@ -119,13 +126,20 @@ def run_all(
 def workers_of(executor: Executor) -> Workers:
     """How many tasks run at once, and in how much memory."""
     client = _client_of(executor)
+    found = _workers(client, executor)
+    if found is None:
+        raise _no_workers(client)
+    return found
+
+
+def _workers(client: Any, executor: Executor) -> Workers | None:
     if client is None:
         n_threads = int(getattr(executor, "_max_workers", 0)) or default_threads()
         return Workers(n_threads, n_threads)
     with _explained(client):
         found = list(client.scheduler_info(n_workers=-1)["workers"].values())
     if not found:
-        raise _no_workers(client)
+        return None
     threads = [worker["nthreads"] for worker in found]
     limit = min((worker["memory_limit"] for worker in found if worker["memory_limit"]), default=None)
     return Workers(sum(threads), max(threads), limit, is_cluster=True)
@@ -200,48 +214,40 @@ def _checked(client: Any) -> Executor:
             client.wait_for_workers(1, timeout=TIMEOUT)
         except TimeoutError:
             raise _no_workers(client) from None
-        found = client.get_versions(check=False, packages=[*SAME, *SIMILAR])
+        found = client.get_versions(check=False, packages=list(COMPARED_PARTS))
     machines = {"the scheduler": found["scheduler"], **{f"worker {k}": v for k, v in found["workers"].items()}}
     for name, its in machines.items():
-        problem = _mismatch({**its["packages"], "python": its["host"]["python"]}, _versions())
-        if problem:
-            raise ClusterError(
-                f"The cluster at {_address(client)} has other versions: {problem} on {name}.", SAME_EVERYWHERE
-            )
+        _check_versions(
+            {**its["packages"], "python": its["host"]["python"]},
+            _versions(),
+            f"The cluster at {_address(client)} has other versions: {{}} on {name}.",
+        )
     executor: Executor = client.get_executor(pure=False)  # a task that was run before is run again
     return executor
 
 
-def _run(function: Callable[[Task], Result], versions: Versions, task: Task) -> Result:
+def _run(function: Callable[[Task], Result], versions: Mapping[str, Any], task: Task) -> Result:
     """Run a task on a worker, which may have joined after the others were checked."""
-    problem = _mismatch(_versions(), versions)
-    if problem:
-        raise ClusterError(
-            f"A worker that joined the cluster has other versions: {problem} on {platform.node()}.", SAME_EVERYWHERE
-        )
+    joined = f"A worker that joined the cluster has other versions: {{}} on {platform.node()}."
+    _check_versions(_versions(), versions, joined)
     return function(task)
 
 
 @cache
-def _versions() -> Versions:
+def _versions() -> Mapping[str, Any]:
     """The versions of this process."""
-    found: Versions = {"python": platform.python_version()}
-    for name in (*SAME, "numpy"):
-        try:
+    found: dict[str, Any] = {"python": platform.python_version()}
+    for name in COMPARED_PARTS.keys() - found.keys():
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
     return found
 
 
-def _mismatch(its: Versions, ours: Versions) -> str:
-    """The first package whose version differs, in words; empty if there is none."""
-    for name in (*SAME, *SIMILAR):
+def _check_versions(its: Mapping[str, Any], ours: Mapping[str, Any], problem: str) -> None:
+    for name, n_parts in COMPARED_PARTS.items():
         mine, other = (str(some.get(name) or "missing") for some in (ours, its))
-        parts = None if name in SAME else 2
-        if mine.split(".")[:parts] != other.split(".")[:parts]:
-            return f"{name} is {mine} here and {other}"
-    return ""
+        if mine.split(".")[:n_parts] != other.split(".")[:n_parts]:
+            raise ClusterError(problem.format(f"{name} is {mine} here and {other}"), SAME_EVERYWHERE)
 
 
 def _has_workers(client: Any) -> bool:
@@ -253,10 +259,8 @@ def _has_workers(client: Any) -> bool:
 
 
 def _no_workers(client: Any) -> ClusterError:
-    return ClusterError(
-        f"The cluster at {_address(client)} has no workers.",
-        f"Start some with: dask worker {_address(client)} --nthreads 1",
-    )
+    hint = f"Start some with: dask worker {_address(client)} --nthreads 1"
+    return ClusterError(f"The cluster at {_address(client)} has no workers.", hint)
 
 
 @contextmanager
@@ -282,20 +286,6 @@ def _explained(client: Any, function: Any = None) -> Iterator[None]:
             f"The connection to the scheduler at {_address(client)} was lost.",
             "Start the cluster again, and run again.",
         ) from None
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """Without what distributed logs of a lost connection, which is an error of its own."""
-    loggers = [logging.getLogger(f"distributed.{name}") for name in ("client", "batched", "core", "comm")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 @contextmanager

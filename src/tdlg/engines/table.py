@@ -222,14 +222,15 @@ def scan_edges(
         [source.names[position_of(source, "features", which)] for which in some] for some in (features, categories)
     )
     listed += [name for name in codes if name not in listed]
-    if not parts.n_rows:
+    n_rows = sum(part.n_rows for part in parts.files)
+    if not n_rows:
         raise ReadError(f"{place}: the table has no rows.")
     lazy = _lazy([part.path for part in parts.files])
     _check_numbers(place, lazy, [name for name in listed if name not in codes])
     dated = [at[role] for role in ("time", "label_time") if role in at]
     orders = _orders(place, lazy, dated) if time_format is None else ()
     of_times = time_format, time_unit, label_delay, orders
-    return ScannedEdges(place, parts.n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.listing)
+    return ScannedEdges(place, n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.listing)
 
 
 # ---- the files of a table
@@ -248,11 +249,6 @@ class Parts(NamedTuple):
     files: tuple[_Part, ...]
     names: tuple[str, ...]
     listing: str = ""
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows of all files."""
-        return sum(part.n_rows for part in self.files)
 
 
 _FOUND: dict[tuple[str, str], tuple[_Part, ...]] = {}  # files of folders by path and listing, in this process

@@ -167,7 +167,7 @@ class Filled:
     columns
         The names of the columns that the trees learnt from.
     disk_bytes
-        The size of the temporary files, as computed before the first one was written.
+        The size of the temporary files at the peak, as computed from the columns.
     """
 
     n_rows: int
@@ -221,7 +221,7 @@ def fill_labels(
         given = chosen if positive is None else positive
         place = positive_by_counts(setup.classes, setup.counts.tolist(), given)
         plain = tuple(plain_classes(setup.classes).tolist())
-        run.write(_ClassAnswers(_Scores(scores), plain, place if len(plain) == 2 else None))
+        run.write(_ClassAnswers(scores, plain, place if len(plain) == 2 else None))
     in_words = plan.plan.scales_in_words(seen.clock.unit)
     counts = int(setup.counts.sum()), setup.n_missing, n_learnt, int(setup.window_counts.sum())
     chosen_setting = setup.setting, setup.reason, in_words, tuple(plan.plan.names())
@@ -379,57 +379,48 @@ def _model_of(path: str) -> Any:
         return load_model(local)
 
 
+@lru_cache(maxsize=1)
+def _scores_in(path: str) -> NDArray[np.void]:
+    """The scores of a range; the blocks of the result ask for the same ones several times."""
+    return read_split([path], range(1))
+
+
 @dataclass(frozen=True)
 class _ClassAnswers:
-    """The columns "predicted" and "probability"; `positive`: the position of the positive class of two, else None."""
+    """The columns "predicted" and "probability".
 
-    scores: _Scores
+    scores : the files with the scores of ranges of rows; positive : the position of the positive class of two, else None.
+    """
+
+    scores: dict[Block, str]
     classes: tuple[Any, ...]
     positive: int | None
     names: tuple[str, ...] = ("predicted", "probability")
 
     def of_block(self, block: Block) -> Self:
         """Without the scores of other rows."""
-        return replace(self, scores=self.scores.around(block))
+        some = {span: path for span, path in self.scores.items() if span.start < block.stop and block.start < span.stop}
+        return replace(self, scores=some)
 
     def columns(self, block: Block) -> list[pl.Series]:
         """The predicted class, and the probability of the positive class or, with more than two, of the predicted class."""
         import polars as pl
 
-        n = block.stop - block.start
-        scores = self.scores.of(block) if n else np.zeros(0, _score_record(len(self.classes)))
-        values = scores["values"]
-        best = values.argmax(axis=1)
-        shown = values[np.arange(len(best)), best if self.positive is None else self.positive]
-        place = np.full(n, -1, np.int64)
+        parts = [np.zeros(0, _score_record(len(self.classes)))]
+        for path in self.of_block(block).scores.values():
+            scores = _scores_in(path)
+            first, stop = np.searchsorted(scores["row"], [block.start, block.stop])
+            parts.append(scores[first:stop])
+        scores = np.concatenate(parts)
+        best = scores["values"].argmax(axis=1)
+        shown = scores["values"][np.arange(len(best)), best if self.positive is None else self.positive]
+        place = np.full(block.stop - block.start, -1, np.int64)
         place[scores["row"] - block.start] = np.arange(len(scores))
         where = pl.Series(place, dtype=pl.Int64).set(pl.Series(place < 0), None)
         return [
             pl.Series(list(self.classes)).gather(pl.Series(best, dtype=pl.UInt32)).gather(where),
             pl.Series(shown, dtype=pl.Float64).round_sig_figs(DIGITS).gather(where),
         ]
-
-
-class _Scores:
-    """The scores of ranges of rows, of which the last one is kept."""
-
-    def __init__(self, paths: dict[Block, str]) -> None:
-        self._paths = paths
-        self._kept: tuple[Block | None, Any] = None, None
-
-    def around(self, block: Block) -> _Scores:
-        """The scores of the ranges that have rows of a block."""
-        return _Scores({s: path for s, path in self._paths.items() if s.start < block.stop and block.start < s.stop})
-
-    def of(self, block: Block) -> NDArray[np.void]:
-        """The scores of the rows of a block."""
-        found = []
-        for span, path in self.around(block)._paths.items():
-            if self._kept[0] != span:
-                self._kept = span, read_split([path], range(1))
-            first, stop = np.searchsorted(self._kept[1]["row"], [block.start, block.stop])
-            found.append(self._kept[1][first:stop])
-        return np.concatenate(found)
 
 
 # ---- bursts
