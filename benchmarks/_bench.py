@@ -189,7 +189,7 @@ class Watch:
         self._thread.start()
 
     def say(self, done: int, total: int, text: str) -> None:
-        """A callback of `classify_file`."""
+        """A callback of `fill`."""
         name = "fitting" if text.startswith("fitting") else text
         if name != self._now:
             self._next(name)
@@ -223,5 +223,5 @@ class Watch:
 
 
 def work_folder(output: Path) -> Path:
-    """Where `classify_file` has its temporary files, by default."""
+    """Where `fill` has its temporary files, by default."""
     return output.with_name(f".{output.name}.tdlg-work")

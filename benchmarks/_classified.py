@@ -6,11 +6,10 @@ from pathlib import Path
 
 from _bench import Watch, memory, work_folder
 
-from tdlg import PropagationClassifier, classify_file
+from tdlg import PropagationClassifier, scan_edges
 
 table, output, limit, *features = sys.argv[1:]
 watch = Watch(work_folder(Path(output)))
-model = PropagationClassifier(random_state=0)
-options = {"label": "fraud", "features": features, "memory": int(limit)}
-classify_file(table, output, model=model, callback=watch.say, **options)
+edges = scan_edges(table, label="fraud", features=features)
+PropagationClassifier(random_state=0).fill(edges, output, memory=int(limit), callback=watch.say)
 print(json.dumps({"steps": watch.end(), "peak_bytes": memory(peak=True), "base_bytes": watch.base_bytes}))

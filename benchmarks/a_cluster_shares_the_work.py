@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from _bench import Claim
 
-from tdlg import PropagationClassifier, classify_file, write_payments
-from tdlg.engines import sizes
+from tdlg import PropagationClassifier, scan_edges, write_payments
+from tdlg.engines import run as file_run
 from tdlg.engines.executors import opened_engine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -43,7 +43,7 @@ def run(path: Path, output: Path, engine) -> dict[str, float]:
 
     before = processor_time(engine)
     model = PropagationClassifier(random_state=0)
-    classify_file(path, output, label="fraud", model=model, memory=MEMORY, engine=engine, callback=said)
+    model.fill(scan_edges(path, label="fraud"), output, memory=MEMORY, engine=engine, callback=said)
     said(0, 1, "")
     after = processor_time(engine)
     spent = {"processor": sum(after) - sum(before), "of the workers": after[1] - before[1]}
@@ -57,7 +57,7 @@ def processor_time(engine) -> tuple[float, float]:
 
 
 def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
-    sizes.MOST_ROWS = FEW_ROWS
+    file_run.MOST_ROWS = file_run.LEAST_ROWS = FEW_ROWS
     claim = Claim(f"A cluster shares the work: {n_edges:,} payments, {turns} turns")
     with tempfile.TemporaryDirectory(prefix="tdlg-cluster-") as name, ExitStack() as stack:
         home = Path(name)

@@ -32,9 +32,9 @@ def by_buckets(table: Path, folder: Path, n_keys: int) -> None:
     from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
     from tdlg.engines.executors import run_all
     from tdlg.engines.summary import Labels, summarise
-    from tdlg.engines.table import InputTable
+    from tdlg.engines.table import scan_edges
 
-    edges = InputTable.open(table, {"src": None, "dst": None, "time": None, "label": "fraud"})
+    edges = scan_edges(table, label="fraud")
     blocks, engine = edges.blocks(BLOCK), ThreadPoolExecutor(2)
     clock = summarise(engine, edges, blocks[:1] + blocks[-1:]).clock  # the payments are in the order of time
     form, n_buckets = RecordForm(edges.n_rows, clock, False, 2), -(-edges.n_rows // BUCKET)
@@ -50,7 +50,7 @@ def sort_bucket(task) -> None:
 
     from tdlg._kernels.ids import factorise_integers
     from tdlg._kernels.layout import place_symmetric
-    from tdlg.engines.split_file import read_split
+    from tdlg.engines.buckets import read_split
 
     buckets, kind, number = task
     records = read_split(buckets.paths(kind), range(number, number + 1))

@@ -9,7 +9,7 @@ from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
 from tdlg.engines.columns import BucketPlan, ColumnFiles, ColumnsTask, make_columns, read_columns
 from tdlg.engines.executors import run_all
 from tdlg.engines.summary import Labels, summarise
-from tdlg.engines.table import InputTable
+from tdlg.engines.table import scan_edges
 
 
 def some_table(seed, n=400, n_nodes=12, *, shared=True, floats=False, categories=False, unlabelled=0.3, late=False):
@@ -52,8 +52,8 @@ def column_files(
 ):
     """Make the columns of the unlabelled rows of a file; gives what `read_columns` takes, and the labels."""
     engine = engine or ThreadPoolExecutor(1)
-    wanted = {"src": None, "dst": None, "time": None, "label": "label", "label_time": "known" if late else None}
-    table = InputTable.open(path, wanted, (list(features.edges_.feature_names), []), **options)
+    options |= {"label": "label", "label_time": "known" if late else None}
+    table = scan_edges(path, features=list(features.edges_.feature_names), **options)
     blocks = table.blocks(block)
     seen = summarise(engine, table, blocks)
     values = sorted(seen.labels)
@@ -62,7 +62,7 @@ def column_files(
     form = RecordForm(table.n_rows, seen.clock, late, len(values), plan.plan.own)
     buckets = Buckets(str(folder), form, plan.plan.all_kinds, n_buckets, len(blocks))
     run_all(engine, partition, [PartitionTask(table, b, k, labels, buckets) for k, b in enumerate(blocks)])
-    files = ColumnFiles(str(folder), bounds or (0, table.n_rows), bool(samples))
+    files = ColumnFiles(str(folder), bounds or (0, table.n_rows))
     tasks = [ColumnsTask(plan, buckets, files, match, k) for match in plan.matches for k in range(n_buckets)]
     run_all(engine, make, tasks, callback)
     return plan, buckets, files

@@ -5,8 +5,7 @@ import pytest
 
 from buckets import column_files, read_columns, some_table
 from tdlg import PropagationFeatures, read_edges
-from tdlg.engines.buckets import FAR, RecordForm
-from tdlg.engines.split_file import read_split, write_split
+from tdlg.engines.buckets import FAR, RecordForm, read_split, write_split
 from tdlg.engines.summary import Clock
 from tdlg.exceptions import ReadError
 from tdlg.propagate.columns import table_columns

@@ -221,7 +221,7 @@ def test_info_knows_the_classes(tmp_path, monkeypatch):
     frame = made_table().with_columns(verdict=pl.col("dst") % 5)
     frame.write_csv(path := tmp_path / "five.csv")
     assert "with 5 classes" in ok("info", path, "--label", "verdict").stdout
-    assert "with --evaluate" in ok("info", path).stdout
+    assert "in memory, with the similarity features; 380 MB of memory\n" in ok("info", path).stdout
     monkeypatch.setattr("tdlg.cli.commands.classify.LONG", 0)
     assert re.search(
         r"this takes roughly \d+ s", ok("classify", path, "--label", "verdict", "--evaluate", "time").stderr

@@ -10,14 +10,13 @@ from typer.testing import CliRunner
 
 from buckets import column_files, read_columns, some_table
 from cluster import Cluster, fail, nap, slow_columns
+from filling import burst_file, fill_file
 from tdlg import (
     EdgeOutlierDetector,
     ParameterError,
     PropagationClassifier,
     PropagationFeatures,
     ReadError,
-    classify_file,
-    outliers_file,
     read_edges,
     write_payments,
 )
@@ -131,7 +130,7 @@ class TestFiles:
         for name, where in (("here", None), ("there", engine)):
             model = PropagationClassifier(random_state=0)
             options = {"features": ["amount"], "model": model, "engine": where, "memory": "1GB"}
-            answer = classify_file(payments, tmp_path / f"{name}.parquet", label="fraud", **options)
+            answer = fill_file(payments, tmp_path / f"{name}.parquet", label="fraud", **options)
             found.append(pl.read_parquet(tmp_path / f"{name}.parquet"))
             assert answer.n_scored == 200
         here, there = (table["probability"].fill_null(-1.0).to_numpy() for table in found)
@@ -140,7 +139,7 @@ class TestFiles:
         assert not list(tmp_path.glob(".*"))
 
     def test_bursts(self, engine, payments, tmp_path):
-        outliers_file(payments, tmp_path / "scored", engine=engine, memory="1GB")
+        burst_file(payments, tmp_path / "scored", engine=engine, memory="1GB")
         scores = pl.read_parquet(tmp_path / "scored")
         expected = EdgeOutlierDetector("burst").fit(read_edges(payments))
         assert np.abs(scores["outlier_score"].to_numpy() + expected.scores_).max() < 1e-5
@@ -151,8 +150,8 @@ class TestFiles:
         folder.mkdir()
         for start in range(0, 2000, 300):
             table[start : start + 300].write_parquet(folder / f"part-{start:06d}.parquet")
-        outliers_file(folder, tmp_path / "scored", engine=engine, memory="1GB")
-        outliers_file(tmp_path / "scored", tmp_path / "again", dst="terminal", engine=engine, memory="1GB")
+        burst_file(folder, tmp_path / "scored", engine=engine, memory="1GB")
+        burst_file(tmp_path / "scored", tmp_path / "again", dst="terminal", engine=engine, memory="1GB")
         again = pl.read_parquet(tmp_path / "again")
         assert again.drop("outlier_score", "outlier", "outlier_score_2", "outlier_2").equals(table)
         assert again["outlier_score"].to_list() == pytest.approx(again["outlier_score_2"].to_list())
@@ -233,7 +232,7 @@ class TestFaults:
         path = tmp_path / "payments.parquet"
         write_payments(path, 20_000, random_state=2)
         classify = {"label": "fraud", "memory": "1GB"}
-        classify_file(path, tmp_path / "here.parquet", model=PropagationClassifier(random_state=0), **classify)
+        fill_file(path, tmp_path / "here.parquet", model=PropagationClassifier(random_state=0), **classify)
         with Cluster(tmp_path, 2) as cluster, opened_engine(cluster.address) as engine:
             engine._client.wait_for_workers(2, timeout=60)
 
@@ -242,16 +241,14 @@ class TestFaults:
                     cluster.kill(cluster.workers[0])
 
             model = PropagationClassifier(random_state=0)
-            classify_file(path, tmp_path / "there.parquet", model=model, engine=engine, callback=kill, **classify)
+            fill_file(path, tmp_path / "there.parquet", model=model, engine=engine, callback=kill, **classify)
             assert cluster.workers[0].poll() is not None
         here, there = (pl.read_parquet(tmp_path / f"{name}.parquet")["probability"] for name in ("here", "there"))
         assert np.abs((here - there).to_numpy()[-2000:]).max() < 1e-10
 
-    def test_after_a_lost_cluster_the_next_run_goes_on(self, tmp_path):
+    def test_after_a_lost_cluster_nothing_is_left(self, tmp_path):
         path, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
         write_payments(path, 20_000, random_state=2)
-        work = tmp_path / ".out.parquet.tdlg-work"
-        (tmp_path / "again").mkdir()
         with Cluster(tmp_path, 1) as cluster:
 
             def lose(done, total, text):
@@ -259,21 +256,11 @@ class TestFaults:
                     cluster.kill(cluster.scheduler)
 
             with pytest.raises(ClusterError, match="was lost"):
-                outliers_file(path, output, engine=cluster.address, memory="1GB", callback=lose)
-        left = {file.name: file.stat().st_mtime_ns for file in work.rglob("bucket-*")}
-        assert left
+                burst_file(path, output, engine=cluster.address, memory="1GB", callback=lose)
         assert not output.exists()
-        seen = {}
-        with Cluster(tmp_path / "again", 1) as cluster:
-
-            def look(done, total, text):
-                if text == "writing":
-                    seen.update({file.name: file.stat().st_mtime_ns for file in work.rglob("bucket-*")})
-
-            outliers_file(path, output, engine=cluster.address, memory="1GB", callback=look)
-        assert seen == left
+        assert not (tmp_path / ".out.parquet.tdlg-work").exists()
+        burst_file(path, output, memory="1GB")
         assert pl.read_parquet(output)["outlier_score"].count() == 20_000
-        assert not work.exists()
 
     def test_a_lost_scheduler(self, tmp_path):
         with Cluster(tmp_path, 1) as cluster, opened_engine(cluster.address) as engine:
@@ -284,7 +271,7 @@ class TestFaults:
 
             with pytest.raises(ClusterError, match=r"The connection to the scheduler at tcp.* was lost") as error:
                 run_all(engine, nap, [0.05] * 40, lose)
-            assert "run again to go on" in error.value.hint
+            assert "Start the cluster again, and run again" in error.value.hint
 
     def test_no_worker_at_the_start_and_none_left(self, tmp_path, monkeypatch):
         with Cluster(tmp_path) as cluster:

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 import numpy as np
@@ -18,17 +17,25 @@ import pytest
 
 from buckets import some_table
 from tdlg import TemporalEdges, read_edges
-from tdlg.engines import store, summary
-from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, map_buckets, partition
+from tdlg.engines import paths, summary
+from tdlg.engines.buckets import (
+    Buckets,
+    PartitionTask,
+    RecordForm,
+    SplitFile,
+    bucket_sizes,
+    map_buckets,
+    partition,
+    read_split,
+    write_split,
+)
+from tdlg.engines.columns import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.executors import Workers, run_all
 from tdlg.engines.keys import bucket_of, id_keys, pair_keys, reversed_pairs
-from tdlg.engines.nodes import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.output import Output
-from tdlg.engines.sizes import Sizes
-from tdlg.engines.split_file import SplitFile, head_bytes, read_split, write_split
+from tdlg.engines.run import Limits
 from tdlg.engines.summary import Clock, Labels, summarise
-from tdlg.engines.table import InputTable
-from tdlg.engines.work_folder import fingerprint
+from tdlg.engines.table import scan_edges
 from tdlg.exceptions import EdgesError, ReadError, TooLargeError
 from tdlg.propagate.scales import choose_scales, scales_between
 from tdlg.sampling import rows
@@ -49,15 +56,13 @@ def some_records(n, seed=0):
 
 def test_records_of_a_destination_come_back_in_order(tmp_path):
     parts = [some_records(n, n) for n in (50, 0, 20)]
-    paths = [str(tmp_path / str(k)) for k in range(3)]
-    for path, (records, destination) in zip(paths, parts, strict=True):
+    names = [str(tmp_path / str(k)) for k in range(3)]
+    for path, (records, destination) in zip(names, parts, strict=True):
         write_split(path, records, destination, 4)
     for some in (range(1), range(1, 3), range(4)):
         expected = [records[destination == k] for records, destination in parts for k in some]
-        assert np.array_equal(read_split(paths, some), np.concatenate(expected))
-    assert SplitFile.of(paths[0]).counts.sum() == 50
-    head = (tmp_path / "0").stat().st_size - 50 * parts[0][0].dtype.itemsize
-    assert 0.3 < head / head_bytes(1, 4) < 1.5
+        assert np.array_equal(read_split(names, some), np.concatenate(expected))
+    assert SplitFile.of(names[0]).counts.sum() == 50
 
 
 def test_a_damaged_split_file_is_an_error(tmp_path):
@@ -75,7 +80,7 @@ def test_a_full_disk_leaves_no_file_and_names_the_path(tmp_path, monkeypatch):
     def full(file, view):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(store, "_write_all", full)
+    monkeypatch.setattr(paths, "_write_all", full)
     with pytest.raises(OSError, match=r"No space left.*wanted"):
         write_split(str(tmp_path / "wanted"), *some_records(3), 4)
     assert not list(tmp_path.iterdir())
@@ -87,37 +92,34 @@ def test_files_of_a_store(tmp_path):
     write_split(path, *some_records(30), 4)
     records, destination = some_records(30)
     assert np.array_equal(read_split([path], range(2, 3)), records[destination == 2])
-    assert store.exists(path)
-    store.remove_folder("memory://some/folder")
-    assert not store.exists(path)
+    assert paths.exists(path)
+    paths.remove_folder("memory://some/folder")
+    assert not paths.exists(path)
 
 
 @pytest.mark.parametrize(
-    ("paths", "path", "folder", "work_folder"),
+    ("path", "parent", "work_folder"),
     [
-        (PurePosixPath, "/out.parquet", "/", "/.out.parquet.tdlg-work"),
-        (PurePosixPath, "/data/out.parquet", "/data", "/data/.out.parquet.tdlg-work"),
-        (PureWindowsPath, "C:\\data\\out.parquet", "C:\\data", "C:\\data/.out.parquet.tdlg-work"),
-        (PureWindowsPath, "C:\\out.parquet", "C:\\", "C:\\/.out.parquet.tdlg-work"),
-        (PureWindowsPath, "s3://bucket/out", "s3://bucket", "s3://bucket/.out.tdlg-work"),
+        ("/out.parquet", "/", "/.out.parquet.tdlg-work"),
+        ("/data/out.parquet", "/data", "/data/.out.parquet.tdlg-work"),
+        ("s3://bucket/out", "s3://bucket", "s3://bucket/.out.tdlg-work"),
     ],
 )
-def test_the_work_folder_is_beside_the_output(monkeypatch, paths, path, folder, work_folder):
-    monkeypatch.setattr(store, "Path", paths)
+def test_the_work_folder_is_beside_the_output(path, parent, work_folder):
     output = Output(path, is_folder=False)
-    assert store.parted(path) == (folder, path.replace("\\", "/").rpartition("/")[2])
-    assert output.work_folder == work_folder
-    assert output.work_folder_in("/tmp").startswith("/tmp/.out")
+    assert output.parent == parent
+    assert output.work_folder() == work_folder
+    assert output.work_folder("/tmp").startswith("/tmp/.out")
 
 
 def test_numbers_with_a_decimal_comma_are_refused(tmp_path):
     """In blocks, they would be categories, each of a few rows."""
-    path, roles = tmp_path / "edges.parquet", {"src": None, "dst": None, "time": None}
+    path = tmp_path / "edges.parquet"
     frame = pl.DataFrame({"src": [1, 2], "dst": [2, 3], "time": [0, 1], "amount": ["52,98", "7"], "kind": ["a", "b"]})
     frame.write_parquet(path)
     with pytest.raises(ReadError, match=r"the feature 'amount' is text such as '52,98'\. Write it as numbers"):
-        InputTable.open(path, roles, (["kind", "amount"], []))
-    assert InputTable.open(path, roles, (["kind"], ["amount"])).features == ("kind", "amount")
+        scan_edges(path, features=["kind", "amount"])
+    assert scan_edges(path, features=["kind"], categories=["amount"]).features == ("kind", "amount")
 
 
 TEXTS = {
@@ -135,7 +137,7 @@ def test_the_advised_command_keeps_the_edges(tmp_path, form, packed):
     path = tmp_path / f"it's a table.csv{'.gz' if packed else ''}"
     path.write_bytes(gzip.compress(TEXTS[form].encode()) if packed else TEXTS[form].encode())
     with pytest.raises(ReadError) as raised:
-        InputTable.open(path, {"src": None, "dst": None, "time": None})
+        scan_edges(path)
     command = str(raised.value).partition("as parquet first: ")[2]
     subprocess.run(command.replace("python", shlex.quote(sys.executable), 1), shell=True, check=True)
     written = path.with_suffix(".parquet")
@@ -214,8 +216,7 @@ def test_uniform_numbers_depend_on_row_and_seed():
 
 
 def summary_of(path, block=37, **wanted):
-    roles = {"src": None, "dst": None, "time": None, "label": "label", "label_time": None} | wanted
-    table = InputTable.open(path, roles, (["amount"], []))
+    table = scan_edges(path, **{"label": "label", **wanted}, features=["amount"])
     return table, summarise(ENGINE, table, table.blocks(block))
 
 
@@ -311,7 +312,7 @@ def test_times_of_several_units_are_on_one_clock(tmp_path):
     path = tmp_path / "edges.parquet"
     times = ["2025-01-01", "2025-01-02", "2025-01-03T00:00:00.250"]
     pl.DataFrame({"src": [1, 2, 3], "dst": [2, 3, 1], "time": times, "label": [0, 1, 0]}).write_parquet(path)
-    table = InputTable.open(path, {"src": None, "dst": None, "time": None, "label": "label"})
+    table = scan_edges(path, label="label")
     seen = summarise(ENGINE, table, table.blocks(1))
     edges = TemporalEdges([1, 2, 3], [2, 3, 1], times)
     assert seen.clock.unit == edges.time_unit == "ms"
@@ -329,8 +330,7 @@ def test_times_are_kept_in_steps(tmp_path, late, step):
         columns |= {"known": [None if more is None else 1_700_000_060_000 + more for more in late]}
         columns["label"] = [None if more is None else 1 for more in late]
     pl.DataFrame(columns).write_parquet(path)
-    roles = {"src": None, "dst": None, "time": None, "label": "label", "label_time": None if late is None else "known"}
-    table = InputTable.open(path, roles)
+    table = scan_edges(path, label="label", label_time=None if late is None else "known")
     seen = summarise(ENGINE, table, table.blocks(2))
     assert seen.clock.step == step
     form = RecordForm(3, seen.clock, late is not None, 2)
@@ -342,7 +342,7 @@ def test_times_are_kept_in_steps(tmp_path, late, step):
 def table_of_times(path, times):
     rows = range(len(times))
     pl.DataFrame({"src": rows, "dst": rows, "time": times}).write_parquet(path)
-    return InputTable.open(path, {"src": None, "dst": None, "time": None})
+    return scan_edges(path)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_dates_that_contradict_each_other_in_different_blocks(tmp_path, times, m
 def test_messages_show_no_keys(tmp_path, with_ids):
     path = tmp_path / "edges.parquet"
     pl.DataFrame({"src": ["a", "b"], "dst": ["b", "c"], "time": [1.0, None]}).write_parquet(path)
-    table = InputTable.open(path, {"src": None, "dst": None, "time": None})
+    table = scan_edges(path)
     with pytest.raises(ReadError, match=r"counted from row 2: The 'time'.* data row 1 \(time: None\)"):
         table.read(table.blocks(1)[1], with_ids=with_ids)
 
@@ -389,21 +389,20 @@ def test_problems_of_the_table_are_errors(tmp_path):
     path = tmp_path / "edges.parquet"
     frame = pl.DataFrame({"src": ["a", None], "dst": ["b", "c"], "time": [1, 2]})
     frame.write_parquet(path)
-    wanted = {"src": None, "dst": None, "time": None}
-    table = InputTable.open(path, wanted)
+    table = scan_edges(path)
     with pytest.raises(ReadError, match=r"counted from row 2: The 'src' has a missing id in row 0"):
         table.read(table.blocks(1)[1])
     (tmp_path / "edges.csv").write_text("src,dst,time\na,b,1\n")
     with pytest.raises(ReadError, match="only a parquet file can be read in blocks"):
-        InputTable.open(tmp_path / "edges.csv", wanted)
+        scan_edges(tmp_path / "edges.csv")
     with pytest.raises(ReadError, match=r"no such file. Did you mean 'edges.parquet'"):
-        InputTable.open(tmp_path / "edge.parquet", wanted)
+        scan_edges(tmp_path / "edge.parquet")
     frame.clear().write_parquet(path)
     with pytest.raises(ReadError, match="no rows"):
-        InputTable.open(path, wanted)
+        scan_edges(path)
     path.write_bytes(b"not parquet")
     with pytest.raises(ReadError, match="not a parquet file"):
-        InputTable.open(path, wanted)
+        scan_edges(path)
 
 
 # ---- executors
@@ -472,20 +471,20 @@ def test_an_error_stops_the_work():
 def test_split_files_on_a_store_and_on_disk(tmp_path, folder, n):
     """With many destinations, the positions take more than what is read first."""
     folder = folder.format(tmp_path)
-    store.make_folder(folder)
+    paths.make_folder(folder)
     rng = np.random.default_rng(0)
-    paths, expected = [], []
+    names, expected = [], []
     for k in range(3):
         records = np.zeros(50, [("row", "<u4"), ("value", "<f8", (2,))])
         records["row"], records["value"] = np.arange(50), rng.random((50, 2))
         destination = rng.integers(0, n, 50)
-        paths.append(f"{folder}/file-{k}")
-        write_split(paths[-1], records, destination, n)
+        names.append(f"{folder}/file-{k}")
+        write_split(names[-1], records, destination, n)
         expected.append(records[np.argsort(destination, kind="stable")][np.sort(destination) >= n // 2])
-    found = read_split(paths, range(n // 2, n))
+    found = read_split(names, range(n // 2, n))
     assert np.array_equal(found, np.concatenate(expected))
-    assert len(read_split(paths, range(0, 0))) == 0
-    store.remove_folder(folder)
+    assert len(read_split(names, range(0, 0))) == 0
+    paths.remove_folder(folder)
 
 
 def test_an_object_that_fails_does_not_appear(tmp_path):
@@ -494,48 +493,43 @@ def test_an_object_that_fails_does_not_appear(tmp_path):
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError):
-        store.write_whole(f"file://{tmp_path}/object", pieces())
+        paths.write_whole(f"file://{tmp_path}/object", pieces())
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("path", ["{}/object", "file://{}/object", "memory://versions/object"])
 def test_versions_of_a_file(tmp_path, path):
     path = path.format(tmp_path)
-    assert store.version_of(path) == ()
+    assert paths.version_of(path) == ()
     found = []
     for content in (b"one", b"more", b"two"):
-        store.remove_file(path)
-        store.write_whole(path, [content])
-        found.append(store.version_of(path))
-        assert store.version_of(path) == found[-1]
+        paths.remove_file(path)
+        paths.write_whole(path, [content])
+        found.append(paths.version_of(path))
+        assert paths.version_of(path) == found[-1]
     assert len(set(found)) == 3
-    store.remove_file(path)
-    assert store.version_of("nowhere://object") == ()
+    paths.remove_file(path)
+    assert paths.version_of("nowhere://object") == ()
 
 
 def test_a_version_is_a_tag_if_the_store_has_tags(monkeypatch):
     infos = [{"size": 3, "ETag": '"a"', "LastModified": 1}, {"size": 3, "ETag": '"b"', "LastModified": 1}]
     monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.info", lambda *_: infos.pop())
-    assert [store.version_of("memory://object") for _ in range(2)] == [(3, '"b"'), (3, '"a"')]
-
-
-def test_files_of_another_version_are_of_another_run(table):
-    one, same, other = (fingerprint(table, version, "parameters") for version in ((3, "a"), (3, "a"), (3, "b")))
-    assert one == same != other
+    assert [paths.version_of("memory://object") for _ in range(2)] == [(3, '"b"'), (3, '"a"')]
 
 
 @pytest.mark.parametrize("worker_memory", [700_000_000, None])
 def test_too_little_memory_is_an_error(worker_memory, monkeypatch):
-    monkeypatch.setattr("tdlg.engines.sizes.free_bytes", lambda: 600_000_000)
+    monkeypatch.setattr("tdlg.engines.run.free_bytes", lambda: 600_000_000)
     if worker_memory is not None:
-        monkeypatch.setattr("tdlg.engines.sizes.workers_of", lambda _: Workers(2, 1, worker_memory, True))
+        monkeypatch.setattr("tdlg.engines.run.workers_of", lambda _: Workers(2, 1, worker_memory, True))
     text = "smallest worker of the cluster has 700 MB" if worker_memory else "Only 600 MB of memory are free"
     with pytest.raises(TooLargeError, match=rf"{text}.* at least 1 GB"):
-        Sizes.of(ENGINE, None, 1000)
+        Limits.of(ENGINE)
 
 
 def test_blocks_of_many_features_have_fewer_rows():
-    assert Sizes(10**9, 2, n_features=100).block < Sizes(10**9, 2).block / 5
+    assert Limits(10**9, 2).block(10**7, 100) < Limits(10**9, 2).block(10**7, 0) / 5
 
 
 def test_large_buckets_are_worked_on_alone(tmp_path):
@@ -554,19 +548,26 @@ def test_large_buckets_are_worked_on_alone(tmp_path):
             running.remove(task.bucket)
         return task.bucket
 
-    buckets = Buckets("", RecordForm(1, Clock(None, "i8", 0, 1), False, 2), ("src",), 6, 1, frozenset([1, 4]))
+    buckets = Buckets("", RecordForm(1, Clock(None, "i8", 0, 1), False, 2), ("src",), 6, 1, 3, frozenset([1, 4]))
     said = []
     tasks = [Task(buckets, k) for k in range(6)]
     assert map_buckets(ThreadPoolExecutor(4), work, tasks, lambda *of: said.append(of)) == list(range(6))
     assert most[1] == most[4] == 1
-    assert max(most.values()) > 1
+    assert 1 < max(most.values()) <= 3
     assert said[-1] == (6, 6)
     assert said == sorted(said)
 
 
 def test_with_more_workers_tasks_are_smaller():
-    one, many = (Sizes(10**9, 1, n_shares, 4_000_000) for n_shares in (4, 64))
-    assert (one.block, many.block) == (1_000_000, 62_500)
-    assert (one.n_buckets(4_000_000, 100.0), many.n_buckets(4_000_000, 100.0)) == (4, 64)
-    assert (one.scored_rows(10, 400_000), many.scored_rows(10, 400_000)) == (100_000, 6250)
-    assert Sizes(10**9, 1).scored_rows(10, 400_000) == 250_000  # not shared
+    one, many = (Limits(10**9, 1, n_shares) for n_shares in (8, 64))
+    assert (one.block(4_000_000, 0), many.block(4_000_000, 0)) == (500_000, 62_500)
+    assert (one.n_buckets(4_000_000, 100.0), many.n_buckets(4_000_000, 100.0)) == (8, 64)
+    assert (one.scored_rows(400_000, 10), many.scored_rows(400_000, 10)) == (50_000, 6250)
+    assert Limits(10**9, 1).scored_rows(400_000, 10) == 250_000  # not shared
+
+
+def test_memory_decides_how_many_tasks_run_at_once():
+    limits = Limits(10**9, 8)
+    assert [limits.at_once(n_bytes) for n_bytes in (0, 50e6, 200e6, 10e9)] == [8, 8, 2, 1]
+    assert limits.n_buckets(10**7, 200.0) == Limits(10**10, 8).n_buckets(10**7, 200.0) == 20
+    assert limits.n_buckets(10**7, 2000.0) > 100  # of many features

@@ -211,17 +211,16 @@ def test_a_process_of_another_machine_is_not_taken_to_be_dead(tmp_path, monkeypa
     assert other.exists()
 
 
-def test_an_owner_finds_the_draft_of_a_killed_process(tmp_path):
+def test_a_draft_without_a_write_for_a_day_is_removed(tmp_path):
     path = tmp_path / "out"
-    old = [files.draft_of(path), files.draft_of(path, "a lock"), files.draft_of(path, "another lock")]
-    for draft in old:
+    old, new = files.draft_of(path), files.draft_of(path)
+    for draft in (old, new):
         draft.write_bytes(b"half")
-    os.utime(old[0], (0, 0))
-    with files.replacing(path, "a lock") as draft:
-        assert draft == old[1]
+    os.utime(old, (0, 0))
+    with files.replacing(path) as draft:
         draft.write_bytes(b"whole")
     assert path.read_bytes() == b"whole"
-    assert set(tmp_path.iterdir()) == {path, old[2]}
+    assert set(tmp_path.iterdir()) == {path, new}
 
 
 def test_drafts_of_other_targets_stay(tmp_path):

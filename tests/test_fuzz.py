@@ -179,7 +179,7 @@ MUTATED_PARQUET = """
 import random, sys
 import polars as pl
 from tdlg import ReadError, read_edges
-from tdlg.engines.table import Block, InputTable
+from tdlg.engines.table import Block, scan_edges
 
 path, n_files, roles = sys.argv[1], int(sys.argv[2]), {"src": None, "dst": None, "time": None}
 rng = random.Random(7)
@@ -195,7 +195,7 @@ for k in range(n_files):
     at = k // 2 % 80 if k % 4 < 2 else rng.randrange(len(form))  # headers of pages are at the start
     form[at] = rng.choice([rng.randrange(256), form[at] ^ 1 << rng.randrange(8), 1, 255])
     open(path, "wb").write(form)
-    for reads in (read_edges, lambda path: InputTable.open(path, roles).read(Block(0, 40))):
+    for reads in (read_edges, lambda path: scan_edges(path, **roles).read(Block(0, 40))):
         try:
             reads(path)
             read += 1

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tdlg.engines.table import InputTable
+from tdlg.engines.table import scan_edges
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.io import from_frame, read_edges
 from tdlg.tables import times
@@ -1072,7 +1072,7 @@ def test_a_tilde_is_the_folder_of_the_user(write, tmp_path, monkeypatch):
     write("src,dst,time\na,b,1\n", "home.csv")
     assert rows(read_edges("~/home.csv")) == [("a", "b", 1)]
     pl.DataFrame({"src": ["a"], "dst": ["b"], "time": [1]}).write_parquet(tmp_path / "home.parquet")
-    assert InputTable.open("~/home.parquet", {"src": None, "dst": None, "time": None}).n_rows == 1
+    assert scan_edges("~/home.parquet").n_rows == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")

@@ -1,7 +1,5 @@
 """Outlier scores of files in buckets are those of all edges in memory."""
 
-import subprocess
-import sys
 from contextlib import nullcontext
 
 import numpy as np
@@ -9,26 +7,18 @@ import polars as pl
 import pytest
 
 from buckets import some_table
-from tdlg import (
-    EdgeOutlierDetector,
-    LineGraphClassifier,
-    ParameterError,
-    ReadError,
-    classify_file,
-    outliers_file,
-    read_edges,
-)
-from tdlg.atomic import draft_of
-from tdlg.engines import output, sizes, work_folder
-from tdlg.engines.table import Block, InputTable
+from filling import burst_file
+from tdlg import BurstDetector, EdgeOutlierDetector, ParameterError, ReadError, read_edges, scan_edges
+from tdlg.engines import run
+from tdlg.engines.table import Block
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Blocks and buckets of a few dozen rows."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 70)
-    monkeypatch.setattr(sizes, "LEAST_BLOCK", 70)
-    monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 4)
+    monkeypatch.setattr(run, "MOST_BLOCK", 70)
+    monkeypatch.setattr(run, "LEAST_BLOCK", 70)
+    monkeypatch.setattr(run, "MOST_BUCKET", 100)
 
 
 def written(folder, seed=3, *, drop=(), **options):
@@ -42,7 +32,7 @@ class TestBursts:
     @pytest.mark.parametrize("widths", [{}, {"fast": 2.0, "slow": 30.0}])
     def test_scores_are_those_of_the_detector(self, tmp_path, options, widths):
         path = written(tmp_path, **options)
-        found = outliers_file(path, tmp_path / "out.parquet", memory="1GB", **widths)
+        found = burst_file(path, tmp_path / "out.parquet", memory="1GB", **widths)
         table = pl.read_parquet(tmp_path / "out.parquet")
         model = EdgeOutlierDetector("burst", **widths).fit(read_edges(path))
         assert np.abs(table["outlier_score"].to_numpy() + model.scores_).max() < 1e-5 * np.abs(model.scores_).max()
@@ -52,23 +42,27 @@ class TestBursts:
         assert np.abs(model.scores_).max() > 1
 
     def test_no_digit_is_lost_before_the_scores_are_written(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tdlg.models.outliers_file.DIGITS", 15)
+        monkeypatch.setattr("tdlg.models.files.DIGITS", 15)
         path = written(tmp_path)
-        outliers_file(path, tmp_path / "out.parquet", memory="1GB")
+        burst_file(path, tmp_path / "out.parquet", memory="1GB")
         scores = pl.read_parquet(tmp_path / "out.parquet")["outlier_score"].to_numpy()
         assert np.abs(scores + EdgeOutlierDetector("burst").fit(read_edges(path)).scores_).max() < 1e-10
 
     def test_wrong_widths(self, tmp_path):
         with pytest.raises(ParameterError, match="'fast' parameter of BurstDetector must be shorter"):
-            outliers_file(written(tmp_path), tmp_path / "out.parquet", fast=5.0, slow=1.0, memory="1GB")
+            burst_file(written(tmp_path), tmp_path / "out.parquet", fast=5.0, slow=1.0, memory="1GB")
         assert [file.name for file in tmp_path.iterdir()] == ["edges.parquet"]
+
+    def test_a_share_of_outliers_is_refused(self, tmp_path):
+        with pytest.raises(ParameterError, match="'contamination' cannot be chosen for files"):
+            BurstDetector(contamination=0.1).fill(scan_edges(written(tmp_path)), tmp_path / "out.parquet")
 
 
 class TestAFolderAsOutput:
     def test_each_block_is_a_file(self, tmp_path):
         path = written(tmp_path)
-        outliers_file(path, tmp_path / "one.parquet", memory="1GB")
-        outliers_file(path, tmp_path / "many", memory="1GB")
+        burst_file(path, tmp_path / "one.parquet", memory="1GB")
+        burst_file(path, tmp_path / "many", memory="1GB")
         assert len(list((tmp_path / "many").glob("part-*.parquet"))) == 6
         assert pl.read_parquet(tmp_path / "many").equals(pl.read_parquet(tmp_path / "one.parquet"))
         assert not list(tmp_path.glob(".*"))
@@ -76,12 +70,12 @@ class TestAFolderAsOutput:
     def test_a_store(self, tmp_path):
         path = written(tmp_path)
         address = f"file://{tmp_path}/store/out"
-        outliers_file(path, address, memory="1GB", folder=f"file://{tmp_path}/store/work")
-        outliers_file(path, tmp_path / "one.parquet", memory="1GB")
+        burst_file(path, address, memory="1GB", folder=f"file://{tmp_path}/store/work")
+        burst_file(path, tmp_path / "one.parquet", memory="1GB")
         assert pl.read_parquet(tmp_path / "store" / "out").equals(pl.read_parquet(tmp_path / "one.parquet"))
         assert {file.parent.name for file in (tmp_path / "store").rglob("*") if file.is_file()} == {"out"}
         with pytest.raises(ParameterError, match="must be new or empty"):  # else rows of two runs would be mixed
-            outliers_file(path, address, memory="1GB")
+            burst_file(path, address, memory="1GB")
 
     @pytest.mark.parametrize("stops", [False, True])
     def test_files_that_others_put_into_a_store_during_the_run_stay(self, tmp_path, stops):
@@ -94,7 +88,7 @@ class TestAFolderAsOutput:
         path, address, out = written(tmp_path), f"file://{tmp_path}/store/out", tmp_path / "store" / "out"
         out.mkdir(parents=True)
         with pytest.raises(KeyboardInterrupt) if stops else nullcontext():
-            outliers_file(path, address, memory="1GB", callback=put)
+            burst_file(path, address, memory="1GB", callback=put)
         assert (out / "notes.txt").read_text() == "mine"
         assert len(list(out.glob("part-*.parquet"))) == (0 if stops else 6)
         assert [file.name for file in (tmp_path / "store").iterdir()] == ["out"]
@@ -106,67 +100,15 @@ class TestAFolderAsOutput:
         path, address, out = written(tmp_path), f"file://{tmp_path}/store/out", tmp_path / "store" / "out"
         out.mkdir(parents=True)
         with pytest.raises(ParameterError, match="must be new or empty"):
-            outliers_file(path, address, memory="1GB", callback=put)
+            burst_file(path, address, memory="1GB", callback=put)
         assert [file.read_text() for file in out.iterdir()] == ["of another run"]
-
-    def test_a_run_that_was_killed_while_it_wrote_goes_on(self, tmp_path, monkeypatch):
-        class Killed(BaseException):
-            pass
-
-        def kill(done, total, text):
-            if text == "writing" and done:
-                raise Killed
-
-        path, address, out = written(tmp_path), f"file://{tmp_path}/store/out", tmp_path / "store" / "out"
-        with monkeypatch.context() as patched:  # a killed process removes nothing
-            patched.setattr(output, "remove_file", lambda file: None)
-            patched.setattr(work_folder, "remove_folder", lambda folder: None)
-            with pytest.raises(Killed):
-                outliers_file(path, address, memory="1GB", callback=kill)
-        parts = list(out.iterdir())
-        parts[0].write_bytes(b"of the killed run")
-        (out / "notes.txt").touch()
-        with pytest.raises(ParameterError, match="must be new or empty"):  # this file is not of the run
-            outliers_file(path, address, memory="1GB")
-        (out / "notes.txt").unlink()
-        with pytest.raises(ParameterError, match="goes on if it is repeated with the same input and parameters"):
-            outliers_file(path, address, memory="1GB", fast=2.0, slow=30.0)
-        outliers_file(path, address, memory="1GB")
-        outliers_file(path, tmp_path / "one.parquet", memory="1GB")
-        assert pl.read_parquet(out).equals(pl.read_parquet(tmp_path / "one.parquet"))
-        assert [file.name for file in (tmp_path / "store").iterdir()] == ["out"]
 
     def test_a_folder_with_files_is_refused(self, tmp_path):
         path = written(tmp_path)
         with pytest.raises(ParameterError, match="must be new or empty"):
-            outliers_file(path, tmp_path, memory="1GB")
+            burst_file(path, tmp_path, memory="1GB")
         with pytest.raises(ParameterError, match=r"written as \.parquet or \.csv, or to a folder"):
-            outliers_file(path, tmp_path / "out.json", memory="1GB")
-
-
-KILLED = """
-import os, sys
-from tdlg import outliers_file
-def kill(done, total, text):
-    if text == "writing" and done:
-        os.kill(os.getpid(), 9)
-outliers_file(*sys.argv[1:], memory="1GB", callback=kill)
-"""
-
-
-def test_what_a_killed_process_wrote_is_removed_at_once(tmp_path):
-    path, out = written(tmp_path), tmp_path / "out.parquet"
-    (others := draft_of(out, "another lock")).touch()
-    assert subprocess.run([sys.executable, "-c", KILLED, path, out]).returncode == -9
-    assert len(list(tmp_path.glob(".out.parquet.*.tdlg-tmp"))) == 2
-    seen = []
-
-    def look(done, total, text):
-        seen.append((text, len(list(tmp_path.glob("*.tdlg-tmp")))))
-
-    outliers_file(path, out, memory="2GB", callback=look)  # also a run with other parameters
-    assert seen[0] == ("reading", 1)
-    assert {file.name for file in tmp_path.iterdir()} == {"edges.parquet", "out.parquet", others.name}
+            burst_file(path, tmp_path / "out.json", memory="1GB")
 
 
 class TestAFolderAsInput:
@@ -182,14 +124,14 @@ class TestAFolderAsInput:
         for name in (".draft.parquet", "_metadata.parquet"):
             (folder / name).write_text("not of the table")
         given = f"file://{folder}" if of_store else folder
-        outliers_file(given, tmp_path / "many.parquet", memory="1GB")
-        outliers_file(path, tmp_path / "one.parquet", memory="1GB")
+        burst_file(given, tmp_path / "many.parquet", memory="1GB")
+        burst_file(path, tmp_path / "one.parquet", memory="1GB")
         assert pl.read_parquet(tmp_path / "many.parquet").equals(pl.read_parquet(tmp_path / "one.parquet"))
 
     def test_the_result_of_a_run(self, tmp_path):
         path = written(tmp_path)
-        outliers_file(path, tmp_path / "scored", memory="1GB")
-        outliers_file(tmp_path / "scored", tmp_path / "again", memory="1GB")
+        burst_file(path, tmp_path / "scored", memory="1GB")
+        burst_file(tmp_path / "scored", tmp_path / "again", memory="1GB")
         again = pl.read_parquet(tmp_path / "again")
         assert again.drop("outlier_score_2", "outlier_2").equals(pl.read_parquet(tmp_path / "scored"))
         assert again["outlier_score_2"].equals(again["outlier_score"])
@@ -199,7 +141,7 @@ class TestAFolderAsInput:
         for start in range(0, 30, 7):
             table[start : start + 7].write_parquet(tmp_path / f"part-{start:02d}.parquet")
         (tmp_path / "edges.parquet").unlink()
-        found = InputTable.open(tmp_path, {"src": None, "dst": None, "time": None})
+        found = scan_edges(tmp_path)
         assert [file.rpartition("/")[2] for file in found.files()] == [f"part-{k:02d}.parquet" for k in range(0, 30, 7)]
         for start in range(31):
             for stop in range(start, 31):
@@ -221,14 +163,14 @@ class TestAFolderAsInput:
         table.write_parquet(folder / "a.parquet")
         change(table).write_parquet(folder / "b.parquet")
         with pytest.raises(ReadError, match=message):
-            outliers_file(folder, tmp_path / "out.parquet", memory="1GB")
+            burst_file(folder, tmp_path / "out.parquet", memory="1GB")
 
     def test_what_is_no_table_is_an_error(self, tmp_path):
         with pytest.raises(ReadError, match=r"no file whose name ends in \.parquet in this folder"):
-            outliers_file(tmp_path, tmp_path / "out.parquet", memory="1GB")
+            burst_file(tmp_path, tmp_path / "out.parquet", memory="1GB")
         (tmp_path / "a.parquet").write_bytes(b"not parquet")
         with pytest.raises(ReadError, match=r"a\.parquet: this is not a parquet file"):
-            outliers_file(tmp_path, tmp_path / "out.parquet", memory="1GB")
+            burst_file(tmp_path, tmp_path / "out.parquet", memory="1GB")
 
     def test_a_file_that_is_rewritten_meanwhile_is_an_error(self, tmp_path):
         folder = tmp_path / "parts"
@@ -242,21 +184,14 @@ class TestAFolderAsInput:
                 table[::-1].write_parquet(folder / "b.parquet")
 
         with pytest.raises(ReadError, match="the file changed while it was worked on"):
-            outliers_file(folder, tmp_path / "out.parquet", memory="1GB", callback=rewrite)
+            burst_file(folder, tmp_path / "out.parquet", memory="1GB", callback=rewrite)
         assert not (tmp_path / "out.parquet").exists()
 
     def test_files_that_change_while_they_are_read_are_an_error(self, tmp_path, monkeypatch):
         table = pl.read_parquet(written(tmp_path))
-        found = InputTable.open(tmp_path, {"src": None, "dst": None, "time": None})
+        found = scan_edges(tmp_path)
         table.write_parquet(tmp_path / "more.parquet")
         assert len(found.frame(Block(0, len(table)))) == len(table)
-        monkeypatch.setattr("tdlg.engines.parts._FOUND", {})  # as in another process
+        monkeypatch.setattr("tdlg.engines.table._FOUND", {})  # as in another process
         with pytest.raises(ReadError, match="have changed since the work began"):
             found.frame(Block(0, 1))
-
-
-def test_solvers_of_hundreds_of_products_are_refused(tmp_path):
-    with pytest.raises(ParameterError, match="LineGraphClassifier needs hundreds of products") as error:
-        classify_file(written(tmp_path), tmp_path / "out.parquet", label="label", model=LineGraphClassifier())
-    assert "Use `PropagationClassifier()`" in error.value.hint
-    assert "a part of the edges" in error.value.hint

@@ -21,6 +21,7 @@ from sklearn.ensemble import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from filling import Kept, burst_file, fill_file
 from pinned import check_answer, check_columns
 from tdlg import (
     EdgeOutlierDetector,
@@ -30,17 +31,15 @@ from tdlg import (
     PropagationRegressor,
     StreamScorer,
     TemporalEdges,
-    classify_file,
     from_frame,
     load_model,
     make_payments,
     make_tsbm,
-    outliers_file,
 )
 
 pytestmark = [pytest.mark.usefixtures("few_trees"), pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")]
 
-MANY = 1000  # threads that share the memory: a bucket then has some hundred edges
+FEW_EDGES = 100  # of a bucket, where there are to be many
 
 
 # ---- tables
@@ -157,27 +156,17 @@ def in_memory(name, setting, two_ends):
 
 
 @cache
-def by_file(folder, name, setting, n_threads=1, engine=None):
-    """The columns "predicted" and "probability" where the label is missing, the number of tasks, and the model."""
-    path, output, tasks = folder / "table.parquet", folder / "filled.parquet", []
+def by_file(folder, name, setting, bucket=None, engine=None):
+    """The columns "predicted" and "probability" where the label is missing, what was kept of the run, and its numbers."""
+    path, output, kept = folder / "table.parquet", folder / "filled.parquet", Kept(folder)
     some_hidden(name, setting).write_parquet(path)
-
-    def note(done, total, text):
-        if text == "making columns":
-            tasks.append(total)
-
-    options = {
-        "model": model_of(name, setting, n_threads=n_threads),
-        "memory": "1GB",
-        "callback": note,
-        "engine": engine,
-    }
-    answer = classify_file(path, output, **reading(name, setting), **options)
-    return (
-        pl.read_parquet(output).filter(pl.col("label").is_null())["predicted", "probability"],
-        max(tasks),
-        answer.model,
-    )
+    options = {"model": model_of(name, setting, n_threads=1), "memory": "1GB", "callback": kept, "engine": engine}
+    with pytest.MonkeyPatch.context() as patch:
+        if bucket is not None:
+            patch.setattr("tdlg.engines.run.MOST_BUCKET", bucket)
+        numbers = fill_file(path, output, **reading(name, setting), **options)
+    filled = pl.read_parquet(output).filter(pl.col("label").is_null())["predicted", "probability"]
+    return filled, kept, numbers
 
 
 def as_filled(model, probabilities):
@@ -202,13 +191,14 @@ class TestClassifier:
 
     def test_by_file(self, name, setting, folder):
         """In one bucket and in many; the columns in memory give the trees of the file the same answers."""
-        found, few, fitted = by_file(folder, name, setting)
-        again, many, _ = by_file(folder, name, setting, MANY)
-        assert many >= 4 * few
+        found, kept, numbers = by_file(folder, name, setting)
+        again, many, _ = by_file(folder, name, setting, FEW_EDGES)
+        assert many.n_tasks >= 4 * kept.n_tasks
         assert found.equals(again)
         check_answer("classifier.json", f"{name}: {setting}, by file", found["probability"], atol=2e-6)
         edges, model, _ = in_memory(name, setting, False)
-        assert list(fitted.features_.get_feature_names_out()) == list(model.features_.get_feature_names_out())
+        assert list(numbers.columns) == list(model.features_.get_feature_names_out())
+        fitted = kept.model
         predicted, shown = as_filled(fitted, fitted.values_of(as_in_files(model.scored(edges).columns)))
         assert found["predicted"].to_list() == predicted
         np.testing.assert_allclose(found["probability"], shown, rtol=0, atol=1e-6)
@@ -222,8 +212,8 @@ class TestToTheBit:
         model = model_of("payments", setting, two_ends=False).fit(edges)
         found = model.predict_proba(edges[~edges.labelled])
         check_answer("to-the-bit.json", f"payments: {setting}", found)
-        filled, _, fitted = by_file(folder, "payments", setting)
-        assert fitted.n_rows_ == model.n_rows_
+        filled, _, numbers = by_file(folder, "payments", setting)
+        assert numbers.n_learnt == model.n_rows_
         assert filled["predicted"].to_list() == as_filled(model, found)[0]
         np.testing.assert_allclose(filled["probability"], found[:, 1], rtol=0, atol=1e-6)
 
@@ -233,8 +223,8 @@ class TestToTheBit:
         words = pl.col("label") + pl.format(" {}", pl.col("target") % 3)
         frame.with_columns(words.alias("label")).write_parquet(path := folder / "classes.parquet")
         options = {"label": "label", "model": model_of("hubs", "interpolate"), "memory": "1GB"}
-        answer = classify_file(path, folder / "classes-filled.parquet", **options)
-        assert len(answer.model.classes_) > 5
+        numbers = fill_file(path, folder / "classes-filled.parquet", **options)
+        assert len(numbers.classes) > 5
         found = pl.read_parquet(folder / "classes-filled.parquet")["probability"].drop_nulls()
         check_answer("to-the-bit.json", "many classes by file", found, atol=2e-6)
 
@@ -270,29 +260,29 @@ def test_a_table_of_several_files_and_blocks(folder):
     parts.mkdir()
     for start in range(0, 12_000, 5000):
         frame[start : start + 5000].write_parquet(parts / f"part-{start:06}.parquet")
-    model, options = model_of("payments", "interpolate", n_threads=MANY), reading("payments", "interpolate")
-    fitted = classify_file(parts, folder / "all.parquet", **options, model=model, memory="1GB").model
+    model, options = model_of("payments", "interpolate", n_threads=1000), reading("payments", "interpolate")
+    kept = Kept(folder)
+    fill_file(parts, folder / "all.parquet", **options, model=model, memory="1GB", callback=kept)
     found = pl.read_parquet(folder / "all.parquet").filter(pl.col("label").is_null())["probability"]
     check_answer("classifier.json", "payments in two blocks, by file", found, atol=2e-6)
     edges = from_frame(frame, **options)
     columns = PropagationFeatures(two_ends="none").fit(edges).transform(edges)[~edges.labelled]
-    np.testing.assert_allclose(found, fitted.values_of(as_in_files(columns))[:, 1], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found, kept.model.values_of(as_in_files(columns))[:, 1], rtol=0, atol=1e-6)
 
 
 def test_two_types_of_nodes_that_nobody_told_of(folder):
     """Matches that find nothing are left out, in memory and by file, and both give the same answers."""
     some_hidden("payments", "forecast").write_parquet(path := folder / "untold.parquet")
     options = {"label": "label", "features": ["amount"]}
-    answer = classify_file(
-        path, folder / "out.parquet", **options, model=model_of("payments", "forecast"), memory="1GB"
-    )
+    model = model_of("payments", "forecast")
+    numbers = fill_file(path, folder / "out.parquet", **options, model=model, memory="1GB")
     found = pl.read_parquet(folder / "out.parquet").filter(pl.col("label").is_null())["probability"]
     check_answer("classifier.json", "payments, untold, by file", found, atol=2e-6)
     edges = from_frame(some_hidden("payments", "forecast"), **options)
     model = model_of("payments", "forecast").set_params(two_ends=False).fit(edges)
-    names = [fitted.features_.get_feature_names_out().tolist() for fitted in (answer.model, model)]
-    assert names[0] == names[1]
-    assert {name.partition("_")[0] for name in names[0]} == {"src", "dst", "pair", "amount"}
+    names = model.features_.get_feature_names_out().tolist()
+    assert list(numbers.columns) == names
+    assert {name.partition("_")[0] for name in names} == {"src", "dst", "pair", "amount"}
     np.testing.assert_allclose(model.predict_proba(edges[~edges.labelled])[:, 1], found, rtol=0, atol=1e-6)
 
 
@@ -316,7 +306,7 @@ def cluster(tmp_path_factory):
 def test_on_a_cluster(name, setting, folder, cluster):
     found, tasks, _ = by_file(folder, name, setting, engine=cluster.address)
     here, few, _ = by_file(folder, name, setting)
-    assert tasks >= 8 * few
+    assert tasks.n_tasks >= 8 * few.n_tasks
     assert found.equals(here)
 
 
@@ -411,7 +401,7 @@ def test_bursts(name, tmp_path):
     detector = EdgeOutlierDetector("burst").fit(edges)
     check_answer("others.json", f"burst: {name}", detector.scores_)
     table(name).write_parquet(path := tmp_path / "edges.parquet")
-    outliers_file(path, tmp_path / "out.parquet", bipartite=name == "payments", memory="1GB")
+    burst_file(path, tmp_path / "out.parquet", bipartite=name == "payments", memory="1GB")
     found = pl.read_parquet(tmp_path / "out.parquet")["outlier_score"].to_numpy()
     np.testing.assert_allclose(found, -detector.scores_, rtol=1e-5, atol=1e-5)
     early = EdgeOutlierDetector("burst").fit(edges[:800])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tdlg.embed.eigenvectors import EdgeEmbedding
     from tdlg.embed.lowrank import LowRankFeatures
     from tdlg.embed.nodes import node_embeddings
+    from tdlg.engines.table import scan_edges
     from tdlg.exceptions import (
         ClusterError,
         EdgesError,
@@ -33,12 +34,10 @@ if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
     from tdlg.live.scorer import StreamScorer
     from tdlg.models.bursts import BurstDetector
-    from tdlg.models.classify_file import classify_file
     from tdlg.models.linegraph import LineGraphClassifier
     from tdlg.models.links import LinkPredictor
     from tdlg.models.misplaced import MisplacedDetector
     from tdlg.models.outliers import EdgeOutlierDetector
-    from tdlg.models.outliers_file import outliers_file
     from tdlg.models.propagation_classifier import PropagationClassifier
     from tdlg.models.propagation_regressor import PropagationRegressor
     from tdlg.persist.model import load_model
@@ -77,7 +76,6 @@ __all__ = [
     "TemporalBlockModel",
     "TemporalEdges",
     "TooLargeError",
-    "classify_file",
     "from_frame",
     "from_networkx",
     "from_pyg",
@@ -88,9 +86,9 @@ __all__ = [
     "make_tsbm",
     "node_embeddings",
     "node_scores",
-    "outliers_file",
     "read_edges",
     "read_tgb",
+    "scan_edges",
     "shuffled_edges",
     "to_networkx",
     "to_pyg",
@@ -126,7 +124,6 @@ _MODULE_OF = {
     "TemporalBlockModel": "datasets.blocks",
     "TemporalEdges": "edges",
     "TooLargeError": "exceptions",
-    "classify_file": "models.classify_file",
     "from_frame": "io.tables",
     "from_networkx": "io.networkx",
     "from_pyg": "io.pyg",
@@ -137,9 +134,9 @@ _MODULE_OF = {
     "make_tsbm": "datasets.blocks",
     "node_embeddings": "embed.nodes",
     "node_scores": "explain.nodes",
-    "outliers_file": "models.outliers_file",
     "read_edges": "io.tables",
     "read_tgb": "io.tgb",
+    "scan_edges": "engines.table",
     "shuffled_edges": "sampling.negatives",
     "to_networkx": "io.networkx",
     "to_pyg": "io.pyg",

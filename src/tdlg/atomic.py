@@ -74,23 +74,15 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replacing(path: Path, owner: str | None = None) -> Iterator[Path]:
-    """The path of an empty draft, which replaces `path` at the end and is removed on any error or interrupt.
-
-    Parameters
-    ----------
-    path
-        The file to write.
-    owner
-        The text of a lock that the caller holds; see `draft_of`.
-    """
+def replacing(path: Path) -> Iterator[Path]:
+    """The path of an empty draft, which replaces `path` at the end and is removed on any error or interrupt."""
     if is_special(path):
         yield path
         return
     target = Path(os.path.realpath(path))
-    draft = draft_of(target, owner)
+    draft = draft_of(target)
     try:
-        draft.touch(exist_ok=owner is not None)
+        draft.touch(exist_ok=False)
         _remove_stale_drafts(draft, draft.stat().st_mtime)
         yield draft
         if target.exists():
@@ -106,21 +98,11 @@ def replacing(path: Path, owner: str | None = None) -> Iterator[Path]:
     _sync_folder(target.parent)
 
 
-def draft_of(target: Path, owner: str | None = None) -> Path:
-    """A hidden name in the target's folder that contains the name of the target.
-
-    Parameters
-    ----------
-    target
-        The file to write.
-    owner
-        The text of a lock that the caller holds. The draft is the same for all that hold it, one after the other, so the
-        draft of a killed process is found again. By default the name is new.
-    """
+def draft_of(target: Path) -> Path:
+    """A new hidden name in the target's folder that contains the name of the target, and says which process writes it."""
     name = os.fsencode(target.name)
     known = target.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
-    number = hashlib.sha256(os.fsencode(owner)).hexdigest()[:32] if owner is not None else _new_number()
-    return target.with_name(f".{known}.{number}{DRAFT}")
+    return target.with_name(f".{known}.{_new_number()}{DRAFT}")
 
 
 def _new_number() -> str:

@@ -95,8 +95,6 @@ class EdgesEstimator:
 
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
         """X as edges. With `reset` X is fitted; else X needs the columns of `fit`, and its ids are converted to match."""
-        if not reset:
-            self._check_has_edges()
         edges = X if isinstance(X, TemporalEdges) else edges_of_table(self, X, reset=reset)
         if not reset:
             return self._in_fitted_ids(edges)
@@ -134,15 +132,7 @@ class EdgesEstimator:
         """Save the fitted model to a file without executable code. Read it with `tdlg.load_model`."""
         from tdlg.persist.model import save_model
 
-        self._check_has_edges()
         save_model(self, path)
-
-    def _check_has_edges(self) -> None:
-        if "estimators_" in vars(self) and "edges_" not in vars(self):
-            raise EdgesError(
-                "This model was fitted by classify_file and holds no edges, so it cannot score or be saved.",
-                "Fit PropagationClassifier to edges in memory, read with read_edges.",
-            )
 
 
 def edges_of_table(model: Any, X: Any, *, reset: bool) -> TemporalEdges:
@@ -259,6 +249,8 @@ def _named_order(names: list[str]) -> list[int]:
 
 def check_target(model: Any, X: Any, y: Any) -> None:
     """Refuse a table without y; scikit-learn's checks expect these words."""
+    if hasattr(X, "not_in_memory"):  # scanned edges
+        raise X.not_in_memory()
     if y is None and not isinstance(X, TemporalEdges):
         hints = [_as_label(name) for name in _labels_among(getattr(X, "columns", []))]
         raise EdgesError(f"{type(model).__name__} requires y to be passed, but the target y is None.", *hints)

@@ -1,14 +1,20 @@
-"""What this process can use of the machine: the memory that is free, and the cores."""
+"""Memory and cores: what this process can use of the machine, and what tables in memory need."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["default_threads", "free_bytes", "free_cores"]
+__all__ = ["LEARNING", "LEAST_MEMORY", "SCORING", "Needs", "as_bytes", "default_threads", "free_bytes"]
+__all__ += ["free_cores", "in_bytes"]
+
+LEAST_MEMORY = 1_000_000_000  # bytes with which a table can be worked on on disk
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 CGROUPS = (  # files of limit and usage, and the part of the usage that can be reclaimed: cgroups version 2 and 1
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
@@ -63,3 +69,58 @@ def free_cores() -> int:
     """The number of cores, at most `default_threads`, that were idle in the last minute; at least 1."""
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return max(1, min(default_threads(), round((os.cpu_count() or 1) - busy)))
+
+
+def as_bytes(memory: Any) -> int:
+    """A size such as "2GB", "512 MiB" or a number of bytes.
+
+    Examples
+    --------
+    >>> as_bytes("2GB"), as_bytes("1.5 GiB"), as_bytes(3_000_000_000)
+    (2000000000, 1610612736, 3000000000)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?i?)b?\s*", str(memory).lower())
+    n_bytes = int(float(found[1]) * UNITS[found[2]]) if found and found[2] in UNITS else -1
+    if n_bytes < LEAST_MEMORY:
+        raise ParameterError(
+            f"The 'memory' must be a size of at least {in_bytes(LEAST_MEMORY)}, such as '2GB'. Got {memory!r} instead.",
+            "Pass memory='2GB'.",
+            parameter="memory",
+        )
+    return n_bytes
+
+
+def in_bytes(number: float) -> str:
+    """A number of bytes as text, for example "3.5 GB"."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
+
+
+class Needs(NamedTuple):
+    """Bytes of memory that work on a table in memory needs, from measurements with up to a million rows.
+
+    start : bytes whatever the table; row, learnt : bytes per row, and per row that the trees learn from; most_learnt : the
+    number of these rows, at most.
+    """
+
+    start: float
+    row: float
+    learnt: float = 0.0
+    most_learnt: int = 300_000
+
+    def bytes(self, n_rows: int) -> float:
+        """What a table of this number of rows needs."""
+        return self.start + self.row * n_rows + self.learnt * min(n_rows, self.most_learnt)
+
+    def n_rows(self, n_bytes: float) -> int:
+        """How many rows fit into this memory."""
+        few = (n_bytes - self.start) / (self.row + self.learnt)
+        many = (n_bytes - self.start - self.learnt * self.most_learnt) / self.row
+        return max(int(few if few <= self.most_learnt else many), 0)
+
+
+SCORING = Needs(3.8e8, 430)  # propagated columns of all rows
+LEARNING = SCORING._replace(learnt=1950)  # and trees of two classes that learn from them

@@ -156,7 +156,7 @@ def _sorted_events(
 
     Ends of one key at the same time keep their order. The large arrays are numpy's, which asks for large pages of memory.
     """
-    n_events = _count(keys) + _count(more_keys)
+    n_events = int(np.count_nonzero(keys >= 0) + np.count_nonzero(more_keys >= 0))
     if n_keys > SPARSE * n_events + PART:  # few edges of a large network: all keys would be gone through
         keys, more_keys, n_keys = _renumbered(keys, more_keys)
     shift = 0  # bits of a key within its part
@@ -186,15 +186,6 @@ def _renumbered(keys: Codes, more_keys: Codes) -> tuple[Codes, Codes, int]:
         codes[keys.size :].reshape(more_keys.shape),
         distinct.size - n_missing,
     )
-
-
-@compiled
-def _count(keys):
-    n = 0
-    for edge in range(keys.shape[0]):
-        for e in range(keys.shape[1]):
-            n += keys[edge, e] >= 0
-    return n
 
 
 @compiled

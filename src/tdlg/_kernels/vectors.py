@@ -228,23 +228,15 @@ def _lane_by_lane(name):
     return operation
 
 
-_add, _subtract, _multiply = _lane_by_lane("fadd"), _lane_by_lane("fsub"), _lane_by_lane("fmul")
+def _overload(operator_, name):
+    """Let an operator take vectors."""
+    operation = _lane_by_lane(name)
+
+    @overload(operator_)
+    def of_vectors(a, b):
+        return (lambda a, b: operation(a, b)) if isinstance(a, Vector) or isinstance(b, Vector) else None
 
 
-def _has_vector(a, b):
-    return isinstance(a, Vector) or isinstance(b, Vector)
-
-
-@overload(operator.add)
-def _overload_add(a, b):
-    return (lambda a, b: _add(a, b)) if _has_vector(a, b) else None
-
-
-@overload(operator.sub)
-def _overload_sub(a, b):
-    return (lambda a, b: _subtract(a, b)) if _has_vector(a, b) else None
-
-
-@overload(operator.mul)
-def _overload_mul(a, b):
-    return (lambda a, b: _multiply(a, b)) if _has_vector(a, b) else None
+_overload(operator.add, "fadd")
+_overload(operator.sub, "fsub")
+_overload(operator.mul, "fmul")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.explain.explainable import Scored
 
-__all__ = ["answers", "explained", "kind_of", "meaning", "positive_label", "spread", "two_classes"]
+__all__ = ["answers", "explained", "kind_of", "meaning", "meaning_of_two", "positive_label", "spread", "two_classes"]
 
 
 def kind_of(model: Any) -> str:
@@ -134,9 +134,14 @@ def meaning(model: Any) -> str:
     Its `label_name_` is the name of the label, or a condition such as "(stars > 3)", see `label_in_words`.
     """
     both, label = two_classes(model), getattr(model, "label_name_", None)
-    of = _class_in_words(model)
     if both is not None and label is not None:
-        of = label[1:-1] if label.startswith("(") else f"{label} = {both[1]}"
+        return meaning_of_two(label, both[1])
+    return f'"probability" is the probability of {_class_in_words(model)}'
+
+
+def meaning_of_two(label: str, positive: Any) -> str:
+    """`meaning`, given the name of the label or a condition, and the positive class of two."""
+    of = label[1:-1] if label.startswith("(") else f"{label} = {positive}"
     return f'"probability" is the probability of {of}'
 
 

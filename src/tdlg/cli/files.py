@@ -5,30 +5,28 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import typer
 
-from tdlg.cli.answers import meaning, positive_label
-from tdlg.cli.cost import FileShape, Needs, classify_cost, file_cost, in_bytes, in_time
+from tdlg.cli.answers import meaning_of_two
 from tdlg.cli.labels import label_in_words, labelled_edges, labels_to_learn
 from tdlg.cli.options import Columns, Late, as_usage
 from tdlg.cli.process import check_interrupt
-from tdlg.cli.table import AT_ONCE, chosen_columns, places, unused_in_words
+from tdlg.cli.table import AT_ONCE, chosen_columns, unused_in_words
 from tdlg.cli.terminal import count, note, progress, working
 from tdlg.exceptions import ReadError, TooLargeError
+from tdlg.memory import Needs, in_bytes
 
 if TYPE_CHECKING:
-    from tdlg.engines.summary import Summary
-    from tdlg.engines.table import InputTable
+    from tdlg.engines.table import ScannedEdges
     from tdlg.models.propagation_classifier import PropagationClassifier
 
-__all__ = ["Where", "check_fits", "classify_large", "is_too_large", "note_setting", "outliers_large"]
-__all__ += ["parquet_rows", "shape_of"]
+__all__ = ["Where", "check_fits", "classify_large", "note_setting", "outliers_large", "parquet_rows", "reason_for_disk"]
 
 PARQUET = (".parquet", ".pq")
 ROWS_AT_ONCE = 500_000
@@ -51,28 +49,29 @@ def parquet_rows(path: Path) -> int | None:
         return None  # reported when it is read
 
 
-def is_too_large(path: Path) -> bool:
-    """Whether a table is worked on on disk: very many rows, or more than fit into the free memory.
+def reason_for_disk(path: Path, *, two_ends: bool | None = None) -> str | None:
+    """Why a table is worked on on disk, in words; None if it goes through memory. See `why_on_disk` for the rule.
 
-    So is a folder of nothing but parquet files, whatever its size. A text file that does not fit is an error, which says
-    what to do.
+    A folder of nothing but parquet files is, whatever its size. A text file that does not fit is an error, which says what
+    to do.
     """
     from tdlg.memory import free_bytes
-    from tdlg.models.propagation import MOST_TWO_ENDS
+    from tdlg.models.files import why_on_disk
     from tdlg.tables.paths import parquet_command
 
     if path.is_dir():
         files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_"))]
-        return bool(files) and all(file.suffix == ".parquet" for file in files)
+        is_table = bool(files) and all(file.suffix == ".parquet" for file in files)
+        return "a folder is read in blocks" if is_table else None
     n_rows = parquet_rows(path)
     if n_rows is not None:
-        return n_rows > MOST_TWO_ENDS or classify_cost(n_rows)[1] > free_bytes()
+        return why_on_disk(n_rows, two_ends=two_ends)
     if path.is_file() and TEXT_BYTES * path.stat().st_size > free_bytes():
         raise ReadError(
             f"{path}: the table needs about {in_bytes(TEXT_BYTES * path.stat().st_size)} of memory, and "
             f"{in_bytes(free_bytes())} are free. Write it as parquet, which can be read in blocks: {parquet_command(path)}"
         )
-    return False
+    return None
 
 
 def check_fits(path: Path, needs: Needs, *instead: str) -> None:
@@ -144,7 +143,7 @@ class Where(NamedTuple):
             The values of the other options, by their names.
         """
         from tdlg.engines.output import Output
-        from tdlg.engines.sizes import as_bytes
+        from tdlg.memory import as_bytes
 
         given = "with --engine" if engine is not None else "with --memory" if memory is not None else None
         why = given or ("for a folder" if path.is_dir() else f"for a table as large as {path.name}")
@@ -183,20 +182,6 @@ def _progress() -> Iterator[Callable[[int, int, str], None]]:
         yield said
 
 
-@dataclass(frozen=True)
-class _Classes:
-    """The classes of values, as of `labels_to_learn`. Its text tells runs with other options apart."""
-
-    label: str
-    positive: str | None
-    missing: str | None
-
-    def __call__(self, values: list[Any]) -> tuple[list[Any], Any]:
-        edges, looked_for = labels_to_learn(_one_of_each(values), self.label, self.positive, self.missing)
-        named = [] if edges.label is None else edges.label.tolist()
-        return [value if known else None for value, known in zip(named, edges.labelled, strict=True)], looked_for
-
-
 def classify_large(
     where: Where,
     model: PropagationClassifier,
@@ -205,60 +190,47 @@ def classify_large(
     missing: str | None,
     late: Late,
     columns: Columns,
+    why: str | None,
 ) -> None:
-    """Fill in the missing labels of a table on disk; for the parameters see `classify`."""
-    from tdlg.models.classify_file import classify_file
+    """Fill in the missing labels of a table on disk, because of `why`; for the other parameters see `classify`."""
 
-    which, (features, categories), unused = _chosen(where.path, columns, label, late)
-    note("large table: processing on disk, without the similarity features")
+    def classes(values: list[Any]) -> tuple[list[Any], Any]:
+        edges, looked_for = labels_to_learn(_one_of_each(values), label, positive, missing)
+        named = [] if edges.label is None else edges.label.tolist()
+        return [value if known else None for value, known in zip(named, edges.labelled, strict=True)], looked_for
+
+    scanned, unused = _scanned(where.path, columns, label, late)
+    because = "" if why is None else f": {why}"
+    note(f"large table: processing on disk, without the similarity features{because}")
     with _progress() as said:
-        answer = classify_file(
-            where.path,
-            where.output,
-            **which,
-            label_delay=late.delay,
-            features=features,
-            categories=categories,
-            bipartite=columns.bipartite,
-            time_format=columns.time_format,
-            time_unit=columns.time_unit,
-            model=model,
-            classes=_Classes(label, positive, missing),
-            memory=where.memory,
-            engine=where.engine,
-            callback=said,
+        filled = model.fill(
+            scanned, where.output, memory=where.memory, engine=where.engine, classes=classes, callback=said
         )
-    known, scored = count(answer.n_known, "known label"), f"{answer.n_scored:,} missing"
-    note(f"read {count(answer.n_rows, 'edge')}; {known}, {scored}")
+    note(f"read {count(filled.n_rows, 'edge')}; {count(filled.n_known, 'known label')}, {filled.n_scored:,} missing")
+    if scanned.features and columns.features is None and columns.categories is None:
+        note(f"features: {', '.join(scanned.features)} (change with --features)")
     if unused:
         note(f"not used: {unused_in_words(unused)}")
-    if answer.model.n_rows_ < answer.model.n_rows_sampled_from_:
-        note(f"fitted to a sample of {count(answer.model.n_rows_, 'row')}; probabilities are corrected for it")
-    note_setting(answer.model)
-    answer.model.label_name_ = label_in_words(which["label"], positive, positive_label(answer.model))
-    note(meaning(answer.model))
-    note(f"wrote {count(answer.n_rows, 'row')} to {where.output}")
+    if filled.n_learnt < filled.n_learnt_from:
+        note(f"fitted to a sample of {count(filled.n_learnt, 'row')}; probabilities are corrected for it")
+    note_setting(filled.setting, filled.setting_reason, filled.scales)
+    if len(filled.classes) == 2:
+        named = label_in_words(scanned.roles["label"], positive, filled.positive)
+        note(meaning_of_two(named, filled.positive))
+    else:
+        note('"probability" is the probability of the predicted class')
+    note(f"wrote {count(filled.n_rows, 'row')} to {where.output}")
 
 
 def outliers_large(where: Where, fast: Any, slow: Any, columns: Columns) -> None:
     """Find bursts in a table on disk; for the parameters see `outliers`."""
     from tdlg.clock import duration_in_words
-    from tdlg.models.outliers_file import outliers_file
+    from tdlg.models.bursts import BurstDetector
 
-    which, _, unused = _chosen(where.path, columns)
+    scanned, unused = _scanned(where.path, columns, features=False)
     with _progress() as said:
-        found = outliers_file(
-            where.path,
-            where.output,
-            **{role: which[role] for role in ("src", "dst", "time")},
-            bipartite=columns.bipartite,
-            time_format=columns.time_format,
-            time_unit=columns.time_unit,
-            fast=fast,
-            slow=slow,
-            memory=where.memory,
-            engine=where.engine,
-            callback=said,
+        found = BurstDetector(fast, slow).fill(
+            scanned, where.output, memory=where.memory, engine=where.engine, callback=said
         )
     unit = found.time_unit
     widths = [duration_in_words(decay.parts(unit)[0].bandwidth, unit) for decay in (found.fast, found.slow)]
@@ -270,77 +242,62 @@ def outliers_large(where: Where, fast: Any, slow: Any, columns: Columns) -> None
 
 
 def describe_large(
-    path: Path, label: str | None, missing: str | None, late: Late, memory: str | None, columns: Columns
+    path: Path,
+    label: str | None,
+    missing: str | None,
+    late: Late,
+    memory: str | None,
+    why: str | None,
+    columns: Columns,
 ) -> list[tuple[str, str]]:
     """What `tdlg info` shows of a table that is read in blocks; for the parameters see `info`."""
     import numpy as np
 
     from tdlg.clock import times_of
     from tdlg.engines.executors import opened_engine
-    from tdlg.engines.sizes import as_bytes
+    from tdlg.engines.run import Limits
     from tdlg.engines.summary import summarise
-    from tdlg.engines.table import InputTable
-    from tdlg.memory import default_threads, free_bytes
+    from tdlg.models.files import needs_of_file
 
-    with as_usage("memory", "--memory"):
-        limit = int(0.6 * free_bytes()) if memory is None else as_bytes(memory)
-    wanted, features, unused = _chosen(_address(path), columns, label, late)
-    times: dict[str, Any] = {
-        "time_format": columns.time_format,
-        "time_unit": columns.time_unit,
-        "label_delay": late.delay,
-    }
-    table = InputTable.open(path, wanted, features, bipartite=columns.bipartite, **times)
+    scanned, unused = _scanned(_address(path), columns, label, late)
     with working("reading"), opened_engine(None) as threads:
-        seen = summarise(threads, table, table.blocks(ROWS_AT_ONCE))
+        with as_usage("memory", "--memory"):
+            limits = Limits.of(threads, memory)
+        seen = summarise(threads, scanned, scanned.blocks(ROWS_AT_ONCE))
     first, last = times_of(np.array([seen.clock.low, seen.clock.high]), seen.clock.unit)
     values = list(seen.labels)
     known: Any = [False] * len(values)
     if label is not None:
         known = labelled_edges(_one_of_each(values), label, None, missing, to_learn=False).labelled
     known_labels = {value: seen.labels[value] for value, is_known in zip(values, known, strict=True) if is_known}
-    n_known = sum(known_labels.values())
+    n_missing = scanned.n_rows - sum(known_labels.values()) if label is not None else scanned.n_rows // 10
     names = {"src": "source", "dst": "destination", "time": "time"}
-    lines = [(name, repr(table.roles[role])) for role, name in names.items()]
+    lines = [(name, repr(scanned.roles[role])) for role, name in names.items()]
     lines += [("not used", unused_in_words(unused))] if unused else []
-    lines += [("span", f"{first} to {last}"), ("interactions", f"{table.n_rows:,}, read in blocks")]
+    lines += [("span", f"{first} to {last}"), ("interactions", f"{scanned.n_rows:,}, read in blocks")]
     if label is not None:
-        lines.append(
-            ("label", f"{table.roles['label']!r}: {len(known_labels):,} values; {table.n_rows - n_known:,} missing")
-        )
-    n_missing = table.n_rows - n_known if label is not None else table.n_rows // 10
-    shape = shape_of(table, seen, n_missing, 2 if label is None else min(len(known_labels), MOST_CLASSES))
-    cost = file_cost(shape, limit, default_threads())
+        lines.append(("label", f"{scanned.roles['label']!r}: {len(known_labels):,} values; {n_missing:,} missing"))
+    n_classes = 2 if label is None else max(min(len(known_labels), MOST_CLASSES), 2)
+    needs = needs_of_file(scanned, seen, n_missing, n_classes, limits)
     given = "tdlg classify" if memory is None else f"tdlg classify --memory {memory}"
-    needs = f"{in_bytes(cost.memory)} of memory, {in_bytes(cost.disk)} of temporary files"
-    return [*lines, (given, f"roughly {in_time(cost.seconds)} on two cores; {needs}")]
+    because = "" if memory is not None or why is None else f" ({why})"
+    sizes = f"{in_bytes(needs.memory)} of memory, {in_bytes(needs.disk)} of temporary files"
+    return [*lines, (given, f"on disk, without the similarity features{because}; {sizes}")]
 
 
-def shape_of(table: InputTable, seen: Summary, n_missing: int, n_classes: int) -> FileShape:
-    """What the cost depends on; features and ids are looked at in the first rows."""
-    import numpy as np
-
-    from tdlg.engines.table import Block
-    from tdlg.propagate.own_features import fit_own
-
-    edges = table.read(Block(0, min(ROWS_AT_ONCE, table.n_rows)))
-    shared = not table.bipartite and bool(np.isin(edges.src, edges.dst).any())
-    return FileShape(table.n_rows, n_missing, seen.clock, seen.late, max(n_classes, 2), tuple(fit_own(edges)), shared)
-
-
-def note_setting(model: Any) -> None:
-    """Report the setting of a fitted model and why it was chosen, and its time scales."""
-    why = model.setting_reason_
+def note_setting(setting: str, why: str | None, scales: str) -> None:
+    """Report the setting of a model and why it was chosen, and its time scales in words."""
     chosen = " (given by --setting)" if why is None else f", because {why} (change with --setting)"
-    note(f"setting: {model.setting_}{chosen}")
-    if scales := model.features_.plan_.scales_in_words(model.features_.edges_.time_unit):
+    note(f"setting: {setting}{chosen}")
+    if scales:
         note(f"time scales: {scales}")
 
 
-def _chosen(path: str, columns: Columns, label: str | None = None, late: Late = AT_ONCE) -> Any:
-    """The chosen columns of a parquet file or folder, as `chosen_columns` finds them, and the names of all others."""
-    from tdlg.engines.parts import find_parts
-    from tdlg.tables.choose_features import choose_features
+def _scanned(
+    path: str, columns: Columns, label: str | None = None, late: Late = AT_ONCE, *, features: bool = True
+) -> tuple[ScannedEdges, dict[str, str]]:
+    """The chosen columns of a parquet file or folder, scanned, and why others are not used."""
+    from tdlg.engines.table import find_parts, scan_edges
     from tdlg.tables.csv import Source
     from tdlg.tables.find_columns import roles
 
@@ -352,25 +309,17 @@ def _chosen(path: str, columns: Columns, label: str | None = None, late: Late = 
     source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
     which, (listed, codes) = chosen_columns(source, columns, label, late)
     at = roles(source, which)
-    left_out: dict[int, str] = {}
-    if listed is None:
-        taken = {*at.values(), *places(source.names, codes)}
-        first = _first_rows(parts.files[0].path)
-        rows = {k: first.to_series(k) for k in range(first.width) if k not in taken}
-        listed, left_out = choose_features(rows, source.names)
-    used = {*at.values(), *places(source.names, [*listed, *codes])}
     which = {role: None if given is None else source.names[at[role]] for role, given in which.items()}
-    return (
-        which,
-        (listed, codes),
-        {name: left_out.get(at, "") for at, name in enumerate(source.names) if at not in used},
-    )
-
-
-def _first_rows(path: str) -> Any:
-    import polars as pl
-
-    return pl.scan_parquet(path).head(ROWS_AT_ONCE).collect()
+    if features:
+        which |= {"features": listed, "categories": codes, "label_delay": late.delay}
+    else:
+        which["features"] = ()
+    how: Any = {"time_format": columns.time_format, "time_unit": columns.time_unit}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is not used is reported with the reason
+        scanned = scan_edges(path, **which, bipartite=columns.bipartite, **how)
+    used = {*scanned.roles.values(), *scanned.features}
+    return scanned, {name: scanned.left_out.get(name, "") for name in source.names if name not in used}
 
 
 def _one_of_each(values: list[Any]) -> Any:

@@ -1,30 +1,89 @@
-"""Columns of a bucket: what `PropagationFeatures` computes for all edges, for the edges of a bucket and one match."""
+"""What is computed of a bucket: gaps of its nodes, the columns of one match, the bursts of one kind of keys.
+
+Tasks are frozen dataclasses of plain data, which an engine sends to where they are run.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.engines.buckets import Buckets, RecordForm
+from tdlg.engines.buckets import Buckets, RecordForm, Records, bucket_sizes, map_buckets, read_split, write_split
 from tdlg.engines.keys import reversed_pairs
-from tdlg.engines.split_file import read_split, write_split
-from tdlg.engines.store import exists, joined
+from tdlg.engines.paths import exists
 from tdlg.exceptions import ReadError
+from tdlg.propagate.bursts import surprises_of_key
 from tdlg.propagate.columns import LARGEST
 from tdlg.propagate.match import BLOCK, Keyed, Labels, MatchSums
 from tdlg.propagate.own_features import OwnColumn, levels, to_sum
 from tdlg.propagate.plan import ColumnPlan
+from tdlg.propagate.scales import gaps_of_nodes, usual_gap
 from tdlg.sampling.rows import Sample
 
-__all__ = ["BucketPlan", "ColumnFiles", "ColumnsTask", "make_columns", "read_columns"]
+__all__ = ["BucketPlan", "BurstsTask", "ColumnFiles", "ColumnsTask", "NodesTask", "RowValues"]
+__all__ += ["find_bursts", "gaps_in_bucket", "has_shared_nodes", "make_columns", "nodes_are_shared", "read_columns"]
+__all__ += ["usual_gap_of_nodes"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
-Records = NDArray[np.void]
+
+ENOUGH = 2_000_000  # records from which the usual gap of nodes is computed; with fewer, all are used
+
+
+# ---- nodes
+
+
+@dataclass(frozen=True)
+class NodesTask:
+    """The sources or destinations ("src", "dst") of a bucket; of all edges, or only of those with a known label."""
+
+    buckets: Buckets
+    bucket: int
+    kind: str = "src"
+    only_known: bool = False
+
+
+def usual_gap_of_nodes(engine: Executor, buckets: Buckets, *, only_known: bool) -> float:
+    """The usual time between two edges of a node, in ticks; see `tdlg.propagate.scales`.
+
+    Of many edges, those of the first buckets are used, which have the nodes of some ranges of keys with all their edges.
+    """
+    gaps = []
+    for kind in ("src", "dst"):
+        n_before = np.append(0, np.cumsum(bucket_sizes(buckets, kind)))
+        n = int(np.searchsorted(n_before, ENOUGH, side="left"))
+        tasks = [NodesTask(buckets, bucket, kind, only_known) for bucket in range(min(max(n, 1), buckets.n_buckets))]
+        gaps.append(usual_gap(np.concatenate(map_buckets(engine, gaps_in_bucket, tasks))))
+    return min(gaps, default=math.inf)
+
+
+def gaps_in_bucket(task: NodesTask) -> Floats:
+    """The times between consecutive edges of each node of a bucket."""
+    records = read_split(task.buckets.paths(task.kind), range(task.bucket, task.bucket + 1))
+    if task.only_known:
+        records = records[records["label"] >= 0]
+    return gaps_of_nodes(task.buckets.form.times(records["tick"]), records["key"])
+
+
+def nodes_are_shared(engine: Executor, buckets: Buckets) -> bool:
+    """Whether some id is the source of an edge and the destination of an edge."""
+    return any(map_buckets(engine, has_shared_nodes, [NodesTask(buckets, k) for k in range(buckets.n_buckets)]))
+
+
+def has_shared_nodes(task: NodesTask) -> bool:
+    """`nodes_are_shared` within a bucket."""
+    one = range(task.bucket, task.bucket + 1)
+    src, dst = (np.unique(read_split(task.buckets.paths(kind), one)["key"]) for kind in ("src", "dst"))
+    return bool(np.isin(src, dst, assume_unique=True).any())
+
+
+# ---- columns
 
 
 @dataclass(frozen=True)
@@ -61,46 +120,23 @@ class BucketPlan:
 
 @dataclass(frozen=True)
 class ColumnFiles:
-    """Where columns go. Plain data, which tasks carry.
+    """Where columns go: for each match and bucket one split file.
 
-    For each match and bucket there is one split file. Its destinations are ranges of rows to score, then the samples.
-
-    Attributes
-    ----------
-    folder
-        The folder of the files.
-    bounds
-        The first row of each range and, at the end, the row after the last one: unlabelled rows from the first to the last
-        are scored.
-    with_samples
-        Whether the samples are wanted too.
+    Its destinations are ranges of rows to score, then the samples. `bounds` are the first row of each range and, at the
+    end, the number of rows.
     """
 
     folder: str
     bounds: tuple[int, ...]
-    with_samples: bool = True
 
     def path(self, plan: BucketPlan, match: str, bucket: int) -> str:
-        """The file of a match and a bucket, which depends on the seed: two runs on a store may choose different ones."""
-        first = "all" if self.with_samples else str(self.bounds[0])
-        return joined(self.folder, f"columns-{plan.seed}-{first}-{plan.matches.index(match)}-{bucket:06d}")
+        """The file of a match and a bucket."""
+        return f"{self.folder}/columns-{plan.matches.index(match)}-{bucket:06d}"
 
 
 @dataclass(frozen=True)
 class ColumnsTask:
-    """Make the columns of one match for the edges of one bucket. Plain data, which an engine sends to where it is run.
-
-    Attributes
-    ----------
-    plan
-        The columns.
-    buckets
-        Where the records are.
-    files
-        Where the columns go.
-    match, bucket
-        The match, and the number of the bucket.
-    """
+    """Make the columns of one match for the edges of one bucket."""
 
     plan: BucketPlan
     buckets: Buckets
@@ -213,9 +249,9 @@ def _chosen(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Posi
     """Which rows get columns: for each group when labels had to be known, the positions, and the destinations."""
     bounds = np.array(task.files.bounds)
     row = rows["row"].astype(np.int64)
-    at = np.flatnonzero((rows["label"] < 0) & (row >= bounds[0]) & (row < bounds[-1]))
+    at = np.flatnonzero(rows["label"] < 0)
     chosen: list[tuple[Any, Positions, Positions]] = [(None, at, np.searchsorted(bounds, row[at], side="right") - 1)]
-    for k, sample in enumerate(task.plan.samples if task.files.with_samples else ()):
+    for k, sample in enumerate(task.plan.samples):
         first, last, before = (
             None if tick is None else task.buckets.form.stored(np.array([tick]))[0] for tick in sample[:3]
         )
@@ -237,3 +273,69 @@ def _own_columns(rows: NDArray[Any], cols: NDArray[Any]) -> Positions:
     at = np.searchsorted(cols, rows, sorter=order)
     found = order[np.minimum(at, len(cols) - 1)] if len(cols) else np.zeros(len(rows), np.int64)
     return np.where(cols[found] == rows, found, -1) if len(cols) else np.full(len(rows), -1)
+
+
+# ---- bursts
+
+
+@dataclass(frozen=True)
+class RowValues:
+    """Where the surprises of rows go, sorted back by blocks of rows.
+
+    Each of `n_files` tasks writes one split file into the folder, whose destinations are the blocks of the table: `block`
+    rows each, but the last one.
+    """
+
+    folder: str
+    n_rows: int
+    block: int
+    n_files: int
+
+    def path(self, number: int) -> str:
+        """The file of a task."""
+        return f"{self.folder}/values-{number:06d}"
+
+    def write(self, number: int, rows: NDArray[Any], values: Floats) -> None:
+        """Write the values that a task computed."""
+        records = np.empty(len(rows), [("row", rows.dtype.str), ("value", "<f8")])
+        records["row"], records["value"] = rows, values
+        n_blocks = -(-self.n_rows // self.block)
+        write_split(self.path(number), records, rows // rows.dtype.type(self.block), n_blocks)
+
+    def largest(self, first_row: int, n: int) -> Floats:
+        """The largest value of each of the n rows of a block."""
+        values = np.zeros(n)
+        number = first_row // self.block
+        records = read_split([self.path(k) for k in range(self.n_files)], range(number, number + 1))
+        np.maximum.at(values, records["row"].astype(np.int64) - first_row, records["value"])
+        return values
+
+
+@dataclass(frozen=True)
+class BurstsTask:
+    """Compute the surprises of one kind of keys and one bucket, with decays of these widths in ticks; `number`: its file."""
+
+    buckets: Buckets
+    kind: str
+    bucket: int
+    values: RowValues
+    number: int
+    fast: float
+    slow: float
+
+
+def find_bursts(task: BurstsTask) -> None:
+    """Write the surprises of a bucket. A file that is there already stays."""
+    from tdlg._kernels.ids import factorise_integers
+    from tdlg._kernels.layout import stable_argsort
+
+    if exists(task.values.path(task.number)):
+        return
+    form = task.buckets.form
+    records = read_split(task.buckets.paths(task.kind), range(task.bucket, task.bucket + 1))  # in the order of the rows
+    keys = np.ascontiguousarray(records["key"]).view(np.int64)
+    codes = factorise_integers(keys, keys[:0])[1]
+    ticks = np.ascontiguousarray(form.times(records["tick"]))
+    start = form.times(form.stored(np.array([form.clock.low])))[0]
+    surprises = surprises_of_key(codes, ticks, stable_argsort(ticks), start, task.fast, task.slow)
+    task.values.write(task.number, records["row"], surprises)

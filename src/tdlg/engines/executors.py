@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 import platform
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib import metadata
 from typing import Any, NamedTuple, TypeVar
 
-from tdlg.engines.store import exists
+from tdlg.engines.paths import exists
 from tdlg.exceptions import ClusterError, ParameterError
 from tdlg.memory import default_threads
 
@@ -26,11 +26,10 @@ __all__ = ["Callback", "Workers", "check_sees", "opened_engine", "run_all", "wor
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Callback = Callable[[int, int], object]
-Versions = dict[str, str | None]
 
 # The keys of text come from the hash of polars, which another version may compute differently; tasks are objects of tdlg,
 # and are sent by distributed. Of Python and numpy, the first two parts decide whether objects can be exchanged.
-SAME, SIMILAR = ("tdlg", "polars", "distributed"), ("python", "numpy")
+COMPARED_PARTS = {"tdlg": None, "polars": None, "distributed": None, "python": 2, "numpy": 2}
 SAME_EVERYWHERE = (
     "Install the same versions of tdlg, polars and distributed, and the same minor versions of Python and numpy, on the "
     "client, the scheduler and all workers; the easiest way is one container image or one lock file."
@@ -57,31 +56,47 @@ def opened_engine(engine: Executor | str | None, n_threads: int | None = None) -
         with ThreadPoolExecutor(n_threads or default_threads()) as threads:
             yield threads
     elif isinstance(engine, str):
-        with _hushed():
-            client = _connected(engine, TIMEOUT)
-            try:
-                yield _checked(client, TIMEOUT)
-            finally:
-                with _quiet():
+        loggers = [logging.getLogger(f"distributed.{name}") for name in ("client", "batched", "core", "comm")]
+        levels = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)  # a lost connection is an error of ours
+        client = None
+        try:
+            client = _connected(engine)
+            yield _checked(client)
+        finally:
+            if client is not None:
+                with _without_warnings():
                     client.close(timeout=2)
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
     elif isinstance(engine, Executor):
         client = _client_of(engine)
-        yield engine if client is None else _checked(client, TIMEOUT)
+        yield engine if client is None else _checked(client)
     else:
         raise _not_an_engine(engine)
 
 
 def run_all(
-    executor: Executor, function: Callable[[Task], Result], tasks: Sequence[Task], callback: Callback | None = None
+    executor: Executor,
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    callback: Callback | None = None,
+    *,
+    at_once: int | None = None,
 ) -> list[Result]:
     """Run the function on all tasks, a bounded number at once, and give the results in the order of the tasks.
 
     The callback is called with the numbers of finished and of all tasks. If it or a task raises, or on Ctrl-C, no further
-    task is started, and those that this machine is running are waited for.
+    task is started, and those that this machine is running are waited for. With `at_once`, as many tasks run in a process
+    at most; on a cluster, on average.
     """
     client = _client_of(executor)
+    workers = _workers(client, executor) or Workers(1, 1)  # of a cluster whose workers are all away, for a while
     run: Callable[[Task], Result] = function if client is None else partial(_run, function, _versions())
-    most = IN_FLIGHT * workers_of(executor).n_threads
+    most = IN_FLIGHT * workers.n_threads
+    if at_once is not None and at_once < workers.threads_each:
+        most = max(at_once * workers.n_threads // workers.threads_each, 1)
     results: dict[int, Result] = {}
     running: dict[Future[Result], int] = {}
     n_looks = n_submitted = 0
@@ -99,7 +114,11 @@ def run_all(
                 if callback is not None:
                     callback(len(results), len(tasks))
         except BaseException:
-            _stop(client, running)
+            with _without_warnings():
+                for future in running:
+                    future.cancel()
+                if client is None:
+                    wait(running)  # they write files that are removed next
             raise
     return [results[k] for k in range(len(tasks))]
 
@@ -107,13 +126,20 @@ def run_all(
 def workers_of(executor: Executor) -> Workers:
     """How many tasks run at once, and in how much memory."""
     client = _client_of(executor)
+    found = _workers(client, executor)
+    if found is None:
+        raise _no_workers(client)
+    return found
+
+
+def _workers(client: Any, executor: Executor) -> Workers | None:
     if client is None:
         n_threads = int(getattr(executor, "_max_workers", 0)) or default_threads()
         return Workers(n_threads, n_threads)
     with _explained(client):
         found = list(client.scheduler_info(n_workers=-1)["workers"].values())
     if not found:
-        raise _no_workers(client)
+        return None
     threads = [worker["nthreads"] for worker in found]
     limit = min((worker["memory_limit"] for worker in found if worker["memory_limit"]), default=None)
     return Workers(sum(threads), max(threads), limit, is_cluster=True)
@@ -147,7 +173,7 @@ def _address(client: Any) -> str:
     return str(client.scheduler.address)
 
 
-def _connected(address: str, timeout: float) -> Any:
+def _connected(address: str) -> Any:
     """A client of the scheduler at an address."""
     if "://" not in address:
         raise _not_an_engine(address)
@@ -159,14 +185,14 @@ def _connected(address: str, timeout: float) -> Any:
             parameter="engine",
         ) from None
     try:
-        with _quiet():
+        with _without_warnings():
             client: Any = distributed.Client
-            return client(address, timeout=timeout, set_as_default=False)
+            return client(address, timeout=TIMEOUT, set_as_default=False)
     except ValueError as error:
         raise _not_an_engine(address) from error
     except OSError:
         raise ParameterError(
-            f"No Dask scheduler answers at {address} within {timeout:g} seconds.",
+            f"No Dask scheduler answers at {address} within {TIMEOUT:g} seconds.",
             "Start one with 'dask scheduler', and use the address that it prints.",
             parameter="engine",
         ) from None
@@ -181,55 +207,47 @@ def _not_an_engine(given: Any) -> ParameterError:
     )
 
 
-def _checked(client: Any, timeout: float) -> Executor:
+def _checked(client: Any) -> Executor:
     """The executor of a cluster that has workers, and whose scheduler and workers have the versions of this process."""
-    with _explained(client), _quiet():
+    with _explained(client), _without_warnings():
         try:
-            client.wait_for_workers(1, timeout=timeout)
+            client.wait_for_workers(1, timeout=TIMEOUT)
         except TimeoutError:
             raise _no_workers(client) from None
-        found = client.get_versions(check=False, packages=[*SAME, *SIMILAR])
+        found = client.get_versions(check=False, packages=list(COMPARED_PARTS))
     machines = {"the scheduler": found["scheduler"], **{f"worker {k}": v for k, v in found["workers"].items()}}
     for name, its in machines.items():
-        problem = _mismatch({**its["packages"], "python": its["host"]["python"]}, _versions())
-        if problem:
-            raise ClusterError(
-                f"The cluster at {_address(client)} has other versions: {problem} on {name}.", SAME_EVERYWHERE
-            )
+        _check_versions(
+            {**its["packages"], "python": its["host"]["python"]},
+            _versions(),
+            f"The cluster at {_address(client)} has other versions: {{}} on {name}.",
+        )
     executor: Executor = client.get_executor(pure=False)  # a task that was run before is run again
     return executor
 
 
-def _run(function: Callable[[Task], Result], versions: Versions, task: Task) -> Result:
+def _run(function: Callable[[Task], Result], versions: Mapping[str, Any], task: Task) -> Result:
     """Run a task on a worker, which may have joined after the others were checked."""
-    problem = _mismatch(_versions(), versions)
-    if problem:
-        raise ClusterError(
-            f"A worker that joined the cluster has other versions: {problem} on {platform.node()}.", SAME_EVERYWHERE
-        )
+    joined = f"A worker that joined the cluster has other versions: {{}} on {platform.node()}."
+    _check_versions(_versions(), versions, joined)
     return function(task)
 
 
 @cache
-def _versions() -> Versions:
+def _versions() -> Mapping[str, Any]:
     """The versions of this process."""
-    found: Versions = {"python": platform.python_version()}
-    for name in (*SAME, "numpy"):
-        try:
+    found: dict[str, Any] = {"python": platform.python_version()}
+    for name in COMPARED_PARTS.keys() - found.keys():
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
     return found
 
 
-def _mismatch(its: Versions, ours: Versions) -> str:
-    """The first package whose version differs, in words; empty if there is none."""
-    for name in (*SAME, *SIMILAR):
+def _check_versions(its: Mapping[str, Any], ours: Mapping[str, Any], problem: str) -> None:
+    for name, n_parts in COMPARED_PARTS.items():
         mine, other = (str(some.get(name) or "missing") for some in (ours, its))
-        parts = None if name in SAME else 2
-        if mine.split(".")[:parts] != other.split(".")[:parts]:
-            return f"{name} is {mine} here and {other}"
-    return ""
+        if mine.split(".")[:n_parts] != other.split(".")[:n_parts]:
+            raise ClusterError(problem.format(f"{name} is {mine} here and {other}"), SAME_EVERYWHERE)
 
 
 def _has_workers(client: Any) -> bool:
@@ -240,21 +258,9 @@ def _has_workers(client: Any) -> bool:
         return True
 
 
-def _stop(client: Any, running: dict[Future[Any], int]) -> None:
-    """Start no further task. Those of this machine are waited for: they write files that are removed next."""
-    with _quiet():
-        for future in running:
-            future.cancel()
-        if client is None:
-            wait(running)
-
-
 def _no_workers(client: Any) -> ClusterError:
-    return ClusterError(
-        f"The cluster at {_address(client)} has no workers.",
-        f"Start some with: dask worker {_address(client)} --nthreads 1",
-        "What was completed stays: run again to go on.",
-    )
+    hint = f"Start some with: dask worker {_address(client)} --nthreads 1"
+    return ClusterError(f"The cluster at {_address(client)} has no workers.", hint)
 
 
 @contextmanager
@@ -273,32 +279,17 @@ def _explained(client: Any, function: Any = None) -> Iterator[None]:
         raise ClusterError(
             f"A task ({function.__name__}) failed because {error.allowed_failures + 1} workers died while they ran it, "
             f"the last one at {error.last_worker.address}. Most probably the memory was not enough.",
-            "Give each worker more memory or one thread, or ask for smaller buckets with memory='2GB'.",
-            "What was completed stays: run again to go on.",
+            "Give each worker more memory or one thread, or let fewer tasks run at once with memory='2GB'.",
         ) from None
     except (CancelledError, FutureCancelledError, CommClosedError):
         raise ClusterError(
             f"The connection to the scheduler at {_address(client)} was lost.",
-            "What was completed stays: start the cluster again, and run again to go on.",
+            "Start the cluster again, and run again.",
         ) from None
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """Without what distributed logs of a lost connection, which is an error of its own."""
-    loggers = [logging.getLogger(f"distributed.{name}") for name in ("client", "batched", "core", "comm")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Without warnings of distributed: versions are compared by us, and a lost scheduler is an error of its own."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -26,15 +26,7 @@ MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
 
 
 def id_keys(values: Any, name: str) -> Keys:
-    """The keys of a column of ids: integers or text.
-
-    Parameters
-    ----------
-    values
-        The column.
-    name
-        Its name, for messages.
-    """
+    """The keys of a column of ids, integers or text; `name` is for messages."""
     import polars as pl
 
     column = as_ids(values, name)

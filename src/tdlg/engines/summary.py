@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tdlg.clock import LAST_TICK, finest, rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.engines.executors import run_all, workers_of
-from tdlg.engines.table import Block, InputTable
+from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ReadError
 from tdlg.sampling.rows import KEPT, kept_rows, kept_shares
 
@@ -130,7 +130,7 @@ class Summary(NamedTuple):
             values=self.values.vstack(other.values),
         )
 
-    def kept(self, table: InputTable, *features: str) -> TemporalEdges:
+    def kept(self, table: ScannedEdges, *features: str) -> TemporalEdges:
         """The kept rows as edges with some of their features, all between the same two nodes."""
         categories = tuple(name for name in table.categories if name in features)
         few = replace(table, features=features, categories=categories)
@@ -140,16 +140,16 @@ class Summary(NamedTuple):
 class BlockTask(NamedTuple):
     """A block of a table to look at; shares : see `Summary`."""
 
-    table: InputTable
+    table: ScannedEdges
     block: Block
     shares: tuple[float, float]
 
 
-def summarise(engine: Executor, table: InputTable, blocks: Sequence[Block]) -> Summary:
+def summarise(engine: Executor, table: ScannedEdges, blocks: Sequence[Block]) -> Summary:
     """Read all blocks once; of a large table, the missing labels are counted before."""
     shares = (1.0, 1.0)
     if table.n_rows > KEPT:
-        n_known = run_all(engine, InputTable.n_known, [table])[0]
+        n_known = run_all(engine, ScannedEdges.n_known, [table])[0]
         shares = kept_shares(n_known, table.n_rows - n_known)
     tasks = [BlockTask(table, block, shares) for block in blocks]
     at_once = min(8 * workers_of(engine).n_threads, AT_ONCE)
@@ -185,7 +185,7 @@ def summarise_block(task: BlockTask) -> Summary:
     return Summary(Clock.of(edges), counts, late, rows + task.block.start, kept, task.shares)
 
 
-def _check_values(table: InputTable, values: Sized) -> None:
+def _check_values(table: ScannedEdges, values: Sized) -> None:
     if len(values) > MOST_VALUES:
         raise ReadError(
             f"{table.path}: the column {table.roles['label']!r} has more than {MOST_VALUES:,} different values, too many "

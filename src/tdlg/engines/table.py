@@ -1,45 +1,59 @@
-"""InputTable: parquet files of edges that are read in blocks of rows, with keys in place of ids."""
+"""`scan_edges`: parquet files of edges that are larger than memory, read in blocks of rows, with keys in place of ids."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
 from tdlg.engines.keys import id_keys
-from tdlg.engines.parts import Part, Parts, find_parts, parts_of
-from tdlg.engines.store import is_remote, version_of
-from tdlg.engines.text_times import order_of_days, year_first
+from tdlg.engines.paths import as_place, is_remote, version_of
 from tdlg.exceptions import EdgesError, ReadError
 from tdlg.io.tables import build_edges
+from tdlg.tables.column import check_polars_works
 from tdlg.tables.csv import Source
 from tdlg.tables.find_columns import Which, position_of, roles
 from tdlg.tables.frames import damaged_parquet, frame_source
+from tdlg.tables.parquet import check_parquet
+from tdlg.tables.paths import PARQUET, check_path, parquet_command
 from tdlg.tables.text import unread_number
+from tdlg.tables.times import PATTERNS, YEAR_LAST, format_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import polars as pl
 
-__all__ = ["Block", "InputTable"]
-
+__all__ = ["Block", "Parts", "ScannedEdges", "find_parts", "scan_edges"]
 
 FIRST_ROWS = 10_000  # in which features are looked at
+ROWS_TO_CHOOSE_BY = 100_000  # from which features are chosen
+AT_ONCE = 16  # files that are looked at together: stores answer late
+NUMBERS = r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})"  # how YEAR_LAST begins
+ZONE = r":\d{2}\S*\s*(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$"
+DAY_FIRST, MONTH_FIRST = "$3-$2-$1", "$3-$1-$2"  # the year, the month and the day
 
 
 class Block(NamedTuple):
-    """Rows of an input table, from `start` on and before `stop`. Plain data, which tasks carry."""
+    """Rows of a table, from `start` on and before `stop`."""
 
     start: int
     stop: int
 
 
-@dataclass(frozen=True)
-class InputTable:
-    """A parquet file of edges, or a folder of them, and how it is read. Plain data, which tasks carry.
+@dataclass(frozen=True, repr=False)
+class ScannedEdges:
+    """Edges in parquet files that are not read yet; made by `scan_edges`. Plain data, which tasks carry.
 
     Attributes
     ----------
@@ -54,9 +68,11 @@ class InputTable:
     bipartite, time_format, time_unit, label_delay
         The same as for `tdlg.read_edges`.
     orders
-        For columns of dates such as 31/01/2020, whether the day or the month comes first; see `text_times`.
+        For columns of dates such as 31/01/2020, whether the day or the month comes first; alike in all blocks.
     listing
-        Text that changes with the files of a folder; empty for a file. See `tdlg.engines.parts`.
+        Text that changes with the names and the numbers of rows of the files of a folder; empty for a file.
+    left_out
+        Columns that were not chosen as features, and why.
     """
 
     path: str
@@ -70,35 +86,23 @@ class InputTable:
     label_delay: Any = None
     orders: tuple[tuple[str, str], ...] = ()
     listing: str = ""
+    left_out: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def open(
-        cls,
-        path: Any,
-        wanted: dict[str, Which],
-        features: tuple[list[Any], list[Any]] = ([], []),
-        *,
-        bipartite: bool = False,
-        time_format: str | None = None,
-        time_unit: str | None = None,
-        label_delay: Any = None,
-    ) -> Self:
-        """Look at the columns and the number of rows. See `tdlg.io.tables.build_edges` for the parameters."""
-        path = (
-            str(path) if is_remote(str(path)) else os.path.abspath(as_path(path))
-        )  # workers have other current folders
-        parts = find_parts(path)
-        source = Source(path, list(parts.names), True, [], lambda *_: {})  # only its names are used
-        at = {role: source.names[position] for role, position in roles(source, wanted).items()}
-        listed, codes = ([source.names[position_of(source, "features", which)] for which in some] for some in features)
-        listed += [name for name in codes if name not in listed]
-        if not parts.n_rows:
-            raise ReadError(f"{path}: the table has no rows.")
-        _check_numbers(path, parts, [name for name in listed if name not in codes])
-        dated = [at[role] for role in ("time", "label_time") if role in at]
-        orders = _orders(path, parts, dated) if time_format is None else ()
-        of_times = time_format, time_unit, label_delay, orders
-        return cls(path, parts.n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.listing)
+    def __repr__(self) -> str:
+        parts = [f"{self.n_rows:,} rows of {self.path!r}", *(f"{role}: {name}" for role, name in self.roles.items())]
+        parts += [f"features: {', '.join(self.features)}"] if self.features else []
+        return f"ScannedEdges({'; '.join(parts)}; not in memory)"
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self.not_in_memory()
+
+    def not_in_memory(self) -> ReadError:
+        """The error of what needs edges in memory."""
+        return ReadError(
+            f"{self.path}: these edges were scanned and are not in memory.",
+            "Use `fill` of PropagationClassifier or BurstDetector.",
+            "Or read a table that fits into memory with `read_edges`.",
+        )
 
     def files(self) -> list[str]:
         """The paths of all files, in the order of the rows."""
@@ -114,26 +118,14 @@ class InputTable:
 
     def frame(self, block: Block, names: list[str] | None = None) -> pl.DataFrame:
         """Some columns of a block as they are; by default all columns."""
-        import polars as pl
-
-        paths, first = self._files_of(block)
-        lazy = _scanned(paths)
-        try:
-            some = lazy if names is None else lazy.select(list(dict.fromkeys(names)))
-            return some.slice(block.start - first, block.stop - block.start).collect()
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-            raise damaged_parquet(self.path, error) from None
-
-    def _parts(self) -> tuple[Part, ...]:
-        return parts_of(self.path, self.listing) if self.listing else (Part(self.path, self.n_rows),)
-
-    def _files_of(self, block: Block) -> tuple[list[str], int]:
-        """The files that have rows of a block, at least one of them, and the first row of the first one."""
         parts = self._parts()
         starts = np.append(0, np.cumsum([part.n_rows for part in parts]))
         low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(parts) - 1)
         high = max(int(np.searchsorted(starts, block.stop, side="left")), low + 1)
-        return [part.path for part in parts[low:high]], int(starts[low])
+        lazy = _lazy([part.path for part in parts[low:high]])
+        with _damage_told(self.path):
+            some = lazy if names is None else lazy.select(list(dict.fromkeys(names)))
+            return some.slice(block.start - int(starts[low]), block.stop - block.start).collect()
 
     @property
     def value_names(self) -> list[str]:
@@ -147,26 +139,14 @@ class InputTable:
         if "label" not in self.roles:
             return 0
         label = pl.col(self.roles["label"])
-        lazy = _scanned(self.files())
-        try:
+        lazy = _lazy(self.files())
+        with _damage_told(self.path):
             is_float = lazy.collect_schema()[self.roles["label"]].is_float()
             known = label.is_not_null() & label.is_not_nan() if is_float else label.is_not_null()
             return int(lazy.select(known.sum()).collect(engine="streaming").item())
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-            raise damaged_parquet(self.path, error) from None
 
     def read(self, block: Block, *, with_ids: bool = True, frame: pl.DataFrame | None = None) -> TemporalEdges:
-        """The edges of a block, whose ids are keys.
-
-        Parameters
-        ----------
-        block
-            The rows.
-        with_ids
-            Whether ids are read; else all of them are 0. True by default.
-        frame
-            The columns of these rows, if they were read already.
-        """
+        """The edges of a block, whose ids are keys, or all 0 where ids are not wanted; frame : its rows, if read already."""
         import polars as pl
 
         ends = {role: self.roles[role] for role in ("src", "dst")}
@@ -179,24 +159,214 @@ class InputTable:
             raise error.as_kind(ReadError, f"{origin}: {error.problem}") from None
         nothing = np.zeros(len(frame), np.int64)
         frame = frame.with_columns(pl.Series(name, keys.get(role, nothing)) for role, name in ends.items())
-        frame = frame.with_columns(year_first(frame[name], order) for name, order in self.orders)
+        frame = frame.with_columns(pl.col(name).str.strip_chars().str.replace(NUMBERS, to) for name, to in self.orders)
         source = replace(frame_source(frame), origin=origin)
         of_times = self.time_format, self.time_unit, self.label_delay
         listed = list(self.features), list(self.categories)
         how: Any = {"checked": False, "with_ids": False}  # ids are keys here
         return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how).edges
 
+    def _parts(self) -> tuple[_Part, ...]:
+        """The files; another process may have looked at those of a folder."""
+        if not self.listing:
+            return (_Part(self.path, self.n_rows),)
+        found = _FOUND.get((self.path, self.listing))
+        if found is None:
+            parts = find_parts(self.path)
+            if parts.listing != self.listing:
+                raise ReadError(
+                    f"{self.path}: the files in this folder have changed since the work began. Start it again."
+                )
+            found = parts.files
+        return found
 
-def _check_numbers(path: str, parts: Parts, names: list[str]) -> None:
+
+def scan_edges(
+    path: str | os.PathLike[str],
+    *,
+    label: Which = None,
+    src: Which = None,
+    dst: Which = None,
+    time: Which = None,
+    label_time: Which = None,
+    label_delay: Any = None,
+    features: Sequence[str | int] | None = None,
+    categories: Sequence[str | int] = (),
+    bipartite: bool = False,
+    time_format: str | None = None,
+    time_unit: str | None = None,
+) -> ScannedEdges:
+    """Look at a parquet file of edges that may be larger than memory, or at a folder of them, without reading it.
+
+    `PropagationClassifier.fill` and `BurstDetector.fill` work on what is returned, in blocks of rows.
+
+    Parameters
+    ----------
+    path
+        The parquet file, or a folder: its files *.parquet, in the order of their names, are one table. They must have the
+        same columns. An address such as "s3://bucket/folder" is read by polars.
+    label
+        The column of labels, by name or position. By default the edges have no labels.
+    src, dst, time, label_time, label_delay, bipartite, time_format, time_unit
+        The same as for `read_edges`.
+    features, categories
+        Lists of names or positions of the columns of features, and of those that are codes and not amounts. By default
+        features are chosen as by `read_edges`, from the first 100,000 rows; [] for none.
+
+    Returns
+    -------
+    ScannedEdges
+        The path, the number of rows and the meaning of the columns. It holds no edges.
+
+    Raises
+    ------
+    ReadError
+        If a file is missing, damaged, not parquet or lacks a column, or if dates cannot be read alike in all rows.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from tdlg import scan_edges, write_payments
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.parquet"
+    >>> write_payments(path, 2000, random_state=0)
+    >>> edges = scan_edges(path, label="fraud")
+    >>> edges.n_rows, edges.roles["src"], edges.features
+    (2000, 'customer', ('amount',))
+    """
+    # An absolute path: workers have other current folders.
+    place = str(path) if is_remote(str(path)) else os.path.abspath(as_path(path))
+    parts = find_parts(place)
+    source = Source(place, list(parts.names), True, [], lambda *_: {})  # only its names are used
+    wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time}
+    at = {role: source.names[position] for role, position in roles(source, wanted).items()}
+    n_rows = sum(part.n_rows for part in parts.files)
+    if not n_rows:
+        raise ReadError(f"{place}: the table has no rows.")
+    lazy, left_out = _lazy([part.path for part in parts.files]), {}
+    codes = [source.names[position_of(source, "features", which)] for which in categories]
+    if features is None:
+        with _damage_told(place):
+            first = lazy.head(ROWS_TO_CHOOSE_BY).collect()
+        how = time_format, time_unit, label_delay
+        built = build_edges(frame_source(first), dict(at), (None, codes), bipartite, *how, checked=False)
+        listed, left_out = list(built.edges.feature_names), built.left_out
+    else:
+        listed = [source.names[position_of(source, "features", which)] for which in features]
+    listed += [name for name in codes if name not in listed]
+    _check_numbers(place, lazy, [name for name in listed if name not in codes])
+    dated = [at[role] for role in ("time", "label_time") if role in at]
+    orders = _orders(place, lazy, dated) if time_format is None else ()
+    of_times = time_format, time_unit, label_delay, orders
+    return ScannedEdges(place, n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.listing, left_out)
+
+
+# ---- the files of a table
+
+
+class _Part(NamedTuple):
+    """A file, and the number of its rows."""
+
+    path: str
+    n_rows: int
+
+
+class Parts(NamedTuple):
+    """The files of a table in order, the names of their columns, and the listing of a folder; see `ScannedEdges`."""
+
+    files: tuple[_Part, ...]
+    names: tuple[str, ...]
+    listing: str = ""
+
+
+_FOUND: dict[tuple[str, str], tuple[_Part, ...]] = {}  # files of folders by path and listing, in this process
+
+
+def find_parts(path: str) -> Parts:
+    """Look at a parquet file, or at those of a folder in the order of their names, which must have the same columns."""
+    is_file = path.lower().endswith(PARQUET) if is_remote(path) else not os.path.isdir(path)
+    if is_file or not as_place(path).is_dir():  # of an address that ends as a parquet file, the store is not asked
+        if not is_remote(path):
+            check_path(Path(path))
+        if not path.lower().endswith(PARQUET):
+            raise ReadError(
+                f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first: "
+                f"{parquet_command(path)}"
+            )
+        schema, part = _looked_at(path)
+        return Parts((part,), tuple(schema))
+    found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
+    names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
+    if not names:
+        raise ReadError(f"{path}: there is no file whose name ends in .parquet in this folder.")
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        seen = list(threads.map(_looked_at, [f"{path.rstrip('/')}/{name}" for name in names]))
+    columns, first = seen[0]
+    for schema, part in seen:
+        if list(schema.items()) != list(columns.items()):
+            raise ReadError(
+                f"{part.path}: {_difference(schema, columns)} {Path(first.path).name}. All files of a folder must have the "
+                "same columns, of the same types and in the same order."
+            )
+    files = tuple(part for _, part in seen)
+    facts = [[name, part.n_rows] for name, part in zip(names, files, strict=True)]
+    listing = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    _FOUND[path, listing] = files
+    return Parts(files, tuple(columns), listing)
+
+
+def _looked_at(path: str) -> tuple[dict[str, Any], _Part]:
+    """The types of the columns of a file by name, and the number of its rows."""
+    import polars as pl
+
+    check_polars_works(f"The file {path}", ReadError)
+    with _damage_told(path):
+        if not is_remote(path):
+            check_parquet(path)
+        lazy = _lazy([path])
+        return dict(lazy.collect_schema()), _Part(path, int(lazy.select(pl.len()).collect().item()))
+
+
+def _difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
+    """What differs between the columns of two files, as the beginning of a sentence that ends with the second one."""
+    for name, dtype in expected.items():
+        if name not in found:
+            return f"it has no column {name!r}, unlike"
+        if found[name] != dtype:
+            return f"the column {name!r} is {found[name]}, and {dtype} in"
+    more = [name for name in found if name not in expected]
+    return f"it has the column {more[0]!r}, unlike" if more else "its columns are in another order than in"
+
+
+def _lazy(paths: list[str]) -> pl.LazyFrame:
+    """Files as one table, with the columns that are in them and no others."""
+    import polars as pl
+
+    return pl.scan_parquet(paths, glob=False, hive_partitioning=False)
+
+
+@contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    """Errors of polars about a damaged file as our own."""
+    import polars as pl
+
+    try:
+        yield
+    except ReadError:
+        raise
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        raise damaged_parquet(path, error) from None
+
+
+# ---- what is decided once for the whole table
+
+
+def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:
     """Refuse features whose first values are text such as 52,98: they would be categories, each of a few rows."""
     import polars as pl
 
-    lazy = _scanned([part.path for part in parts.files])
     text = [name for name in names if lazy.collect_schema()[name] == pl.String]
-    try:
+    with _damage_told(path):
         start = lazy.select(text).head(FIRST_ROWS).collect()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise damaged_parquet(path, error) from None
     for name in text:
         number = unread_number(start[name].drop_nulls().unique().to_list())
         if number is not None:
@@ -207,21 +377,49 @@ def _check_numbers(path: str, parts: Parts, names: list[str]) -> None:
             )
 
 
-def _orders(path: str, parts: Parts, names: list[str]) -> tuple[tuple[str, str], ...]:
-    """The orders of day and month in columns of text."""
+def _orders(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str, str], ...]:
+    """The orders of day and month in those columns of times that are text."""
     import polars as pl
 
-    lazy = _scanned([part.path for part in parts.files])
     schema = lazy.collect_schema()
-    try:
-        found = {name: order_of_days(lazy, name, path) for name in names if schema[name] == pl.String}
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise damaged_parquet(path, error) from None
+    with _damage_told(path):
+        found = {name: _order_of_days(path, lazy, name) for name in names if schema[name] == pl.String}
     return tuple((name, order) for name, order in found.items() if order is not None)
 
 
-def _scanned(paths: list[str]) -> pl.LazyFrame:
-    """Files as one table, with the columns that are in them and no others."""
+def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:
+    """Whether the day or the month comes first in a column of dates such as 31/01/2020; None for other times.
+
+    The column is read once, in constant memory.
+    """
     import polars as pl
 
-    return pl.scan_parquet(paths, glob=False, hive_partitioning=False)
+    text = pl.col(name).str.strip_chars()
+    forms = {f"form {k}": text.str.contains(pattern).sum() for k, pattern in enumerate(PATTERNS)}
+    numbers = {f"number {k}": text.str.extract(NUMBERS, k).cast(pl.Int64).max().fill_null(0) for k in (1, 2)}
+    differ = text.str.extract(NUMBERS, 1).cast(pl.Int64) != text.str.extract(NUMBERS, 2).cast(pl.Int64)
+    asked = lazy.select(**forms, **numbers, zone=text.str.contains(ZONE).sum(), first=text.first(), differ=differ.any())
+    found = asked.collect(engine="streaming").row(0, named=True)
+    used = [found[key] for key in forms if found[key]]
+    if len(used) > 1:
+        raise ReadError(
+            f"{path}: the dates in the column {name!r} are written in several ways. Write all in the same way."
+        )
+    if 0 < found["zone"] < sum(used):
+        raise ReadError(f"{path}: some times in the column {name!r} have a time zone, and others have none.")
+    if not found[f"form {PATTERNS.index(YEAR_LAST)}"]:
+        return None
+    day, month = (found[f"number {k}"] > 12 for k in (1, 2))
+    if day and month:
+        raise ReadError(
+            f"{path}: in the column {name!r} the day comes first in some dates and the month in others. Write all in the "
+            "same order."
+        )
+    if not day and not month and found["differ"]:
+        raise ReadError(
+            f"{path}: the column {name!r} is ambiguous: dates such as {found['first']!r} can be day/month or month/day, and "
+            "no row has a number above 12, which would be the day.",
+            f"Pass time_format={format_of(found['first'], 'dm')!r} if the day comes first.",
+            f"Pass time_format={format_of(found['first'], 'md')!r} if the month comes first.",
+        )
+    return MONTH_FIRST if month else DAY_FIRST

@@ -392,7 +392,7 @@ class Words:
         found = order[slice(*np.searchsorted(keys, [wanted[mine], wanted[mine] + 1]))]
         if self._past_only:
             return found[: np.searchsorted(self._ticks[found], self._ticks[mine])]
-        rows = self._evidence.edges.at  # a copy of the edge is not a neighbour
+        rows = self._evidence.edges.place  # a copy of the edge is not a neighbour
         return found[rows[found] != rows[mine]]
 
     def _by_match(self, match: str) -> tuple[Positions, Positions, Positions]:
@@ -506,9 +506,9 @@ class Words:
         found = found[self._evidence.labelled[found] & (self._codes["src"][found] != self._codes["dst"][found])]
         if self._past_only:
             found = found[self._known_at[found] < self._ticks[self._at[i]]]
-        rows = self._evidence.edges.at[found]
+        rows = self._evidence.edges.place[found]
         first = np.sort(np.unique(rows, return_index=True)[1])
-        return found[first][rows[first] != self._evidence.edges.at[self._at[i]]]
+        return found[first][rows[first] != self._evidence.edges.place[self._at[i]]]
 
     def _of_partners(self, i: int, match: str) -> Positions:
         """The labelled edges of the partners with other nodes; the partners are those of the edges nearest in time."""

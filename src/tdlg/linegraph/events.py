@@ -94,30 +94,30 @@ class Copies:
 
     def __init__(self, edges: TemporalEdges) -> None:
         # Each edge's place in `distinct`; whether there are no copies.
-        self.at, distinct = edges.cached(("copies",), lambda: _find_copies(edges))
+        self.place, distinct = edges.cached(("copies",), lambda: _find_copies(edges))
         self.none = distinct is None
         self.distinct = edges if distinct is None else distinct
 
     @property
     def count(self) -> NDArray[np.int64]:
         """How often each distinct edge occurs."""
-        return np.bincount(self.at, minlength=len(self.distinct))
+        return np.bincount(self.place, minlength=len(self.distinct))
 
     def add(self, x: NDArray[Any]) -> NDArray[Any]:
         """Sum the rows of the copies of each edge."""
         if self.none:
             return x
         total = np.zeros((len(self.distinct), x.shape[1]), x.dtype)
-        np.add.at(total, self.at, x)
+        np.add.at(total, self.place, x)
         return total
 
     def repeat(self, y: Any) -> Any:
         """Repeat the rows of an array or sparse matrix for every copy of an edge."""
-        return y if self.none else y[self.at]
+        return y if self.none else y[self.place]
 
     def repeat_columns(self, matrix: csr_array) -> csr_array:
         """Repeat the columns for every copy of an edge."""
-        return matrix if self.none else csr_array(matrix[:, self.at])
+        return matrix if self.none else csr_array(matrix[:, self.place])
 
 
 def _find_copies(edges: TemporalEdges) -> tuple[NDArray[np.int64], TemporalEdges | None]:

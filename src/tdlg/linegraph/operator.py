@@ -180,7 +180,9 @@ class LineGraph(LinearOperator):
         """The entries H_ii, for every i that is both a row and a column."""
         n = min(self.shape)
         rows, cols = self.rows[:n], self.cols[:n]
-        distance = self._layout.row_ticks[self._row_copies.at[:n]] - self._layout.col_ticks[self._col_copies.at[:n]]
+        distance = (
+            self._layout.row_ticks[self._row_copies.place[:n]] - self._layout.col_ticks[self._col_copies.place[:n]]
+        )
         seen = np.ones(n, bool) if self._view == BOTH else np.sign(distance) == -self._view
         if not self.include_self and rows.same_table(cols):
             seen &= rows.rows != cols.rows
@@ -191,7 +193,7 @@ class LineGraph(LinearOperator):
         """Row i, computed from the formula, as a sparse matrix of one row."""
         if not -self.shape[0] <= operator.index(i) < self.shape[0]:
             raise IndexError(f"Row {i} is out of range: this line graph has {self.shape[0]} rows.")
-        row, layout = self._row_copies.at[i], self._layout
+        row, layout = self._row_copies.place[i], self._layout
         found = [self._seen_from(slot) for slot in layout.row_slots[row] if slot < layout.n_events]
         cols = np.concatenate([layout.source[events] for events in found] or [np.empty(0, np.int32)])
         data = decay_values(self._parts, layout.row_ticks[row] - layout.col_ticks[cols])
@@ -212,7 +214,7 @@ class LineGraph(LinearOperator):
         layout = self._layout
         low, high = windows(layout.gap, 0, layout.n_events, self._view, reach(self._parts, cutoff))
         counts = self._count_entries(low, high)
-        self._check_fits(int(counts[self._row_copies.at].sum()), cutoff, max_bytes)
+        self._check_fits(int(counts[self._row_copies.place].sum()), cutoff, max_bytes)
         source, slots, n_cols = layout.source, layout.row_slots, layout.col_ticks.size
         indptr = np.concatenate(
             [[0], np.cumsum(counts if self._col_copies.none else self._count_entries(low, high, 1))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -24,6 +26,9 @@ from tdlg.sampling.rows import kept_rows
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
+
+    from tdlg.engines.table import ScannedEdges
+    from tdlg.models.files import FilledBursts
 
 __all__ = ["BurstDetector", "burst_widths", "rare_surprise"]
 
@@ -119,6 +124,47 @@ class BurstDetector(Detector):
         self.edges_, self.scores_ = edges, self._continued(Arrivals.of(edges))
         self.offset_ = self._offset(-rare_surprise(len(edges)))
         return self
+
+    def fill(
+        self,
+        scanned: ScannedEdges,
+        output: Any,
+        *,
+        memory: Any = None,
+        engine: Executor | str | None = None,
+        folder: Any = None,
+        callback: Callable[[int, int, str], object] | None = None,
+    ) -> FilledBursts:
+        """Score edges that are larger than memory, and write their table with "outlier_score" and "outlier" added.
+
+        The scores are those of `fit`. This detector is not changed.
+
+        Parameters
+        ----------
+        scanned
+            What `scan_edges` returned; labels and features are not used.
+        output, memory, engine, folder, callback
+            The same as for `PropagationClassifier.fill`.
+
+        Returns
+        -------
+        FilledBursts
+            Some numbers, and the two decays.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from tdlg import BurstDetector, scan_edges, write_payments
+        >>> home = pathlib.Path(tempfile.mkdtemp())
+        >>> write_payments(home / "payments.parquet", 2000, random_state=0)
+        >>> filled = BurstDetector().fill(scan_edges(home / "payments.parquet"), home / "scored.parquet", memory="2GB")
+        >>> filled.n_rows, round(filled.threshold, 2)
+        (2000, 3.78)
+        """
+        from tdlg.models.files import fill_bursts
+
+        of_run = {"memory": memory, "engine": engine, "folder": folder, "callback": callback}
+        return fill_bursts(self, scanned, output, **of_run)
 
     def explain(self, X: Any, top: int = 3, *, rows: Any = None) -> pl.DataFrame:
         """What makes each edge part of a burst, in words.

@@ -14,7 +14,7 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.engines.buckets import RecordForm
 from tdlg.engines.summary import Clock, Labels, Summary
-from tdlg.engines.table import Block, InputTable
+from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.decay import time_spread
 from tdlg.models.propagation_classifier import PropagationClassifier
@@ -37,7 +37,7 @@ class FileSetup:
     from; own : how features become numbers; spread : the standard deviation of the times that decide the scales, in ticks.
     """
 
-    table: InputTable
+    table: ScannedEdges
     blocks: tuple[Block, ...]
     clock: Clock
     late: bool
@@ -74,7 +74,7 @@ class FileSetup:
 
 
 def set_up(
-    table: InputTable,
+    table: ScannedEdges,
     blocks: Sequence[Block],
     summary: Summary,
     classes_of: dict[Any, Any],
@@ -108,7 +108,7 @@ def set_up(
     return FileSetup(*of_file, labels, classes, counts, missing, windows, tuple(own), spread)
 
 
-def _check_classes(table: InputTable, classes: NDArray[Any], n_missing: int) -> None:
+def _check_classes(table: ScannedEdges, classes: NDArray[Any], n_missing: int) -> None:
     name = table.roles["label"]
     if n_missing == 0:
         raise ParameterError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +32,10 @@ from tdlg.models.training import (
 )
 from tdlg.propagate.columns import single
 from tdlg.sampling.rows import Sample
+
+if TYPE_CHECKING:
+    from tdlg.engines.table import ScannedEdges
+    from tdlg.models.files import Filled
 
 __all__ = ["FEW_CLASSES", "PropagationClassifier"]
 
@@ -149,6 +155,71 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         """
         known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
         return float(accuracy_score(known, predicted, sample_weight=weight))
+
+    def fill(
+        self,
+        scanned: ScannedEdges,
+        output: Any,
+        *,
+        memory: Any = None,
+        engine: Executor | str | None = None,
+        folder: Any = None,
+        positive: Any = None,
+        classes: Callable[[list[Any]], tuple[list[Any], Any]] | None = None,
+        callback: Callable[[int, int, str], object] | None = None,
+    ) -> Filled:
+        """Fill in the missing labels of edges that are larger than memory, within a limit of memory.
+
+        The table is written with the columns "predicted" and "probability" added. The columns that the trees learn from
+        are computed on disk, in buckets by node and pair; those about both ends together need arbitrary access and are left
+        out. Trees learn from a sample of at most a million rows, which keeps those of rare classes; probabilities are
+        corrected for it. This classifier is not changed: it gives the parameters.
+
+        Parameters
+        ----------
+        scanned
+            What `scan_edges` returned, with a label; missing ones are predicted.
+        output
+            The file to write, .parquet or .csv. A path without such an ending, or an address, is a folder to which the
+            workers write one parquet file per block, so that nothing goes through this process.
+        memory
+            The limit, such as "2GB". By default 60 % of the free memory. On a cluster this is the limit of each worker,
+            by default 60 % of what it was started with.
+        engine
+            What runs the tasks: the address of a Dask scheduler, such as "tcp://host:8786", or any executor of
+            `concurrent.futures`. By default threads of this process. On a cluster the trees are fitted in this process,
+            and all else is done by the workers.
+        folder
+            A folder for temporary files, which all workers of the engine see. By default a hidden folder beside the
+            output. They are removed at the end; what a killed run left is removed by the next one.
+        positive
+            The positive class; by default chosen as everywhere.
+        classes
+            A function from the list of values in the label column to the list of their classes, None for a missing label,
+            and the positive class or None. By default each value is a class.
+        callback
+            Called with the number of finished tasks, the number of all, and what is done. What it raises stops the work.
+
+        Returns
+        -------
+        Filled
+            Some numbers, the classes and the setting. There is no fitted model: it would have no edges to score with.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from tdlg import PropagationClassifier, scan_edges, write_payments
+        >>> home = pathlib.Path(tempfile.mkdtemp())
+        >>> write_payments(home / "payments.parquet", 2000, random_state=0)
+        >>> edges = scan_edges(home / "payments.parquet", label="fraud")
+        >>> filled = PropagationClassifier().fill(edges, home / "filled.parquet", memory="2GB")
+        >>> filled.n_scored, filled.setting
+        (200, 'forecast')
+        """
+        from tdlg.models.files import fill_labels
+
+        of_run = {"memory": memory, "engine": engine, "folder": folder, "callback": callback}
+        return fill_labels(self, scanned, output, positive=positive, classes=classes, **of_run)
 
     def _logs(self, X: Any, label_time: Any) -> Floats:
         return self._answer(self._columns(X, label_time)[2])

@@ -66,7 +66,7 @@ def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
     table = TemporalEdges(
         bare.src, bare.dst, bare.time, weight=weight, features=features or None, bipartite=first.bipartite
     )
-    places = np.append(copies.at, len(copies.distinct) + np.arange(len(more)))
+    places = np.append(copies.place, len(copies.distinct) + np.arange(len(more)))
     edges = table if copies.none else table[places]  # copies of an edge stay one edge
     return edges.with_label(_both_labels(first, more), _both_label_times(first, more, edges))
 

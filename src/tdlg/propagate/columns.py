@@ -87,9 +87,9 @@ class _Table:
             (network.distinct(network.src), network.distinct(network.dst)),
             network.distinct(network.ticks),
         )
-        self._rows = network.at[query.at]
+        self._rows = network.place[query.at]
         self._is_all = np.array_equal(self._rows, np.arange(len(network.first)))
-        count = np.ones((len(network.at), 1))
+        count = np.ones((len(network.place), 1))
         self._values = network.added(np.hstack([count, to_sum(evidence.own, plan.own)]))
         self._labels, self._levels = self._labels_of(evidence), levels(evidence.own, plan.own)
 
@@ -97,7 +97,7 @@ class _Table:
         values = np.hstack([np.ones((len(evidence.labelled), 1)), evidence.targets])
         if evidence.label_ticks is not None:
             known = np.flatnonzero(evidence.labelled)
-            return Labels(self._network.at[known], values[known], evidence.known_at[known])
+            return Labels(self._network.place[known], values[known], evidence.known_at[known])
         together = self._network.added(values * evidence.labelled[:, np.newaxis])
         cols = np.flatnonzero(together[:, 0])
         return Labels(cols, together[cols])
@@ -109,7 +109,7 @@ class _Table:
         is_square = self._is_all and row_keys is col_keys
         keyed = Keyed(row_keys, ticks[self._rows], col_keys, ticks, n_keys, None if is_square else self._rows)
         values = self._values if plan.compares(match) else np.ascontiguousarray(self._values[:, :1])
-        of_edges = self._levels, self._network.at
+        of_edges = self._levels, self._network.place
         return MatchSums(plan, match, self._network.time_unit, keyed, values, self._labels, groups, *of_edges)
 
     def _keys(self, match: str) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:

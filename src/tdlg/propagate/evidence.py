@@ -33,14 +33,14 @@ class Network(NamedTuple):
     time_unit: str | None
     n_nodes: int  # all codes are below it
     first: Positions  # positions of the distinct edges, each in its first copy
-    at: Positions  # the number of each edge among these, (n_edges,)
+    place: Positions  # the number of each edge among these, (n_edges,)
 
     @classmethod
     def of(cls, edges: TemporalEdges, new: TemporalEdges | None = None) -> Network:
         """Edges, and perhaps new ones after them, none of which is a copy; their nodes may be new too."""
         src, dst, ticks, unit, n_nodes = edges.src_code, edges.dst_code, edges.ticks, edges.time_unit, edges.n_nodes
-        at, n = Copies(edges).at, len(edges)
-        first = np.arange(n) if Copies(edges).none else np.unique(at, return_index=True)[1]
+        place, n = Copies(edges).place, len(edges)
+        first = np.arange(n) if Copies(edges).none else np.unique(place, return_index=True)[1]
         if new is not None:
             check_alike((edges, new))
             known = zip(edges.codes_of(new), (new.src_code, new.dst_code), strict=True)
@@ -48,14 +48,14 @@ class Network(NamedTuple):
             src, dst, n_nodes = np.append(src, codes[0]), np.append(dst, codes[1]), n_nodes + new.n_nodes
             *both, unit = common_clock(ticks, unit, new.ticks, new.time_unit)
             ticks = np.concatenate(both)
-            at = np.append(at, len(first) + np.arange(len(new)))
+            place = np.append(place, len(first) + np.arange(len(new)))
             first = np.append(first, n + np.arange(len(new)))
-        return cls(src, dst, ticks, unit, n_nodes, first, at)
+        return cls(src, dst, ticks, unit, n_nodes, first, place)
 
     @property
     def has_copies(self) -> bool:
         """Whether some edges are one."""
-        return len(self.first) < len(self.at)
+        return len(self.first) < len(self.place)
 
     def distinct(self, values: NDArray[Any]) -> NDArray[Any]:
         """What the distinct edges have of values, (n_edges, ...), which are the same for all copies."""
@@ -66,7 +66,7 @@ class Network(NamedTuple):
         if not self.has_copies:
             return values
         total = np.zeros((len(self.first), values.shape[1]))
-        np.add.at(total, self.at, values)
+        np.add.at(total, self.place, values)
         return total
 
 

@@ -156,9 +156,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
             dated = edges.with_label(self.labels_, label_time, label_delay)
         self.label_ticks_ = dated.label_ticks if self.past_only else None
         some = kept_rows(self.labelled_)
-        past = (
-            some[self.labelled_[some]] if self.past_only and self.labelled_.any() else some
-        )  # others have no influence
+        is_past = self.past_only and self.labelled_.any()  # later ones have no influence
+        past = some[self.labelled_[some]] if is_past else some
         own = tuple(fit_own(edges, self.calendar, self.as_is, past))
         self.plan_ = self.make_plan(self._decays(some, past), own, self._targets(), shared=edges.shares_nodes)
         return self

@@ -82,7 +82,7 @@ def two_end_columns(plan: ColumnPlan, known: Evidence, at: Positions, n_threads:
 
     An edge that is held several times counts once. The result does not depend on the number of threads.
     """
-    rows, place = np.unique(known.edges.at[at], return_inverse=True)
+    rows, place = np.unique(known.edges.place[at], return_inverse=True)
     n_threads = max(1, min(n_threads or default_threads(), len(known.edges.first) // EDGES_PER_THREAD))
     with ThreadPoolExecutor(n_threads) as pool:
         walks = _Walks(plan, known, pool, n_threads)
@@ -113,11 +113,11 @@ def residuals(plan: ColumnPlan, known: Evidence) -> tuple[Floats, Floats]:
     with ThreadPoolExecutor(1) as pool:
         walks = _Walks(plan, known, pool, 1)
         described = [walks.describe(c, only_means=True) for c in range(plan.n_targets)]
-    found = np.zeros((2, len(known.edges.at), plan.n_targets))
+    found = np.zeros((2, len(known.edges.place), plan.n_targets))
     for end in (SRC, DST):
         for c, of_class in enumerate(described):
             left = walks.targets[:, c] - of_class[kernels.MEAN + end]
-            found[end, :, c] = np.where(walks.labelled, left, 0.0)[known.edges.at]
+            found[end, :, c] = np.where(walks.labelled, left, 0.0)[known.edges.place]
     return found[SRC], found[DST]
 
 
@@ -130,8 +130,8 @@ class _Walks:
         self._codes, self._n_nodes = (edges.distinct(edges.src), edges.distinct(edges.dst)), edges.n_nodes
         self._ticks = edges.distinct(edges.ticks)
         chosen = np.empty(len(edges.first), np.int64)
-        for some in (np.arange(len(edges.at)), np.flatnonzero(known.labelled)):
-            chosen[edges.at[some[::-1]]] = some[::-1]
+        for some in (np.arange(len(edges.place)), np.flatnonzero(known.labelled)):
+            chosen[edges.place[some[::-1]]] = some[::-1]
         self.labelled = known.labelled[chosen]
         self.targets = np.where(self.labelled[:, np.newaxis], known.targets[chosen], 0.0)
         self._widths = plan.two_end_widths(edges.time_unit)

@@ -11,7 +11,7 @@ import typer
 
 from tdlg.cli.answers import answers, meaning, positive_label, spread
 from tdlg.cli.cost import LINE_GRAPH, classify_cost, in_time
-from tdlg.cli.files import Where, check_fits, classify_large, is_too_large, note_setting
+from tdlg.cli.files import Where, check_fits, classify_large, note_setting, reason_for_disk
 from tdlg.cli.labels import label_in_words, labels_to_learn, note_known_at_once, plain_classes
 from tdlg.cli.options import (
     Columns,
@@ -98,8 +98,8 @@ def classify(
         bool | None,
         typer.Option(
             "--two-ends/--no-two-ends",
-            help="Also use what similar sources did with similar destinations. Slower; on by default up to 20 million rows, "
-            "never with --memory or --engine.",
+            help="Also use what similar sources did with similar destinations, which needs all rows in memory. By default "
+            "for up to 10 million rows that need at most half of the free memory; never with --memory or --engine.",
         ),
     ] = None,
     evaluate: Annotated[
@@ -152,10 +152,11 @@ def classify(
     check_folder(report)
     check_model_file(save)
     parameters = {"setting": setting, "calendar": calendar} | given_options(two_ends=two_ends, scales=_scales(scales))
-    if method != "rows" and (on_disk or is_too_large(edges)):
+    why = None if on_disk or method == "rows" else reason_for_disk(edges, two_ends=two_ends)
+    if on_disk or why is not None:
         others = {"--evaluate": evaluate, "--report": report, "--save": save, "--two-ends": two_ends}
         where = Where.of(edges, output, memory, engine, others)
-        classify_large(where, _unfitted(method, seed, **parameters), label, positive, missing, late, columns)
+        classify_large(where, _unfitted(method, seed, **parameters), label, positive, missing, late, columns, why)
         return
     if method == "rows":
         check_fits(edges, LINE_GRAPH, "Without --method rows, a parquet file is worked on in blocks.")
@@ -260,7 +261,8 @@ def _fit(model: Any, edges: TemporalEdges, positive_class: Any, **delay: Any) ->
     if positive_class is not None:
         model.positive_ = positive_class
     if hasattr(model, "setting_"):
-        note_setting(model)
+        in_words = model.features_.plan_.scales_in_words(model.features_.edges_.time_unit)
+        note_setting(model.setting_, model.setting_reason_, in_words)
 
 
 def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.cost import classify_cost, in_bytes, in_time
-from tdlg.cli.files import describe_large, is_too_large
+from tdlg.cli.cost import classify_cost
+from tdlg.cli.files import describe_large, reason_for_disk
 from tdlg.cli.labels import MOST_CLASSES
 from tdlg.cli.options import (
     Columns,
@@ -26,6 +26,7 @@ from tdlg.cli.options import (
 from tdlg.cli.output import check_output, give
 from tdlg.cli.table import Table, looks_like_seconds, note_words, read_table, text_columns, unused_in_words
 from tdlg.cli.terminal import aligned, count, note, one_line, working
+from tdlg.memory import in_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,15 +86,13 @@ def info(
     ] = None,
     columns: Columns,
 ) -> None:
-    """Show how a table is read: columns, ids, times and degrees, and how long classify would take."""
+    """Show how a table is read: columns, ids, times and degrees, and what classify would need."""
     late = late_labels(label, label_time, label_delay)
     needs_label(label, missing=missing)
-    if memory is not None or is_too_large(edges):
-        typer.echo(
-            aligned(
-                [(name, one_line(text)) for name, text in describe_large(edges, label, missing, late, memory, columns)]
-            )
-        )
+    why = None if memory is not None else reason_for_disk(edges)
+    if memory is not None or why is not None:
+        lines = describe_large(edges, label, missing, late, memory, why, columns)
+        typer.echo(aligned([(name, one_line(text)) for name, text in lines]))
         return
     with working("reading"):
         table = read_table(edges, columns, label, late=late)
@@ -240,7 +239,7 @@ def _describe_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
     n_classes = (
         n_classes if n_classes <= MOST_CLASSES else 2
     )  # more classes are an error; --positive turns them into two
-    (seconds, memory), (evaluated, _) = (classify_cost(len(edges), n_classes, n_fits) for n_fits in (1, 2))
+    _, memory = classify_cost(len(edges), n_classes)
     of = f" with {n_classes} classes" if n_classes > 2 else ""
     return [
         (
@@ -249,7 +248,7 @@ def _describe_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
         ),
         (
             "tdlg classify",
-            f"roughly {in_time(seconds)}{of}, {in_time(evaluated)} with --evaluate; {in_bytes(memory)} of memory",
+            f"in memory, with the similarity features; {in_bytes(memory)} of memory{of}",
         ),
     ]
 

@@ -8,7 +8,7 @@ import typer
 
 from tdlg.cli.answers import answers
 from tdlg.cli.cost import LEARNING, LINE_GRAPH_OF_LINKS
-from tdlg.cli.files import Where, check_fits, is_too_large, outliers_large
+from tdlg.cli.files import Where, check_fits, outliers_large, reason_for_disk
 from tdlg.cli.options import (
     Columns,
     EdgesPath,
@@ -99,7 +99,7 @@ def outliers(
         )
     widths = duration(fast, "--fast"), duration(slow, "--slow")
     check_model_file(save)
-    if memory is not None or engine is not None or (method == "burst" and is_too_large(edges)):
+    if memory is not None or engine is not None or (method == "burst" and reason_for_disk(edges) is not None):
         _check_method(method)
         where = Where.of(edges, output, memory, engine, {"--save": save, "--contamination": contamination})
         outliers_large(where, *widths, columns)

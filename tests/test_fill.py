@@ -1,4 +1,4 @@
-"""Files that are classified in blocks and buckets get the answers of the classifier in memory."""
+"""Files that are filled in blocks and buckets get the answers of the classifier in memory."""
 
 import os
 import pickle
@@ -14,17 +14,19 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from filling import Kept, burst_file, fill_file
 from limited import run_limited
-from tdlg import PropagationClassifier, classify_file, outliers_file, read_edges, write_payments
+from tdlg import PropagationClassifier, read_edges, scan_edges, write_payments
 from tdlg.cli import cost
 from tdlg.cli.app import app
-from tdlg.cli.cost import FileShape, file_cost
-from tdlg.engines import file_run, sizes, store, summary, work_folder
-from tdlg.engines.summary import Clock
+from tdlg.engines import paths, summary
+from tdlg.engines import run as file_run
+from tdlg.engines.executors import opened_engine
+from tdlg.engines.run import Limits
+from tdlg.engines.summary import summarise
 from tdlg.exceptions import EdgesError, ParameterError, ReadError, TooLargeError
-from tdlg.models import classify_file as module
-from tdlg.models import propagation, training
-from tdlg.propagate.own_features import fit_own
+from tdlg.memory import as_bytes
+from tdlg.models import files, propagation, training
 from tdlg.sampling import rows
 
 N = 2000
@@ -57,14 +59,15 @@ def few_trees(monkeypatch):
 @pytest.fixture
 def small(monkeypatch):
     """Blocks and buckets of a few hundred rows."""
-    monkeypatch.setattr(sizes, "MOST_BLOCK", 700)
-    monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 4)
-    monkeypatch.setattr(sizes.Sizes, "scored_rows", lambda *_: 100)
+    monkeypatch.setattr(file_run, "LEAST_BLOCK", 700)
+    monkeypatch.setattr(file_run, "MOST_BLOCK", 700)
+    monkeypatch.setattr(file_run, "MOST_BUCKET", 500)
+    monkeypatch.setattr(Limits, "scored_rows", lambda *_: 100)
 
 
 def classified(path, folder, **options):
-    answer = classify_file(path, folder / "out.parquet", label="fraud", memory="2GB", **options)
-    return answer, pl.read_parquet(folder / "out.parquet")
+    numbers = fill_file(path, folder / "out.parquet", label="fraud", memory="2GB", **options)
+    return numbers, pl.read_parquet(folder / "out.parquet")
 
 
 @pytest.mark.parametrize(
@@ -83,12 +86,12 @@ def test_answers_are_those_in_memory(payments, tmp_path, small, setting, options
         payments = tmp_path / "gaps.parquet"
         table.write_parquet(payments)
     parameters = {"random_state": 0, "scales": ["60d", "10d", "1d"]}
-    answer, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
+    numbers, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
     edges = read_edges(payments, label="fraud", **options)
     model = PropagationClassifier(**parameters, two_ends=False).fit(edges)
-    assert answer.model.setting_ == model.setting_ == setting
-    assert answer.model.setting_reason_ == model.setting_reason_
-    assert answer.model.features_.get_feature_names_out().tolist() == model.features_.get_feature_names_out().tolist()
+    assert numbers.setting == model.setting_ == setting
+    assert numbers.setting_reason == model.setting_reason_
+    assert list(numbers.columns) == model.features_.get_feature_names_out().tolist()
     assert filled.drop("predicted", "probability").equals(table)
     to_fill = table["fraud"].is_null().to_numpy()
     assert np.array_equal(filled["probability"].is_null(), ~to_fill)
@@ -104,29 +107,49 @@ def test_answers_are_those_in_memory_above_what_is_kept(payments, tmp_path, smal
     """Statistics are those of the same rows, and the trees learn from the same sample."""
     for kept in (rows, summary):
         monkeypatch.setattr(kept, "KEPT", 600)
-    monkeypatch.setattr(sizes, "MOST_ROWS", 800)
+    monkeypatch.setattr(file_run, "MOST_ROWS", 800)
     monkeypatch.setattr(training, "MOST_ROWS", 800)
     parameters = {"random_state": 3, "setting": setting}
     options = {"features": ["amount", "mcc", "channel"]}
-    answer, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
+    numbers, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
     edges = read_edges(payments, label="fraud", **options)
     model = PropagationClassifier(**parameters, two_ends=False).fit(edges)
-    assert answer.model.n_rows_ == model.n_rows_ < model.n_rows_sampled_from_
-    assert answer.model.n_rows_sampled_from_ == model.n_rows_sampled_from_
-    assert answer.model.features_.plan_.own == model.features_.plan_.own
+    assert numbers.n_learnt == model.n_rows_ < model.n_rows_sampled_from_
+    assert numbers.n_learnt_from == model.n_rows_sampled_from_
     expected = model.predict_proba(edges[~edges.labelled])[:, 1]
     assert np.abs(filled["probability"].to_numpy()[~edges.labelled] - expected).max() < 1e-6
 
 
-def test_the_model_of_a_file_refuses_what_needs_edges(payments, tmp_path):
-    model = classified(payments, tmp_path)[0].model
-    edges = read_edges(payments, label="fraud")
-    for use in (model.predict_proba, model.predict, model.scored, model.explain, model.score):
-        with pytest.raises(EdgesError, match="fitted by classify_file and holds no edges"):
-            use(edges)
-    with pytest.raises(EdgesError, match="holds no edges"):
-        model.save(tmp_path / "model.tdlg")
-    assert not (tmp_path / "model.tdlg").exists()
+def test_the_classifier_stays_as_it_was(payments, tmp_path):
+    model = PropagationClassifier(random_state=0)
+    before = {**vars(model)}
+    numbers, _ = classified(payments, tmp_path, model=model)
+    assert vars(model) == before
+    assert (numbers.n_rows, numbers.n_known, numbers.n_scored) == (N, 1800, 200)
+    assert numbers.n_learnt <= numbers.n_learnt_from
+    with pytest.raises(AttributeError):
+        numbers.n_rows = 3
+
+
+def test_the_tasks_read_a_model_file(payments, tmp_path):
+    """No code is in it: it is loaded like any other model."""
+    kept = Kept(tmp_path)
+    classified(payments, tmp_path, callback=kept)
+    assert kept.model.classes_.tolist() == [0, 1]
+
+
+def test_what_was_scanned(payments, tmp_path):
+    scanned = scan_edges(payments, label="fraud", features=["amount"])
+    assert repr(scanned) == (
+        f"ScannedEdges(2,000 rows of {str(payments)!r}; src: customer; dst: terminal; time: time; label: fraud; "
+        "features: amount; not in memory)"
+    )
+    with pytest.raises(ReadError, match=r"not in memory\. Use `fill` of PropagationClassifier"):
+        PropagationClassifier().fit(scanned)
+    with pytest.raises(ParameterError, match=r"must be what scan_edges returns. Got PosixPath instead"):
+        PropagationClassifier().fill(payments, tmp_path / "out.parquet")
+    with pytest.raises(ParameterError, match="was scanned without a label"):
+        PropagationClassifier().fill(scan_edges(payments), tmp_path / "out.parquet")
 
 
 def test_time_scales_and_words_as_labels(payments, tmp_path, small):
@@ -134,17 +157,17 @@ def test_time_scales_and_words_as_labels(payments, tmp_path, small):
         pl.col("fraud").replace_strict({0: "fine", 1: "fraud"}, return_dtype=pl.String).fill_null("?")
     )
     table.write_parquet(tmp_path / "words.parquet")
-    answer, filled = classified(
+    numbers, filled = classified(
         tmp_path / "words.parquet",
         tmp_path,
         classes=lambda values: ([None if word == "?" else word for word in values], None),
     )
     edges = read_edges(payments, label="fraud")
     model = PropagationClassifier(two_ends=False).fit(edges)
-    assert answer.model.features_.scale_names_ == model.features_.scale_names_
-    assert (answer.n_rows, answer.n_known, answer.n_scored) == (N, 1800, 200)
+    assert numbers.scales == model.features_.plan_.scales_in_words(edges.time_unit)
+    assert (numbers.n_rows, numbers.n_known, numbers.n_scored) == (N, 1800, 200)
     assert set(filled["predicted"].drop_nulls()) <= {"fine", "fraud"}
-    assert answer.model.positive_ == "fraud"
+    assert numbers.positive == "fraud"
 
 
 def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
@@ -153,31 +176,15 @@ def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
     truth = pl.read_parquet(path)
     rng = np.random.default_rng(1)
     truth.with_columns(pl.when(pl.Series(rng.random(30_000) < 0.6)).then("fraud")).write_parquet(path)
-    monkeypatch.setattr(sizes, "MOST_ROWS", 3000)
+    monkeypatch.setattr(file_run, "MOST_ROWS", 3000)
     monkeypatch.setattr(training, "boosting_settings", SETTINGS)
-    answer, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
-    assert answer.model.n_rows_ < 3300 < answer.model.n_rows_sampled_from_
+    numbers, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
+    assert numbers.n_learnt < 3300 < numbers.n_learnt_from
     unknown = filled.filter(pl.col("probability").is_not_null())
     actual = truth.filter(filled["probability"].is_not_null())["fraud"]
     assert 0.7 < unknown["probability"].mean() / actual.mean() < 1.4
     likely = unknown["probability"].to_numpy() > 0.2
     assert 0.6 < unknown["probability"].to_numpy()[likely].mean() / actual.to_numpy()[likely].mean() < 1.6
-
-
-def test_columns_are_made_in_rounds_if_the_disk_allows_no_more(payments, tmp_path, small, monkeypatch):
-    table = pl.read_parquet(payments).with_columns(pl.when(pl.int_range(N) % 3 > 0).then("fraud"))
-    payments = tmp_path / "gaps.parquet"
-    table.write_parquet(payments)
-    model = PropagationClassifier(random_state=0)
-    _, whole = classified(payments, tmp_path, model=model)
-    monkeypatch.setattr(sizes, "MOST_DISK", 1)
-    monkeypatch.setattr(sizes, "SMALL", 1)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", N)
-    said = []
-    options = {"callback": lambda done, total, text: said.append(text)}
-    _, again = classified(payments, tmp_path, model=PropagationClassifier(random_state=0), **options)
-    assert whole.equals(again)
-    assert "scoring" in said[: len(said) - said[::-1].index("making columns")]  # more than once
 
 
 class Killed(BaseException):
@@ -189,45 +196,11 @@ def kill(done, total, text):
         raise Killed
 
 
-@pytest.mark.parametrize("random_state", [0, None])
-def test_a_killed_run_goes_on_from_its_files(payments, tmp_path, monkeypatch, random_state):
-    """The first run is killed after the columns were made; the second one writes no bucket and no column again."""
-    model = PropagationClassifier(random_state=random_state)
-    monkeypatch.setattr(work_folder, "remove_folder", lambda folder: None)  # a killed process removes nothing
-    with pytest.raises(Killed):
-        classified(payments, tmp_path, model=model, callback=kill)
-    monkeypatch.undo()
-    work = tmp_path / ".out.parquet.tdlg-work"
-    left = {file.name: file.stat().st_mtime_ns for file in work.glob("*/*")}
-    assert {name.split("-")[0] for name in left} == {"bucket", "columns"} | (
-        {"seed"} if random_state is None else set()
-    )
-    seed = random_state if random_state is not None else int(next(work.glob("*/seed")).read_text())
-    seen = {}
-
-    def look(done, total, text):
-        if text.startswith("fitting"):
-            seen.update({file.name: file.stat().st_mtime_ns for file in work.glob("*/*")})
-
-    answer, filled = classified(payments, tmp_path, model=model, callback=look)
-    assert {name: seen[name] for name in left} == left
-    assert not work.exists()
-    assert filled["probability"].count() == N // 10
-    assert (model.random_state, answer.model.random_state) == (random_state, seed)
-
-
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
 def test_temporary_files_are_private(payments, tmp_path, monkeypatch):
-    work, modes = tmp_path / ".out.parquet.tdlg-work", {}
-
-    def look(done, total, text):
-        modes.update(
-            {file.name.partition("-")[0]: stat.S_IMODE(file.stat().st_mode) for file in work.glob("*/model-*")}
-        )
-        modes["folder"] = stat.S_IMODE(work.stat().st_mode)
-
-    classified(payments, tmp_path, callback=look)
-    assert modes == {"model": 0o600, "folder": 0o700}
+    work, modes = tmp_path / ".out.parquet.tdlg-work", set()
+    classified(payments, tmp_path, callback=lambda *_: modes.add(stat.S_IMODE(work.stat().st_mode)))
+    assert modes == {0o700}
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(
         ParameterError, match=r"out\.parquet\.tdlg-work: this folder is of another user.*Remove it, or pass"
@@ -235,60 +208,63 @@ def test_temporary_files_are_private(payments, tmp_path, monkeypatch):
         classified(payments, tmp_path)
 
 
-@pytest.mark.parametrize("case", ["killed long ago", "still working", "unknown"])
-def test_files_of_killed_runs_on_a_store_are_removed_by_the_next_one(payments, tmp_path, monkeypatch, case):
-    """A store has no locks: files of a run with other parameters stay until a run succeeds a day after their last one."""
-    if case == "unknown":
-        monkeypatch.setattr(store, "TIMES", ())
-    store_folder = tmp_path / "store"
-    options = {"label": "fraud", "memory": "2GB", "folder": f"file://{store_folder}"}
-    others = []
-
-    def leave(done, total, text):
-        if text.startswith("fitting"):
-            (work,) = store_folder.iterdir()
-            others.append(work / "0123456789abcdef" / "bucket-0-000000")
-            others[0].parent.mkdir()
-            for name in ("bucket-0-000000", "bucket-0-000001"):
-                others[0].with_name(name).write_bytes(b"of another run")
-                os.utime(others[0].with_name(name), (0, 0))
-            if case == "still working":
-                os.utime(others[0])
-            raise Killed
-
-    with pytest.raises(Killed):
-        classify_file(payments, tmp_path / "out.parquet", callback=leave, **options)
-    assert {file.parent for file in store_folder.rglob("*") if file.is_file()} == {others[0].parent}
-    classify_file(payments, tmp_path / "out.parquet", **options)
-    if case == "killed long ago":
-        assert not list(store_folder.iterdir())
-    else:
-        assert len([file for file in store_folder.rglob("*") if file.is_file()]) == 2
+KILLED = """
+import os, sys
+sys.path[:0] = [{tests!r}]
+from filling import fill_file
+def kill(done, total, text):
+    if text.startswith({text!r}):
+        os.kill(os.getpid(), 9)
+fill_file({path!r}, {output!r}, label="fraud", memory="2GB", folder={folder!r}, callback=kill)
+"""
 
 
-def test_equal_runs_on_a_store_may_choose_different_seeds(payments, tmp_path, monkeypatch):
-    """The second run starts after the first one chose its seed, does not see it, and leaves columns and scores."""
-    monkeypatch.setattr(sizes, "MOST_ROWS", 500)
-    options = {"label": "fraud", "memory": "2GB", "folder": f"file://{tmp_path}/store"}
+def killed(path, output, folder=None, text="fitting"):
+    of_run = {"path": str(path), "output": str(output), "folder": folder, "text": text}
+    code = KILLED.format(tests=os.path.dirname(__file__), **of_run)
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
 
-    def kill(done, total, text):
-        if text == "writing":
-            raise Killed
 
-    def again(done, total, text):
-        if text == "reading":
-            for file in (tmp_path / "store").rglob("seed"):
-                file.unlink()
-            with monkeypatch.context() as patched:
-                patched.setattr(work_folder, "remove_folder", lambda folder: None)
-                patched.setattr(module, "remove_file", lambda path: None)
-                with pytest.raises(Killed):
-                    classify_file(payments, tmp_path / "out.parquet", callback=kill, **options)
+def test_after_a_killed_run_the_next_one_starts_anew(payments, tmp_path):
+    """It removes what the killed one left, and only that."""
+    work = tmp_path / ".out.parquet.tdlg-work"
+    (mine := tmp_path / ".out.parquet.mine").write_text("not of a run")
+    killed(payments, tmp_path / "out.parquet")
+    left = {file.parent for file in work.rglob("bucket-*")}
+    assert len(left) == 1
+    seen = set()
+    classified(payments, tmp_path, callback=lambda *_: seen.update(file.parent for file in work.rglob("bucket-*")))
+    assert len(seen) == 1
+    assert not seen & left
+    assert sorted(file.name for file in tmp_path.iterdir()) == [mine.name, "out.parquet"]
 
-    answer = classify_file(payments, tmp_path / "out.parquet", callback=again, **options)
-    beside = pl.read_parquet(tmp_path / "out.parquet")
-    _, alone = classified(payments, tmp_path, model=PropagationClassifier(random_state=answer.model.random_state))
-    assert beside.equals(alone)
+
+@pytest.mark.parametrize("name", ["out.parquet", "out"])
+def test_what_a_killed_run_wrote_of_its_result_is_removed(payments, tmp_path, small, name):
+    home = tmp_path / "home"
+    home.mkdir()
+    killed(payments, home / name, text="writing")
+    fill_file(payments, home / name, label="fraud", memory="2GB")
+    assert [file.name for file in home.iterdir()] == [name]
+
+
+def test_on_a_store_other_runs_keep_their_files(payments, tmp_path):
+    """A store has no locks, so what is left there may be of a run that is still working."""
+    store = tmp_path / "store"
+    killed(payments, tmp_path / "out.parquet", f"file://{store}")
+    left = {file for file in store.rglob("*") if file.is_file()}
+    assert left
+    fill_file(payments, tmp_path / "out.parquet", label="fraud", memory="2GB", folder=f"file://{store}")
+    assert {file for file in store.rglob("*") if file.is_file()} == left
+
+
+def test_temporary_files_may_be_in_memory(payments, tmp_path):
+    model = PropagationClassifier(random_state=0)
+    options = {"label": "fraud", "memory": "2GB", "model": model}
+    fill_file(payments, tmp_path / "one.parquet", **options, folder="memory://work")
+    fill_file(payments, tmp_path / "two.parquet", **options)
+    assert pl.read_parquet(tmp_path / "one.parquet").equals(pl.read_parquet(tmp_path / "two.parquet"))
+    assert not paths.files_under("memory://work")
 
 
 @pytest.mark.parametrize("address", ["{}", "file://{}"])
@@ -299,50 +275,16 @@ def test_outputs_of_the_same_name_may_share_a_folder(payments, tmp_path, address
 
     def again(done, total, text):
         if text == "making columns" and not done:
-            classify_file(payments, tmp_path / "two" / "out.parquet", **options)
+            fill_file(payments, tmp_path / "two" / "out.parquet", **options)
 
-    classify_file(payments, tmp_path / "one" / "out.parquet", callback=again, **options)
+    fill_file(payments, tmp_path / "one" / "out.parquet", callback=again, **options)
     assert all((tmp_path / name / "out.parquet").exists() for name in ("one", "two"))
     assert not list((tmp_path / "work").iterdir())
 
 
-@pytest.mark.parametrize("random_state", [np.random.default_rng(3), np.random.RandomState(3)])
+@pytest.mark.parametrize("random_state", [np.random.default_rng(3), np.random.RandomState(3), None, np.int64(3)])
 def test_any_random_state(payments, tmp_path, random_state):
-    model = PropagationClassifier(random_state=random_state)
-    assert isinstance(classified(payments, tmp_path, model=model)[0].model.random_state, int)
-
-
-def test_files_of_another_version_of_an_input_on_a_store_are_not_used(payments, tmp_path, monkeypatch):
-    table = pl.read_parquet(payments)
-    options = {"label": "fraud", "memory": "2GB", "model": PropagationClassifier(random_state=0)}
-    path, output = tmp_path / "payments.parquet", tmp_path / "out.parquet"
-    table.write_parquet(path)
-    with monkeypatch.context() as patched:
-        patched.setattr(work_folder, "remove_folder", lambda folder: None)
-        with pytest.raises(Killed):
-            classify_file(f"file://{path}", output, callback=kill, **options)
-    table.reverse().write_parquet(path)
-    classify_file(f"file://{path}", output, **options)
-    found = pl.read_parquet(output)
-    classify_file(path, output, **options)
-    assert found.equals(pl.read_parquet(output))
-
-
-@pytest.mark.parametrize(("factor", "resumes"), [(0.8, True), (1.3, True), (0.2, False)])
-def test_a_killed_run_goes_on_though_other_memory_is_free(payments, tmp_path, monkeypatch, factor, resumes):
-    def written(names):
-        return {name: os.stat(name).st_mtime_ns for name in names}
-
-    monkeypatch.setattr(work_folder, "remove_folder", lambda folder: None)
-    options = {"label": "fraud", "model": PropagationClassifier(random_state=0), "callback": kill}
-    seen = []
-    for now in (10**10, int(factor * 10**10)):
-        monkeypatch.setattr(sizes, "free_bytes", lambda now=now: now)
-        with pytest.raises(Killed):
-            classify_file(payments, tmp_path / "out.parquet", **options)
-        seen.append(written((tmp_path / ".out.parquet.tdlg-work").glob("*/bucket-*")))
-    assert seen[0]
-    assert (seen[0] == seen[1]) is resumes
+    assert classified(payments, tmp_path, model=PropagationClassifier(random_state=random_state))[0].n_scored == 200
 
 
 def test_two_runs_do_not_share_a_folder(payments, tmp_path):
@@ -397,7 +339,7 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
     def full(file, view):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "_write_all", full)
+    monkeypatch.setattr(paths, "_write_all", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/[0-9a-f]+/bucket-0"):
         classified(payments, tmp_path, model=PropagationClassifier(random_state=0))
     assert not list(tmp_path.iterdir())
@@ -415,7 +357,7 @@ def test_a_disk_that_is_full_when_the_result_is_written(payments, tmp_path, monk
     (tmp_path / "result").mkdir()
     try:
         with pytest.raises(OSError, match=rf"File too large: '.*/result/\.?{name}"):
-            classify_file(payments, tmp_path / "result" / name, label="fraud", memory="2GB", callback=shrink)
+            fill_file(payments, tmp_path / "result" / name, label="fraud", memory="2GB", callback=shrink)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list((tmp_path / "result").iterdir())
@@ -445,31 +387,31 @@ def test_an_input_that_changes_meanwhile_is_an_error(payments, tmp_path, name, w
 
     output = name.format(home) if "://" in name else home / name
     with pytest.raises(ReadError, match=r"payments.parquet: the file changed while it was worked on\. Run again"):
-        classify_file(address.format(path), output, label="fraud", memory="2GB", callback=change)
+        fill_file(address.format(path), output, label="fraud", memory="2GB", callback=change)
     assert not list(home.iterdir())
-    classify_file(address.format(path), output, label="fraud", memory="2GB")
+    fill_file(address.format(path), output, label="fraud", memory="2GB")
     assert list(home.iterdir())
 
 
 def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 1000)
+    monkeypatch.setattr(file_run, "_free_on_disk", lambda folder: 1000)
     with pytest.raises(
         TooLargeError, match=r"the temporary files and the result need .* MB, and the disk has 1 kB free"
     ):
         classified(payments, tmp_path, callback=lambda *of: said.append(of[2]))
     assert set(said) == {"reading"}
-    monkeypatch.setattr(file_run, "same_disk", lambda *_: False)
+    monkeypatch.setattr(file_run, "_same_disk", lambda *_: False)
     with pytest.raises(
         TooLargeError, match=r"tdlg-work/\w+: the temporary files need .* MB, and the disk has 1 kB free"
     ):
         classified(payments, tmp_path)
-    monkeypatch.setattr(file_run, "free_on_disk", lambda folder: 10**9 if "tdlg-work" in folder else 1000)
+    monkeypatch.setattr(file_run, "_free_on_disk", lambda folder: 10**9 if "tdlg-work" in folder else 1000)
     with pytest.raises(TooLargeError, match=rf"{tmp_path}: the result needs .* kB, and the disk has 1 kB free"):
         classified(payments, tmp_path)
     monkeypatch.undo()
-    monkeypatch.setattr(sizes, "BASE", 1_999_800_000)
-    monkeypatch.setattr(sizes.Sizes, "n_buckets", lambda *_: 2)
+    monkeypatch.setattr(file_run, "BASE", 1_999_800_000)
+    monkeypatch.setattr(Limits, "n_buckets", lambda *_: 2)
     with pytest.raises(TooLargeError, match=r"A bucket by \w+ has [\d,]+ edges.*Pass at least memory='2.1GB'"):
         classified(payments, tmp_path)
 
@@ -484,38 +426,42 @@ def one_terminal(tmp_path):
 
 def test_only_matches_that_are_used_have_to_fit(one_terminal, tmp_path, monkeypatch):
     """Matches of sources with destinations need twice the memory, and are used if an id is at both ends."""
-    monkeypatch.setattr(sizes, "BASE", 2_000_000_000 - 1_500_000)
+    monkeypatch.setattr(file_run, "BASE", 2_000_000_000 - 3_000_000)
     model = PropagationClassifier(random_state=0)
     _, filled = classified(one_terminal, tmp_path, model=model)
     assert filled.equals(classified(one_terminal, tmp_path, model=model, bipartite=True)[1])
     table = pl.read_parquet(one_terminal)
     shared = table.with_columns(customer=pl.concat([table["terminal"][:1], table["customer"][1:]]))
     shared.write_parquet(tmp_path / "shared.parquet")
-    with pytest.raises(TooLargeError, match=r"A bucket by dst has 2,000 edges, which need 1\.48 MB of memory"):
+    with pytest.raises(TooLargeError, match=r"A bucket by dst has 2,000 edges, which need 3\.\d+ MB of memory"):
         classified(tmp_path / "shared.parquet", tmp_path)
 
 
 @pytest.mark.parametrize("work", ["classify", "outliers"])
 def test_the_memory_that_is_suggested_is_enough(one_terminal, tmp_path, monkeypatch, work):
-    monkeypatch.setattr(sizes, "BASE", 999_900_000)
-    monkeypatch.setattr(sizes, "LIMIT_STEP", 1000)
+    monkeypatch.setattr(file_run, "BASE", 999_900_000)
+    monkeypatch.setattr(file_run, "MOST_BUCKET", 20)
+    monkeypatch.setattr(file_run, "LIMIT_STEP", 1000)
     done = {
-        "classify": lambda memory: classify_file(one_terminal, tmp_path / "out.parquet", label="fraud", memory=memory),
-        "outliers": lambda memory: outliers_file(one_terminal, tmp_path / "out.parquet", memory=memory),
+        "classify": lambda memory: fill_file(
+            one_terminal, tmp_path / "out.parquet", label="fraud", bipartite=True, memory=memory
+        ),
+        "outliers": lambda memory: burst_file(one_terminal, tmp_path / "out.parquet", memory=memory),
     }[work]
     with pytest.raises(TooLargeError, match=r"With a limit of 1 GB, a bucket may need 70 kB") as error:
         done("1GB")
     enough = re.search("Pass at least memory='(.*)'", str(error.value))[1]
     done(enough)
     with pytest.raises(TooLargeError):
-        done(sizes.as_bytes(enough) - 2000)
+        done(as_bytes(enough) - 2000)
 
 
 def test_a_large_bucket_is_worked_on_alone(payments, tmp_path, small, monkeypatch):
-    monkeypatch.setattr(sizes, "BASE", 1_999_600_000)
+    monkeypatch.setattr(file_run, "BASE", 1_999_400_000)
+    monkeypatch.setattr(file_run, "MOST_BUCKET", 60)
     seen = []
-    map_buckets = module.map_buckets
-    monkeypatch.setattr(module, "map_buckets", lambda *of: (seen.append(of[2][0].buckets.alone), map_buckets(*of)))
+    map_buckets = files.map_buckets
+    monkeypatch.setattr(files, "map_buckets", lambda *of: (seen.append(of[2][0].buckets.alone), map_buckets(*of)))
     filled = classified(payments, tmp_path, model=PropagationClassifier(n_threads=2))[1]
     assert 0 < len(seen[0]) < 4
     assert filled["probability"].count() == N // 10
@@ -530,8 +476,9 @@ def test_the_model_is_sent_once(payments, tmp_path, small):
             return super().submit(*of)
 
     with Sending(1) as engine:
-        answer, _ = classified(payments, tmp_path, engine=engine)
-    assert len(pickle.dumps(answer.model)) > 10_000
+        kept = Kept(tmp_path)
+        classified(payments, tmp_path, engine=engine, callback=kept)
+    assert len(pickle.dumps(kept.model)) > 10_000
     assert max(map(len, sent)) < 5000
 
 
@@ -539,9 +486,9 @@ def test_words_for_a_missing_label_are_counted(payments, tmp_path, small):
     table = pl.read_parquet(payments).with_columns(fraud=pl.col("fraud").fill_null(2))
     table.write_parquet(tmp_path / "words.parquet")
     seen = []
-    setup = module.set_up
+    setup = files.set_up
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "set_up", lambda *of: seen.append(setup(*of)) or seen[0])
+        patch.setattr(files, "set_up", lambda *of: seen.append(setup(*of)) or seen[0])
         classified(
             tmp_path / "words.parquet", tmp_path, classes=lambda values: ([v if v < 2 else None for v in values], None)
         )
@@ -554,9 +501,9 @@ def test_what_cannot_be_done_is_an_error(payments, tmp_path):
     with pytest.raises(ParameterError, match="'estimator' cannot be chosen"):
         classified(payments, tmp_path, model=PropagationClassifier("something"))
     with pytest.raises(ParameterError, match=r"'memory' must be a size of at least 1 GB.*Got '3MB'"):
-        classify_file(payments, tmp_path / "out.parquet", label="fraud", memory="3MB")
+        fill_file(payments, tmp_path / "out.parquet", label="fraud", memory="3MB")
     with pytest.raises(ParameterError, match=r"written as .parquet or .csv"):
-        classify_file(payments, tmp_path / "out.jsonl", label="fraud")
+        fill_file(payments, tmp_path / "out.jsonl", label="fraud")
     with pytest.raises(EdgesError, match="only 1 class"):
         classified(payments, tmp_path, classes=lambda values: ([1 for _ in values], None))
     with pytest.raises(EdgesError, match=r"numbers with a fraction, such as 0.5.*Make groups of them with classes="):
@@ -573,7 +520,7 @@ def test_what_cannot_be_done_is_an_error(payments, tmp_path):
 
 
 def test_csv_as_output(payments, tmp_path):
-    classify_file(payments, tmp_path / "out.csv", label="fraud", memory="2GB")
+    fill_file(payments, tmp_path / "out.csv", label="fraud", memory="2GB")
     filled = pl.read_csv(tmp_path / "out.csv")
     assert filled["probability"].count() == N // 10
 
@@ -677,14 +624,49 @@ def test_as_many_rows_fit_as_are_said(n):
         assert abs(needs.n_rows(needs.bytes(n)) - n) <= 1
 
 
-def test_a_large_table_goes_by_way_of_files(payments, tmp_path, monkeypatch):
-    monkeypatch.setattr(propagation, "MOST_TWO_ENDS", N - 1)
-    result = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet")
-    assert result.exit_code == 0, result.output
-    assert "processing on disk" in result.stderr
-    result = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet", "--two-ends")
-    assert result.exit_code == 2
-    assert "Leave out --two-ends" in result.stderr
+class TestWhichWay:
+    """In memory up to ten million rows and half of the free memory, else on disk; `tdlg info` says the same."""
+
+    def of(self, payments, tmp_path, *options):
+        done = run(payments, "--label", "fraud", "-o", tmp_path / "out.parquet", *options)
+        info = CliRunner().invoke(app, ["info", str(payments), "--label", "fraud"])
+        assert info.exit_code == 0, info.output
+        return done, " ".join(done.stderr.split()), " ".join(info.output.split())
+
+    def test_a_small_table(self, payments, tmp_path):
+        done, said, info = self.of(payments, tmp_path)
+        assert done.exit_code == 0, done.output
+        assert "on disk" not in said
+        assert "tdlg classify in memory, with the similarity features" in info
+
+    def test_many_rows(self, payments, tmp_path, monkeypatch):
+        monkeypatch.setattr(files, "MOST_IN_MEMORY", N - 1)
+        done, said, info = self.of(payments, tmp_path)
+        assert done.exit_code == 0, done.output
+        why = "2,000 rows are more than 1,999"
+        assert f"processing on disk, without the similarity features: {why}" in said
+        assert f"tdlg classify on disk, without the similarity features ({why}); " in info
+        done, said, _ = self.of(payments, tmp_path, "--two-ends")
+        assert done.exit_code == 0, done.output
+        assert "on disk" not in said
+
+    def test_half_of_the_free_memory(self, payments, tmp_path, monkeypatch):
+        need = int(cost.LEARNING.bytes(N))
+        monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 2 * need - 10)
+        monkeypatch.setattr("tdlg.engines.run.free_bytes", lambda: 10**10)
+        done, said, info = self.of(payments, tmp_path)
+        assert done.exit_code == 0, done.output
+        why = "2,000 rows would need about 385 MB of memory, more than half of the 770 MB that are free"
+        assert why in said
+        assert why in info
+        done, said, _ = self.of(payments, tmp_path, "--two-ends")
+        assert "on disk" not in said
+
+    def test_similarity_features_that_are_not_possible(self, payments, tmp_path, monkeypatch):
+        monkeypatch.setattr(propagation, "MOST_TWO_ENDS", N - 1)
+        done, said, _ = self.of(payments, tmp_path, "--two-ends")
+        assert done.exit_code == 2
+        assert "Leave out --two-ends" in said
 
 
 @pytest.mark.parametrize(
@@ -725,19 +707,15 @@ def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):
         PropagationClassifier(two_ends="some").fit(edges)
 
 
-def test_temporary_files_are_predicted_within_a_factor_of_two(payments, tmp_path):
-    clock = Clock("ms", "i8", 0, 15_638_400_000, 1000)
+def test_info_predicts_temporary_files(payments, tmp_path):
     for features in ([], ["amount"], ["amount", "mcc", "channel"]):
-        answer, _ = classified(payments, tmp_path, features=features)
-        edges = read_edges(payments, features=features)
-        predicted = file_cost(FileShape(N, N // 10, clock, own=tuple(fit_own(edges))), 2e9)
-        assert 0.5 < predicted.disk / answer.disk_bytes < 2
-    predicted = file_cost(FileShape(10**8, 10**7, clock), 2e9)
-    assert predicted.disk <= 200 * 10**8
-    assert predicted.memory <= 2e9
-    larger = file_cost(FileShape(10**8, 10**7, clock, True, 5, tuple(fit_own(edges)), True), 2e9)
-    assert larger.cpu_seconds > 3 * predicted.cpu_seconds
-    assert larger.disk > predicted.disk
+        numbers, _ = classified(payments, tmp_path, features=features)
+        scanned = scan_edges(payments, label="fraud", features=features)
+        with opened_engine(None) as threads:
+            limits, seen = Limits.of(threads, "2GB"), summarise(threads, scanned, scanned.blocks(N))
+        needs = files.needs_of_file(scanned, seen, N // 10, 2, limits)
+        assert 0.5 < needs.disk / numbers.disk_bytes < 2
+        assert needs.memory <= 2e9
 
 
 def test_info_of_a_table_in_blocks(payments):
@@ -745,7 +723,7 @@ def test_info_of_a_table_in_blocks(payments):
     assert result.exit_code == 0, result.output
     assert f"{N:,}, read in blocks" in result.stdout
     assert f"'fraud': 2 values; {N // 10} missing" in result.stdout
-    assert "tdlg classify --memory 2GB  roughly " in result.stdout
+    assert "tdlg classify --memory 2GB  on disk, without the similarity features; " in result.stdout
     assert "of temporary files" in result.stdout
 
 
@@ -753,26 +731,5 @@ def test_the_users_folder_stays(payments, tmp_path):
     scratch = tmp_path / "scratch"
     (scratch / "sub").mkdir(parents=True)
     (scratch / "precious.txt").write_text("kept")
-    classify_file(payments, tmp_path / "out.parquet", label="fraud", memory="2GB", folder=scratch)
+    fill_file(payments, tmp_path / "out.parquet", label="fraud", memory="2GB", folder=scratch)
     assert sorted(path.name for path in scratch.iterdir()) == ["precious.txt", "sub"]
-
-
-def test_a_killed_run_with_other_classes_is_not_resumed(payments, tmp_path, monkeypatch):
-    class Killed(BaseException):
-        pass
-
-    def kill(done, total, text):
-        if text == "writing":
-            raise Killed
-
-    def swapped(values):
-        return [1 - value for value in values], None
-
-    model = PropagationClassifier(random_state=0)
-    monkeypatch.setattr(work_folder, "remove_folder", lambda folder: None)
-    with pytest.raises(Killed):
-        classified(payments, tmp_path, model=model, classes=swapped, callback=kill)
-    monkeypatch.undo()
-    filled = classified(payments, tmp_path, model=PropagationClassifier(random_state=0))[1]
-    clean = classified(payments, tmp_path, model=PropagationClassifier(random_state=0))[1]
-    assert filled.equals(clean)

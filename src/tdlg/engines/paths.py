@@ -1,0 +1,162 @@
+"""Files of a run, on a local path or at an address such as s3://bucket/folder. A file appears when it is complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from tdlg.exceptions import ParameterError
+
+__all__ = ["as_place", "exists", "files_under", "is_remote", "make_folder", "read_ranges", "reading", "remove_file"]
+__all__ += ["remove_empty_folder", "remove_folder", "version_of", "write_whole"]
+
+TAGS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")  # of a version
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is an address such as "s3://bucket/folder"."""
+    return "://" in path
+
+
+def as_place(path: str) -> Any:
+    """A local `Path`, or the `UPath` of an address, whose methods are the same."""
+    if not is_remote(path):
+        return Path(path)
+    try:
+        from upath import UPath
+    except ImportError:
+        raise ParameterError(
+            f"{path}: files at an address need universal_pathlib, which is not installed. From a clone of tdlg, run: "
+            "pip install '.[dask]'.",
+            parameter="path",
+        ) from None
+    place = UPath(path)
+    place.fs.invalidate_cache()  # other processes write too
+    return place
+
+
+def exists(path: str) -> bool:
+    """Whether there is such a file."""
+    return bool(as_place(path).exists())
+
+
+def files_under(folder: str) -> list[str]:
+    """The files in a folder and in its folders, by their paths in it; none if there is no such folder."""
+    place = as_place(folder)
+    if not is_remote(folder):
+        return sorted(str(file.relative_to(place)) for file in place.rglob("*") if file.is_file())
+    root = place.path.rstrip("/")
+    return sorted(file.removeprefix(f"{root}/") for file in place.fs.find(root)) if place.exists() else []
+
+
+def make_folder(path: str) -> None:
+    """Create a folder, if there is none yet."""
+    as_place(path).mkdir(parents=True, exist_ok=True)
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, if there is one."""
+    with suppress(FileNotFoundError):
+        as_place(path).unlink()
+
+
+def remove_folder(path: str) -> None:
+    """Remove a folder with all its files, if there is one."""
+    if not is_remote(path):
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(FileNotFoundError):
+        place = as_place(path)
+        place.fs.rm(place.path, recursive=True)
+
+
+def remove_empty_folder(path: str) -> None:
+    """Remove a folder without files, if there is one; most stores have no such folders."""
+    with suppress(Exception):  # each store raises its own errors
+        place = as_place(path)
+        if not is_remote(path):
+            place.rmdir()
+        elif not files_under(path):
+            place.fs.rmdir(place.path)  # that of UPath would remove files too
+
+
+def version_of(path: str) -> tuple[Any, ...]:
+    """What differs between two versions of a file: its size, and its tag or time of modification.
+
+    Empty if there is no such file, or if the store cannot be asked.
+    """
+    if not is_remote(path):
+        with suppress(FileNotFoundError):
+            stat = os.stat(path)
+            return stat.st_size, stat.st_mtime_ns
+        return ()
+    # Each store raises its own errors, and fsspec may lack the package of one that polars reads.
+    with suppress(Exception):
+        place = as_place(path)
+        info = place.fs.info(place.path)
+        known = [str(info[key]) for key in TAGS if info.get(key) is not None]
+        return (info.get("size"), *known[:1])
+    return ()
+
+
+@contextmanager
+def reading(path: str) -> Iterator[BinaryIO]:
+    """A file open for reading, with `seek`."""
+    with as_place(path).open("rb", **({} if is_remote(path) else {"buffering": 0})) as file:
+        yield cast(BinaryIO, file)
+
+
+def read_ranges(paths: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    """The bytes from first to stop of each of several objects of a store, at once; fewer at the end of an object."""
+    wanted = [k for k, (first, stop) in enumerate(ranges) if first < stop]
+    found = [b""] * len(paths)
+    if wanted:
+        places = [as_place(paths[k]) for k in wanted]
+        firsts, stops = ([ranges[k][end] for k in wanted] for end in (0, 1))
+        parts = places[0].fs.cat_ranges([place.path for place in places], firsts, stops, on_error="raise")
+        for k, part in zip(wanted, parts, strict=True):
+            found[k] = part
+    return found
+
+
+def write_whole(path: str, pieces: Iterable[Any]) -> None:
+    """Write pieces of bytes, one after the other. On any error there is no file, and the error names the path.
+
+    Two tasks may write the same file at the same time: one of the two, both complete, remains.
+    """
+    if is_remote(path):
+        place = as_place(path)
+        object_ = place.fs.open(place.path, "wb", autocommit=False)  # it appears when it is committed
+        try:
+            with object_:
+                for piece in pieces:
+                    object_.write(piece)
+        except BaseException:
+            object_.discard()
+            raise
+        object_.commit()
+        return
+    draft = f"{path}.{uuid.uuid4().hex}.draft"
+    try:
+        with open(draft, "xb", buffering=0) as file:
+            for piece in pieces:
+                _write_all(file, memoryview(piece).cast("B"))
+        os.replace(draft, path)
+    except OSError as error:
+        if error.filename in (None, draft):
+            error.filename = path
+        raise
+    finally:
+        with suppress(OSError):
+            os.unlink(draft)
+
+
+def _write_all(file: Any, view: memoryview) -> None:
+    """Write all bytes: the system may take fewer at a time."""
+    while len(view):
+        view = view[file.write(view) :]

@@ -1,0 +1,301 @@
+"""FileRun: one run over edges on disk, with its engine, its folder of temporary files, and what fits into memory.
+
+One rule for memory: a bucket has at most 500,000 records, as many tasks run at once as fit into the limit, a larger bucket
+is worked on alone, and one that does not fit even alone is refused. The disk is checked once, before the first file is
+written.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
+from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
+from tdlg.engines.output import Answers, Output, write_answers
+from tdlg.engines.paths import is_remote, make_folder, remove_empty_folder, remove_folder
+from tdlg.engines.summary import Labels
+from tdlg.engines.table import Block, ScannedEdges
+from tdlg.exceptions import ParameterError, ReadError, TooLargeError
+from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes
+
+__all__ = ["SCORED_BYTES", "TRAINING_BYTES", "Callback", "FileRun", "Limits", "most_training_rows", "record_memory"]
+__all__ += ["work_folder"]
+
+Callback = Callable[[int, int, str], object]
+
+BASE = 420_000_000  # bytes of the interpreter with all libraries, and what it keeps
+ROW_BYTES, FEATURE_BYTES = (
+    500,
+    60,
+)  # memory per row of a block while it is sorted into buckets, and per feature of a row
+EVENT_BYTES = 130  # memory per record of a bucket for sorting, in addition to the record and what is summed
+TRAINING_BYTES = 40  # memory per value of a training row
+SCORED_BYTES = 28  # memory per value of a row to score
+MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
+MOST_BUCKET = 500_000  # records of an average bucket: more would leave the caches
+MOST_SCORED = 250_000  # rows that are scored at once
+MOST_ROWS, LEAST_ROWS = 1_000_000, 300_000  # rows to learn from; between them, a third of the table
+FREE_SHARE = 0.6  # of the free memory that is used by default
+SHARES = 4  # tasks per thread of a cluster: a lost one costs little, and slow ones are made up for
+UNEVEN = 1.5  # size of a bucket that runs beside others, compared with the usual one
+ALONE = 0.7  # share of the memory that a bucket may need by estimate, if nothing runs beside it
+LIMIT_STEP = 100_000_000  # bytes to which a limit of memory that is suggested is rounded up
+SPARE_DISK = 1.1
+CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What fits into the memory of a process, of which a cluster has several.
+
+    memory : the limit, in bytes; n_threads : the tasks that it can run at once; n_shares : into how many tasks rows are
+    divided at least, so that all workers of a cluster have some.
+    """
+
+    memory: int
+    n_threads: int
+    n_shares: int = 1
+
+    @classmethod
+    def of(cls, engine: Executor, memory: Any = None) -> Self:
+        """The given limit, such as "2GB"; by default 60 % of the free memory, or of what a worker was started with."""
+        given = None if memory is None else as_bytes(memory)
+        workers = workers_of(engine)
+        available = workers.memory or free_bytes()
+        if given is None and available < LEAST_MEMORY:
+            what = "The smallest worker of the cluster has" if workers.memory else "Only"
+            raise TooLargeError(
+                f"{what} {in_bytes(available)} of memory{'' if workers.memory else ' are free'}, and at least "
+                f"{in_bytes(LEAST_MEMORY)} are needed.",
+                "Start the workers with '--memory-limit 2GB'." if workers.memory else "End other programs.",
+            )
+        shares = SHARES * workers.n_threads if workers.is_cluster else 1
+        return cls(given or int(FREE_SHARE * available), workers.threads_each, shares)
+
+    @property
+    def free(self) -> int:
+        """Bytes for the tasks that run at once."""
+        return self.memory - BASE
+
+    def block(self, n_rows: int, n_features: int) -> int:
+        """Rows of a block of the input."""
+        most = min(self.free / self.n_threads / self.row_bytes(n_features), self._share(n_rows), MOST_BLOCK)
+        return max(int(most), LEAST_BLOCK)
+
+    def row_bytes(self, n_features: int) -> int:
+        """Bytes of memory per row of a block while it is sorted into buckets."""
+        return ROW_BYTES + FEATURE_BYTES * n_features
+
+    def n_buckets(self, n_rows: int, record_bytes: float) -> int:
+        """The number of buckets; with very many features, they have fewer records than usual."""
+        most = min(MOST_BUCKET, self.free / 4 / record_bytes)
+        return min(max(math.ceil(n_rows / most), self.n_shares), 1 << 16)
+
+    def training_rows(self, n_rows: int, n_columns: int) -> int:
+        """Rows to learn from, at most."""
+        return int(min(most_training_rows(n_rows), self.free / (TRAINING_BYTES * n_columns)))
+
+    def scored_rows(self, n_rows: int, n_columns: int) -> int:
+        """Rows that are scored at once, of this number of rows to score."""
+        per_task = self.free / self.n_threads
+        return max(int(min(per_task / (SCORED_BYTES * n_columns), self._share(n_rows), MOST_SCORED)), 1000)
+
+    def at_once(self, n_bytes: float) -> int:
+        """How many tasks run at once that need this memory each."""
+        return int(min(max(self.free // max(n_bytes, 1), 1), self.n_threads))
+
+    def _share(self, n_rows: int) -> float:
+        return math.inf if self.n_shares == 1 else math.ceil(n_rows / self.n_shares)
+
+
+def most_training_rows(n_rows: int) -> int:
+    """Rows to learn from, of a table of this number of rows, if the memory allows it."""
+    return min(MOST_ROWS, max(n_rows // 3, LEAST_ROWS))
+
+
+def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:
+    """Memory per record of n_bytes in a bucket: n_values are summed at n_widths scales, and a share gets n_columns."""
+    per_row = 8 * n_widths * n_values + 3 * 8 * n_columns
+    return 2 * n_bytes + EVENT_BYTES + 2 * 8 * n_values + share * per_row
+
+
+@dataclass
+class FileRun:
+    """One run over scanned edges: their blocks, the engine and its limits, the folder, the output, and what is reported.
+
+    `version` is that of the files at the start; see `ScannedEdges.version`.
+    """
+
+    table: ScannedEdges
+    engine: Executor
+    limits: Limits
+    folder: str
+    output: Output
+    callback: Callback
+    version: tuple[Any, ...] = ()
+    blocks: list[Block] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blocks = self.table.blocks(self.limits.block(self.table.n_rows, len(self.table.features)))
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        table: ScannedEdges,
+        output: Any,
+        *,
+        engine: Executor | str | None,
+        memory: Any,
+        folder: Any,
+        callback: Callback | None,
+        n_threads: int | None = None,
+    ) -> Iterator[Self]:
+        """Open the engine and the folder, which are left at the end; for the parameters see `PropagationClassifier.fill`."""
+        target = Output.of(output)
+        with opened_engine(engine, n_threads) as opened:
+            limits, version = Limits.of(opened, memory), table.version()
+            target.check_empty()
+            with work_folder(target.work_folder(folder), opened) as files:
+                check_sees(opened, table.path)
+                yield cls(table, opened, limits, files, target, callback or (lambda *_: None), version)
+
+    def partition(self, form: RecordForm, labels: Labels, kinds: Sequence[str], record_bytes: float) -> Buckets:
+        """Sort all edges into buckets; each record needs this memory while a bucket is worked on, at most."""
+        n_buckets = self.limits.n_buckets(self.table.n_rows, record_bytes)
+        buckets = Buckets(self.folder, form, tuple(kinds), n_buckets, len(self.blocks))
+        tasks = [PartitionTask(self.table, block, k, labels, buckets) for k, block in enumerate(self.blocks)]
+        run_all(self.engine, partition, tasks, self.progress("sorting into buckets"))
+        return buckets
+
+    def checked(self, buckets: Buckets, record_bytes: Mapping[str, float]) -> Buckets:
+        """Refuse buckets that do not fit into memory, and decide how many run at once and which of them alone.
+
+        record_bytes : the memory per record of each kind while a bucket is worked on.
+        """
+        by_kind = {kind: n_bytes * bucket_sizes(buckets, kind) for kind, n_bytes in record_bytes.items()}
+        kind = max(by_kind, key=lambda kind: by_kind[kind].max())
+        largest = by_kind[kind].max()
+        if largest > ALONE * self.limits.free:
+            raise self._too_large(kind, round(largest / record_bytes[kind]), largest)
+        need = np.max(list(by_kind.values()), axis=0)
+        at_once = self.limits.at_once(UNEVEN * float(np.median(need)))
+        alone = np.flatnonzero(need > self.limits.free / at_once)
+        return replace(buckets, at_once=at_once, alone=frozenset(alone.tolist()))
+
+    def _too_large(self, kind: str, n_records: int, n_bytes: float) -> TooLargeError:
+        enough = math.ceil((n_bytes / ALONE + BASE) / LIMIT_STEP) * LIMIT_STEP
+        return TooLargeError(
+            f"A bucket by {kind} has {n_records:,} edges, which need {in_bytes(n_bytes)} of memory at once: probably one "
+            f"{kind} has most of them. With a limit of {in_bytes(self.limits.memory)}, a bucket may need "
+            f"{in_bytes(ALONE * self.limits.free)}.",
+            f"Pass at least memory={f'{enough / 1e9:.10g}GB'!r}.",
+            parameter="memory",
+        )
+
+    def write(self, answers: Answers) -> None:
+        """Write the table with more columns."""
+        progress = self.progress("writing")
+        self.check_input()
+        write_answers(self.engine, self.table, self.blocks, answers, self.output, progress, self.check_input)
+
+    def check_input(self) -> None:
+        """Refuse a file that was replaced or changed since the start: blocks of two versions would be mixed."""
+        now = self.table.version()
+        if self.version and now and now != self.version:
+            raise ReadError(f"{self.table.path}: the file changed while it was worked on. Run again for the new file.")
+
+    def check_disk(self, n_bytes: float) -> None:
+        """Refuse work whose temporary files, of this size at most, and whose result do not fit on their disks."""
+        size = sum(0 if is_remote(file) else os.path.getsize(file) for file in self.table.files())
+        result = (CSV_SIZE if self.output.path.lower().endswith(".csv") else 1.0) * size
+        needs = [(self.folder, "the temporary files need", n_bytes), (self.output.parent, "the result needs", result)]
+        if _same_disk(self.folder, self.output.parent):
+            needs = [(self.folder, "the temporary files and the result need", n_bytes + result)]
+        for place, words, needed in needs:
+            free = _free_on_disk(place)
+            if free < SPARE_DISK * needed:
+                raise TooLargeError(
+                    f"{place}: {words} {in_bytes(SPARE_DISK * needed)}, and the disk has {in_bytes(free)} free.",
+                    "Make room, or pass another folder=.",
+                    parameter="folder",
+                )
+
+    def progress(self, text: str) -> Callable[[int, int], object]:
+        """Report a step, which begins now, and give a callback for its tasks."""
+        self.callback(0, 1, text)
+        return lambda done, total: self.callback(done, total, text)
+
+
+def _free_on_disk(folder: str) -> float:
+    """Free bytes of the disk of a local folder; a store is not asked."""
+    return math.inf if is_remote(folder) else shutil.disk_usage(folder).free
+
+
+def _same_disk(one: str, other: str) -> bool:
+    return not is_remote(one) and not is_remote(other) and os.stat(one).st_dev == os.stat(other).st_dev
+
+
+@contextmanager
+def work_folder(path: str, engine: Executor) -> Iterator[str]:
+    """A new folder in `path` for the temporary files of one run, which is removed at the end, also after an error.
+
+    A local path is locked, and what a killed run left in it is removed; a store has no locks, so there it stays. The folder
+    has a new name, so that tasks of a killed run that a cluster is still working on do no harm.
+    """
+    files = f"{path}/{uuid.uuid4().hex[:16]}"
+    if is_remote(path):
+        make_folder(files)
+        try:
+            yield files
+        finally:
+            remove_folder(files)
+            remove_empty_folder(path)
+        return
+    _make_private(path)
+    lock = FileLock(f"{path}/lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ParameterError(
+            f"{path}: another process works in this folder. Wait until it is done.",
+            "Or pass another folder=.",
+            parameter="folder",
+        ) from None
+    try:
+        for entry in Path(path).iterdir():
+            if entry.is_dir():
+                remove_folder(str(entry))
+            elif entry.name != "lock":
+                entry.unlink()
+        make_folder(files)
+        check_sees(engine, files)
+        yield files
+    finally:
+        remove_folder(path)
+        lock.release()
+
+
+def _make_private(folder: str) -> None:
+    """Create a folder that only this user can read and write: tasks trust what is in it."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid") and os.stat(folder).st_uid != os.getuid():
+        raise ParameterError(
+            f"{folder}: this folder is of another user, who could change the temporary files.",
+            "Remove it, or pass another folder=.",
+            parameter="folder",
+        )
+    with suppress(OSError):  # a file system without modes
+        os.chmod(folder, 0o700)

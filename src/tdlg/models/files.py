@@ -1,0 +1,496 @@
+"""Edges larger than memory: `fill` of PropagationClassifier and BurstDetector, and which way a table goes."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tdlg.checks import as_generator
+from tdlg.engines.buckets import Buckets, RecordForm, map_buckets, read_split, write_split
+from tdlg.engines.columns import (
+    BucketPlan,
+    BurstsTask,
+    ColumnFiles,
+    ColumnsTask,
+    RowValues,
+    find_bursts,
+    make_columns,
+    nodes_are_shared,
+    read_columns,
+    usual_gap_of_nodes,
+)
+from tdlg.engines.executors import run_all
+from tdlg.engines.paths import exists, is_remote, reading, write_whole
+from tdlg.engines.run import (
+    SCORED_BYTES,
+    TRAINING_BYTES,
+    FileRun,
+    Limits,
+    most_training_rows,
+    record_memory,
+)
+from tdlg.engines.summary import Labels, Summary, summarise
+from tdlg.engines.table import Block, ScannedEdges
+from tdlg.exceptions import ParameterError
+from tdlg.explain.positive import plain_classes, positive_by_counts
+from tdlg.linegraph.decay import Decay, time_spread
+from tdlg.linegraph.match import NODE_MATCHES
+from tdlg.memory import LEARNING, in_bytes
+from tdlg.models import propagation
+from tdlg.models.bursts import burst_widths, rare_surprise
+from tdlg.models.file_setup import FileSetup, set_up
+from tdlg.models.training import TrainingRows
+from tdlg.persist.model import load_model, save_model
+from tdlg.propagate.bursts import KEYS
+from tdlg.propagate.features import useful_matches
+from tdlg.propagate.own_features import fit_own
+from tdlg.propagate.plan import ColumnPlan, plan_decays
+from tdlg.propagate.scales import scales_between
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["FileNeeds", "Filled", "FilledBursts", "fill_bursts", "fill_labels", "needs_of_file", "why_on_disk"]
+
+MOST_IN_MEMORY = (
+    10_000_000  # rows: at twice as many, memory and the similarity features take 1.6 times the time of the disk
+)
+DIGITS = 6  # of probabilities and scores
+MOST_SCALES, USUAL_SCALES = 6, 5  # for estimates, before the time scales are known
+START_BYTES, WRITE_BYTES = 4.5e8, 6e8  # of the process before the first step, and of what is written at once
+
+
+# ---- which way a table goes
+
+
+def why_on_disk(n_rows: int, *, two_ends: bool | None = None) -> str | None:
+    """Why a table of this number of rows is worked on on disk; None if it goes through memory.
+
+    In memory, the similarity features (`two_ends`) are used too. This is done if the table needs at most half of the free
+    memory and has at most 10 million rows; where these features are asked for, wherever it is possible.
+    """
+    from tdlg.memory import free_bytes
+
+    need, free = LEARNING.bytes(n_rows), free_bytes()
+    most, share = (propagation.MOST_TWO_ENDS, 1.0) if two_ends else (MOST_IN_MEMORY, 0.5)
+    if n_rows > most:
+        return f"{n_rows:,} rows are more than {most:,}"
+    if need > share * free:
+        of_free = f"{'' if two_ends else 'half of '}the {in_bytes(free)} that are free"
+        return f"{n_rows:,} rows would need about {in_bytes(need)} of memory, more than {of_free}"
+    return None
+
+
+class FileNeeds(NamedTuple):
+    """What a run on disk takes.
+
+    n_learnt : the rows that the trees learn from; record_bytes : the memory per record of each kind of keys while columns
+    are made; memory, disk : the bytes of memory and of temporary files at the peak.
+    """
+
+    n_learnt: int
+    record_bytes: dict[str, float]
+    memory: float
+    disk: int
+
+    @classmethod
+    def of(cls, plan: BucketPlan, form: RecordForm, n_missing: int, n_known: int, limits: Limits) -> Self:
+        """The needs of these columns, where n_known rows can be learnt from and n_missing rows are scored."""
+        n_rows, of_plan = form.n_rows, plan.plan
+        n_columns = sum(map(plan.n_columns, plan.matches))
+        n_learnt = min(n_known, limits.training_rows(n_rows, n_columns))
+        share = min((n_missing + min(n_known, most_training_rows(n_rows))) / n_rows, 1.0)
+        record_bytes: dict[str, float] = {}
+        for match in plan.matches:
+            kind, other = of_plan.kinds(match)
+            n_values = of_plan.n_edge_values + of_plan.n_label_values
+            of_match = form.dtype.itemsize, n_values, len(of_plan.scale_names), plan.n_columns(match), share
+            needed = (1 if kind == other else 2) * record_memory(*of_match)
+            record_bytes[kind] = max(record_bytes.get(kind, 0.0), needed)
+        largest = max(record_bytes.values())
+        bucket_bytes = n_rows / limits.n_buckets(n_rows, largest) * largest
+        n_scored = min(limits.scored_rows(n_missing, n_columns), n_missing)
+        steps = (
+            limits.n_threads * min(limits.block(n_rows, len(form.own)), n_rows) * limits.row_bytes(len(form.own)),
+            limits.at_once(bucket_bytes) * bucket_bytes,
+            TRAINING_BYTES * n_learnt * n_columns,
+            limits.n_threads * n_scored * n_columns * SCORED_BYTES,
+            WRITE_BYTES,
+        )
+        row = sum(plan.record(match, form).itemsize for match in plan.matches)
+        disk = len(of_plan.all_kinds) * form.dtype.itemsize * n_rows + (n_missing + n_learnt) * row
+        disk += n_missing * _score_record(form.n_classes).itemsize
+        return cls(n_learnt, record_bytes, min(START_BYTES + max(steps), limits.memory), disk)
+
+
+def needs_of_file(table: ScannedEdges, seen: Summary, n_missing: int, n_classes: int, limits: Limits) -> FileNeeds:
+    """What `PropagationClassifier.fill` takes; features and ids are looked at in the first rows."""
+    edges = table.read(table.blocks(limits.block(table.n_rows, len(table.features)))[0])
+    shared = not table.bipartite and bool(np.isin(edges.src, edges.dst).any())
+    own, prior = tuple(fit_own(edges)), (0.0,) * (1 if n_classes == 2 else n_classes)
+    decays = plan_decays([1.0] * USUAL_SCALES, 1.0, None, as_durations=False)
+    matches, classes = tuple(useful_matches(NODE_MATCHES, shared=shared)), np.arange(n_classes)
+    plan = ColumnPlan(matches, *decays, own, classes, prior, 1.0, True, 1.0, "none", bipartite=not shared)
+    form = RecordForm(table.n_rows, seen.clock, seen.late, n_classes, own)
+    return FileNeeds.of(BucketPlan(plan, None), form, n_missing, table.n_rows - n_missing, limits)
+
+
+# ---- classes
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What `PropagationClassifier.fill` did.
+
+    Attributes
+    ----------
+    n_rows, n_known, n_scored
+        The numbers of rows, of known labels, and of rows that were scored.
+    n_learnt, n_learnt_from
+        The number of rows that the trees learnt from, and the number of rows that these were sampled from.
+    classes, positive
+        The classes, and the positive one.
+    setting, setting_reason
+        The setting that was used, and why it was chosen; None if it was given.
+    scales
+        The time scales, in words.
+    columns
+        The names of the columns that the trees learnt from.
+    disk_bytes
+        The size of the temporary files at the peak, as computed from the columns.
+    """
+
+    n_rows: int
+    n_known: int
+    n_scored: int
+    n_learnt: int
+    n_learnt_from: int
+    classes: tuple[Any, ...]
+    positive: Any
+    setting: str
+    setting_reason: str | None
+    scales: str
+    columns: tuple[str, ...]
+    disk_bytes: int
+
+
+def fill_labels(
+    model: Any,
+    table: ScannedEdges,
+    output: Any,
+    *,
+    positive: Any,
+    classes: Callable[[list[Any]], tuple[list[Any], Any]] | None,
+    **of_run: Any,
+) -> Filled:
+    """All steps of `PropagationClassifier.fill`."""
+    _check_model(model)
+    _check_scanned(table)
+    if "label" not in table.roles:
+        raise ParameterError(
+            f"{table.path} was scanned without a label, which is to be filled in.",
+            "Use `scan_edges(path, label=...)`.",
+            parameter="label",
+        )
+    model = clone(model).set_params(random_state=_seed_of(model.random_state))
+    with FileRun.opened(table, output, n_threads=model.n_threads, **of_run) as run:
+        run.progress("reading")
+        summary = summarise(run.engine, table, run.blocks)
+        values = list(summary.labels)
+        named, chosen = (values, None) if classes is None else classes(values)
+        setup = set_up(table, run.blocks, summary, dict(zip(values, named, strict=True)), model)
+        del summary  # which holds the kept rows
+        buckets = _partition(run, setup, model)
+        run.progress("looking at nodes")
+        plan, needs, buckets = _plan(run, setup, model, buckets)
+        files = ColumnFiles(run.folder, _bounds(run.limits, setup, plan))
+        every = [(match, bucket) for match in plan.matches for bucket in range(buckets.n_buckets)]
+        tasks = [ColumnsTask(plan, buckets, files, *one) for one in every]
+        map_buckets(run.engine, make_columns, tasks, run.progress("making columns"))
+        _fit(run, setup, model, plan, buckets, files)
+        scores = _score(run, model, plan, buckets, files)
+        given = chosen if positive is None else positive
+        place = positive_by_counts(setup.classes, setup.counts.tolist(), given)
+        plain = tuple(plain_classes(setup.classes).tolist())
+        run.write(_ClassAnswers(scores, plain, place if len(plain) == 2 else None))
+    in_words = plan.plan.scales_in_words(setup.clock.unit)
+    counts = int(setup.counts.sum()), setup.n_missing, model.n_rows_, model.n_rows_sampled_from_
+    chosen_setting = model.setting_, model.setting_reason_, in_words, tuple(plan.plan.names())
+    return Filled(table.n_rows, *counts, plain, plain[place], *chosen_setting, needs.disk)
+
+
+def _check_scanned(table: Any) -> None:
+    if not isinstance(table, ScannedEdges):
+        raise ParameterError(
+            f"The 'scanned' must be what scan_edges returns. Got {type(table).__name__} instead.",
+            "Use `scan_edges(path)`, or `fit` for edges in memory.",
+            parameter="scanned",
+        )
+
+
+def _check_model(model: Any) -> None:
+    if model.two_ends is True:
+        raise ParameterError(
+            "The columns about both ends of an edge together need all edges in memory at once, and a file is worked on in "
+            "buckets.",
+            "Leave out two_ends=.",
+            parameter="two_ends",
+        )
+    if model.estimator is not None:
+        raise ParameterError(
+            "The 'estimator' cannot be chosen for files: boosted trees learn from a sample.",
+            "Leave out estimator=.",
+            parameter="estimator",
+        )
+
+
+def _seed_of(random_state: Any) -> int:
+    """A whole number for any random state, because all tasks need the same one."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(as_generator(random_state).integers(2**31))
+
+
+def _partition(run: FileRun, setup: FileSetup, model: Any) -> Buckets:
+    """Sort all edges into buckets. Those that do not fit, whichever ids are shared, are refused."""
+
+    def needs(shared: bool) -> tuple[BucketPlan, FileNeeds]:
+        plan = BucketPlan(setup.features(model, [1.0] * MOST_SCALES, shared=shared).plan_, setup.clock.unit)
+        return plan, FileNeeds.of(plan, setup.form, setup.n_missing, int(setup.windows.counts.sum()), run.limits)
+
+    most, at_most = needs(not run.table.bipartite)
+    run.check_disk(at_most.disk)
+    buckets = run.partition(setup.form, setup.labels, most.plan.all_kinds, max(at_most.record_bytes.values()))
+    return run.checked(buckets, needs(False)[1].record_bytes)
+
+
+def _plan(run: FileRun, setup: FileSetup, model: Any, buckets: Buckets) -> tuple[BucketPlan, FileNeeds, Buckets]:
+    """The columns, of which time scales and matches depend on the nodes; their needs; how the buckets are worked on."""
+    shared = not run.table.bipartite and nodes_are_shared(run.engine, buckets)
+    scales: Any = model.scales
+    if isinstance(model.scales, str):
+        only_known = model.setting_ != "interpolate" and setup.spread > 0
+        scales = scales_between(setup.spread, usual_gap_of_nodes(run.engine, buckets, only_known=only_known))
+    model.features_ = setup.features(model, scales, shared=shared)
+    plan = BucketPlan(model.features_.plan_, setup.clock.unit)
+    needs = FileNeeds.of(plan, setup.form, setup.n_missing, int(setup.windows.counts.sum()), run.limits)
+    plan = replace(plan, samples=setup.windows.samples(needs.n_learnt), seed=model.random_state)
+    return plan, needs, run.checked(buckets, needs.record_bytes)
+
+
+def _bounds(limits: Limits, setup: FileSetup, plan: BucketPlan) -> tuple[int, ...]:
+    """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
+    most = limits.scored_rows(setup.n_missing, sum(map(plan.n_columns, plan.matches)))
+    bounds, n = [0], 0.0
+    for block, more in zip(setup.blocks, setup.missing.tolist(), strict=True):
+        if n and n + more > most:
+            bounds.append(block.start)
+            n = 0
+        parts = max(math.ceil(more / most), 1)
+        bounds += [block.start + k * (block.stop - block.start) // parts for k in range(1, parts)]
+        n = more / parts if parts > 1 else n + more
+    return (*bounds, setup.table.n_rows)
+
+
+def _fit(run: FileRun, setup: FileSetup, model: Any, plan: BucketPlan, buckets: Buckets, files: ColumnFiles) -> None:
+    """Fit the trees on the samples."""
+    n_ranges = len(files.bounds) - 1
+    places = range(n_ranges, n_ranges + len(plan.samples))
+    parts = [read_columns(plan, buckets, files, range(place, place + 1)) for place in places]
+    rows = np.concatenate([part[0] for part in parts])
+    columns = np.vstack([part[1] for part in parts]) if len(parts) > 1 else parts[0][1]
+    codes = [part[0]["label"] for part in parts]
+    del parts
+    run.progress(f"fitting to {len(rows):,} rows")
+    ticks = setup.form.times(rows["tick"])
+    model.learn(TrainingRows(columns, setup.classes[rows["label"]], None, ticks), plan.samples, codes)
+
+
+# ---- scores
+
+
+@dataclass(frozen=True)
+class ScoreTask:
+    """Score the rows of the range with this number, with the fitted model in a file; `path`: the file to write."""
+
+    model: str
+    plan: BucketPlan
+    buckets: Buckets
+    files: ColumnFiles
+    number: int
+    path: str
+
+
+def _score(run: FileRun, model: Any, plan: BucketPlan, buckets: Buckets, files: ColumnFiles) -> dict[Block, str]:
+    """Score the rows of all ranges; gives the files of their scores."""
+    path = f"{run.folder}/model.tdlg"
+    _write_model(model, path)
+    spans = [Block(*ends) for ends in pairwise(files.bounds)]
+    paths = [f"{run.folder}/scores-{span.start}" for span in spans]
+    tasks = [ScoreTask(path, plan, buckets, files, k, each) for k, each in enumerate(paths)]
+    run_all(run.engine, score_range, tasks, run.progress("scoring"))
+    return dict(zip(spans, paths, strict=True))
+
+
+def score_range(task: ScoreTask) -> None:
+    """Write the probabilities of the rows of a range. A file that is there already stays."""
+    if exists(task.path):
+        return
+    model = _model_of(task.model)
+    rows, columns = read_columns(task.plan, task.buckets, task.files, range(task.number, task.number + 1))
+    scores = np.zeros(len(rows), _score_record(len(model.classes_)))
+    scores["row"] = rows["row"]
+    scores["values"] = model.values_of(columns)
+    write_split(task.path, scores, np.zeros(len(rows), np.int64), 1)
+
+
+def _score_record(n_classes: int) -> np.dtype[Any]:
+    return np.dtype([("row", "<i8"), ("values", "<f8", (n_classes,))])
+
+
+def _write_model(model: Any, path: str) -> None:
+    """Write a fitted model as a file without executable code, which all tasks read."""
+    if not is_remote(path):
+        save_model(model, path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(model, local := Path(folder) / "model.tdlg")
+        write_whole(path, [local.read_bytes()])
+
+
+@lru_cache(maxsize=1)
+def _model_of(path: str) -> Any:
+    if not is_remote(path):
+        return load_model(path)
+    with tempfile.TemporaryDirectory() as folder, reading(path) as file:
+        (local := Path(folder) / "model.tdlg").write_bytes(file.read())
+        return load_model(local)
+
+
+@lru_cache(maxsize=1)
+def _scores_in(path: str) -> NDArray[np.void]:
+    """The scores of a range; the blocks of the result ask for the same ones several times."""
+    return read_split([path], range(1))
+
+
+@dataclass(frozen=True)
+class _ClassAnswers:
+    """The columns "predicted" and "probability".
+
+    scores : the files with the scores of ranges of rows; positive : the position of the positive class of two, else None.
+    """
+
+    scores: dict[Block, str]
+    classes: tuple[Any, ...]
+    positive: int | None
+    names: tuple[str, ...] = ("predicted", "probability")
+
+    def of_block(self, block: Block) -> Self:
+        """Without the scores of other rows."""
+        some = {span: path for span, path in self.scores.items() if span.start < block.stop and block.start < span.stop}
+        return replace(self, scores=some)
+
+    def columns(self, block: Block) -> list[pl.Series]:
+        """The predicted class, and the probability of the positive class or, with more than two, of the predicted class."""
+        import polars as pl
+
+        parts = [np.zeros(0, _score_record(len(self.classes)))]
+        for path in self.of_block(block).scores.values():
+            scores = _scores_in(path)
+            first, stop = np.searchsorted(scores["row"], [block.start, block.stop])
+            parts.append(scores[first:stop])
+        scores = np.concatenate(parts)
+        best = scores["values"].argmax(axis=1)
+        shown = scores["values"][np.arange(len(best)), best if self.positive is None else self.positive]
+        place = np.full(block.stop - block.start, -1, np.int64)
+        place[scores["row"] - block.start] = np.arange(len(scores))
+        where = pl.Series(place, dtype=pl.Int64).set(pl.Series(place < 0), None)
+        return [
+            pl.Series(list(self.classes)).gather(pl.Series(best, dtype=pl.UInt32)).gather(where),
+            pl.Series(shown, dtype=pl.Float64).round_sig_figs(DIGITS).gather(where),
+        ]
+
+
+# ---- bursts
+
+
+@dataclass(frozen=True)
+class FilledBursts:
+    """What `BurstDetector.fill` did.
+
+    Attributes
+    ----------
+    n_rows
+        The number of rows.
+    threshold
+        The outlier score above which a row is an outlier.
+    fast, slow
+        The two decays with their widths fixed.
+    time_unit
+        The unit of the times; None for numbers.
+    """
+
+    n_rows: int
+    threshold: float
+    fast: Decay
+    slow: Decay
+    time_unit: str | None
+
+
+def fill_bursts(detector: Any, table: ScannedEdges, output: Any, **of_run: Any) -> FilledBursts:
+    """All steps of `BurstDetector.fill`."""
+    _check_scanned(table)
+    if detector.contamination != "auto":
+        raise ParameterError(
+            "The 'contamination' cannot be chosen for files: the scores of all edges are never in memory.",
+            "Leave out contamination=.",
+            parameter="contamination",
+        )
+    with FileRun.opened(table, output, n_threads=detector.n_threads, **of_run) as run:
+        run.progress("reading")
+        summary = summarise(run.engine, table, run.blocks)
+        clock = summary.clock
+        spread = time_spread(clock.ticks(summary.kept(table)))
+        decays = burst_widths(detector.fast, detector.slow, spread, clock.unit)
+        form = RecordForm(table.n_rows, clock, late=False, n_classes=0)
+        run.check_disk(len(KEYS) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
+        n_bytes = record_memory(form.dtype.itemsize, 1, 0, 1, 1.0)
+        buckets = run.checked(run.partition(form, Labels(), KEYS, n_bytes), dict.fromkeys(KEYS, n_bytes))
+        block_rows = run.blocks[0].stop
+        values = RowValues(run.folder, table.n_rows, block_rows, len(KEYS) * buckets.n_buckets)
+        widths = [decay.parts(clock.unit)[0].bandwidth for decay in decays]
+        every = [(kind, bucket) for kind in KEYS for bucket in range(buckets.n_buckets)]
+        tasks = [BurstsTask(buckets, *one, values, k, *widths) for k, one in enumerate(every)]
+        map_buckets(run.engine, find_bursts, tasks, run.progress("looking for bursts"))
+        threshold = rare_surprise(table.n_rows)
+        run.write(_BurstAnswers(values, threshold))
+    return FilledBursts(table.n_rows, threshold, *decays, clock.unit)
+
+
+@dataclass(frozen=True)
+class _BurstAnswers:
+    """The columns "outlier_score" and "outlier"."""
+
+    values: RowValues
+    threshold: float
+    names: tuple[str, ...] = ("outlier_score", "outlier")
+
+    def of_block(self, block: Block) -> Self:
+        return self
+
+    def columns(self, block: Block) -> list[pl.Series]:
+        import polars as pl
+
+        n = block.stop - block.start
+        scores = self.values.largest(block.start, n) if n else np.zeros(0)
+        return [pl.Series(scores).round_sig_figs(DIGITS), pl.Series((scores > self.threshold).astype(np.int64))]
