@@ -21,7 +21,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 sys.path.append(str(Path(__file__).parents[1]))
 
 from paper.graph_features import graph_preprocessor, graph_table
-from tdlg import PropagationClassifier, StreamScorer, TemporalEdges, load_dataset
+from tdlg import PropagationClassifier, StreamScorer, TemporalEdges
+from tdlg.datasets import load_dataset
 from tdlg.models.boosting import boosting_settings
 from tdlg.trees import predict_proba
 

@@ -12,12 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from saving import N, made_edges, round_trip, same
-from tdlg import (
-    LineGraphClassifier,
-    PropagationClassifier,
-    ReadError,
-    load_model,
-)
+from tdlg import LineGraphClassifier, PropagationClassifier, load_model
+from tdlg.exceptions import ReadError
 from tdlg.persist import codec
 from tdlg.persist import model as archive
 

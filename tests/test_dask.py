@@ -12,10 +12,8 @@ from buckets import column_files, read_columns, some_table
 from cluster import Cluster, fail, nap, slow_columns
 from tdlg import (
     EdgeOutlierDetector,
-    ParameterError,
     PropagationClassifier,
     PropagationFeatures,
-    ReadError,
     classify_file,
     outliers_file,
     read_edges,
@@ -23,7 +21,7 @@ from tdlg import (
 )
 from tdlg.cli.app import app
 from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
-from tdlg.exceptions import ClusterError
+from tdlg.exceptions import ClusterError, ParameterError, ReadError
 
 pytestmark = pytest.mark.needs("dask")
 

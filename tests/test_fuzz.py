@@ -178,7 +178,8 @@ def test_an_error_that_is_not_ours_is_found(tmp_path, monkeypatch):
 MUTATED_PARQUET = """
 import random, sys
 import polars as pl
-from tdlg import ReadError, read_edges
+from tdlg import read_edges
+from tdlg.exceptions import ReadError
 from tdlg.engines.table import Block, InputTable
 
 path, n_files, roles = sys.argv[1], int(sys.argv[2]), {"src": None, "dst": None, "time": None}

@@ -9,18 +9,11 @@ import polars as pl
 import pytest
 
 from buckets import some_table
-from tdlg import (
-    EdgeOutlierDetector,
-    LineGraphClassifier,
-    ParameterError,
-    ReadError,
-    classify_file,
-    outliers_file,
-    read_edges,
-)
+from tdlg import EdgeOutlierDetector, LineGraphClassifier, classify_file, outliers_file, read_edges
 from tdlg.atomic import draft_of
 from tdlg.engines import output, sizes, work_folder
 from tdlg.engines.table import Block, InputTable
+from tdlg.exceptions import ParameterError, ReadError
 
 
 @pytest.fixture(autouse=True)

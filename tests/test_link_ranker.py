@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tdlg import EdgesError, LinkPredictor, LinkRanker, ParameterError, TemporalEdges, load_model
+from tdlg import LinkPredictor, LinkRanker, TemporalEdges, load_model
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.ranking import rank_of_true
 from tdlg.rank import fit as ranking_fit
 from tdlg.rank.state import COLUMNS, RankingState

@@ -34,11 +34,11 @@ from tdlg import (
     from_frame,
     load_model,
     make_payments,
-    make_tsbm,
     outliers_file,
 )
+from tdlg.datasets import make_tsbm
 
-pytestmark = [pytest.mark.usefixtures("few_trees"), pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")]
+pytestmark = [pytest.mark.usefixtures("few_trees"), pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")]
 
 MANY = 1000  # threads that share the memory: a bucket then has some hundred edges
 
