@@ -13,7 +13,8 @@ from _bench import Claim, data_file
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from tdlg import LinkRanker, load_dataset
+from tdlg import LinkRanker
+from tdlg.datasets import load_dataset
 from tdlg.judge.ranking import RankingTask, evaluate_ranking
 
 os.environ["TDLG_DATA"] = str(data_file("ml_wikipedia.txt").parent)

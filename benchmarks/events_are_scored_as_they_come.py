@@ -21,9 +21,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 sys.path.append(str(Path(__file__).parents[1]))
 
 from paper.graph_features import graph_preprocessor, graph_table
-from tdlg import PropagationClassifier, StreamScorer, TemporalEdges, load_dataset
-from tdlg.live.trees import CompiledTrees
+from tdlg import PropagationClassifier, StreamScorer, TemporalEdges
+from tdlg.datasets import load_dataset
 from tdlg.models.training import boosting_settings
+from tdlg.trees import predict_proba
 
 BATCH, N_BATCHES, N_SINGLE = 1_000, 40, 2_000
 WINDOW = 30 * 86_400  # seconds; the scales of the model reach from hours to weeks
@@ -71,9 +72,9 @@ def graph_feature_seconds(edges: TemporalEdges) -> float:
     columns = np.vstack([preprocessor.transform(batch) for batch in batches])
     label = np.asarray(edges.label)[half - 20_000 : half].astype(int)
     trees = HistGradientBoostingClassifier(**boosting_settings(20_000, 100), max_bins=63, random_state=0)
-    forest = CompiledTrees.from_boosting(trees.fit(columns, label))
+    trees.fit(columns, label)
     new = [np.ascontiguousarray(table[at : at + BATCH]) for at in range(half, half + N_BATCHES * BATCH, BATCH)]
-    return median(seconds(lambda: forest.predict_proba(preprocessor.transform(batch))) for batch in new)
+    return median(seconds(lambda: predict_proba(trees, preprocessor.transform(batch))) for batch in new)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from paper.graph_features import graph_columns
 from paper.handbook import DAY, Week, book_columns, measures, our_boosting, stream, week
-from tdlg import load_dataset
+from tdlg.datasets import load_dataset
 
 DAYS = 37
 MARGIN = 0.05  # of average precision

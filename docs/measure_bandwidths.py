@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tdlg import Gaussian, Laplace, load_dataset
+from tdlg import Gaussian, Laplace
+from tdlg.datasets import load_dataset
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
 from tdlg.methods.ours import TDLG

@@ -16,7 +16,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer
 
-from tdlg import EdgeEmbedding, PropagationFeatures, ReadError, TemporalEdges, load_dataset
+from tdlg import EdgeEmbedding, PropagationFeatures, TemporalEdges
+from tdlg.datasets import load_dataset
+from tdlg.exceptions import ReadError
 from tdlg.methods.registry import make_method
 
 HOUR = 3600  # seconds

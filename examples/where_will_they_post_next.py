@@ -12,7 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tdlg import Laplace, LineGraph, ReadError, TemporalEdges, load_dataset
+from tdlg import Laplace, LineGraph, TemporalEdges
+from tdlg.datasets import load_dataset
+from tdlg.exceptions import ReadError
 
 SAMPLED = 1000  # posts to learn from, and the number of later ones to predict
 BANDWIDTHS = ("1h", "1d", "7d", "30d")

@@ -8,7 +8,9 @@ import sys
 
 import numpy as np
 
-from tdlg import PropagationClassifier, ReadError, TemporalEdges, load_dataset
+from tdlg import PropagationClassifier, TemporalEdges
+from tdlg.datasets import load_dataset
+from tdlg.exceptions import ReadError
 from tdlg.methods.registry import make_method
 
 START = np.datetime64("2013-07-01T00:00:00")  # earlier ratings are for training, later ones for the evaluation

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tdlg import LinkRanker, TemporalEdges, load_dataset
+from tdlg import LinkRanker, TemporalEdges
+from tdlg.datasets import load_dataset
 from tdlg.judge.ranking import RankingTask, true_scores
 
 RECORDED = Path(__file__).with_name("tgb_evaluator.json")

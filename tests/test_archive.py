@@ -12,12 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from saving import N, made_edges, round_trip, same
-from tdlg import (
-    LineGraphClassifier,
-    PropagationClassifier,
-    ReadError,
-    load_model,
-)
+from tdlg import LineGraphClassifier, PropagationClassifier, load_model
+from tdlg.exceptions import ReadError
 from tdlg.persist import codec
 from tdlg.persist import model as archive
 
@@ -220,7 +216,7 @@ def test_a_newer_version_says_which_is_needed(saved):
         manifest["made_with"]["tdlg"] = "7.8.9"
 
     rewritten(saved, newer, members=[("a/new/kind.bin", b"")])
-    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*reads version 5.*pip install \. in it"):
+    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*reads version 6.*pip install \. in it"):
         load_model(saved)
 
 
@@ -232,7 +228,7 @@ def test_an_older_version_says_that_a_new_fit_is_needed(version, saved):
 
     rewritten(saved, older)
     with pytest.raises(
-        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 5\. .*Fit the model again"
+        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 6\. .*Fit the model again"
     ):
         load_model(saved)
 

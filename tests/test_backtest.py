@@ -5,7 +5,8 @@ import datetime
 import numpy as np
 import pytest
 
-from tdlg import EdgesError, ParameterError, TemporalEdges, make_payments
+from tdlg import TemporalEdges, make_payments
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge import backtest as module
 from tdlg.judge.backtest import METHODS, alert_precision, backtest
 from tdlg.methods.windows import window_columns

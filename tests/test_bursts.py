@@ -3,7 +3,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oracle
-from tdlg import BurstDetector, EdgeOutlierDetector, EdgesError, ParameterError, StreamScorer, TemporalEdges, load_model
+from tdlg import BurstDetector, EdgeOutlierDetector, StreamScorer, TemporalEdges, load_model
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.bursts import burst_counts
 from tdlg.propagate.bursts import Arrivals, burst_surprises
 
@@ -15,7 +16,7 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
 @parametrize_with_checks(
     [BurstDetector(), EdgeOutlierDetector("burst")], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
 )
@@ -182,7 +183,7 @@ def test_only_bursts_are_explained():
         EdgeOutlierDetector("rows", random_state=0).fit(edges).explain(edges)
 
 
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
 def test_the_detector_of_outliers_is_a_burst_detector_by_name(tmp_path):
     edges = TemporalEdges(*network())
     alone = detector(contamination=0.05).fit(edges[:300])

@@ -4,8 +4,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-from tdlg import LineGraph, ParameterError, TemporalEdges
+from tdlg import LineGraph, TemporalEdges
 from tdlg.checks import as_generator, as_seed, check_choice, check_count, check_number, is_number, set_missing_seed
+from tdlg.exceptions import ParameterError
 from tdlg.methods.references import LabelRates
 
 

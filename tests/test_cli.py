@@ -1290,7 +1290,7 @@ def test_errors_of_the_system_are_plain(monkeypatch, error, said):
 
 def test_a_traceback_on_request(monkeypatch):
     monkeypatch.setenv("TDLG_TRACEBACK", "1")
-    assert isinstance(CliRunner().invoke(app, ["info", "nosuch.csv"]).exception, tdlg.ReadError)
+    assert isinstance(CliRunner().invoke(app, ["info", "nosuch.csv"]).exception, tdlg.exceptions.ReadError)
 
 
 def test_one_line():

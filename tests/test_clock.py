@@ -3,7 +3,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from tdlg import EdgesError, Gaussian, ParameterError, TemporalEdges
+from tdlg import Gaussian, TemporalEdges
 from tdlg.clock import (
     UNITS,
     as_seconds,
@@ -20,6 +20,7 @@ from tdlg.clock import (
     time_in_words,
     times_of,
 )
+from tdlg.exceptions import EdgesError, ParameterError
 
 INT, FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 LAST = np.iinfo(np.int64).max

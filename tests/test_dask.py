@@ -13,16 +13,14 @@ from cluster import Cluster, fail, nap, slow_columns
 from filling import burst_file, fill_file
 from tdlg import (
     EdgeOutlierDetector,
-    ParameterError,
     PropagationClassifier,
     PropagationFeatures,
-    ReadError,
     read_edges,
     write_payments,
 )
 from tdlg.cli.app import app
 from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
-from tdlg.exceptions import ClusterError
+from tdlg.exceptions import ClusterError, ParameterError, ReadError
 
 pytestmark = pytest.mark.needs("dask")
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import oracle
-from tdlg import Gaussian, Laplace, LineGraph, Mixture, NoDecay, ParameterError, TemporalEdges
+from tdlg import Gaussian, Laplace, LineGraph, Mixture, NoDecay, TemporalEdges
+from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import decay_values, reach
 from tdlg.linegraph.exponentials import exponential_sum, gaussian_exponentials
 

@@ -11,19 +11,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tdlg.embed.eigenvectors
-from tdlg import (
-    EdgeEmbedding,
-    Gaussian,
-    Laplace,
-    LineGraph,
-    LowRankFeatures,
-    Mixture,
-    NoDecay,
-    ParameterError,
-    TemporalEdges,
-    node_embeddings,
-)
+from tdlg import EdgeEmbedding, Gaussian, Laplace, LineGraph, LowRankFeatures, Mixture, NoDecay, TemporalEdges
+from tdlg.embed import node_embeddings
 from tdlg.embed.eigenvectors import top_eigenpairs
+from tdlg.exceptions import ParameterError
 
 EXPECTED_FAILURES = {
     "check_dtype_object": "wants a TypeError for an id that is a dict; ours is an EdgesError, and names the row",
@@ -31,7 +22,7 @@ EXPECTED_FAILURES = {
 TRANSFORMERS = [EdgeEmbedding, LowRankFeatures]
 
 
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
 @parametrize_with_checks(
     [
         EdgeEmbedding(decay=Gaussian(1.0)),

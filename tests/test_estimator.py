@@ -16,7 +16,6 @@ from tdlg import (
     BurstDetector,
     EdgeEmbedding,
     EdgeOutlierDetector,
-    EdgesError,
     LineGraphClassifier,
     LinkPredictor,
     LinkRanker,
@@ -26,13 +25,12 @@ from tdlg import (
     PropagationClassifier,
     PropagationFeatures,
     PropagationRegressor,
-    ReadError,
-    TdlgWarning,
     TemporalEdges,
     from_frame,
     load_model,
 )
 from tdlg.estimator import ANSWERS, EdgesEstimator, known_labels, new_nodes
+from tdlg.exceptions import EdgesError, ReadError, TdlgWarning
 from tdlg.linegraph.events import Layout
 from tdlg.tables.ids import id_key
 
@@ -312,7 +310,7 @@ def assert_alike(one, other):
 
 
 @pytest.mark.usefixtures("few_trees_here")
-@pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")
 @pytest.mark.parametrize("model", ESTIMATORS, ids=str)
 def test_a_fit_in_the_middle_of_an_answer_does_not_change_it(model, monkeypatch):
     first, second = edges_of("int", slice(0, 150)), edges_of("int", slice(50, 200))
@@ -358,7 +356,7 @@ def test_answers_beside_fits_in_a_thread_are_those_of_one_of_the_fits():
 
 
 @pytest.mark.usefixtures("few_trees_here")
-@pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")
 def test_an_update_appears_at_once(monkeypatch):
     edges = edges_of("int")
     edges = edges[np.argsort(edges.time, kind="stable")]

@@ -11,7 +11,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 import tdlg
 from paper import RECIPES
-from tdlg import Gaussian, LineGraph, ParameterError, ReadError, TemporalEdges
+from tdlg import Gaussian, LineGraph, TemporalEdges
+from tdlg.exceptions import ParameterError, ReadError
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.metrics import class_metrics, precision_recall_at
 from tdlg.judge.results import COLUMNS, read_results, summarise

@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 import typer
 
-from tdlg import LineGraphClassifier, ParameterError, TemporalEdges, read_edges, write_report
+from tdlg import LineGraphClassifier, TemporalEdges, read_edges, write_report
 from tdlg import atomic as files
 from tdlg.cli import output as writing
+from tdlg.exceptions import ParameterError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no such pipes and links")
 

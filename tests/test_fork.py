@@ -6,8 +6,9 @@ import traceback
 import numpy as np
 import pytest
 
-from tdlg import PropagationClassifier, TdlgError, TemporalEdges, read_edges
+from tdlg import PropagationClassifier, TemporalEdges, read_edges
 from tdlg.engines.table import scan_edges
+from tdlg.exceptions import TdlgError
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="the system has no fork")
 

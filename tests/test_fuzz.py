@@ -178,8 +178,9 @@ def test_an_error_that_is_not_ours_is_found(tmp_path, monkeypatch):
 MUTATED_PARQUET = """
 import random, sys
 import polars as pl
-from tdlg import ReadError, read_edges
+from tdlg import read_edges
 from tdlg.engines.table import Block, scan_edges
+from tdlg.exceptions import ReadError
 
 path, n_files, roles = sys.argv[1], int(sys.argv[2]), {"src": None, "dst": None, "time": None}
 rng = random.Random(7)

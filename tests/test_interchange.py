@@ -323,7 +323,7 @@ def test_the_tools_of_pyg_take_the_data():
 
 @needs_pyg
 def test_reading_loads_no_torch_of_its_own():
-    code = "import sys; from tdlg import from_pyg; from types import SimpleNamespace as S; "
+    code = "import sys; from tdlg.io import from_pyg; from types import SimpleNamespace as S; "
     code += "from_pyg(S(src=[0], dst=[1], t=[2])); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 

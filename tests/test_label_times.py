@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from tdlg import EdgesError, ParameterError, PropagationClassifier, ReadError, TemporalEdges, from_frame, load_model
+from tdlg import PropagationClassifier, TemporalEdges, from_frame, load_model
+from tdlg.exceptions import EdgesError, ParameterError, ReadError
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.holdout import Fitted, hold_out
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification

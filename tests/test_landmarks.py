@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 import paper.landmarks
 from paper import reduced_features
 from paper.landmarks import SAMPLINGS, LandmarkFeatures, effective_resistances
-from tdlg import LineGraph, NoDecay, ParameterError, TemporalEdges
+from tdlg import LineGraph, NoDecay, TemporalEdges
+from tdlg.exceptions import ParameterError
 
 
 def network(n_edges=400, n_nodes=30, seed=0, **more):

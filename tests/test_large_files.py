@@ -8,9 +8,10 @@ import pytest
 
 from buckets import some_table
 from filling import burst_file
-from tdlg import BurstDetector, EdgeOutlierDetector, ParameterError, ReadError, read_edges, scan_edges
+from tdlg import BurstDetector, EdgeOutlierDetector, read_edges, scan_edges
 from tdlg.engines import run
 from tdlg.engines.table import Block
+from tdlg.exceptions import ParameterError, ReadError
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,8 @@ import pytest
 
 from paper import leakage
 from paper.lineup import LINEUP
-from tdlg import ReadError, TemporalEdges
+from tdlg import TemporalEdges
+from tdlg.exceptions import ReadError
 from tdlg.methods.timers import TIMERS
 
 

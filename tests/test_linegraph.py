@@ -8,17 +8,8 @@ from hypothesis import strategies as st
 
 import oracle
 from conformance import Conformance, Form
-from tdlg import (
-    EdgesError,
-    Gaussian,
-    Laplace,
-    LineGraph,
-    Mixture,
-    NoDecay,
-    ParameterError,
-    TemporalEdges,
-    TooLargeError,
-)
+from tdlg import Gaussian, Laplace, LineGraph, Mixture, NoDecay, TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError, TooLargeError
 from tdlg.linegraph import product as product_module
 from tdlg.linegraph import walks as walks_module
 

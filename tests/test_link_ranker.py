@@ -7,12 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tdlg import EdgesError, LinkPredictor, LinkRanker, ParameterError, TemporalEdges, load_model
+from tdlg import LinkPredictor, LinkRanker, TemporalEdges, load_model
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.ranking import rank_of_true
 from tdlg.rank import fit as ranking_fit
 from tdlg.rank.state import COLUMNS, RankingState
 from tdlg.rank.stream import StreamRanker
-from tdlg.rank.trees import RankingTrees
+from tdlg.trees import Trees
 
 pytest.importorskip("lightgbm", reason="needs LightGBM")
 
@@ -192,8 +193,8 @@ class TestFit:
         rows[::3, 4] = 1e30
         settings = {"objective": "regression", "num_leaves": 64, "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
         booster = lightgbm.train(settings, lightgbm.Dataset(rows, rows[:, 3] + (rows[:, 4] > 1)), 20)
-        trees = RankingTrees.from_booster(booster)
-        np.testing.assert_allclose(trees.scores(rows), booster.predict(rows), rtol=1e-12)
+        trees = Trees.from_booster(booster)
+        np.testing.assert_allclose(trees.sums(rows)[:, 0], booster.predict(rows), rtol=1e-12)
         trees.check(len(COLUMNS))
 
     def test_too_few_edges(self):
@@ -296,7 +297,7 @@ class TestHeldOut:
     def test_some_of_the_trees(self, fitted):
         trees, rows = fitted.next_trees_, np.random.default_rng(0).exponential(10.0, (50, len(COLUMNS)))
         parts = [trees.between(a, b) for a, b in ((0, 1), (1, 4), (4, trees.n_trees))]
-        np.testing.assert_allclose(sum(part.scores(rows) for part in parts), trees.scores(rows))
+        np.testing.assert_allclose(sum(part.sums(rows)[:, 0] for part in parts), trees.sums(rows)[:, 0])
         for part in parts:
             part.check(len(COLUMNS))
 

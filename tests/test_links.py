@@ -8,20 +8,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tdlg import (
-    EdgesError,
-    Gaussian,
-    Laplace,
-    LineGraph,
-    LinkPredictor,
-    LinkRanker,
-    NoDecay,
-    ParameterError,
-    TemporalEdges,
-    load_model,
-    shuffled_edges,
-)
-from tdlg.sampling import candidates
+from tdlg import Gaussian, Laplace, LineGraph, LinkPredictor, LinkRanker, NoDecay, TemporalEdges, load_model
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.sampling import candidates, shuffled_edges
 from tdlg.sampling.index import concatenate_edges
 
 EXPECTED_FAILURES = {
@@ -29,7 +18,7 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
 @parametrize_with_checks(
     [LinkPredictor("rows", decay=NoDecay()), LinkRanker()],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,

@@ -8,18 +8,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tdlg import (
     EdgeOutlierDetector,
-    EdgesError,
     Gaussian,
     LinkPredictor,
     MisplacedDetector,
     NoDecay,
-    ParameterError,
     TemporalEdges,
     load_model,
     read_edges,
-    shuffled_edges,
 )
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models import link_columns
+from tdlg.sampling import shuffled_edges
 
 TWO_COLUMNS = "has two columns: src, dst and time are needed"
 EXPECTED_FAILURES = {
@@ -29,7 +28,7 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
 @parametrize_with_checks(
     [MisplacedDetector("rows", decay=NoDecay()), EdgeOutlierDetector("rows", decay=NoDecay())],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,

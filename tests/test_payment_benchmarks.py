@@ -10,7 +10,8 @@ from paper import bans, handbook, payments
 from paper.attacks import attack_auc
 from paper.payment_rows import Row, append_row, read_rows
 from paper.payments_page import write_page
-from tdlg import TemporalEdges, load_dataset
+from tdlg import TemporalEdges
+from tdlg.datasets import load_dataset
 
 DAY = np.timedelta64(1, "D")
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tdlg import LineGraphClassifier, ParameterError, PropagationClassifier, TemporalEdges, load_model, node_scores
+from tdlg import LineGraphClassifier, PropagationClassifier, TemporalEdges, load_model
 from tdlg.cli import app
+from tdlg.exceptions import ParameterError
+from tdlg.explain import node_scores
 from tdlg.explain.positive import positive_class, positive_of
 from tdlg.explain.sentences import label_in_words
 from tdlg.judge.evaluate import evaluate

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tdlg import LineGraph, ParameterError, TemporalEdges
+from tdlg import LineGraph, TemporalEdges
+from tdlg.exceptions import ParameterError
 from tdlg.linegraph import product
 from tdlg.memory import default_threads
 

@@ -8,8 +8,9 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracle import line_graph
-from tdlg import EdgesError, Laplace, NoDecay, ParameterError, PropagationFeatures, TemporalEdges, load_model
+from tdlg import Laplace, NoDecay, PropagationFeatures, TemporalEdges, load_model
 from tdlg._kernels import COUNT_UNIT, GAP_UNIT, NO_GAP
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.propagate.columns import table_columns
 from tdlg.propagate.evidence import gather_evidence
@@ -549,7 +550,7 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
 @parametrize_with_checks([PropagationFeatures()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -11,18 +11,9 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tdlg import (
-    EdgesError,
-    ParameterError,
-    PropagationClassifier,
-    PropagationRegressor,
-    TdlgWarning,
-    TemporalEdges,
-    from_frame,
-    load_dataset,
-    load_model,
-    make_payments,
-)
+from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges, from_frame, load_model, make_payments
+from tdlg.datasets import load_dataset
+from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
 
 
 def network(n_edges=3000, n_nodes=60, seed=0, rare=0.5, **options):
@@ -434,7 +425,7 @@ EXPECTED_FAILURES = {
 
 
 @pytest.mark.usefixtures("few_trees_here")
-@pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")
 @parametrize_with_checks(
     [PropagationClassifier(), PropagationClassifier(setting="interpolate"), PropagationRegressor(setting="stream")],
     expected_failed_checks=lambda _: EXPECTED_FAILURES,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import record_tgb
-from tdlg import EdgesError, LinkRanker, ParameterError, TemporalEdges
+from tdlg import LinkRanker, TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.ranking import RankingMetrics, RankingTask, evaluate_ranking, rank_of_true, tgb_negatives, true_ranks
 
 
@@ -227,7 +228,7 @@ class TestBesideTgb:
 @pytest.mark.needs("data", "time")
 @pytest.mark.skipif(importlib.util.find_spec("lightgbm") is None, reason="needs LightGBM")
 def test_the_next_topic_of_a_forum_is_ranked_better_than_by_recency(data_dir):
-    from tdlg import load_dataset
+    from tdlg.datasets import load_dataset
 
     task = RankingTask(load_dataset("fb-forum"))
     trees, recency = (evaluate_ranking(LinkRanker(name, random_state=0), task) for name in ("trees", "recency"))

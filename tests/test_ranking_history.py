@@ -6,7 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from tdlg import EdgesError, LinkRanker, ParameterError, TemporalEdges, load_model
+from tdlg import LinkRanker, TemporalEdges, load_model
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.rank.history import History
 from tdlg.rank.state import COLUMNS
 from tdlg.rank.stream import StreamRanker

@@ -11,16 +11,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from tdlg import (
     LineGraphClassifier,
     LinkPredictor,
-    ParameterError,
     PropagationClassifier,
     PropagationFeatures,
     PropagationRegressor,
     TemporalEdges,
     load_model,
-    node_scores,
 )
 from tdlg.clock import time_in_words
-from tdlg.explain import nodes, propagation
+from tdlg.exceptions import ParameterError
+from tdlg.explain import node_scores, nodes, propagation
 from tdlg.explain.sentences import Words, label_in_words, node_in_words
 from tdlg.models.training import training_windows
 from tdlg.propagate.evidence import gather_evidence

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from tdlg import EdgesError, ParameterError, TemporalEdges
+from tdlg import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.methods.references import FOLDS, EdgeBank, LabelRates
 
 

@@ -17,17 +17,9 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tdlg import (
-    Gaussian,
-    LineGraphClassifier,
-    ParameterError,
-    PropagationClassifier,
-    PropagationRegressor,
-    TemporalEdges,
-    demo,
-)
+from tdlg import Gaussian, LineGraphClassifier, PropagationClassifier, PropagationRegressor, TemporalEdges, demo
 from tdlg.datasets.blocks import make_tsbm
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.holdout import hold_out, judge
 from tdlg.judge.metrics import calibration, class_metrics, rank
 from tdlg.report import build_report, write_report

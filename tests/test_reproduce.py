@@ -13,7 +13,8 @@ from paper.page import judged, write_page
 from paper.published import Estimate, notebook_auc, paper_auc, paper_datasets
 from paper.recipes import BANDWIDTHS, NORMALISATIONS
 from paper.results import Results
-from tdlg import Gaussian, Laplace, ParameterError, ReadError, TemporalEdges
+from tdlg import Gaussian, Laplace, TemporalEdges
+from tdlg.exceptions import ParameterError, ReadError
 from tdlg.judge.results import COLUMNS, read_results
 from tdlg.methods.base import Method
 from tdlg.methods.registry import METHODS

@@ -12,20 +12,19 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tdlg import (
-    EdgesError,
     Gaussian,
     Laplace,
     LineGraph,
     LineGraphClassifier,
     Mixture,
     NoDecay,
-    ParameterError,
     PropagationClassifier,
     TemporalEdges,
     from_frame,
     read_edges,
 )
 from tdlg.estimator import fitted_graph
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.solver import Point, logistic_regression
 
 EXPECTED_FAILURES = {
@@ -34,7 +33,7 @@ EXPECTED_FAILURES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.TdlgWarning")
+@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
 @parametrize_with_checks(
     [LineGraphClassifier(decay=NoDecay())], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
 )

@@ -34,10 +34,10 @@ from tdlg import (
     from_frame,
     load_model,
     make_payments,
-    make_tsbm,
 )
+from tdlg.datasets import make_tsbm
 
-pytestmark = [pytest.mark.usefixtures("few_trees"), pytest.mark.filterwarnings("ignore::tdlg.TdlgWarning")]
+pytestmark = [pytest.mark.usefixtures("few_trees"), pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")]
 
 FEW_EDGES = 100  # of a bucket, where there are to be many
 

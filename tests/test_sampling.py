@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from tdlg import EdgesError, TemporalEdges, shuffled_edges
-from tdlg.sampling import candidates
+from tdlg import TemporalEdges
+from tdlg.exceptions import EdgesError
+from tdlg.sampling import candidates, shuffled_edges
 from tdlg.sampling.candidates import candidate_pairs
 from tdlg.sampling.index import EdgeIndex, concatenate_edges, edge_folds
 from tdlg.sampling.negatives import historical_edges, inductive_edges, time_kept_edges

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from tdlg import EdgesError, ParameterError, PropagationClassifier, PropagationRegressor, TdlgWarning, TemporalEdges
+from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
 from tdlg.models import training
 from tdlg.models.training import choose_setting, warn_of_late_classes
 from tdlg.propagate.scales import choose_scales

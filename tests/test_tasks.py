@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tdlg import EdgesError, ParameterError, TemporalEdges
+from tdlg import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tdlg import ParameterError, ReadError, from_tgb, read_tgb
+from tdlg.exceptions import ParameterError, ReadError
+from tdlg.io import from_tgb, read_tgb
 
 
 def test_a_dictionary():

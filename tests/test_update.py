@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from live_payments import EDGES, LABEL_TIME, N_FITTED, OPTIONS, N, classifier
-from tdlg import PropagationClassifier, PropagationRegressor, TdlgWarning, TemporalEdges, load_model
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges, load_model
+from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
 from tdlg.models.update import joined_edges
 
 pytestmark = pytest.mark.usefixtures("few_trees")

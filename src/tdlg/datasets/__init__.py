@@ -5,19 +5,6 @@ neither, it is downloaded into the cache. In all cases its sha256 must be the kn
 payments with frauds; `blocks` holds the paper's temporal stochastic block model.
 """
 
-from tdlg.datasets.files import dataset_file, is_available
-from tdlg.datasets.load import dataset_table, describe, load_dataset
-from tdlg.datasets.payments import Payments, make_payments
-from tdlg.datasets.registry import DATASETS, Dataset
+from lazy_loader import attach_stub
 
-__all__ = [
-    "DATASETS",
-    "Dataset",
-    "Payments",
-    "dataset_file",
-    "dataset_table",
-    "describe",
-    "is_available",
-    "load_dataset",
-    "make_payments",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

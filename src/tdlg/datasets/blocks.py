@@ -380,7 +380,8 @@ class BlockSample:
 
     Examples
     --------
-    >>> from tdlg import Gaussian, LineGraph, node_embeddings
+    >>> from tdlg import Gaussian, LineGraph
+    >>> from tdlg.embed import node_embeddings
     >>> from tdlg.datasets.blocks import make_tsbm
     >>> sample = make_tsbm(random_state=0)
     >>> X = node_embeddings(sample.edges, LineGraph(sample.edges, decay=Gaussian(0.5)).to_csr())

@@ -41,7 +41,8 @@ def node_embeddings(
     Examples
     --------
     >>> import numpy as np
-    >>> from tdlg import TemporalEdges, node_embeddings
+    >>> from tdlg import TemporalEdges
+    >>> from tdlg.embed import node_embeddings
     >>> edges = TemporalEdges(["a", "b", "c"], ["b", "c", "c"], [0, 1, 2])
     >>> node_embeddings(edges, np.array([[1.0], [2.0], [6.0]]))
     array([[1. ],

@@ -46,7 +46,7 @@ SCORED_BYTES = 28  # memory per value of a row to score
 MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
 MOST_BUCKET = 500_000  # records of an average bucket: more would leave the caches
 MOST_SCORED = 250_000  # rows that are scored at once
-MOST_ROWS, LEAST_ROWS = 1_000_000, 300_000  # rows to learn from; between them, a third of the table
+MOST_ROWS, LEAST_ROWS = 1_000_000, 300_000  # rows to learn from; between them, a tenth of the table
 FREE_SHARE = 0.6  # of the free memory that is used by default
 SHARES = 4  # tasks per thread of a cluster: a lost one costs little, and slow ones are made up for
 UNEVEN = 1.5  # size of a bucket that runs beside others, compared with the usual one
@@ -122,7 +122,7 @@ class Limits:
 
 def most_training_rows(n_rows: int) -> int:
     """Rows to learn from, of a table of this number of rows, if the memory allows it."""
-    return min(MOST_ROWS, max(n_rows // 3, LEAST_ROWS))
+    return min(MOST_ROWS, max(n_rows // 10, LEAST_ROWS))
 
 
 def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:

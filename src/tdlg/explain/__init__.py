@@ -1,1 +1,5 @@
 """Why a model predicts what it predicts, in words."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

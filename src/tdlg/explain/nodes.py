@@ -90,7 +90,8 @@ def node_scores(
 
     Examples
     --------
-    >>> from tdlg import PropagationClassifier, TemporalEdges, node_scores
+    >>> from tdlg import PropagationClassifier, TemporalEdges
+    >>> from tdlg.explain import node_scores
     >>> edges = TemporalEdges(
     ...     ["ann", "bob", "cat", "dan"] * 25, ["x", "y", "z", "x", "y"] * 20, range(100),
     ...     label=["ok", "ok", "fraud", "ok", "ok"] * 20,

@@ -1,8 +1,5 @@
 """Reading and converting edges: files and dataframes, networkx, PyTorch Geometric, TGB; one format per file."""
 
-from tdlg.io.networkx import from_networkx, to_networkx
-from tdlg.io.pyg import from_pyg, to_pyg
-from tdlg.io.tables import from_frame, read_edges
-from tdlg.io.tgb import from_tgb, read_tgb
+from lazy_loader import attach_stub
 
-__all__ = ["from_frame", "from_networkx", "from_pyg", "from_tgb", "read_edges", "read_tgb", "to_networkx", "to_pyg"]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

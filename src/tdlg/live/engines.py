@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.live.trees import CompiledModel
 from tdlg.models.bursts import BurstDetector
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.propagation_regressor import PropagationRegressor
@@ -170,7 +169,7 @@ class PropagationEngine(Engine):
         if self.classes is not None:
             targets = self._features.plan_.class_targets
             self._targets = dict(zip(self.classes.tolist(), targets, strict=True))
-        self._compiled = CompiledModel(model)
+        self._model = model
         self._running = RunningColumns(self._features, self.n_values)
         self.rows = self._running.rows
         self.longest = self._longest()
@@ -208,7 +207,7 @@ class PropagationEngine(Engine):
         self, events: StreamEvents, rows: Positions, labels: Absorptions | None, *, keep: bool
     ) -> tuple[Floats, Floats | None]:
         columns = self._running.columns(rows, events.own, labels, keep=keep)
-        return self._compiled.values(columns).reshape(len(rows), self.n_values), columns
+        return self._model.values_of(columns).reshape(len(rows), self.n_values), columns
 
     def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Absorptions:
         self.rows["known"][rows] = known

@@ -16,7 +16,6 @@ from tdlg.live.history import Around, History
 from tdlg.live.recent import StoredEvent
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import LiveState
-from tdlg.live.trees import CompiledModel
 from tdlg.models.update import with_evidence
 from tdlg.propagate.columns import table_columns
 from tdlg.propagate.evidence import Evidence, Network, Query
@@ -44,7 +43,6 @@ class LiveExplainer:
         self._state = state
         self._history = History(state)
         self._is_burst = state.meaning.kind == "outlier_detector"
-        self._compiled = None if self._is_burst else CompiledModel(state.model)
 
     def event(self, id: Any) -> dict[str, Any] | None:
         """An event with its score and label; None if it is neither recent nor an alert."""
@@ -106,17 +104,10 @@ class LiveExplainer:
             return explain_bursts(local, around.edges[n:], np.array([-1]), top)
         fitted = self._state.model.features_
         local.features_, query = with_evidence(fitted, local.edges_), _query(fitted, around.edges)
-        local._answer = self._answer
         columns = table_columns(fitted.plan_, query, n_threads=fitted.n_threads) if exact is None else exact[np.newaxis]
-        scored = Scored(around.asked, self._answer(columns), query, columns)
+        scored = Scored(around.asked, local.values_of(columns), query, columns)
         two_classes = len(self._state.meaning.classes) == 2
         return explain_propagation(local, scored, top, positive=self._state.meaning.positive if two_classes else None)
-
-    def _answer(self, columns: Floats) -> Floats:
-        """Logs of probabilities, or numbers; faster than the methods of the model, for a few rows."""
-        assert self._compiled is not None
-        values = self._compiled.values(columns)
-        return np.log(values) if self._state.meaning.classes else values
 
     def _behind(self, around: Around, event: dict[str, Any], place: int) -> dict[str, Any]:
         """An interaction behind a reason, by its position in the edges around the event; it may be the event itself."""

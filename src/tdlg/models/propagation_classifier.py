@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -32,6 +32,7 @@ from tdlg.models.training import (
 )
 from tdlg.propagate.columns import single
 from tdlg.sampling.rows import Sample
+from tdlg.trees import predict_one_against_rest, predict_proba, softmax
 
 if TYPE_CHECKING:
     from tdlg.engines.table import ScannedEdges
@@ -226,7 +227,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
     def values_of(self, columns: Floats) -> Floats:
         """Probabilities of the classes, given columns."""
-        return softmax(self._answer(columns), axis=1)
+        return softmax(self._answer(columns))
 
     def _answer(self, columns: Floats) -> Floats:
         """Weighted means of the members' log-probabilities."""
@@ -235,12 +236,12 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         columns = single(columns).astype(np.float64)
         if not self._is_one_against_rest:
             return _mean_logs(self.estimators_, columns) + self.log_shares_
-        by_class = np.array_split(np.arange(len(self.estimators_)), len(self.classes_))
-        logs = [
-            _mean_logs([self.estimators_[k] for k in members], columns[:, of_class])[:, 1]
-            for members, of_class in zip(by_class, self.features_.plan_.columns_of_classes(), strict=True)
-        ]
-        return np.column_stack(logs) + self.log_shares_
+        columns_of, n_kinds = self.features_.plan_.columns_of_classes, len(self.estimators_) // len(self.classes_)
+        kinds = [
+            self.estimators_[k::n_kinds] for k in range(n_kinds)
+        ]  # the trees of all classes, then the linear models
+        answers = [predict_one_against_rest(members, columns, columns_of) for members in kinds]
+        return _mean_log(answers) + self.log_shares_
 
     @property
     def _is_one_against_rest(self) -> bool:
@@ -315,5 +316,9 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
 def _mean_logs(members: list[Any], columns: Floats) -> Floats:
     """Weighted means of the log-probabilities of several classifiers."""
-    logs = [np.log(np.clip(member.predict_proba(columns), SURE, 1.0)) for member in members]
-    return np.average(logs, axis=0, weights=member_shares(members))
+    return _mean_log([predict_proba(member, columns) for member in members])
+
+
+def _mean_log(probabilities: list[Floats]) -> Floats:
+    logs = [np.log(np.maximum(each, SURE)) for each in probabilities]
+    return logs[0] if len(logs) == 1 else np.average(logs, axis=0, weights=member_shares(logs))

@@ -15,6 +15,7 @@ from tdlg.estimator import known_and_predicted
 from tdlg.exceptions import EdgesError
 from tdlg.models.propagation import PropagationModel, member_shares
 from tdlg.propagate.columns import single
+from tdlg.trees import predict
 
 __all__ = ["PropagationRegressor"]
 
@@ -74,7 +75,7 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
         if not len(columns):
             return np.empty(0)
         columns = single(columns).astype(np.float64)
-        answers = [member.predict(columns) for member in self.estimators_]
+        answers = [predict(member, columns) for member in self.estimators_]
         return np.average(answers, axis=0, weights=member_shares(self.estimators_))
 
     def _check_labels(self, values: NDArray[Any]) -> None:

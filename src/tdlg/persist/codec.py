@@ -45,7 +45,7 @@ RECORDS = {
     "ColumnPlan": "tdlg.propagate.plan",
     "LinkModel": "tdlg.models.link_columns",
     "OwnColumn": "tdlg.propagate.own_features",
-    "RankingTrees": "tdlg.rank.trees",
+    "Trees": "tdlg.trees",
 }
 DECAYS = dict.fromkeys(("Gaussian", "Laplace", "Mixture", "NoDecay"), "tdlg.linegraph.decay")
 FIELDS = {"record": RECORDS, "decay": DECAYS}  # NamedTuples and dataclasses, and their modules

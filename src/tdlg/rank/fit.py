@@ -14,8 +14,8 @@ from tdlg._kernels.ranking import NEVER
 from tdlg.edges import TemporalEdges
 from tdlg.rank.history import History
 from tdlg.rank.state import COLUMNS
-from tdlg.rank.trees import RankingTrees
 from tdlg.sampling.candidates import candidate_pairs
+from tdlg.trees import Trees
 
 __all__ = [
     "FEWEST_QUERIES",
@@ -81,7 +81,7 @@ def missing_lightgbm() -> str | None:
 
 def learn_next(
     history: History, n_trees: int, rng: np.random.Generator, one_type: bool, forced: bool
-) -> tuple[RankingTrees | None, int]:
+) -> tuple[Trees | None, int]:
     """Trees that rank the destinations of a source, by LambdaMART, and the number of edges that they were made from.
 
     The last tenth of these edges is held out: it decides how many of the trees are used. None if the recency rule ranks it
@@ -117,13 +117,13 @@ def learn_next(
 
 
 def _best_number(
-    trees: RankingTrees, rows: Floats, measure: Callable[[Floats], float], forced: bool, prior: Floats | float = 0.0
+    trees: Trees, rows: Floats, measure: Callable[[Floats], float], forced: bool, prior: Floats | float = 0.0
 ) -> int:
     """The number of trees whose scores of held-out rows, plus a prior, are best by a measure; 0 if the rule is better."""
     numbers = np.unique(np.linspace(0, trees.n_trees, STEPS + 1).round().astype(int))[1:]
     found, scores, done = {}, np.zeros(len(rows)), 0
     for number in numbers.tolist():
-        scores += trees.between(done, number).scores(rows)
+        scores += trees.between(done, number).sums(rows)[:, 0]
         found[number], done = measure(scores + prior), number
     best = max(found, key=lambda number: (found[number], number))
     return best if forced or found[best] >= measure(recency(rows)) else 0
@@ -138,7 +138,7 @@ def _mean_reciprocal(scores: Floats, starts: Codes) -> float:
 
 def learn_pairs(
     edges: TemporalEdges, history: History, n_trees: int, rng: np.random.Generator, forced: bool
-) -> RankingTrees | None:
+) -> Trees | None:
     """Trees that estimate which pairs meet soon, from what followed at several times of the history.
 
     The last of these times are held out: they decide how many of the trees are used. None if the first 100 pairs of the
@@ -225,9 +225,9 @@ def _trees(
     n_trees: int,
     rng: np.random.Generator,
     **more: Any,
-) -> RankingTrees:
+) -> Trees:
     import lightgbm
 
     settings = SETTINGS | settings | {"seed": int(rng.integers(2**31))}
     table = lightgbm.Dataset(rows, target, params=settings, **more)
-    return RankingTrees.from_booster(lightgbm.train(settings, table, n_trees))
+    return Trees.from_booster(lightgbm.train(settings, table, n_trees))

@@ -33,9 +33,9 @@ from tdlg.rank.fit import (
 from tdlg.rank.history import History
 from tdlg.rank.pairs import as_frame, as_ticks, best_pairs, candidate_edges
 from tdlg.rank.state import COLUMNS, SCALES
-from tdlg.rank.trees import RankingTrees
 from tdlg.sampling.index import concatenate_edges
 from tdlg.tables.ids import as_ids, listed
+from tdlg.trees import Trees
 
 if TYPE_CHECKING:
     import polars as pl
@@ -354,12 +354,14 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
         rows = self._rows(edges, with_equal=True)
-        return self._rule(rows) if self.pair_trees_ is None else expit(self.pair_trees_.scores(rows))
+        return self._rule(rows) if self.pair_trees_ is None else expit(self.pair_trees_.sums(rows)[:, 0])
 
     # ---- columns
 
     def _next_scores(self, rows: Floats) -> Floats:
-        return self._rule(rows) if self.next_trees_ is None else self.next_trees_.scores(rows) + recency_position(rows)
+        return (
+            self._rule(rows) if self.next_trees_ is None else self.next_trees_.sums(rows)[:, 0] + recency_position(rows)
+        )
 
     def _rule(self, rows: Floats) -> Floats:
         return edgebank(rows) if self.method_ == "edgebank" else recency(rows)
@@ -374,7 +376,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         super()._check_loaded()
         for name in ("next_trees_", "pair_trees_"):
             trees = getattr(self, name, None)
-            if trees is not None and not isinstance(trees, RankingTrees):
+            if trees is not None and not isinstance(trees, Trees):
                 raise ValueError(f"{name} are not trees")
             if trees is not None:
                 trees.check(len(COLUMNS))

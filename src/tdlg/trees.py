@@ -1,0 +1,262 @@
+"""Boosted trees as flat arrays, those of scikit-learn and of LightGBM, evaluated by compiled loops in the calling thread.
+
+The numbers are the library's own, bit for bit, one row takes microseconds, and LightGBM is not needed to score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from tdlg._kernels.trees import MOST_LEAVES, number_leaves, sum_leaves
+
+__all__ = ["Trees", "predict", "predict_one_against_rest", "predict_proba", "softmax"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+NODE = np.dtype(  # of LightGBM's trees, with the names of scikit-learn's
+    [
+        ("value", np.float64),
+        ("feature_idx", np.int64),
+        ("num_threshold", np.float64),
+        ("missing_go_to_left", np.bool_),
+        ("left", np.int64),
+        ("right", np.int64),
+        ("is_leaf", np.bool_),
+    ]
+)
+
+
+class Trees(NamedTuple):
+    """Trees whose nodes send a value above a threshold to the right; the arguments of `tdlg._kernels.trees.sum_leaves`."""
+
+    n_columns: int  # of the tables that the trees are evaluated on
+    column: Positions  # by node that splits, as are the next three
+    threshold: Floats
+    keep: NDArray[np.uint64]  # bits of all leaves of its tree but those on its left
+    missing_right: NDArray[np.bool_]  # whether missing values go to the right
+    first_node: Positions  # where the nodes of each tree begin, and where the last ones end
+    first_leaf: Positions  # the same of the leaves
+    leaves: Floats  # their values
+    outputs: Positions  # the first tree of each output, and the end
+    baseline: Floats  # by output
+
+    @classmethod
+    def from_boosting(cls, estimators: Sequence[Any], columns_of: Sequence[Positions] | None = None) -> Self | None:
+        """The trees of fitted HistGradientBoosting estimators, whose outputs come one after another.
+
+        columns_of : for each estimator, the positions of its columns in the table; by default all use the whole table.
+        None if a column has categories or a tree more than 64 leaves: scikit-learn has to evaluate these itself.
+        """
+        if any(estimator.is_categorical_ is not None for estimator in estimators):
+            return None
+        columns_of = [np.arange(one.n_features_in_) for one in estimators] if columns_of is None else columns_of
+        trees, columns, outputs = [], [], [0]
+        for estimator, own in zip(estimators, columns_of, strict=True):
+            for of_output in zip(*estimator._predictors, strict=True):
+                trees += [tree.nodes for tree in of_output]
+                columns += [own] * len(of_output)
+                outputs.append(len(trees))
+        baseline = np.concatenate([estimator._baseline_prediction.ravel() for estimator in estimators])
+        return cls._packed(trees, columns, outputs, baseline)
+
+    @classmethod
+    def from_booster(cls, booster: Any) -> Self:
+        """The trees of a LightGBM booster that was trained on columns without missing values and without categories."""
+        dump = booster.dump_model()
+        trees = [_nodes_of(tree["tree_structure"]) for tree in dump["tree_info"]]
+        columns = [np.arange(dump["max_feature_idx"] + 1)] * len(trees)
+        packed = cls._packed(trees, columns, [0, len(trees)], np.zeros(1))
+        if packed is None:
+            raise ValueError(f"a tree has more than {MOST_LEAVES} leaves")
+        return packed
+
+    @classmethod
+    def _packed(
+        cls, trees: list[NDArray[Any]], columns: list[Positions], outputs: list[int], baseline: Floats
+    ) -> Self | None:
+        """Trees of nodes whose children come after them; None if one has too many leaves, or nodes with several parents.
+
+        columns : for each tree, the positions of its columns in the table.
+        """
+        first = _starts(list(map(len, trees)))
+        nodes, of_tree = np.concatenate(trees), np.repeat(np.arange(len(trees)), np.diff(first))
+        inner = np.flatnonzero(nodes["is_leaf"] == 0)
+        leaf = np.flatnonzero(nodes["is_leaf"])
+        left, right = (nodes[side].astype(np.int64) + first[of_tree] for side in ("left", "right"))
+        n_parents = np.bincount(np.concatenate([left[inner], right[inner], first[:-1]]), minlength=len(nodes))
+        n_leaves = np.bincount(of_tree[leaf], minlength=len(trees))
+        if n_leaves.max() > MOST_LEAVES or (n_parents != 1).any():
+            return None
+        n_below, n_before = np.zeros((2, len(nodes)), np.int64)
+        number_leaves(left, right, nodes["is_leaf"] != 0, n_below, n_before)
+        first_leaf = _starts(n_leaves)
+        leaves = np.empty(len(leaf))
+        leaves[first_leaf[of_tree[leaf]] + n_before[leaf]] = nodes["value"][leaf]
+        column = [own[nodes["feature_idx"][nodes["is_leaf"] == 0]] for own, nodes in zip(columns, trees, strict=True)]
+        begin, one = n_before[inner].astype(np.uint64), np.uint64(1)
+        end = begin + n_below[left[inner]].astype(np.uint64)
+        return cls(
+            1 + max(int(own.max()) for own in columns),
+            np.concatenate(column),
+            nodes["num_threshold"][inner],
+            ~((one << end) - (one << begin)),
+            nodes["missing_go_to_left"][inner] == 0,
+            _starts(np.bincount(of_tree[inner], minlength=len(trees))),
+            first_leaf,
+            leaves,
+            np.array(outputs),
+            baseline,
+        )
+
+    @property
+    def n_trees(self) -> int:
+        """The number of trees."""
+        return len(self.first_node) - 1
+
+    def between(self, start: int, stop: int) -> Self:
+        """Some of the trees of a single output."""
+        nodes, leaves = (slice(first[start], first[stop]) for first in (self.first_node, self.first_leaf))
+        return self._replace(
+            column=self.column[nodes],
+            threshold=self.threshold[nodes],
+            keep=self.keep[nodes],
+            missing_right=self.missing_right[nodes],
+            first_node=self.first_node[start : stop + 1] - self.first_node[start],
+            first_leaf=self.first_leaf[start : stop + 1] - self.first_leaf[start],
+            leaves=self.leaves[leaves],
+            outputs=np.array([0, stop - start]),
+        )
+
+    def sums(self, columns: Any) -> Floats:
+        """The baseline and the leaves of each output and row, (n_rows, n_outputs); rows or columns may lie side by side."""
+        columns = np.asarray(columns, np.float64)
+        if columns.ndim != 2 or columns.shape[1] != self.n_columns:
+            raise ValueError(f"The trees were fitted on {self.n_columns} columns. Got shape {columns.shape} instead.")
+        steps = (1, len(columns)) if columns.flags.f_contiguous else (self.n_columns, 1)
+        sums = np.empty((len(self.baseline), len(columns)))
+        sum_leaves(columns.reshape(-1, order="A"), steps, *self, sums)
+        return sums.T
+
+    def check(self, n_columns: int) -> None:
+        """Refuse arrays, such as those of a damaged file, that compiled loops could not follow without leaving them."""
+        n_nodes, n_leaves = np.diff(self.first_node), np.diff(self.first_leaf)
+        arrays = {
+            np.int64: (self.column, self.first_node, self.first_leaf, self.outputs),
+            np.float64: (self.threshold, self.leaves, self.baseline),
+            np.uint64: (self.keep,),
+            np.bool_: (self.missing_right,),
+        }
+        types = all(array.dtype == kind and array.ndim == 1 for kind, some in arrays.items() for array in some)
+        ends = len(self.column), len(self.leaves), self.n_trees
+        if not (
+            types
+            and self.n_columns == n_columns
+            and len(self.threshold) == len(self.keep) == len(self.missing_right) == len(self.column)
+            and (self.first_node[0], self.first_leaf[0], self.outputs[0]) == (0, 0, 0)
+            and (self.first_node[-1], self.first_leaf[-1], self.outputs[-1]) == ends
+            and np.array_equal(n_leaves, n_nodes + 1)
+            and (n_nodes >= 0).all()
+            and (n_leaves <= MOST_LEAVES).all()
+            and (np.diff(self.outputs) >= 0).all()
+            and len(self.baseline) == len(self.outputs) - 1
+            and ((self.column >= 0) & (self.column < n_columns)).all()
+            and self._all_reach_a_leaf(n_leaves)
+        ):
+            raise ValueError("the trees of the ranking are damaged")
+
+    def _all_reach_a_leaf(self, n_leaves: Positions) -> bool:
+        """Whether the last leaf of each tree is kept by all its nodes, so that some leaf always is."""
+        last = np.repeat(n_leaves - 1, np.diff(self.first_node)).astype(np.uint64)
+        return bool(((self.keep >> last) & np.uint64(1) == 1).all())
+
+
+def _starts(sizes: Any) -> Positions:
+    """Where parts of these sizes start if all are joined, and where the last one ends."""
+    return np.append(0, np.cumsum(sizes))
+
+
+def _nodes_of(root: dict[str, Any]) -> NDArray[Any]:
+    """The nodes of a tree of LightGBM."""
+    nodes: list[Any] = []
+
+    def visit(node: dict[str, Any]) -> int:
+        place = len(nodes)
+        nodes.append(None)
+        if "leaf_value" in node:
+            nodes[place] = (node["leaf_value"], 0, 0.0, False, 0, 0, True)
+        else:
+            children = visit(node["left_child"]), visit(node["right_child"])
+            nodes[place] = (0.0, node["split_feature"], node["threshold"], True, *children, False)
+        return place
+
+    visit(root)
+    return np.array(nodes, NODE)
+
+
+# ---- predictions of estimators, by their trees as arrays if they have such
+
+_KEPT: WeakKeyDictionary[Any, tuple[list[Any], Trees | None]] = WeakKeyDictionary()  # by the first estimator
+
+
+def predict_proba(estimator: Any, columns: Floats) -> Floats:
+    """Probabilities of the classes, (n_rows, n_classes)."""
+    trees = _trees_of([estimator], "log_loss")
+    if trees is None:
+        return np.asarray(estimator.predict_proba(columns))
+    raw = trees.sums(columns)
+    if raw.shape[1] > 1:
+        return softmax(raw)
+    probabilities = np.empty((len(raw), 2))
+    expit(raw[:, 0], out=probabilities[:, 1])
+    np.subtract(1.0, probabilities[:, 1], out=probabilities[:, 0])
+    return probabilities
+
+
+def predict_one_against_rest(
+    estimators: Sequence[Any], columns: Floats, columns_of: Callable[[], Sequence[Positions]]
+) -> Floats:
+    """The probability that each of several two-class estimators gives its second class, (n_rows, n_estimators).
+
+    columns_of : gives, for each estimator, the positions of its columns.
+    """
+    trees = _trees_of(estimators, "log_loss", columns_of)
+    if trees is not None:
+        return np.asarray(expit(trees.sums(columns)))
+    each = [one.predict_proba(columns[:, own])[:, 1] for one, own in zip(estimators, columns_of(), strict=True)]
+    return np.column_stack(each)
+
+
+def predict(estimator: Any, columns: Floats) -> Floats:
+    """Predicted numbers, (n_rows,)."""
+    trees = _trees_of([estimator], "squared_error")
+    return np.asarray(estimator.predict(columns)) if trees is None else trees.sums(columns)[:, 0]
+
+
+def softmax(scores: Floats) -> Floats:
+    """Softmax of each row: the steps of scikit-learn and scipy, without their checks, which take longer than the steps."""
+    powers = np.exp(scores - np.maximum.reduce(scores, axis=1, keepdims=True))
+    powers /= np.add.reduce(powers, axis=1, keepdims=True)
+    return powers
+
+
+def _trees_of(
+    estimators: Sequence[Any], loss: str, columns_of: Callable[[], Sequence[Positions]] | None = None
+) -> Trees | None:
+    """The trees of fitted estimators, made when first asked for; None if they are not boosted trees with this loss."""
+    kinds = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+    if any(type(estimator) not in kinds or estimator.loss != loss for estimator in estimators):
+        return None
+    fitted = [estimator._predictors for estimator in estimators]
+    found = _KEPT.get(estimators[0])
+    if found is None or found[0] != fitted:  # lists of trees, which are equal only if they are the same
+        places = None if columns_of is None else columns_of()
+        found = _KEPT[estimators[0]] = fitted, Trees.from_boosting(estimators, places)
+    return found[1]
