@@ -133,4 +133,6 @@ def test_reasons_say_how_unusual_it_was_lately():
     found = model.explain(edges[np.flatnonzero(stolen)], top=20)
     said = [text for text in found["reason"].to_list() if "what was usual then" in text]
     assert said
-    assert any("interactions from 'card" in text and "of more than 2.7 times what was usual then" in text for text in said)
+    assert any(
+        "interactions from 'card" in text and "of more than 2.7 times what was usual then" in text for text in said
+    )
