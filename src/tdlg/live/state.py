@@ -35,7 +35,7 @@ __all__ = ["ALIAS", "Answer", "LabelAnswer", "LiveState", "Settings", "events_pa
 Arrays = dict[str, NDArray[Any]]
 
 EVENTS, LABELS, SETTINGS = 1, 2, 3  # kinds of records
-FORMAT = 3  # of snapshots
+FORMAT = 4  # of snapshots
 ALIAS = "@id"  # field of a logged event that is a fitted edge: the id that it came with
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = ("id", "src", "dst", "time", "label", "label_time")

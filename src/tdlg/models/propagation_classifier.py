@@ -52,10 +52,9 @@ SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 class PropagationClassifier(ClassifierMixin, PropagationModel):
     """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
-    Boosted trees are trained on the columns of `PropagationFeatures`. With 4,000 to 60,000 labels, the number and the size
-    of the trees are chosen on a part of the training edges: the latest ones, or for "interpolate" a random part. Of more
-    than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are corrected for it, so
-    that they stay calibrated. For forecasts, where the future may differ from the past, the log-probabilities of the trees
+    Boosted trees are trained on the columns of `PropagationFeatures`, with bins that follow the tails and the rare classes
+    as well. Of more than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are
+    corrected for it, so that they stay calibrated. For forecasts, where the future may differ from the past, the log-probabilities of the trees
     are averaged with those of logistic regression, with weights 2 and 1, unless the trees alone clearly predict the latest
     training edges better. Pass all edges to `fit`, with missing labels where they are to be predicted, and then call
     `predict_proba(edges)`. New edges can be scored too; they count as unlabelled neighbours of each other. A training edge
