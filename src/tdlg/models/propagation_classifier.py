@@ -54,11 +54,11 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
     Boosted trees are trained on the columns of `PropagationFeatures`, with bins that follow the tails and the rare classes
     as well. Of more than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are
-    corrected for it, so that they stay calibrated. For forecasts, where the future may differ from the past, the log-probabilities of the trees
-    are averaged with those of logistic regression, with weights 2 and 1, unless the trees alone clearly predict the latest
-    training edges better. Pass all edges to `fit`, with missing labels where they are to be predicted, and then call
-    `predict_proba(edges)`. New edges can be scored too; they count as unlabelled neighbours of each other. A training edge
-    never sees its own label, however it is passed.
+    corrected for it, so that they stay calibrated. For forecasts, where the future may differ from the past, the
+    log-probabilities of the trees are averaged with those of logistic regression, with weights 2 and 1, unless the trees
+    alone clearly predict the latest training edges better. Pass all edges to `fit`, with missing labels where they are to be
+    predicted, and then call `predict_proba(edges)`. New edges can be scored too; they count as unlabelled neighbours of each
+    other. A training edge never sees its own label, however it is passed.
 
     Parameters
     ----------

@@ -40,8 +40,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
       source, destination or both. For a number: the decayed mean; the deviation from the mean; the deviation in standard
       deviations ("score"); for amounts above 0 the log of the ratio to the mean. For a category: its share. Of a
       feature with at most 16 categories, an edge whose category is missing or was not fitted has the share of a typical one.
-    - For a number also how far it is above the mean of all earlier ones ("unusual", in logs for amounts), and the decayed mean of
-      how far the numbers of the edges around were more than 1 above that at their time ("lately"). No label is used for it.
+    - For a number also how far it is above the mean of all earlier ones ("unusual", in logs for amounts), and the decayed
+      mean of how far the numbers of the edges around were more than 1 above that at their time ("lately"). No label is used.
     - A feature with more than 16 categories has indicators for the 16 most common ones, and the rates, counts and times
       above also over the edges of the same category, of the same source and category, and of the same destination and
       category.
