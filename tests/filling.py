@@ -10,6 +10,7 @@ OF_RUN = ("memory", "engine", "folder", "positive", "classes", "callback")
 def fill_file(path, output, *, model=None, **options):
     """`PropagationClassifier.fill`; options are those of it, and of `scan_edges`."""
     of_run = {name: options.pop(name) for name in OF_RUN if name in options}
+    options = {"features": (), **options}
     return (model or PropagationClassifier()).fill(scan_edges(path, **options), output, **of_run)
 
 

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from tdlg import PropagationClassifier, TemporalEdges
 from tdlg.models import propagation_classifier, training
-from tdlg.models.training import TrainingRows, Windows, boosting_settings, training_windows, tuned_settings
+from tdlg.models.training import TrainingRows, Windows, training_windows
 from tdlg.sampling.rows import Sample
 
 
@@ -50,8 +49,6 @@ class TestSample:
 
     def test_probabilities_stay_calibrated(self, monkeypatch):
         monkeypatch.setattr("tdlg.models.training.MOST_ROWS", 6000)
-        monkeypatch.setattr(training, "NUMBERS_OF_TREES", (50, 200))
-        monkeypatch.setattr(training, "SHAPES", training.SHAPES[1:])
         rng = np.random.default_rng(0)
         n = 24_000
         risk = np.where(rng.integers(0, 10, n) == 0, 0.2, 0.01)
@@ -66,39 +63,6 @@ class TestSample:
         risky = risk[hidden] > 0.1
         assert scores[risky].mean() == pytest.approx(0.2, abs=0.06)
         assert scores[~risky].mean() == pytest.approx(0.01, abs=0.01)
-
-
-class TestTuning:
-    @staticmethod
-    def rows(n, noise, seed=0):
-        rng = np.random.default_rng(seed)
-        columns = rng.normal(size=(n, 12))
-        signal = (np.sin(3 * columns[:, 0]) * columns[:, 1] * columns[:, 2] > 0) if noise < 1 else columns[:, 0] > 0
-        target = np.where(rng.random(n) < noise / 2, rng.random(n) < 0.5, signal).astype(int)
-        return TrainingRows(columns, target, None, np.arange(n))
-
-    def test_few_rows_have_the_usual_settings(self):
-        rows = self.rows(1000, 0.1)
-        found = tuned_settings(HistGradientBoostingClassifier, rows, True, np.random.default_rng(0))
-        assert found == boosting_settings(1000)
-
-    def test_more_trees_where_there_is_more_to_learn(self, monkeypatch):
-        monkeypatch.setattr(training, "ENOUGH_ROWS", 500)
-        monkeypatch.setattr(training, "NUMBERS_OF_TREES", (50, 200, 300))
-        monkeypatch.setattr(training, "SHAPES", training.SHAPES[:1])
-        hard, simple = (
-            tuned_settings(HistGradientBoostingClassifier, rows, True, np.random.default_rng(0))
-            for rows in (self.rows(5000, 0.05), self.rows(2500, 1.9))
-        )
-        assert hard["max_iter"] > 200 > simple["max_iter"]
-
-    def test_numbers(self, monkeypatch):
-        monkeypatch.setattr(training, "ENOUGH_ROWS", 300)
-        monkeypatch.setattr(training, "NUMBERS_OF_TREES", (50, 200))
-        rows = self.rows(1500, 0.1)
-        rows = rows._replace(target=rows.columns[:, 0] + np.random.default_rng(0).normal(size=1500))
-        found = tuned_settings(HistGradientBoostingRegressor, rows, False, np.random.default_rng(0))
-        assert found["max_iter"] <= 200
 
 
 class TestLinearMember:
@@ -123,7 +87,6 @@ class TestLinearMember:
     @pytest.mark.parametrize("n_classes", [2, 3])
     def test_stays_where_it_helps(self, monkeypatch, n_classes):
         monkeypatch.setattr(training, "ENOUGH_ROWS", 500)
-        monkeypatch.setattr(training, "ROWS_TO_TUNE", 0)
         assert len(self.members(self.rows(n_classes=n_classes))) == 2
 
     @pytest.mark.usefixtures("few_trees_here")
@@ -131,8 +94,7 @@ class TestLinearMember:
     @pytest.mark.parametrize("most", [60_000, 2000])
     def test_goes_where_trees_alone_are_clearly_better(self, monkeypatch, weighted, most):
         monkeypatch.setattr(training, "ENOUGH_ROWS", 500)
-        monkeypatch.setattr(training, "ROWS_TO_TUNE", 0)
-        monkeypatch.setattr(propagation_classifier, "ROWS_TO_TUNE", most)
+        monkeypatch.setattr(propagation_classifier, "ROWS_TO_COMPARE", most)
         rows = self.rows(bent=True)
         rows = rows._replace(weight=np.where(np.arange(5000) % 5, 1.0, 0.0)) if weighted else rows
         assert len(self.members(rows)) == 1

@@ -340,9 +340,12 @@ def test_evaluate_more_classes(numbers):
 
 
 def test_features(table):
-    plain = ok("classify", table, *OPTIONS, "--label", LABEL)
+    plain = ok("classify", table, *OPTIONS, "--label", LABEL, "--features", "none")
     richer = ok("classify", table, *OPTIONS, "--label", LABEL, "--features", "Betrag [€]")
     assert plain.stdout != richer.stdout
+    usual = ok("classify", table, *OPTIONS, "--label", LABEL)
+    assert usual.stdout == richer.stdout
+    assert "features: Betrag [€] (change with --features)\n" in usual.stderr
     text = refused("classify", table, *OPTIONS, "--label", LABEL, "--features", "Betrag [€],Kanal")
     assert "No column 'Kanal' for 'features'" in text
     assert (
@@ -1108,7 +1111,7 @@ def test_info(table, numbers):
     text = ok("info", table, *OPTIONS, "--label", LABEL).stdout
     assert f"{SRC!r}: text, 20 different" in text
     assert "2023-01-01T00:00:00 to 2023-01-13T11:00:00, 12.5 days" in text
-    assert "if sources and destinations are different things: --bipartite" in text
+    assert "sources and destinations are separate (--bipartite)" in text
     assert re.search(r"label +'Urteil': betrug \d+\.\d%, ok \d+\.\d%; \d+ missing", text)
     assert "destinations are separate" in ok("info", table, *OPTIONS, "--bipartite", "--features", "Nr.").stdout
     assert "never builds" in text
@@ -1476,6 +1479,7 @@ def wide(tmp_path_factory):
 
 
 OTHERS = "payment_id, amount, channel, note, posted, fixed"
+WHY_NOT = "payment_id (an id), note (different in every row), posted (dates), fixed (the same in every row)"
 WITH_LABELS = {"classify": [], "compare": ["--methods", "label-rates"], "backtest": ["--every", 60]}
 
 
@@ -1483,13 +1487,14 @@ WITH_LABELS = {"classify": [], "compare": ["--methods", "label-rates"], "backtes
 def test_columns_that_are_not_used_are_named(wide, command):
     text = ok(command, wide, "--label", "bad", *WITH_LABELS[command]).stderr
     assert "168 known labels, 42 missing" in text
-    assert f"not used: {OTHERS}; add with --features those known at the time of the row\n" in text
+    assert "features: amount, channel (change with --features)\n" in text
+    assert f"not used: {WHY_NOT}\n" in text
     assert "since 1970: --time-unit s" in text
 
 
 def test_all_features(wide, tmp_path):
     text = ok("classify", wide, "--label", "bad", "--features", "all", "--save", tmp_path / "m").stderr
-    assert "not used: payment_id, note, posted, fixed; add" in text
+    assert f"not used: {WHY_NOT}\n" in text
     page = tmp_path / "page.html"
     ok("classify", wide, "--label", "bad", "--features", "amount", "--report", page, "-o", tmp_path / "out.csv")
     assert "amount<small>not used: payment_id, channel, note, posted and fixed</small>" in page.read_text()
@@ -1498,7 +1503,8 @@ def test_all_features(wide, tmp_path):
     assert set(model.edges_.feature_categories) == {"channel"}
     given = ["--label", "bad", "--features", "all", "--categories", "fixed"]
     assert "features       amount (number), channel (2 categories), fixed" in ok("info", wide, *given).stdout
-    assert f"not used       {OTHERS}; add" in ok("info", wide, "--label", "bad").stdout
+    assert f"not used       {WHY_NOT}\n" in ok("info", wide, "--label", "bad").stdout
+    assert f"not used       {OTHERS}\n" in ok("info", wide, "--label", "bad", "--features", "none").stdout
 
 
 def test_all_features_with_a_decimal_comma(tmp_path):
@@ -1600,11 +1606,11 @@ def test_a_column_is_the_same_on_disk(tmp_path):
     assert re.search(r"label +'1': ", plain)
     assert re.search(r"label +'1': 2 values; 50 missing", on_disk)
     out = ["--memory", "2GB", "-o", tmp_path / "out.parquet"]
-    add = "add with --features those known at the time of the row"
-    assert f"not used: x; {add}\n" in ok("classify", path, *ends, "--features", "a, b", *out).stderr
+    assert "not used: x\n" in ok("classify", path, *ends, "--features", "a, b", *out).stderr
     assert '"probability" is the probability of 1 = 1\n' in ok("classify", path, *ends[:4], "--label", 4, *out).stderr
-    assert re.search(rf"not used +x, a, b; {add}", plain)
-    assert re.search(rf"source +'customer'\n(?s:.*)not used +x, a, b; {add}", on_disk)
+    assert re.search(r"features +x \(number\), a, b \(number\)", plain)
+    none = ok("info", path, *ends, "--memory", "2GB", "--features", "none").stdout
+    assert re.search(r"source +'customer'\n(?s:.*)not used +x, a, b\n", none)
     text = ok(
         "outliers", path, "--method", "burst", *ends[:4], "--memory", "2GB", "-o", tmp_path / "bursts.parquet"
     ).stderr

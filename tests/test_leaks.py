@@ -32,6 +32,8 @@ OF_EDGES = {
     "amounts": r"(mean|deviation|score|ratio)\[amount\]@",
     "weights": r"(mean|deviation|score|ratio)\[weight\]@",
     "signed numbers": r"(mean|deviation|score)\[balance\]@",
+    "how unusual numbers are": r":unusual\[(amount|weight|balance)\]$",
+    "how unusual they were lately": r"lately\[(amount|weight|balance)\]@",
     "shares of categories": r"share\[(channel|code)\]@",
 }
 OF_ITSELF = {

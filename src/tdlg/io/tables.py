@@ -13,7 +13,7 @@ from tdlg.atomic import as_path
 from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError, warn
-from tdlg.tables.choose_features import choose_features, revealing
+from tdlg.tables.choose_features import choose_features
 from tdlg.tables.column import as_column, row_name, short
 from tdlg.tables.csv import WITH_DECIMAL_COMMA, Source
 from tdlg.tables.features import as_categories
@@ -244,7 +244,8 @@ def build_edges(
     left_out: dict[int, str] = {}
     if features[0] is None:
         others = [k for k in range(len(source.names)) if k not in {*at.values(), *code_at}]
-        feature_at, left_out = choose_features(source.read(others, set(), set()), source.names)
+        label = source.read([at["label"]], set(), set())[at["label"]] if "label" in at and not keep_revealing else None
+        feature_at, left_out = choose_features(source.read(others, set(), set()), source.names, label)
     feature_at += [k for k in dict.fromkeys(code_at) if k not in feature_at]
     _check_no_role(source, at, feature_at)
     alike = set() if bipartite else {at["src"], at["dst"]}
@@ -261,13 +262,9 @@ def build_edges(
         names = dict(zip(feature_at, _unlike(source, feature_at), strict=True))
         chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
         edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bool(bipartite))
-        if features[0] is None and not keep_revealing:
-            away = _revealing(edges, [names[k] for k in feature_at if k not in code_at])
-            left_out |= {k: away[name] for k, name in names.items() if name in away}
-            chosen = {name: column for name, column in chosen.items() if name not in away}
         two_types = bipartite is None and len(edges) >= ENOUGH_TO_TELL and not edges.shares_nodes
-        if two_types or len(chosen) < len(names):
-            edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=two_types or bool(bipartite))
+        if two_types:
+            edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=True)
         if missing is not None and edges.label is not None:
             edges = edges.with_label(without_words(edges.label, _listed(missing)))
         if "label_time" in parts or label_delay is not None:
@@ -285,22 +282,6 @@ def build_edges(
 
 
 # ---- parts of it
-
-
-def _revealing(edges: TemporalEdges, names: list[str]) -> dict[str, str]:
-    """The features that give the label away, and why; they are warned about."""
-    if edges.label is None or edges.features is None:
-        return {}
-    known = edges.labelled
-    columns = {name: edges.features[:, edges.feature_names.index(name)] for name in names}
-    found = {name: revealing(column, edges.label, known) for name, column in columns.items()}
-    away = {name: why for name, why in found.items() if why is not None}
-    for name, why in away.items():
-        warn(
-            f"The column {name!r} is not used as a feature: {why}, so it is probably not known when a row is scored.",
-            "Pass features= with the names of all features to use it.",
-        )
-    return away
 
 
 def _is_misread_id(column: Any, source: Source, at: int) -> bool:

@@ -27,6 +27,7 @@ MISSING = 255  # the bin of missing values
 OF_ALL, OF_RARE, OF_TAIL = 100, 130, 12  # thresholds by quantiles of all rows, of rare rows, and in each of both tails
 RARE = 0.1  # largest share of a rare class; of numbers, the shares of the lowest and of the highest that are rare
 ROWS_LOOKED_AT = 200_000  # of all rows, and of the rare ones
+LEAST_GAP = 1e-5  # between two bins, as a share of the value
 COLUMNS_PER_TREE, SHARES_PER_TREE = (
     27,
     (0.2, 0.5),
@@ -87,7 +88,9 @@ def _thresholds(column: Floats, rare: Floats) -> Floats:
     else:
         at = np.arange(len(values))
     at = at[at < len(values) - 1][: MISSING - 1]
-    return values[at] + (values[at + 1] - values[at]) / 2.0
+    gaps = values[at + 1] - values[at]
+    clear = gaps > LEAST_GAP * np.abs(values[at])  # rounding must not decide between two bins
+    return values[at[clear]] + gaps[clear] / 2.0
 
 
 def fit_boosting(

@@ -272,6 +272,8 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
 
         Where columns drift, for example because there are more payments in December, a linear model exaggerates.
         """
+        if self._is_one_against_rest:
+            return False
         code, is_inner = np.searchsorted(self.classes_, rows.target), latest(rows.ticks)
         outer = np.flatnonzero(~is_inner)
         if not is_enough(code[is_inner], code[outer]):

@@ -28,7 +28,7 @@ from tdlg.persist.sklearn_parts import check_stored
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 7  # increased when fitted models get other attributes or columns; files of other versions are refused
+FORMAT_VERSION = 6  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"
 MARK = b"tdlg model, sha256 "
 DIGITS = 64  # of a sha256 in hexadecimal

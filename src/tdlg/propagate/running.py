@@ -2,7 +2,8 @@
 
 The columns are those of `PropagationFeatures` with `past_only`. An event is *entered*, its columns are read from what
 happened strictly before it, and it is absorbed once time has moved on: events at one time do not see each other. A label is
-absorbed at the time when it became known. Both can come late: all decayed sums are then as if they had come in time.
+absorbed at the time when it became known. Both can come late: all decayed sums are then as if they had come in time, but for
+the excess of a late event's numbers, which is that over what is usual when it comes.
 """
 
 from __future__ import annotations

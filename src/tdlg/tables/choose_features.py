@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, warn
 from tdlg.tables.column import as_column, nulls
+from tdlg.tables.features import as_features
+from tdlg.tables.labels import as_labels, known
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
@@ -31,10 +33,11 @@ class Choice(NamedTuple):
     left_out: dict[int, str]
 
 
-def choose_features(columns: Mapping[int, Any], names: Sequence[str]) -> Choice:
+def choose_features(columns: Mapping[int, Any], names: Sequence[str], label: Any = None) -> Choice:
     """Take columns of numbers, of truth values and of few different words; no ids, dates, constants and free text.
 
-    columns : the columns that have no other role, by position; names : those of all columns of the table.
+    columns : the columns that have no other role, by position; names : those of all columns of the table; label : the column
+    of labels, by which columns that give it away are left out, with a warning.
 
     Examples
     --------
@@ -43,6 +46,19 @@ def choose_features(columns: Mapping[int, Any], names: Sequence[str]) -> Choice:
     Choice(features=[2, 3], left_out={4: 'dates'})
     """
     found = {at: _why_not(column, names[at]) for at, column in columns.items()}
+    if label is not None:
+        labels = as_labels(label)
+        is_known = known(labels)
+        for at in [at for at, why in found.items() if why is None]:
+            features = as_features({names[at]: columns[at]})
+            assert features is not None
+            found[at] = revealing(features.matrix[:, 0], labels, is_known)
+            if found[at] is not None:
+                warn(
+                    f"The column {names[at]!r} is not used as a feature: {found[at]}, so it is probably not known when a "
+                    "row is scored.",
+                    "Pass features= with the names of all features to use it.",
+                )
     return Choice([at for at, why in found.items() if why is None], {at: why for at, why in found.items() if why})
 
 
@@ -87,20 +103,20 @@ def _are_dates(words: pl.Series) -> bool:
         return False
 
 
-def revealing(values: NDArray[np.floating[Any]], label: NDArray[Any], known: NDArray[np.bool_]) -> str | None:
+def revealing(values: NDArray[np.floating[Any]], label: NDArray[Any], is_known: NDArray[np.bool_]) -> str | None:
     """Why a feature gives the label away; None if it does not. Only rows with a known label are looked at for its values.
 
-    values : numbers, or codes of categories; label : labels, of which those that are `known` count.
+    values : numbers, or codes of categories; label : labels, of which those that `is_known` marks count.
     """
     is_there = np.isfinite(values)
-    if not known.all() and known.any() and np.array_equal(is_there, known):
+    if not is_known.all() and is_known.any() and np.array_equal(is_there, is_known):
         return "it is known only where the label is"
-    classes, code, count = np.unique(label[known & is_there], return_inverse=True, return_counts=True)
+    classes, code, count = np.unique(label[is_known & is_there], return_inverse=True, return_counts=True)
     if len(classes) < 2 or count.min() < FEWEST_OF_CLASS:
         return None
     from scipy.stats import rankdata
 
-    rank = rankdata(values[known & is_there])
+    rank = rankdata(values[is_known & is_there])
     for k, n in enumerate(count if len(classes) > 2 else count[:1]):
         area = (rank[code == k].sum() - n * (n + 1) / 2) / (n * (len(code) - n))
         if max(area, 1.0 - area) > REVEALING_AUC:

@@ -243,10 +243,7 @@ def _python(subject: Subject, given: dict[str, Any]) -> list[str]:
 def _reading(name: str, edges: TemporalEdges) -> str:
     columns = ["src", "dst", "time", *["label"] * (edges.label is not None), *["weight"] * (edges.weight is not None)]
     given: dict[str, Any] = {column: column for column in columns}
-    if edges.feature_names:
-        given["features"] = list(edges.feature_names)
-    if edges.bipartite:
-        given["bipartite"] = True
+    given |= {"features": list(edges.feature_names), "bipartite": edges.bipartite}
     return f"{name} = read_edges('{name}.csv', {_as_arguments(given)})"
 
 
