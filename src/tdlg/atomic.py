@@ -33,8 +33,7 @@ def as_path(path: Any) -> Path:
     """The path as a Path, with ~ expanded to the user's folder."""
     if not isinstance(path, (str, os.PathLike)):
         raise ParameterError(
-            f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.",
-            parameter="path",
+            f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.", parameter="path"
         )
     return Path(path).expanduser()
 

@@ -13,15 +13,7 @@ import numpy as np
 
 from tdlg.exceptions import ParameterError
 
-__all__ = [
-    "as_generator",
-    "as_seed",
-    "check_choice",
-    "check_count",
-    "check_number",
-    "is_number",
-    "set_missing_seed",
-]
+__all__ = ["as_generator", "as_seed", "check_choice", "check_count", "check_number", "is_number", "set_missing_seed"]
 
 
 def is_number(value: Any) -> bool:
@@ -71,8 +63,7 @@ def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None
     listed = list(choices)
     if not (value is None or isinstance(value, str)) or value not in listed:
         raise ParameterError(
-            f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.",
-            parameter=name,
+            f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.", parameter=name
         )
 
 

@@ -31,14 +31,7 @@ from tdlg.engines.columns import (
 )
 from tdlg.engines.executors import run_all
 from tdlg.engines.paths import exists, is_remote, reading, write_whole
-from tdlg.engines.run import (
-    SCORED_BYTES,
-    TRAINING_BYTES,
-    FileRun,
-    Limits,
-    most_training_rows,
-    record_memory,
-)
+from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, Limits, most_training_rows, record_memory
 from tdlg.engines.summary import Labels, Summary, summarise
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ParameterError

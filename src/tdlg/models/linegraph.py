@@ -128,12 +128,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
 
     @all_or_nothing
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        callback: Callable[[int, float], bool] | None = None,
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, callback: Callable[[int, float], bool] | None = None
     ) -> Self:
         """Learn from the edges whose label is known.
 
@@ -353,9 +348,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
 def _refuse_label_time(label_time: Any) -> None:
     if label_time is not None:
         raise ParameterError(
-            "A LineGraphClassifier learns from labels at fit only.",
-            "Leave out label_time=.",
-            parameter="label_time",
+            "A LineGraphClassifier learns from labels at fit only.", "Leave out label_time=.", parameter="label_time"
         )
 
 

@@ -27,10 +27,7 @@ LARGEST = 1e38  # number that single precision holds
 
 
 def table_columns(
-    plan: ColumnPlan,
-    query: Query,
-    groups: Sequence[tuple[Positions, Any]] | None = None,
-    n_threads: int | None = None,
+    plan: ColumnPlan, query: Query, groups: Sequence[tuple[Positions, Any]] | None = None, n_threads: int | None = None
 ) -> Floats:
     """The columns of edges to score, (n_rows, n_columns).
 

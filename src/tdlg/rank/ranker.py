@@ -403,8 +403,7 @@ def _codes(history: History, ids: list[Any], end: int, name: str) -> Codes:
         return history.find(ids, end)
     except TypeError:
         raise ParameterError(
-            f"An id is a number, text or another hashable object. The '{name}' has {ids!r:.100}.",
-            parameter=name,
+            f"An id is a number, text or another hashable object. The '{name}' has {ids!r:.100}.", parameter=name
         ) from None
 
 
