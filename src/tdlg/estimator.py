@@ -189,13 +189,7 @@ def check_graph(model: Any) -> None:
 
 
 def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
-    """Count the distinct nodes of these edges that a fitted model does not know, and all their distinct nodes.
-
-    >>> from tdlg import EdgeEmbedding
-    >>> model = EdgeEmbedding(1).fit(TemporalEdges(["a", "b"], ["b", "c"], [0, 1]))
-    >>> new_nodes(model, TemporalEdges(["a", "b"], ["x", "y"], [2, 3]))
-    (2, 4)
-    """
+    """Count the distinct nodes of these edges that a fitted model does not know, and all their distinct nodes."""
     edges = edges.with_ids_of(model.edges_)
     used = np.unique(np.concatenate([edges.src_code, edges.dst_code]))
     return int((~_is_known(model, edges)[used]).sum()), len(used)

@@ -74,8 +74,6 @@ def free_cores() -> int:
 def as_bytes(memory: Any) -> int:
     """A size such as "2GB", "512 MiB" or a number of bytes.
 
-    Examples
-    --------
     >>> as_bytes("2GB"), as_bytes("1.5 GiB"), as_bytes(3_000_000_000)
     (2000000000, 1610612736, 3000000000)
     """

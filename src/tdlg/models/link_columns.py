@@ -49,18 +49,8 @@ def link_columns(
 ) -> Floats:
     """For each match and scale, the smoothed excess of real over synthetic edges around, and the log of all edges' count.
 
-    Parameters
-    ----------
-    rows
-        The edges to score; an edge that is also among `edges` does not see itself.
-    edges, is_real
-        Real (1) and shuffled (0) edges.
-    decays
-        The decays from `link_decays`.
-    past_only
-        Whether only strictly earlier edges count.
-    known
-        Mask of the edges that count. By default all edges count.
+    edges, is_real : real (1) and synthetic (0) edges, of which those in `known` count, by default all, and with `past_only`
+    those strictly before a row. A row that is also among the edges does not see itself.
     """
     weight = np.ones(len(edges)) if known is None else known.astype(np.float64)
     values = np.column_stack([weight, weight * (np.asarray(is_real) - 0.5)])

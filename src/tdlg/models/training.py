@@ -145,8 +145,6 @@ class Windows(NamedTuple):
     def samples(self, most: float) -> tuple[Sample, ...]:
         """The rows to learn from, about this number at most: of each window as many, and rare classes first.
 
-        Examples
-        --------
         >>> Windows((Sample(),), np.array([[98.0, 2.0]])).samples(10)[0].shares
         (0.08163265306122448, 1.0)
         """

@@ -114,8 +114,6 @@ def own_values(edges: TemporalEdges, columns: Sequence[OwnColumn]) -> Floats:
 class CategoryNumbers(dict[Hashable, int]):
     """The codes of categories by `tdlg.tables.ids.id_key`. A new category gets one when it is looked up; free ones first.
 
-    Examples
-    --------
     >>> numbers = CategoryNumbers({"a": 0, "b": 1})
     >>> numbers["c"], numbers["a"]
     (2, 0)
