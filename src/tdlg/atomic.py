@@ -21,8 +21,6 @@ from typing import Any, BinaryIO
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["as_path", "draft_of", "is_special", "new_file", "replacing", "target_of"]
-
 OUTPUTS = {"/dev/stdout": 1, "/dev/stderr": 2}  # path to file descriptor
 DRAFT = ".tdlg-tmp"
 STALE = 24 * 3600  # seconds without a write after which the writer of a draft is taken to be dead

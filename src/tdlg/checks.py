@@ -13,8 +13,6 @@ import numpy as np
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["as_generator", "as_seed", "check_choice", "check_count", "check_number", "is_number", "set_missing_seed"]
-
 
 def is_number(value: Any) -> bool:
     """Whether a value is a real number; booleans do not count as numbers."""

@@ -18,27 +18,6 @@ from numpy.typing import NDArray
 from tdlg.checks import check_choice
 from tdlg.exceptions import EdgesError, ParameterError
 
-__all__ = [
-    "LAST_TICK",
-    "UNITS",
-    "Duration",
-    "as_seconds",
-    "check_unit",
-    "common_clock",
-    "duration_in_words",
-    "durations_in_words",
-    "finest",
-    "is_duration",
-    "round_duration",
-    "rounded_up",
-    "seconds_per_tick",
-    "short_duration",
-    "ticks_per_second",
-    "time_in_words",
-    "times_of",
-    "unit_in_words",
-]
-
 Duration: TypeAlias = str | timedelta | np.timedelta64
 
 UNITS = ("s", "ms", "us", "ns")  # of datetimes, each a thousand times finer than the one before

@@ -22,8 +22,6 @@ from tdlg.models.outliers import EdgeOutlierDetector
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.report import write_report
 
-__all__ = ["fill_in_labels", "find_communities", "find_outliers", "labels_that_turn", "run_demo"]
-
 BANDWIDTH = 0.5  # the value that the paper uses for this network
 HIDDEN = 0.3  # share of the labels that are hidden
 TURNED = 10  # number of nodes that turn bad

@@ -18,8 +18,6 @@ from tdlg.tables.ids import as_ids
 from tdlg.tables.labels import as_labels, as_weights, filled_label_ticks, known, label_ticks
 from tdlg.tables.times import as_times
 
-__all__ = ["TemporalEdges", "check_alike"]
-
 T = TypeVar("T")
 
 

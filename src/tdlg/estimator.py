@@ -20,18 +20,6 @@ from tdlg.linegraph.operator import LineGraph
 from tdlg.tables.find_columns import usual_at
 from tdlg.tables.frames import eager_frame
 
-__all__ = [
-    "EdgesEstimator",
-    "all_or_nothing",
-    "check_graph",
-    "check_target",
-    "edges_of_table",
-    "fitted_graph",
-    "known_and_predicted",
-    "known_labels",
-    "new_nodes",
-]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 ENDS, ENDS_AND_TIME = 2, 3  # number of columns that a table of edges must have, and should have

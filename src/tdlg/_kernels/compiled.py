@@ -25,8 +25,6 @@ from numba.core.caching import (
     _SourceFileBackedLocatorMixin,
 )
 
-__all__ = ["compiled"]
-
 # No fastmath here: the gap of a first event is infinite, and infinity must stay what it is.
 FLAGS = {"nopython": True, "nogil": True, "error_model": "numpy"}
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.running import hash_table, number_keys
 
-__all__ = ["factorise_integers"]
-
 SPARE = 1 << 16  # a table of ids this small is always worth its memory
 
 

@@ -16,8 +16,6 @@ from tdlg.exceptions import warn
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
 
-__all__ = ["EdgeEmbedding"]
-
 Floats = NDArray[np.float64]
 Scaling = Literal["eigenvalue"]
 MOST_RESTARTS = 300  # of the Lanczos basis, before a looser tolerance is tried

@@ -14,8 +14,6 @@ from tdlg.estimator import all_or_nothing
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
 
-__all__ = ["LowRankFeatures"]
-
 SPARE = 8  # additional random vectors beyond n_components, because the last directions are inaccurate
 RESOLVED = 1e-7  # eigenvalues below this share of the largest are within the error of products
 

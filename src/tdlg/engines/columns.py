@@ -26,10 +26,6 @@ from tdlg.propagate.plan import ColumnPlan
 from tdlg.propagate.scales import gaps_of_nodes, usual_gap
 from tdlg.sampling.rows import Sample
 
-__all__ = ["BucketPlan", "BurstsTask", "ColumnFiles", "ColumnsTask", "NodesTask", "RowValues"]
-__all__ += ["find_bursts", "gaps_in_bucket", "has_shared_nodes", "make_columns", "nodes_are_shared", "read_columns"]
-__all__ += ["usual_gap_of_nodes"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

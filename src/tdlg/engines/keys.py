@@ -16,8 +16,6 @@ from tdlg.exceptions import EdgesError
 from tdlg.sampling.rows import mixed
 from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
 
-__all__ = ["bucket_of", "id_keys", "joint_keys", "pair_keys", "reversed_pairs", "text_keys"]
-
 Keys = NDArray[np.uint64]
 
 SEED = 20  # of the hash of text

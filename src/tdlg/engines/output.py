@@ -31,8 +31,6 @@ from tdlg.exceptions import ParameterError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Answers", "Output", "write_answers"]
-
 ROW_GROUP = 250_000
 FILES = (".parquet", ".pq", ".csv")
 PART = re.compile(r"part-\d{12}\.parquet")

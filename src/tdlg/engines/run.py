@@ -30,9 +30,6 @@ from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ParameterError, ReadError, TooLargeError
 from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes
 
-__all__ = ["SCORED_BYTES", "TRAINING_BYTES", "Callback", "FileRun", "Limits", "most_training_rows", "record_memory"]
-__all__ += ["work_folder"]
-
 Callback = Callable[[int, int, str], object]
 
 BASE = 420_000_000  # bytes of the interpreter with all libraries, and what it keeps

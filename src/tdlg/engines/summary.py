@@ -27,8 +27,6 @@ from tdlg.sampling.rows import KEPT, kept_rows, kept_shares
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["BlockTask", "Clock", "Labels", "Summary", "summarise", "summarise_block"]
-
 AT_ONCE = 256  # blocks whose results are held at once, at most
 MOST_VALUES = 20_000  # different labels before they are grouped into classes
 

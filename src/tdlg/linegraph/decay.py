@@ -23,8 +23,6 @@ from tdlg.exceptions import ParameterError
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay", "time_spread"]
-
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
 
 Bandwidth = float | Duration

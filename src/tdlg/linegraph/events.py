@@ -19,8 +19,6 @@ from tdlg.linegraph.match import MATCHES, match_keys
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["Copies", "Layout", "build_layout", "check_span", "own_columns"]
-
 _MOST_EVENTS = np.iinfo(np.int32).max - 1
 
 

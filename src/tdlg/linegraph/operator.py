@@ -27,8 +27,6 @@ from tdlg.memory import default_threads, free_bytes
 if TYPE_CHECKING:
     from tdlg.linegraph.normalized import NormalizedLineGraph
 
-__all__ = ["LineGraph"]
-
 Normalization = Literal["spectral", "edge"]
 
 LARGEST_VALUE = 1e290  # larger values of x use the slow walks

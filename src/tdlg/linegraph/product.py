@@ -22,8 +22,6 @@ from tdlg._kernels import BOTH, FUTURE
 from tdlg.linegraph.events import Layout
 from tdlg.linegraph.walks import LANES, Floats, Stretch, Walk, empty_aligned
 
-__all__ = ["multiply"]
-
 EVENTS_PER_THREAD = 20_000  # fewer events do not make up for the cost of a thread
 
 

@@ -19,8 +19,6 @@ from threadpoolctl import threadpool_limits
 
 from tdlg.memory import free_cores
 
-__all__ = ["BinnedColumns", "bin_columns", "fit_boosting"]
-
 Floats = NDArray[np.float64]
 
 MISSING = 255  # the bin of missing values

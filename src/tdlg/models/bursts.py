@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tdlg.engines.table import ScannedEdges
     from tdlg.models.files import FilledBursts
 
-__all__ = ["BurstDetector", "burst_widths", "rare_surprise"]
-
 FAST, SLOW = 0.003, 1.0  # widths of the counts, in standard deviations of the times
 
 

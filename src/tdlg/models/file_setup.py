@@ -23,8 +23,6 @@ from tdlg.propagate.features import PropagationFeatures, check_features, class_t
 from tdlg.propagate.own_features import OwnColumn, fit_own
 from tdlg.propagate.plan import plan_decays
 
-__all__ = ["FileSetup", "set_up"]
-
 MOST_CLASSES = 1000
 
 

@@ -53,8 +53,6 @@ from tdlg.propagate.scales import scales_between
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["FileNeeds", "Filled", "FilledBursts", "fill_bursts", "fill_labels", "needs_of_file", "why_on_disk"]
-
 MOST_IN_MEMORY = (
     10_000_000  # rows: at twice as many, memory and the similarity features take 1.6 times the time of the disk
 )

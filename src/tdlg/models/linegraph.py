@@ -35,8 +35,6 @@ from tdlg.models.solver import Point, logistic_regression
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LineGraphClassifier"]
-
 RELATIVE_BANDWIDTHS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)  # candidates for bandwidth="auto"
 
 

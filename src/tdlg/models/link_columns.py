@@ -20,8 +20,6 @@ from tdlg.models.training import boosting_settings, linear_member
 from tdlg.propagate.match import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 
-__all__ = ["LinkModel", "link_columns", "link_decays"]
-
 Floats = NDArray[np.float64]
 
 SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times

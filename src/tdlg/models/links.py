@@ -25,8 +25,6 @@ from tdlg.sampling.negatives import shuffled_edges
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LinkPredictor", "check_enough", "check_parameters"]
-
 METHODS = ("propagation", "rows")
 
 

@@ -17,8 +17,6 @@ from tdlg.models.links import LinkPredictor, check_enough, check_parameters
 from tdlg.sampling.index import edge_folds, edge_index
 from tdlg.sampling.negatives import shuffled_edges
 
-__all__ = ["MisplacedDetector"]
-
 
 class MisplacedDetector(Detector):
     """Find single edges that do not fit their nodes, without labels: the paper's temporal link outlier detection.

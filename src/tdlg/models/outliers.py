@@ -20,8 +20,6 @@ from tdlg.models.misplaced import MisplacedDetector
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["EdgeOutlierDetector"]
-
 METHODS = ("shuffled", "rows", "burst")
 
 

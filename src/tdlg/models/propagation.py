@@ -42,8 +42,6 @@ from tdlg.sampling.rows import Sample, kept_rows
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PropagationModel", "member_shares"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from tdlg.engines.table import ScannedEdges
     from tdlg.models.files import Filled
 
-__all__ = ["FEW_CLASSES", "PropagationClassifier"]
-
 Floats = NDArray[np.float64]
 
 FEW_CLASSES = 5  # with more classes, each class has its own trees

@@ -17,8 +17,6 @@ from tdlg.models.propagation import PropagationModel, member_shares
 from tdlg.propagate.columns import single
 from tdlg.trees import predict
 
-__all__ = ["PropagationRegressor"]
-
 Floats = NDArray[np.float64]
 
 

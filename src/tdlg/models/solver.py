@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Solution", "logistic_regression"]
-
 Array = NDArray[np.float64]
 LEAST_GAIN = 0.4  # the inner solver stops at a step that gains less than this share of the mean gain so far
 MOST_INNER_STEPS = 500  # maximum number of steps of the inner solver

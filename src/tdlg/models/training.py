@@ -19,25 +19,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, warn
 from tdlg.sampling.rows import Sample, quotas
 
-__all__ = [
-    "MOST_ROWS",
-    "ROWS_TO_COMPARE",
-    "Setting",
-    "TrainingRows",
-    "Windows",
-    "boosting_settings",
-    "choose_setting",
-    "is_clear",
-    "is_enough",
-    "latest",
-    "linear_member",
-    "sampling_seed",
-    "training_windows",
-    "warn_of_copies",
-    "warn_of_late_classes",
-    "weights_for",
-]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 Setting = Literal["auto", "interpolate", "forecast", "stream"]

@@ -17,8 +17,6 @@ from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import own_values
 from tdlg.sampling.index import concatenate_edges, without_repeats
 
-__all__ = ["add_edges", "feature_values", "joined_edges", "with_evidence"]
-
 
 def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
     """Let a fitted propagation model know more edges and labels; see `PropagationClassifier.update`."""

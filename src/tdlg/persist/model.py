@@ -25,8 +25,6 @@ from tdlg.exceptions import ParameterError, ReadError
 from tdlg.persist.codec import MEMBER, Decoder, Encoder, is_estimator
 from tdlg.persist.sklearn_parts import check_stored
 
-__all__ = ["load_model", "save_model"]
-
 FORMAT = "tdlg model"
 FORMAT_VERSION = 6  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"

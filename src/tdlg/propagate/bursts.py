@@ -15,8 +15,6 @@ from tdlg.memory import default_threads
 from tdlg.propagate.evidence import Network
 from tdlg.propagate.state import RunningSums, StreamEvents, reads_of, unused_codes
 
-__all__ = ["KEYS", "Arrivals", "RunningBursts", "burst_surprises", "surprises_of_key"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Codes = NDArray[np.int32]

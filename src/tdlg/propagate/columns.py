@@ -18,8 +18,6 @@ from tdlg.propagate.own_features import levels, to_sum
 from tdlg.propagate.plan import ColumnPlan
 from tdlg.propagate.two_ends import two_end_columns
 
-__all__ = ["single", "table_columns"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

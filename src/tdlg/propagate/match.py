@@ -14,8 +14,6 @@ from tdlg.linegraph.events import Copies, Layout, build_layout
 from tdlg.propagate.own_features import levels
 from tdlg.propagate.plan import ColumnPlan
 
-__all__ = ["Keyed", "Labels", "MatchSums", "Walk", "decayed_sums", "walk_events"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Codes = NDArray[np.int32]

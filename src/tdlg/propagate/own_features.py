@@ -13,23 +13,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.tables.ids import id_key
 
-__all__ = [
-    "CALENDAR",
-    "CategoryNumbers",
-    "OwnColumn",
-    "calendar_values",
-    "category_codes",
-    "category_numbers",
-    "category_places",
-    "fit_own",
-    "levels",
-    "own_values",
-    "raw_values",
-    "scaled",
-    "smallest_amounts",
-    "to_sum",
-]
-
 Floats = NDArray[np.float64]
 
 MOST_CATEGORIES = 16  # maximum number of indicators per column

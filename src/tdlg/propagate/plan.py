@@ -22,8 +22,6 @@ from tdlg.linegraph.decay import Decay, Laplace
 from tdlg.linegraph.match import MATCHES, SAME_ENDS
 from tdlg.propagate.own_features import OwnColumn, smallest_amounts
 
-__all__ = ["ANY_CLASS", "BOTH_MATCHES", "Column", "ColumnPlan", "TwoEnds", "plan_decays"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 TwoEnds = Literal["all", "partners", "none"]

@@ -34,8 +34,6 @@ from tdlg.propagate.state import (
     unused_codes,
 )
 
-__all__ = ["Absorptions", "RunningColumns", "Waiting", "stream_clock"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

@@ -12,8 +12,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 from tdlg.linegraph.decay import time_spread
 
-__all__ = ["choose_scales", "gaps_of_nodes", "scales_between", "usual_gap"]
-
 FACTOR = 4.0  # between two neighbouring scales
 FEWEST, MOST = 4, 6  # numbers of scales
 

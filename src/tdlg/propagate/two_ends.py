@@ -57,8 +57,6 @@ from tdlg.propagate.evidence import Evidence
 from tdlg.propagate.match import Keyed, walk_events
 from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan
 
-__all__ = ["residuals", "two_end_columns"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

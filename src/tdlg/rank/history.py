@@ -15,8 +15,6 @@ from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.state import GROWTH, grown
 from tdlg.rank.state import COLUMNS, RankingState
 
-__all__ = ["History"]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 

@@ -40,8 +40,6 @@ from tdlg.trees import Trees
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LinkRanker", "Ranked"]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 
-__all__ = ["candidate_pairs"]
-
 Codes: TypeAlias = NDArray[np.int64]
 
 MOST_SOURCES = 1000  # maximum number of sources to make candidates for: those that were active last

@@ -12,8 +12,6 @@ from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges, check_alike
 from tdlg.tables.ids import concatenate_ids
 
-__all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index", "without_repeats"]
-
 Codes: TypeAlias = NDArray[np.int64]
 
 

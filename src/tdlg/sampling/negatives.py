@@ -12,8 +12,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 from tdlg.sampling.index import EdgeIndex
 
-__all__ = ["historical_edges", "inductive_edges", "shuffled_edges", "time_kept_edges"]
-
 ATTEMPTS = 10  # how often a pair that did meet at that time is sampled again
 
 

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KEPT", "Sample", "kept_rows", "kept_shares", "mixed", "quotas", "uniform"]
-
 Positions = NDArray[np.int64]
 
 KEPT = (
