@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tdlg.checks import check_choice, check_count
@@ -121,6 +122,27 @@ class EdgesEstimator:
         from tdlg.persist.model import save_model
 
         save_model(self, path)
+
+
+class EdgesClassifier(EdgesEstimator, ClassifierMixin):
+    """A mixin for classifiers of edges, of which some have no label."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of labelled edges that are predicted correctly.
+
+        Parameters
+        ----------
+        X
+            The edges.
+        y
+            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
+        sample_weight
+            Weight of each edge. By default all edges have weight 1.
+        """
+        from sklearn.metrics import accuracy_score
+
+        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
+        return float(accuracy_score(known, predicted, sample_weight=weight))
 
 
 def edges_of_table(model: Any, X: Any, *, reset: bool) -> TemporalEdges:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
-from tdlg.estimator import known_and_predicted
+from tdlg.estimator import EdgesClassifier
 from tdlg.exceptions import EdgesError, warn
 from tdlg.explain.positive import plain_classes
 from tdlg.models.bins import BinnedColumns, fit_boosting
@@ -47,7 +46,7 @@ FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 
 
-class PropagationClassifier(ClassifierMixin, PropagationModel):
+class PropagationClassifier(EdgesClassifier, PropagationModel):
     """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
     Boosted trees are trained on the columns of `PropagationFeatures`. With 4,000 to 60,000 labels, the number and the size
@@ -139,21 +138,6 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         """The most probable class of each edge."""
         best = self._logs(X, label_time).argmax(axis=1)
         return self.classes_[best]
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy: the share of labelled edges that are predicted correctly.
-
-        Parameters
-        ----------
-        X
-            The edges.
-        y
-            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
-        sample_weight
-            Weight of each edge. By default all edges have weight 1.
-        """
-        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
-        return float(accuracy_score(known, predicted, sample_weight=weight))
 
     def fill(
         self,
