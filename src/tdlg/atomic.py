@@ -99,12 +99,8 @@ def draft_of(target: Path) -> Path:
     """A new hidden name in the target's folder that contains the name of the target, and says which process writes it."""
     name = os.fsencode(target.name)
     known = target.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
-    return target.with_name(f".{known}.{_new_number()}{DRAFT}")
-
-
-def _new_number() -> str:
-    """32 hexadecimal digits that say which process writes a draft: its machine, its id, and a random part."""
-    return f"{_machine()}{os.getpid() % 2**32:08x}{uuid.uuid4().hex[:16]}"
+    number = f"{_machine()}{os.getpid() % 2**32:08x}{uuid.uuid4().hex[:16]}"  # machine, process and a random part
+    return target.with_name(f".{known}.{number}{DRAFT}")
 
 
 @cache

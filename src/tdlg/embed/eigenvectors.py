@@ -102,15 +102,7 @@ class EdgeEmbedding(EdgeFeatures):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> EdgeEmbedding:
-        """Compute the eigenvectors.
-
-        Parameters
-        ----------
-        X
-            The edges.
-        y
-            Ignored.
-        """
+        """Compute the eigenvectors of the line graph of the edges X; y is ignored."""
         check_choice("EdgeEmbedding", "scaling", self.scaling, (None, "eigenvalue"))
         check_number("EdgeEmbedding", "tol", self.tol, below=1)
         H, rng = self._fit_edges(X), as_generator(self.random_state)

@@ -30,9 +30,9 @@ def id_keys(values: Any, name: str) -> Keys:
     column = as_ids(values, name)
     if is_integers(column):
         return _integer_keys(np.asarray(column, np.int64).view(np.uint64))
-    if isinstance(column, np.ndarray) and _are_unsigned(column):
-        return _unsigned_keys(column.astype(np.uint64))
     if isinstance(column, np.ndarray):
+        if column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column):
+            return _unsigned_keys(column.astype(np.uint64))
         raise EdgesError(
             f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
             "Convert the ids to text."
@@ -54,11 +54,6 @@ def _unsigned_keys(bits: Keys) -> Keys:
 
 def _integer_keys(bits: Keys) -> Keys:
     return mixed(bits + np.uint64(0x9E3779B97F4A7C15))
-
-
-def _are_unsigned(column: NDArray[Any]) -> bool:
-    """Whether all objects of a column are integers of 64 bits without a sign."""
-    return column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column)
 
 
 def text_keys(column: Any) -> Keys:

@@ -25,10 +25,8 @@ MISSING = 255  # the bin of missing values
 OF_ALL, OF_RARE, OF_TAIL = 100, 130, 12  # thresholds by quantiles of all rows, of rare rows, and in each of both tails
 RARE = 0.1  # largest share of a rare class; of numbers, the shares of the lowest and of the highest that are rare
 ROWS_LOOKED_AT = 200_000  # of all rows, and of the rare ones
-COLUMNS_PER_TREE, SHARES_PER_TREE = (
-    27,
-    (0.2, 0.5),
-)  # how many columns each tree sees, and the least and the largest share
+COLUMNS_PER_TREE = 27  # how many columns each tree sees
+SHARES_PER_TREE = (0.2, 0.5)  # and the least and the largest share of them
 FEW_CELLS = 2_000_000  # rows times columns of a tree, up to which threads would mostly wait for each other
 
 

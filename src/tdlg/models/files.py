@@ -44,7 +44,6 @@ from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.memory import LEARNING, in_bytes
 from tdlg.models import propagation
 from tdlg.models.bursts import burst_widths, rare_surprise
-from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.training import TrainingRows, Windows
 from tdlg.persist.model import load_model, save_model
 from tdlg.propagate.bursts import KEYS
@@ -56,9 +55,7 @@ from tdlg.propagate.scales import scales_between
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_IN_MEMORY = (
-    10_000_000  # rows: at twice as many, memory with similarity features takes 1.6 times the time of the disk
-)
+MOST_IN_MEMORY = 10_000_000  # rows: at twice as many, similarity features make memory take 1.6 times the time of disk
 MOST_CLASSES = 1000
 DIGITS = 6  # of probabilities and scores
 MOST_SCALES, USUAL_SCALES = 6, 5  # for estimates, before the time scales are known
@@ -174,9 +171,7 @@ class FileSetup:
         """What a record of an edge has."""
         return RecordForm(self.table.n_rows, self.clock, self.late, len(self.classes), self.own)
 
-    def features(
-        self, model: PropagationClassifier, scales: Sequence[float | str], *, shared: bool
-    ) -> PropagationFeatures:
+    def features(self, model: Any, scales: Sequence[float | str], *, shared: bool) -> PropagationFeatures:
         """Fitted features that hold no edges; shared : whether some nodes are both sources and destinations."""
         features = model.unfitted_features("none")
         check_features(features)
@@ -189,11 +184,7 @@ class FileSetup:
 
 
 def set_up(
-    table: ScannedEdges,
-    blocks: Sequence[Block],
-    summary: Summary,
-    classes_of: dict[Any, Any],
-    model: PropagationClassifier,
+    table: ScannedEdges, blocks: Sequence[Block], summary: Summary, classes_of: dict[Any, Any], model: Any
 ) -> FileSetup:
     """Decide all that depends on the summary of a file, as `PropagationClassifier.fit` does, and note it in the model.
 

@@ -90,9 +90,8 @@ def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay
     for number in range(n_folds):
         rows.append(np.flatnonzero(fold == number))
         blocks.append(link_columns(edges[rows[-1]], edges, is_real, decays, past_only=False, known=fold != number))
-    model = HistGradientBoostingClassifier(
-        **boosting_settings(sum(map(len, rows))), random_state=int(rng.integers(2**31))
-    )
+    settings = boosting_settings(sum(map(len, rows)))
+    model = HistGradientBoostingClassifier(**settings, random_state=int(rng.integers(2**31)))
     return model.fit(np.vstack(blocks), is_real[np.concatenate(rows)])
 
 

@@ -100,15 +100,7 @@ class MisplacedDetector(Detector):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what real edges look like, and score them.
-
-        Parameters
-        ----------
-        X
-            The edges that happened, at least two.
-        y
-            Ignored.
-        """
+        """Learn what real edges look like, and score them. X has at least two edges; y is ignored."""
         edges = self._edges(X, reset=True)
         check_parameters(self)
         check_count(type(self).__name__, "cv", self.cv, 2)

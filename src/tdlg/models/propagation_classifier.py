@@ -17,18 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from tdlg.estimator import EdgesClassifier
 from tdlg.exceptions import EdgesError, warn
 from tdlg.explain.positive import plain_classes
+from tdlg.models import training
 from tdlg.models.bins import BinnedColumns, fit_boosting
 from tdlg.models.propagation import PropagationModel, member_shares
-from tdlg.models.training import (
-    ROWS_TO_COMPARE,
-    TrainingRows,
-    Windows,
-    is_clear,
-    is_enough,
-    latest,
-    sampling_seed,
-    weights_for,
-)
+from tdlg.models.training import TrainingRows, Windows, weights_for
 from tdlg.propagate.columns import single
 from tdlg.sampling.rows import Sample
 from tdlg.trees import predict_one_against_rest, predict_proba, softmax
@@ -219,9 +211,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         if not self._is_one_against_rest:
             return _mean_logs(self.estimators_, columns) + self.log_shares_
         columns_of, n_kinds = self.features_.plan_.columns_of_classes, len(self.estimators_) // len(self.classes_)
-        kinds = [
-            self.estimators_[k::n_kinds] for k in range(n_kinds)
-        ]  # the trees of all classes, then the linear models
+        kinds = [self.estimators_[k::n_kinds] for k in range(n_kinds)]  # trees of all classes, then linear models
         answers = [predict_one_against_rest(members, columns, columns_of) for members in kinds]
         return _mean_log(answers) + self.log_shares_
 
@@ -255,13 +245,13 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
 
         Where columns drift, for example because there are more payments in December, a linear model exaggerates.
         """
-        code, is_inner = np.searchsorted(self.classes_, rows.target), latest(rows.ticks)
+        code, is_inner = np.searchsorted(self.classes_, rows.target), training.latest(rows.ticks)
         outer = np.flatnonzero(~is_inner)
-        if not is_enough(code[is_inner], code[outer]):
+        if not training.is_enough(code[is_inner], code[outer]):
             return False
         n_outer = np.bincount(code[outer])
-        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(ROWS_TO_COMPARE)[0]
-        some = outer[sample.rows(rows.ticks[outer], code[outer], sampling_seed(self.random_state), outer)]
+        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(training.ROWS_TO_COMPARE)[0]
+        some = outer[sample.rows(rows.ticks[outer], code[outer], training.sampling_seed(self.random_state), outer)]
         shares = np.log(n_outer / np.bincount(code[some]))
         earlier, inner = rows.some(some), rows.some(is_inner)
         settings = self._settings(earlier)
@@ -270,7 +260,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         fitted = [trees, linear]
         both, alone = (_mean_logs(some, inner.columns) + shares for some in (fitted, fitted[:1]))
         mine = np.arange(len(both)), code[is_inner]
-        return is_clear(log_softmax(alone, axis=1)[mine] - log_softmax(both, axis=1)[mine], inner.weight)
+        return training.is_clear(log_softmax(alone, axis=1)[mine] - log_softmax(both, axis=1)[mine], inner.weight)
 
     def _check_labels(self, values: NDArray[Any]) -> None:
         check_classification_targets(values)

@@ -152,9 +152,8 @@ def training_windows(setting: str, ticks: NDArray[Any], codes: Codes, counts: ND
     found = [np.bincount(codes[window.inside(ticks, codes)], minlength=len(counts)) for window in windows]
     of_class = np.bincount(codes, minlength=len(counts))
     if (np.sum(found, axis=0) == 0).any():
-        windows, found = (
-            ([*windows, Sample()], [*found, of_class]) if setting == "forecast" else ([Sample()], [of_class])
-        )
+        others, counted = (windows, found) if setting == "forecast" else ([], [])
+        windows, found = [*others, Sample()], [*counted, of_class]
     return Windows(tuple(windows), np.rint(np.array(found) * (counts / np.maximum(of_class, 1))))
 
 

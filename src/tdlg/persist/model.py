@@ -112,11 +112,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         try:
             zipped = ZipFile(file)
             manifest = json.loads(zipped.read(MANIFEST))
-            version, made_with, made_by = (
-                manifest["format_version"],
-                manifest["made_with"],
-                manifest["made_with"]["tdlg"],
-            )
+            version, made_with = manifest["format_version"], manifest["made_with"]
+            made_by = made_with["tdlg"]
             is_ours = manifest["format"] == FORMAT and type(version) is int and version >= 1
         except Exception as error:  # struct.error, NotImplementedError and others, not only BadZipFile
             raise ReadError(f"{path}: {OTHER_FILE.format(f' ({error})')}") from error

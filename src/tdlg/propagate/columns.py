@@ -78,10 +78,8 @@ class _Table:
     def __init__(self, plan: ColumnPlan, query: Query) -> None:
         evidence, network = query.evidence, query.evidence.edges
         self._plan, self._query, self._network = plan, query, network
-        self._codes, self._ticks = (
-            (network.distinct(network.src), network.distinct(network.dst)),
-            network.distinct(network.ticks),
-        )
+        self._codes = network.distinct(network.src), network.distinct(network.dst)
+        self._ticks = network.distinct(network.ticks)
         self._rows = network.place[query.at]
         self._is_all = np.array_equal(self._rows, np.arange(len(network.first)))
         count = np.ones((len(network.place), 1))

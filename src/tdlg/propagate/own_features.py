@@ -105,9 +105,7 @@ class CategoryNumbers(dict[Hashable, int]):
     1
     """
 
-    def __init__(
-        self, codes: Iterable[tuple[Hashable, int]] | Mapping[Hashable, int], free: Iterable[int] = ()
-    ) -> None:
+    def __init__(self, codes: Mapping[Hashable, int] | Iterable[Any], free: Iterable[int] = ()) -> None:
         super().__init__(codes)
         self.free = list(free)
 

@@ -174,11 +174,10 @@ class _Walks:
             wanted = kinds.setdefault(place, [])
             wanted += [kind for kind in (count, first + total) if kind not in wanted]
         found = self._sums(c, described, kinds, self._widths, rows)
-        return [
-            of_scale
-            for place, count, total in means
-            for of_scale in found[place, first + total] / (found[place, count] + 1.0)
-        ]
+        columns: list[Floats] = []
+        for place, count, total in means:
+            columns += list(found[place, first + total] / (found[place, count] + 1.0))
+        return columns
 
     def _sums(
         self,

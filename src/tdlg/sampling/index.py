@@ -36,9 +36,8 @@ class EdgeIndex:
         self._time = edges.time
         self._pairs, pair = np.unique(_pair(edges, edges), return_inverse=True)
         self._times, time = np.unique(edges.time, return_inverse=True)
-        self._triples, self._first, at = np.unique(
-            pair * len(self._times) + time, return_index=True, return_inverse=True
-        )
+        triple = pair * len(self._times) + time
+        self._triples, self._first, at = np.unique(triple, return_index=True, return_inverse=True)
         self.at, self._pair_at = np.argsort(np.argsort(self._first))[at], pair
 
     def find(self, other: TemporalEdges) -> Codes:

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 Positions = NDArray[np.int64]
 
-KEPT = (
-    2_000_000  # rows from which medians, quartiles, cuts in time and the setting are computed; with fewer, all are used
-)
+KEPT = 2_000_000  # rows from which medians, quartiles, cuts in time and the setting are computed; of fewer, all
 SEED_OF_KEPT = -1  # which no user can give
 
 
