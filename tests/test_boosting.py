@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tdlg import PropagationClassifier, TemporalEdges
-from tdlg.models import propagation_classifier, training
+from tdlg.models import training
 from tdlg.models.training import TrainingRows, Windows, training_windows
 from tdlg.sampling.rows import Sample
 
@@ -94,7 +94,7 @@ class TestLinearMember:
     @pytest.mark.parametrize("most", [60_000, 2000])
     def test_goes_where_trees_alone_are_clearly_better(self, monkeypatch, weighted, most):
         monkeypatch.setattr(training, "ENOUGH_ROWS", 500)
-        monkeypatch.setattr(propagation_classifier, "ROWS_TO_COMPARE", most)
+        monkeypatch.setattr(training, "ROWS_TO_COMPARE", most)
         rows = self.rows(bent=True)
         rows = rows._replace(weight=np.where(np.arange(5000) % 5, 1.0, 0.0)) if weighted else rows
         assert len(self.members(rows)) == 1

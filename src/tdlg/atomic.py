@@ -21,8 +21,6 @@ from typing import Any, BinaryIO
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["as_path", "draft_of", "is_special", "new_file", "replacing", "target_of"]
-
 OUTPUTS = {"/dev/stdout": 1, "/dev/stderr": 2}  # path to file descriptor
 DRAFT = ".tdlg-tmp"
 STALE = 24 * 3600  # seconds without a write after which the writer of a draft is taken to be dead
@@ -33,8 +31,7 @@ def as_path(path: Any) -> Path:
     """The path as a Path, with ~ expanded to the user's folder."""
     if not isinstance(path, (str, os.PathLike)):
         raise ParameterError(
-            f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.",
-            parameter="path",
+            f"The 'path' must be a string or a Path. Got {type(path).__name__} {path!r} instead.", parameter="path"
         )
     return Path(path).expanduser()
 
@@ -102,12 +99,8 @@ def draft_of(target: Path) -> Path:
     """A new hidden name in the target's folder that contains the name of the target, and says which process writes it."""
     name = os.fsencode(target.name)
     known = target.name if len(name) <= LONGEST_NAME else hashlib.sha256(name).hexdigest()
-    return target.with_name(f".{known}.{_new_number()}{DRAFT}")
-
-
-def _new_number() -> str:
-    """32 hexadecimal digits that say which process writes a draft: its machine, its id, and a random part."""
-    return f"{_machine()}{os.getpid() % 2**32:08x}{uuid.uuid4().hex[:16]}"
+    number = f"{_machine()}{os.getpid() % 2**32:08x}{uuid.uuid4().hex[:16]}"  # machine, process and a random part
+    return target.with_name(f".{known}.{number}{DRAFT}")
 
 
 @cache

@@ -13,33 +13,14 @@ import numpy as np
 
 from tdlg.exceptions import ParameterError
 
-__all__ = [
-    "as_generator",
-    "as_seed",
-    "check_choice",
-    "check_count",
-    "check_number",
-    "is_number",
-    "set_missing_seed",
-]
-
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number; booleans do not count as numbers.
-
-    >>> is_number(0.5), is_number(np.int64(3)), is_number(True), is_number("3")
-    (True, True, False, False)
-    """
+    """Whether a value is a real number; booleans do not count as numbers."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def check_count(owner: str, name: str, value: Any, least: int) -> None:
-    """Refuse a parameter that is not a whole number of at least `least`.
-
-    >>> check_count("LineGraph", "n_threads", 0, 1)
-    Traceback (most recent call last):
-    tdlg.exceptions.ParameterError: The 'n_threads' parameter of LineGraph must be a whole number, at least 1. Got 0 instead.
-    """
+    """Refuse a parameter that is not a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ParameterError(
             f"The {name!r} parameter of {owner} must be a whole number, at least {least}. Got {value!r} instead.",
@@ -48,12 +29,7 @@ def check_count(owner: str, name: str, value: Any, least: int) -> None:
 
 
 def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> None:
-    """Refuse a parameter that is not a number above 0 and less than `below`, which is infinity by default.
-
-    >>> check_number("LinkPrediction", "train_share", 70, below=1)
-    Traceback (most recent call last):
-    tdlg.exceptions.ParameterError: The 'train_share' parameter of LinkPrediction must be between 0 and 1. Got 70 instead.
-    """
+    """Refuse a parameter that is not a number above 0 and less than `below`, which is infinity by default."""
     if not is_number(value) or not 0 < value < below:
         wanted = "a positive number" if below == np.inf else f"between 0 and {below:g}"
         raise ParameterError(
@@ -62,17 +38,11 @@ def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> No
 
 
 def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None]) -> None:
-    """Refuse a parameter that is not one of the choices.
-
-    >>> check_choice("top", "role", "end", ("src", "dst"))
-    Traceback (most recent call last):
-    tdlg.exceptions.ParameterError: The 'role' parameter of top must be one of ['src', 'dst']. Got 'end' instead.
-    """
+    """Refuse a parameter that is not one of the choices."""
     listed = list(choices)
     if not (value is None or isinstance(value, str)) or value not in listed:
         raise ParameterError(
-            f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.",
-            parameter=name,
+            f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.", parameter=name
         )
 
 
@@ -80,11 +50,7 @@ def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState.
-
-    >>> as_generator(0).random() == as_generator(0).random()
-    True
-    """
+    """Return a generator for any `random_state`: None, a seed, a numpy Generator or a RandomState."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
     try:
@@ -98,13 +64,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 
 def as_seed(random_state: Any) -> Any:
-    """Return a random state that scikit-learn accepts: a numpy Generator gives a seed, everything else stays as it is.
-
-    >>> as_seed(7), as_seed(None)
-    (7, None)
-    >>> type(as_seed(np.random.default_rng(0)))
-    <class 'int'>
-    """
+    """Return a random state that scikit-learn accepts: a numpy Generator gives a seed, everything else stays as it is."""
     return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state
 
 

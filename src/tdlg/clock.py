@@ -18,27 +18,6 @@ from numpy.typing import NDArray
 from tdlg.checks import check_choice
 from tdlg.exceptions import EdgesError, ParameterError
 
-__all__ = [
-    "LAST_TICK",
-    "UNITS",
-    "Duration",
-    "as_seconds",
-    "check_unit",
-    "common_clock",
-    "duration_in_words",
-    "durations_in_words",
-    "finest",
-    "is_duration",
-    "round_duration",
-    "rounded_up",
-    "seconds_per_tick",
-    "short_duration",
-    "ticks_per_second",
-    "time_in_words",
-    "times_of",
-    "unit_in_words",
-]
-
 Duration: TypeAlias = str | timedelta | np.timedelta64
 
 UNITS = ("s", "ms", "us", "ns")  # of datetimes, each a thousand times finer than the one before
@@ -82,39 +61,22 @@ def unit_in_words(unit: str) -> str:
 
 
 def ticks_per_second(unit: str) -> int:
-    """How many ticks of a unit a second has.
-
-    >>> ticks_per_second("ms")
-    1000
-    """
+    """How many ticks of a unit a second has."""
     return _NANOSECONDS["s"] // _NANOSECONDS[unit]
 
 
 def seconds_per_tick(unit: str) -> float:
-    """How long a tick of a unit is.
-
-    >>> seconds_per_tick("ms")
-    0.001
-    """
+    """How many seconds a tick of a unit lasts."""
     return _NANOSECONDS[unit] / _NANOSECONDS["s"]
 
 
 def finest(*units: str | None) -> str | None:
-    """The finest of several units; None where all of them are None.
-
-    >>> finest("s", "us", None), finest(None, None)
-    ('us', None)
-    """
+    """The finest of several units; None where all of them are None."""
     return max((unit for unit in units if unit is not None), key=UNITS.index, default=None)
 
 
 def times_of(ticks: NDArray[Any], unit: str | None) -> NDArray[Any]:
-    """The times that ticks count, as a view: datetime64, or the plain numbers themselves.
-
-    >>> times_of(np.array([0, 1500]), "ms")
-    array(['1970-01-01T00:00:00.000', '1970-01-01T00:00:01.500'],
-          dtype='datetime64[ms]')
-    """
+    """The times that ticks count, as a view: datetime64, or the plain numbers themselves."""
     return ticks if unit is None else ticks.view(f"datetime64[{unit}]")
 
 
@@ -127,11 +89,7 @@ def is_duration(value: object) -> TypeGuard[Duration]:
 
 
 def as_seconds(duration: Duration, name: str = "duration") -> float:
-    """The length of a duration in seconds; refuses one that is not positive and finite, with the name of its parameter.
-
-    >>> as_seconds("7d"), as_seconds("250ms"), as_seconds(np.timedelta64(2, "h"))
-    (604800.0, 0.25, 7200.0)
-    """
+    """The length of a duration in seconds; refuses one that is not positive and finite, with the name of its parameter."""
     seconds = math.nan
     if isinstance(duration, str):
         found = _DURATION.fullmatch(duration)
@@ -158,9 +116,6 @@ def common_clock(
     """Two columns of ticks on one clock, and its unit: the finer of two units; float64 where one column has fractions.
 
     Nothing is rounded: ticks that the common clock cannot hold are refused. Both columns must have a unit, or neither.
-
-    >>> common_clock(np.array([1, 2]), "s", np.array([1500]), "ms")
-    (array([1000, 2000]), array([1500]), 'ms')
     """
     if unit is None or other_unit is None:
         if ticks.dtype == others.dtype:
@@ -195,13 +150,7 @@ def _refined(ticks: NDArray[np.int64], unit: str, finer: str) -> NDArray[np.int6
 
 
 def rounded_up(ticks: NDArray[Any], unit: str | None, clock_unit: str | None, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Ticks of one clock on another, rounded up to its next tick; times beyond its ends stay at its ends.
-
-    >>> rounded_up(np.array([1000, 1001]), "ms", "s", np.dtype(np.int64))
-    array([1, 2])
-    >>> rounded_up(np.array([0.5, 1e300]), None, None, np.dtype(np.int64))
-    array([                  1, 9223372036854775807])
-    """
+    """Ticks of one clock on another, rounded up to its next tick; times beyond its ends stay at its ends."""
     if unit is None or clock_unit is None:
         return _numbers_up(ticks, dtype)
     own, other = _NANOSECONDS[unit], _NANOSECONDS[clock_unit]
@@ -223,22 +172,14 @@ def _numbers_up(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def time_in_words(ticks: float, unit: str | None) -> str:
-    """A distance in time, negative for the past.
-
-    >>> time_in_words(-7200, "s"), time_in_words(120.5, None)
-    ('2 hours before', '120.5 time units after')
-    """
+    """A distance in time, such as "2 hours before": negative for the past."""
     if ticks == 0:
         return "at the same time"
     return f"{duration_in_words(abs(ticks), unit)} {'before' if ticks < 0 else 'after'}"
 
 
 def duration_in_words(ticks: float, unit: str | None) -> str:
-    """A duration in its largest fitting unit: with one decimal below ten, else as a whole number.
-
-    >>> duration_in_words(5400, "s"), duration_in_words(250, "ms"), duration_in_words(3_628_800, None)
-    ('1.5 hours', '250 milliseconds', '3,629,000 time units')
-    """
+    """A duration in its largest fitting unit: with one decimal below ten, else as a whole number."""
     return round_duration(ticks, unit)[1]
 
 
@@ -255,11 +196,7 @@ def durations_in_words(ticks: Iterable[float], unit: str | None) -> str:
 
 
 def round_duration(ticks: float, unit: str | None) -> tuple[float, str]:
-    """The duration that `duration_in_words` names: in ticks, and in words.
-
-    >>> round_duration(100_000, "s")
-    (103680.0, '1.2 days')
-    """
+    """The duration that `duration_in_words` names: in ticks, and in words."""
     if unit is None:
         value = float(f"{ticks:.4g}")
         return value, f"{value:,.15g} time unit{'s' * (value != 1)}"
@@ -270,11 +207,7 @@ def round_duration(ticks: float, unit: str | None) -> tuple[float, str]:
 
 
 def short_duration(ticks: float, unit: str) -> str:
-    """A duration as it is written in a parameter: with one decimal below ten, else as a whole number.
-
-    >>> short_duration(4_579_200, "s"), short_duration(11_880, "s"), short_duration(250, "ms")
-    ('53d', '3.3h', '250ms')
-    """
+    """A duration as it is written in a parameter, such as "3.3h": with one decimal below ten, else as a whole number."""
     nanoseconds = ticks * _NANOSECONDS[unit]
     name = next((name for name in _SHORT if nanoseconds >= _NANOSECONDS[name]), _SHORT[-1])
     value = nanoseconds / _NANOSECONDS[name]

@@ -22,8 +22,6 @@ from tdlg.models.outliers import EdgeOutlierDetector
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.report import write_report
 
-__all__ = ["fill_in_labels", "find_communities", "find_outliers", "labels_that_turn", "run_demo"]
-
 BANDWIDTH = 0.5  # the value that the paper uses for this network
 HIDDEN = 0.3  # share of the labels that are hidden
 TURNED = 10  # number of nodes that turn bad
@@ -33,17 +31,7 @@ SHIFTS = ([[1, 0], [0, 0]], [[0, 0], [0, 1]])  # one community early, the other 
 
 
 def run_demo(page: str | os.PathLike[str], *, random_state: int = 0, say: Callable[[str], object] = print) -> None:
-    """Find communities, fill in labels, find outliers, and write the report.
-
-    Parameters
-    ----------
-    page
-        Path of the report to write.
-    random_state
-        Random seed.
-    say
-        Called with each result, as one or two lines of text.
-    """
+    """Find communities, fill in labels, find outliers, and write the report to `page`; `say` gets each result as text."""
     sample = make_tsbm(random_state=random_state)
     say(
         f"A synthetic network: {len(sample.edges):,} interactions between {sample.edges.n_nodes} nodes of two communities."
@@ -67,15 +55,7 @@ def run_demo(page: str | os.PathLike[str], *, random_state: int = 0, say: Callab
 
 
 def find_communities(sample: BlockSample, decay: Decay) -> float:
-    """Cluster the nodes into two communities; returns the share of nodes in the right community.
-
-    Parameters
-    ----------
-    sample
-        The network.
-    decay
-        How proximity decays with time; `NoDecay()` ignores time.
-    """
+    """Cluster the nodes into two communities; returns the share of nodes in the right community."""
     from sklearn.cluster import KMeans
 
     vectors = EdgeEmbedding(3, decay=decay, random_state=0).fit(sample.edges).embedding_[:, 1:]
@@ -86,15 +66,7 @@ def find_communities(sample: BlockSample, decay: Decay) -> float:
 
 
 def labels_that_turn(edges: TemporalEdges, random_state: Any = None) -> NDArray[np.int64]:
-    """Labels: 1 (bad) for the interactions of some nodes in the second half of the time, else 0; a few are wrong.
-
-    Parameters
-    ----------
-    edges
-        The network.
-    random_state
-        Random seed or generator.
-    """
+    """Labels: 1 (bad) for the interactions of some nodes in the second half of the time, else 0; a few are wrong."""
     rng = as_generator(random_state)
     bad = rng.choice(edges.n_nodes, TURNED, replace=False)
     touched = np.isin(edges.src_code, bad) | np.isin(edges.dst_code, bad)
@@ -107,19 +79,8 @@ def fill_in_labels(
 ) -> tuple[PropagationClassifier, TemporalEdges, float, float, float, float]:
     """Hide labels and fill them in.
 
-    Parameters
-    ----------
-    sample
-        The network.
-    random_state
-        Random seed.
-
-    Returns
-    -------
-    model, edges, right, majority, ours, rates
-        The fitted model; the edges without the hidden labels; the share of hidden labels that are predicted correctly, and
-        the share of hidden labels that are 0, the majority class; the average precision on held-out labels of this model and
-        of label rates.
+    Returns the fitted model; the edges without the hidden labels; the shares of hidden labels that are predicted correctly
+    and that are 0, the majority class; and the average precision on held-out labels of this model and of label rates.
     """
     labels = labels_that_turn(sample.edges, random_state)
     hidden = as_generator(random_state).random(len(labels)) < HIDDEN
@@ -138,15 +99,7 @@ def fill_in_labels(
 def find_outliers(random_state: int = 0) -> tuple[int, float]:
     """Plant interactions of one shift at times of the other shift, and detect them as outliers.
 
-    Parameters
-    ----------
-    random_state
-        Random seed.
-
-    Returns
-    -------
-    found, auc
-        The number of planted edges among the `PLANTED` strongest outliers, and the AUC for planted against other edges.
+    Returns the number of planted edges among the `PLANTED` strongest outliers, and the AUC for planted against other edges.
     """
     from sklearn.metrics import roc_auc_score
 

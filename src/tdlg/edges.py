@@ -18,8 +18,6 @@ from tdlg.tables.ids import as_ids
 from tdlg.tables.labels import as_labels, as_weights, filled_label_ticks, known, label_ticks
 from tdlg.tables.times import as_times
 
-__all__ = ["TemporalEdges", "check_alike"]
-
 T = TypeVar("T")
 
 
@@ -473,10 +471,7 @@ def _label_ticks(
 ) -> NDArray[Any] | None:
     if label is None and (label_time is not None or label_delay is not None):
         name = "label_delay" if label_time is None else "label_time"
-        raise EdgesError(
-            f"The '{name}' is given without labels.",
-            f"Pass label= too, or leave out {name}=.",
-        )
+        raise EdgesError(f"The '{name}' is given without labels.", f"Pass label= too, or leave out {name}=.")
     return label_ticks(ticks, unit, label_time, label_delay)
 
 

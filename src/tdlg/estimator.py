@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tdlg.checks import check_choice, check_count
@@ -19,18 +20,6 @@ from tdlg.linegraph.normalized import NormalizedLineGraph
 from tdlg.linegraph.operator import LineGraph
 from tdlg.tables.find_columns import usual_at
 from tdlg.tables.frames import eager_frame
-
-__all__ = [
-    "EdgesEstimator",
-    "all_or_nothing",
-    "check_graph",
-    "check_target",
-    "edges_of_table",
-    "fitted_graph",
-    "known_and_predicted",
-    "known_labels",
-    "new_nodes",
-]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -135,6 +124,27 @@ class EdgesEstimator:
         save_model(self, path)
 
 
+class EdgesClassifier(EdgesEstimator, ClassifierMixin):
+    """A mixin for classifiers of edges, of which some have no label."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy: the share of labelled edges that are predicted correctly.
+
+        Parameters
+        ----------
+        X
+            The edges.
+        y
+            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
+        sample_weight
+            Weight of each edge. By default all edges have weight 1.
+        """
+        from sklearn.metrics import accuracy_score
+
+        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
+        return float(accuracy_score(known, predicted, sample_weight=weight))
+
+
 def edges_of_table(model: Any, X: Any, *, reset: bool) -> TemporalEdges:
     """The rows of a table as edges, for an estimator that is fitted to it (`reset`) or was fitted to such a table."""
     columns: list[Any]
@@ -189,13 +199,7 @@ def check_graph(model: Any) -> None:
 
 
 def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
-    """Count the distinct nodes of these edges that a fitted model does not know, and all their distinct nodes.
-
-    >>> from tdlg import EdgeEmbedding
-    >>> model = EdgeEmbedding(1).fit(TemporalEdges(["a", "b"], ["b", "c"], [0, 1]))
-    >>> new_nodes(model, TemporalEdges(["a", "b"], ["x", "y"], [2, 3]))
-    (2, 4)
-    """
+    """Count the distinct nodes of these edges that a fitted model does not know, and all their distinct nodes."""
     edges = edges.with_ids_of(model.edges_)
     used = np.unique(np.concatenate([edges.src_code, edges.dst_code]))
     return int((~_is_known(model, edges)[used]).sum()), len(used)

@@ -11,17 +11,6 @@ import sys
 import warnings
 from typing import Any, TypeVar
 
-__all__ = [
-    "ClusterError",
-    "EdgesError",
-    "ParameterError",
-    "ReadError",
-    "TdlgError",
-    "TdlgWarning",
-    "TooLargeError",
-    "warn",
-]
-
 Kind = TypeVar("Kind", bound="TdlgError")
 
 

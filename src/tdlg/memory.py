@@ -10,9 +10,6 @@ from typing import Any, NamedTuple
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["LEARNING", "LEAST_MEMORY", "SCORING", "Needs", "as_bytes", "default_threads", "free_bytes"]
-__all__ += ["free_cores", "in_bytes"]
-
 LEAST_MEMORY = 1_000_000_000  # bytes with which a table can be worked on on disk
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -74,8 +71,6 @@ def free_cores() -> int:
 def as_bytes(memory: Any) -> int:
     """A size such as "2GB", "512 MiB" or a number of bytes.
 
-    Examples
-    --------
     >>> as_bytes("2GB"), as_bytes("1.5 GiB"), as_bytes(3_000_000_000)
     (2000000000, 1610612736, 3000000000)
     """

@@ -16,8 +16,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from tdlg._kernels.trees import MOST_LEAVES, number_leaves, sum_leaves
 
-__all__ = ["Trees", "predict", "predict_one_against_rest", "predict_proba", "softmax"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

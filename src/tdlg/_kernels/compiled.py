@@ -17,15 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from numba import jit
-from numba.core.caching import (
-    CompileResultCacheImpl,
-    FunctionCache,
-    NullCache,
-    _CacheLocator,
-    _SourceFileBackedLocatorMixin,
-)
-
-__all__ = ["compiled"]
+from numba.core import caching
 
 # No fastmath here: the gap of a first event is infinite, and infinity must stay what it is.
 FLAGS = {"nopython": True, "nogil": True, "error_model": "numpy"}
@@ -66,7 +58,7 @@ def _announce(folder: str | None) -> None:
         sys.stderr.flush()
 
 
-class _PrivateFolder(_SourceFileBackedLocatorMixin, _CacheLocator):
+class _PrivateFolder(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
     """A folder in the system's temporary directory, of this user alone: what is loaded from a cache is executed."""
 
     def __init__(self, function, file):
@@ -88,16 +80,16 @@ def _private_folder() -> str:
     return folder
 
 
-class _Places(CompileResultCacheImpl):
-    _locator_classes = (*CompileResultCacheImpl._locator_classes, _PrivateFolder)
+class _Places(caching.CompileResultCacheImpl):
+    _locator_classes = (*caching.CompileResultCacheImpl._locator_classes, _PrivateFolder)
 
 
-class _NoCache(NullCache):
+class _NoCache(caching.NullCache):
     def load_overload(self, sig, target_context):
         _announce(None)
 
 
-class _Cache(FunctionCache):
+class _Cache(caching.FunctionCache):
     """Numba's cache, where a damaged file counts as missing and a full disk as no cache."""
 
     _impl_class = _Places

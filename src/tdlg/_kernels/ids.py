@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.running import hash_table, number_keys
 
-__all__ = ["factorise_integers"]
-
 SPARE = 1 << 16  # a table of ids this small is always worth its memory
 
 
@@ -18,13 +16,9 @@ def factorise_integers(
 ) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.int32]]:
     """Give the distinct ids of both columns, ascending, and the int32 position of every endpoint.
 
-    Ids from a range not much wider than their number are addressed directly, all others through a hash
-    table. Where the ids are int32 and already 0..n-1 the codes are the columns themselves, not copies. The columns have one
-    dtype, int32 or int64, and may differ in length.
-
-    >>> ids, src_code, dst_code = factorise_integers(np.array([7, 3]), np.array([3, 90]))
-    >>> ids.tolist(), src_code.tolist(), dst_code.tolist()
-    ([3, 7, 90], [1, 0], [0, 2])
+    Ids from a range not much wider than their number are addressed directly, all others through a hash table. Where the ids
+    are int32 and already 0..n-1 the codes are the columns themselves, not copies. The columns have one dtype, int32 or
+    int64, and may differ in length.
     """
     columns = [column for column in (src, dst) if len(column)]
     if not columns:

@@ -181,11 +181,8 @@ def _renumbered(keys: Codes, more_keys: Codes) -> tuple[Codes, Codes, int]:
     distinct, places = np.unique(both, return_inverse=True)
     n_missing = int(np.count_nonzero(distinct < 0))
     codes: Codes = np.asarray(places - n_missing, np.int32)
-    return (
-        codes[: keys.size].reshape(keys.shape),
-        codes[keys.size :].reshape(more_keys.shape),
-        distinct.size - n_missing,
-    )
+    first, second = codes[: keys.size].reshape(keys.shape), codes[keys.size :].reshape(more_keys.shape)
+    return first, second, distinct.size - n_missing
 
 
 @compiled

@@ -133,21 +133,9 @@ def _write(block, gaps, unusual, own, first_row, n, writer, start, columns):  # 
         sums, labels = block[m, :, :, :n], block[m, :, n_own_sums:, :n]
         if labels.shape[1] == 1:  # there are no targets
             labels = labels[:0]
-        part = columns[first[m] : first[m + 1]]
-        place = start + first_row
-        write_columns(
-            sums,
-            labels,
-            gaps[m : m + 1, :n],
-            above,
-            own[first_row:],
-            some,
-            amounts,
-            numbers[0],
-            numbers[1],
-            place,
-            part,
-        )
+        part, smoothing, spread = columns[first[m] : first[m + 1]], numbers[0], numbers[1]
+        pauses, mine, place = gaps[m : m + 1, :n], own[first_row:], start + first_row
+        write_columns(sums, labels, pauses, above, mine, some, amounts, smoothing, spread, place, part)
 
 
 # ---- what happened
@@ -312,10 +300,8 @@ def _write_two_ends(event, row, events, two_ends, scratch, start, means, columns
     _, _, rings, per_class, _ = two_ends
     (sums, _), _, _, alike, _ = scratch
     nodes, described = events[0][event], events[3][event]
-    common = (
-        _agreement(nodes[SRC], nodes[DST], rings, SRC, scratch),
-        _agreement(nodes[DST], nodes[SRC], rings, DST, scratch),
-    )
+    src, dst = nodes[SRC], nodes[DST]
+    common = _agreement(src, dst, rings, SRC, scratch), _agreement(dst, src, rings, DST, scratch)
     at = start
     for c in range(described.shape[0]):
         first = FIRST + c * per_class

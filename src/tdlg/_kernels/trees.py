@@ -68,12 +68,9 @@ def sum_leaves(
                         for row in range(n_rows):
                             words[row] &= _kept(block[c, row], limit, kept, missing)
                 for row in range(n_rows):
-                    rest = words[
-                        row
-                    ]  # the position of its lowest bit; one expression, which becomes vector instructions
-                    sums[k, start + row] += leaves[
-                        first_leaf[t] + _POSITION[((rest & (~rest + _ONE)) * _DE_BRUIJN) >> _SHIFT]
-                    ]
+                    rest = words[row]  # whose lowest bit is found without a branch, so that the loop is vectorised
+                    place = _POSITION[((rest & (~rest + _ONE)) * _DE_BRUIJN) >> _SHIFT]
+                    sums[k, start + row] += leaves[first_leaf[t] + place]
 
 
 @compiled

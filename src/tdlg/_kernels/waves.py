@@ -145,10 +145,8 @@ def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, 
         _find_losses(gap, low + shift, low + shift + n, coefs[0], wave, losses)
         for q in range(n):
             values[q] = x[source[low + q]]
-        is_dense = _is_dense(gap, low + shift, n, coefs[0], wave)
-        waiting = _run(
-            gap, values, low, n, step, coefs, losses, is_dense, strict, emit, own, fresh, waiting, state, out
-        )
+        dense = _is_dense(gap, low + shift, n, coefs[0], wave)
+        waiting = _run(gap, values, low, n, step, coefs, losses, dense, strict, emit, own, fresh, waiting, state, out)
 
 
 @compiled

@@ -77,8 +77,8 @@ def write_payments(
     >>> from tdlg import read_edges, write_payments
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.parquet"
     >>> write_payments(path, 2000, random_state=0)
-    >>> read_edges(path, label="fraud", label_time="known")
-    TemporalEdges(2,000 edges, 59 nodes, 2025-01-01 to 2025-06-30, label: 2 values (200 unknown), label_time, 1 feature, bipartite)
+    >>> read_edges(path, label="fraud")
+    TemporalEdges(2,000 edges, 59 nodes, 2025-01-01 to 2025-06-30, label: 2 values (200 unknown), 1 feature, bipartite)
     """
     from polars.io.plugins import register_io_source
 

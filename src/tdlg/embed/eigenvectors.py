@@ -16,8 +16,6 @@ from tdlg.exceptions import warn
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
 
-__all__ = ["EdgeEmbedding"]
-
 Floats = NDArray[np.float64]
 Scaling = Literal["eigenvalue"]
 MOST_RESTARTS = 300  # of the Lanczos basis, before a looser tolerance is tried
@@ -104,15 +102,7 @@ class EdgeEmbedding(EdgeFeatures):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> EdgeEmbedding:
-        """Compute the eigenvectors.
-
-        Parameters
-        ----------
-        X
-            The edges.
-        y
-            Ignored.
-        """
+        """Compute the eigenvectors of the line graph of the edges X; y is ignored."""
         check_choice("EdgeEmbedding", "scaling", self.scaling, (None, "eigenvalue"))
         check_number("EdgeEmbedding", "tol", self.tol, below=1)
         H, rng = self._fit_edges(X), as_generator(self.random_state)

@@ -16,8 +16,6 @@ from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.normalized import NormalizedLineGraph
 from tdlg.linegraph.operator import LineGraph
 
-__all__ = ["EdgeFeatures", "flip_signs", "inverted", "n_resolved"]
-
 
 class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """A transformer from edges to columns: the rows of H(edges, fitted edges) times weights."""

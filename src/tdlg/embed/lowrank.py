@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator
 
 from tdlg.checks import as_generator, check_count
 from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
 from tdlg.estimator import all_or_nothing
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
-
-__all__ = ["LowRankFeatures"]
 
 SPARE = 8  # additional random vectors beyond n_components, because the last directions are inaccurate
 RESOLVED = 1e-7  # eigenvalues below this share of the largest are within the error of products
@@ -88,19 +85,13 @@ class LowRankFeatures(EdgeFeatures):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> LowRankFeatures:
-        """Compute the directions.
-
-        Parameters
-        ----------
-        X
-            The edges.
-        y
-            Ignored.
-        """
+        """Compute the directions from the edges X; y is ignored."""
         check_count("LowRankFeatures", "n_iter", self.n_iter, 0)
         H = self._fit_edges(X)
         width = min(self.n_components + SPARE, H.shape[0])
-        Q = _range_of(H, width, self.n_iter, as_generator(self.random_state))
+        Q = as_generator(self.random_state).normal(size=(H.shape[0], width))
+        for _ in range(self.n_iter + 1):  # an orthonormal basis of a power of H times random vectors
+            Q = np.linalg.qr(H @ Q)[0]
         values, turns = np.linalg.eigh(Q.T @ (H @ Q))
         best = np.argsort(-np.abs(values), kind="stable")[: self.n_components]
         best = best[: n_resolved(values[best], RESOLVED)]
@@ -113,11 +104,3 @@ class LowRankFeatures(EdgeFeatures):
 
     def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
         return {"components_": (len(self.edges_), self.n_components_)}
-
-
-def _range_of(H: LinearOperator, width: int, n_iter: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """An orthonormal basis of H^(n_iter + 1) times random vectors."""
-    Q = rng.normal(size=(H.shape[0], width))
-    for _ in range(n_iter + 1):
-        Q = np.linalg.qr(H @ Q)[0]
-    return Q

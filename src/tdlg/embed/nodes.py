@@ -12,8 +12,6 @@ from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 
-__all__ = ["node_embeddings"]
-
 
 def node_embeddings(
     edges: TemporalEdges, Y: Any, aggregate: Literal["mean", "sum"] = "mean"

@@ -29,9 +29,6 @@ from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ReadError
 from tdlg.propagate.own_features import OwnColumn, category_places, raw_values
 
-__all__ = ["Buckets", "PartitionTask", "RecordForm", "Records", "SplitFile", "bucket_sizes", "map_buckets", "partition"]
-__all__ += ["read_split", "write_split"]
-
 Records = NDArray[np.void]
 
 FAR = np.iinfo(np.uint32).max  # a label that is never known, where times take 4 bytes

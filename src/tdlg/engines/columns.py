@@ -26,10 +26,6 @@ from tdlg.propagate.plan import ColumnPlan
 from tdlg.propagate.scales import gaps_of_nodes, usual_gap
 from tdlg.sampling.rows import Sample
 
-__all__ = ["BucketPlan", "BurstsTask", "ColumnFiles", "ColumnsTask", "NodesTask", "RowValues"]
-__all__ += ["find_bursts", "gaps_in_bucket", "has_shared_nodes", "make_columns", "nodes_are_shared", "read_columns"]
-__all__ += ["usual_gap_of_nodes"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -200,9 +196,8 @@ def _keyed(match: str, form: RecordForm, rows: Records, cols: Records, at: Posit
     col_keys, row_keys = (np.ascontiguousarray(records["key"]) for records in (cols, rows))
     same = rows is cols and match != "reversed"
     row_keys = reversed_pairs(row_keys) if match == "reversed" else row_keys
-    keys, col_codes, row_codes = factorise_integers(
-        col_keys.view(np.int64), row_keys.view(np.int64)[: 0 if same else None]
-    )
+    keys_of_rows = row_keys.view(np.int64)[: 0 if same else None]
+    keys, col_codes, row_codes = factorise_integers(col_keys.view(np.int64), keys_of_rows)
     own = at if rows is cols else _own_columns(rows["row"][at], cols["row"])
     row_ticks, col_ticks = (np.ascontiguousarray(form.times(records["tick"])) for records in (rows, cols))
     is_square = same and len(at) == len(cols)
@@ -252,9 +247,8 @@ def _chosen(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Posi
     at = np.flatnonzero(rows["label"] < 0)
     chosen: list[tuple[Any, Positions, Positions]] = [(None, at, np.searchsorted(bounds, row[at], side="right") - 1)]
     for k, sample in enumerate(task.plan.samples):
-        first, last, before = (
-            None if tick is None else task.buckets.form.stored(np.array([tick]))[0] for tick in sample[:3]
-        )
+        stored = task.buckets.form.stored
+        first, last, before = (None if tick is None else stored(np.array([tick]))[0] for tick in sample[:3])
         sample = Sample(first, last, before, sample.shares)  # on the clock of the records
         at = sample.rows(rows["tick"], rows["label"], task.plan.seed + k, row)
         chosen.append((sample.before, at, np.full(len(at), len(bounds) - 1 + k)))

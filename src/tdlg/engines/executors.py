@@ -21,8 +21,6 @@ from tdlg.engines.paths import exists
 from tdlg.exceptions import ClusterError, ParameterError
 from tdlg.memory import default_threads
 
-__all__ = ["Callback", "Workers", "check_sees", "opened_engine", "run_all", "workers_of"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Callback = Callable[[int, int], object]

@@ -16,8 +16,6 @@ from tdlg.exceptions import EdgesError
 from tdlg.sampling.rows import mixed
 from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
 
-__all__ = ["bucket_of", "id_keys", "joint_keys", "pair_keys", "reversed_pairs", "text_keys"]
-
 Keys = NDArray[np.uint64]
 
 SEED = 20  # of the hash of text
@@ -32,9 +30,9 @@ def id_keys(values: Any, name: str) -> Keys:
     column = as_ids(values, name)
     if is_integers(column):
         return _integer_keys(np.asarray(column, np.int64).view(np.uint64))
-    if isinstance(column, np.ndarray) and _are_unsigned(column):
-        return _unsigned_keys(column.astype(np.uint64))
     if isinstance(column, np.ndarray):
+        if column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column):
+            return _unsigned_keys(column.astype(np.uint64))
         raise EdgesError(
             f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
             "Convert the ids to text."
@@ -56,11 +54,6 @@ def _unsigned_keys(bits: Keys) -> Keys:
 
 def _integer_keys(bits: Keys) -> Keys:
     return mixed(bits + np.uint64(0x9E3779B97F4A7C15))
-
-
-def _are_unsigned(column: NDArray[Any]) -> bool:
-    """Whether all objects of a column are integers of 64 bits without a sign."""
-    return column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column)
 
 
 def text_keys(column: Any) -> Keys:

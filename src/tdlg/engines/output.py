@@ -14,24 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from tdlg.atomic import as_path, replacing, target_of
+from tdlg.engines import paths
 from tdlg.engines.executors import Callback, run_all
-from tdlg.engines.paths import (
-    exists,
-    files_under,
-    is_remote,
-    make_folder,
-    remove_empty_folder,
-    remove_file,
-    remove_folder,
-    write_whole,
-)
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["Answers", "Output", "write_answers"]
 
 ROW_GROUP = 250_000
 FILES = (".parquet", ".pq", ".csv")
@@ -65,7 +54,7 @@ class Output(NamedTuple):
         An address, and a path without an ending such as ".parquet", is a folder.
         """
         text = str(path)
-        if is_remote(text):
+        if paths.is_remote(text):
             return cls(text.rstrip("/"), True)
         target = as_path(text)
         if target.suffix.lower() in FILES:
@@ -82,12 +71,12 @@ class Output(NamedTuple):
     @property
     def parent(self) -> str:
         """The folder in which it is."""
-        return self.path.rpartition("/")[0] if is_remote(self.path) else str(Path(self.path).parent)
+        return self.path.rpartition("/")[0] if paths.is_remote(self.path) else str(Path(self.path).parent)
 
     @property
     def name(self) -> str:
         """Its name in this folder."""
-        return self.path.rpartition("/")[2] if is_remote(self.path) else Path(self.path).name
+        return self.path.rpartition("/")[2] if paths.is_remote(self.path) else Path(self.path).name
 
     def work_folder(self, folder: Any = None) -> str:
         """A hidden folder for temporary files: beside it, or in another folder where no other output has the same."""
@@ -98,12 +87,7 @@ class Output(NamedTuple):
 
     def check_empty(self) -> None:
         """Refuse a folder of a store with files."""
-        if is_remote(self.path) and files_under(self.path):
-            raise _not_empty(self.path)
-
-    def check_no_parts(self) -> None:
-        """Refuse a folder of a store to which another run wrote in the meantime; other files do no harm."""
-        if any(map(PART.fullmatch, files_under(self.path))):
+        if paths.is_remote(self.path) and paths.files_under(self.path):
             raise _not_empty(self.path)
 
 
@@ -153,14 +137,17 @@ def write_answers(
         _write_file(_Result(table, answers), blocks, Path(output.path), callback, check)
         return
     folder, names = output.path, _Result(table, answers).names()
-    if is_remote(output.path):
-        output.check_no_parts()
+    if paths.is_remote(output.path):
+        if any(
+            map(PART.fullmatch, paths.files_under(folder))
+        ):  # of another run in the meantime; other files do no harm
+            raise _not_empty(folder)
     else:  # a hidden folder on the disk of the output, which gets its name at the end
         hidden = f".{output.name}.tdlg-parts-"
         for left in Path(output.parent).glob(f"{hidden}*"):  # by killed runs to the same output
-            remove_folder(str(left))
+            paths.remove_folder(str(left))
         folder = f"{output.parent.rstrip('/')}/{hidden}{uuid.uuid4().hex[:16]}"
-    make_folder(folder)
+    paths.make_folder(folder)
     tasks = [_PartTask(_Result(table, answers.of_block(block)), block, names, folder) for block in blocks]
     try:
         run_all(engine, write_part, tasks, callback)
@@ -169,8 +156,8 @@ def write_answers(
             os.replace(folder, output.path)
     except BaseException:
         for task in tasks:  # only these: others may have put files there
-            remove_file(task.path)
-        remove_empty_folder(folder)
+            paths.remove_file(task.path)
+        paths.remove_empty_folder(folder)
         raise
 
 
@@ -191,11 +178,11 @@ class _PartTask:
 
 def write_part(task: _PartTask) -> None:
     """Write the file of a block. A file that is there already stays."""
-    if exists(task.path):
+    if paths.exists(task.path):
         return
     buffer = io.BytesIO()
     task.result.frame(task.block, task.names).write_parquet(buffer, row_group_size=ROW_GROUP)
-    write_whole(task.path, [buffer.getbuffer()])
+    paths.write_whole(task.path, [buffer.getbuffer()])
 
 
 def _write_file(

@@ -12,9 +12,6 @@ from typing import Any, BinaryIO, cast
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["as_place", "exists", "files_under", "is_remote", "make_folder", "read_ranges", "reading", "remove_file"]
-__all__ += ["remove_empty_folder", "remove_folder", "version_of", "write_whole"]
-
 TAGS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")  # of a version
 
 

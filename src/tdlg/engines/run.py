@@ -30,16 +30,10 @@ from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ParameterError, ReadError, TooLargeError
 from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes
 
-__all__ = ["SCORED_BYTES", "TRAINING_BYTES", "Callback", "FileRun", "Limits", "most_training_rows", "record_memory"]
-__all__ += ["work_folder"]
-
 Callback = Callable[[int, int, str], object]
 
 BASE = 420_000_000  # bytes of the interpreter with all libraries, and what it keeps
-ROW_BYTES, FEATURE_BYTES = (
-    500,
-    60,
-)  # memory per row of a block while it is sorted into buckets, and per feature of a row
+ROW_BYTES, FEATURE_BYTES = 500, 60  # memory per row of a block that is sorted into buckets, and per feature of a row
 EVENT_BYTES = 130  # memory per record of a bucket for sorting, in addition to the record and what is summed
 TRAINING_BYTES = 40  # memory per value of a training row
 SCORED_BYTES = 28  # memory per value of a row to score

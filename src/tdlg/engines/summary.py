@@ -27,8 +27,6 @@ from tdlg.sampling.rows import KEPT, kept_rows, kept_shares
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["BlockTask", "Clock", "Labels", "Summary", "summarise", "summarise_block"]
-
 AT_ONCE = 256  # blocks whose results are held at once, at most
 MOST_VALUES = 20_000  # different labels before they are grouped into classes
 
@@ -85,10 +83,8 @@ class Clock:
     def merged(self, other: Clock) -> Clock:
         """The clock of the times of both, which are either all datetimes or all numbers."""
         unit, dtype = finest(self.unit, other.unit), max(self.dtype, other.dtype, key=("i8", "f8").index)
-        ends = [
-            rounded_up(np.array([clock.low, clock.high]), clock.unit, unit, np.dtype(dtype)).tolist()
-            for clock in (self, other)
-        ]
+        both = [(np.array([clock.low, clock.high]), clock.unit) for clock in (self, other)]
+        ends = [rounded_up(*of_clock, unit, np.dtype(dtype)).tolist() for of_clock in both]
         step = 1
         if dtype == "i8" and self.unit == other.unit:
             step = math.gcd(self.step, other.step, self.low - other.low)

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-__all__ = ["Block", "Parts", "ScannedEdges", "find_parts", "scan_edges"]
-
 FIRST_ROWS = 10_000  # in which features are looked at
 ROWS_TO_CHOOSE_BY = 100_000  # from which features are chosen
 AT_ONCE = 16  # files that are looked at together: stores answer late

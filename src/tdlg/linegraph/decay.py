@@ -23,8 +23,6 @@ from tdlg.exceptions import ParameterError
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
 
-__all__ = ["Decay", "Gaussian", "Laplace", "Mixture", "NoDecay", "time_spread"]
-
 DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviation of all times
 
 Bandwidth = float | Duration
@@ -144,9 +142,7 @@ class _Bell(Decay):
         """One summand, with its bandwidth in ticks."""
         if self.bandwidth is None:
             raise ParameterError(
-                f"{self!r} is relative to the times of edges.",
-                "Call `freeze(edges)` first.",
-                parameter="relative",
+                f"{self!r} is relative to the times of edges.", "Call `freeze(edges)` first.", parameter="relative"
             )
         return (Part(self._code, _in_ticks(self, time_unit), 1.0),)
 
@@ -282,8 +278,7 @@ def reach(parts: Sequence[Part], cutoff: float) -> float:
     """The distance in ticks beyond which |k(d)| is at most `cutoff` of k(0)."""
     if not (is_number(cutoff) and 0 <= cutoff < 1):
         raise ParameterError(
-            f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.",
-            parameter="cutoff",
+            f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.", parameter="cutoff"
         )
     heights = [part._replace(weight=abs(part.weight)) for part in parts]  # decreases monotonically
     least = cutoff * abs(sum(part.weight for part in parts))

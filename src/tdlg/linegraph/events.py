@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from tdlg.clock import common_clock
 from tdlg.exceptions import EdgesError, TooLargeError
@@ -18,8 +17,6 @@ from tdlg.linegraph.match import MATCHES, match_keys
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
-
-__all__ = ["Copies", "Layout", "build_layout", "check_span", "own_columns"]
 
 _MOST_EVENTS = np.iinfo(np.int32).max - 1
 
@@ -114,10 +111,6 @@ class Copies:
     def repeat(self, y: Any) -> Any:
         """Repeat the rows of an array or sparse matrix for every copy of an edge."""
         return y if self.none else y[self.place]
-
-    def repeat_columns(self, matrix: csr_array) -> csr_array:
-        """Repeat the columns for every copy of an edge."""
-        return matrix if self.none else csr_array(matrix[:, self.place])
 
 
 def _find_copies(edges: TemporalEdges) -> tuple[NDArray[np.int64], TemporalEdges | None]:

@@ -14,8 +14,6 @@ from tdlg._kernels import CONSTANT, GAUSSIAN
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Part
 
-__all__ = ["SMALLEST_TOL", "ExponentialSum", "exponential_sum", "exponential_table", "gaussian_exponentials"]
-
 SMALLEST_TOL = 1e-10  # below this, rounding errors of long sums exceed the error of the approximation
 
 

@@ -11,8 +11,6 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ENDS", "KINDS", "MATCHES", "NODE_MATCHES", "SAME_ENDS", "EndCodes", "Match", "MatchName", "match_keys"]
-
 MatchName = Literal["any", "src", "dst", "src-dst", "dst-src", "pair", "reversed"]
 Codes = NDArray[np.int32]
 EndCodes: TypeAlias = tuple[Codes, Codes]  # sources and destinations

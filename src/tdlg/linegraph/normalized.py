@@ -13,8 +13,6 @@ from tdlg.linegraph.match import MATCHES
 from tdlg.linegraph.operator import LineGraph, Normalization, as_floats
 from tdlg.linegraph.walks import Floats
 
-__all__ = ["NormalizedLineGraph"]
-
 
 class NormalizedLineGraph(LinearOperator):
     """A line graph divided by its degrees, as an operator without its matrix. `LineGraph.normalized` returns it.

@@ -27,8 +27,6 @@ from tdlg.memory import default_threads, free_bytes
 if TYPE_CHECKING:
     from tdlg.linegraph.normalized import NormalizedLineGraph
 
-__all__ = ["LineGraph"]
-
 Normalization = Literal["spectral", "edge"]
 
 LARGEST_VALUE = 1e290  # larger values of x use the slow walks
@@ -180,9 +178,8 @@ class LineGraph(LinearOperator):
         """The entries H_ii, for every i that is both a row and a column."""
         n = min(self.shape)
         rows, cols = self.rows[:n], self.cols[:n]
-        distance = (
-            self._layout.row_ticks[self._row_copies.place[:n]] - self._layout.col_ticks[self._col_copies.place[:n]]
-        )
+        row_places, col_places = self._row_copies.place[:n], self._col_copies.place[:n]
+        distance = self._layout.row_ticks[row_places] - self._layout.col_ticks[col_places]
         seen = np.ones(n, bool) if self._view == BOTH else np.sign(distance) == -self._view
         if not self.include_self and rows.same_table(cols):
             seen &= rows.rows != cols.rows
@@ -216,9 +213,8 @@ class LineGraph(LinearOperator):
         counts = self._count_entries(low, high)
         self._check_fits(int(counts[self._row_copies.place].sum()), cutoff, max_bytes)
         source, slots, n_cols = layout.source, layout.row_slots, layout.col_ticks.size
-        indptr = np.concatenate(
-            [[0], np.cumsum(counts if self._col_copies.none else self._count_entries(low, high, 1))]
-        )
+        distinct = counts if self._col_copies.none else self._count_entries(low, high, 1)
+        indptr = np.concatenate([[0], np.cumsum(distinct)])
         index_dtype = np.int32 if indptr[-1] < 2**31 else np.int64
         indices, data = np.empty(indptr[-1], index_dtype), np.empty(indptr[-1])
         decay = tuple(np.array(column) for column in zip(*self._parts, strict=True))
@@ -272,9 +268,8 @@ class LineGraph(LinearOperator):
     ) -> NDArray[np.int64]:
         """Entries per distinct row; a column that shares both nodes counts twice, and every copy of a column counts."""
         layout = self._layout
-        weight = np.append(
-            np.broadcast_to(self._col_copies.count if copies is None else copies, layout.col_ticks.size), 0
-        )
+        copies = self._col_copies.count if copies is None else copies
+        weight = np.append(np.broadcast_to(copies, layout.col_ticks.size), 0)
         of_event = weight[layout.source]
         before = np.concatenate([[0], np.cumsum(of_event)])
         seen = before[high] - before[low]
@@ -286,7 +281,7 @@ class LineGraph(LinearOperator):
     def _finished(self, matrix: csr_array) -> csr_array:
         matrix.sum_duplicates()  # two edges over the same pair of nodes meet at both ends
         matrix.eliminate_zeros()
-        return self._col_copies.repeat_columns(matrix)
+        return matrix if self._col_copies.none else csr_array(matrix[:, self._col_copies.place])
 
     def _check_fits(self, n_entries: int, cutoff: float, max_bytes: int | None) -> None:
         """Refuse a matrix that does not fit in memory."""

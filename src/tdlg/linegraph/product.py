@@ -22,8 +22,6 @@ from tdlg._kernels import BOTH, FUTURE
 from tdlg.linegraph.events import Layout
 from tdlg.linegraph.walks import LANES, Floats, Stretch, Walk, empty_aligned
 
-__all__ = ["multiply"]
-
 EVENTS_PER_THREAD = 20_000  # fewer events do not make up for the cost of a thread
 
 
@@ -62,9 +60,8 @@ def _event_sums(
     """For each event, the decayed sum over the other events of its key that it sees, plus its own value times `own`."""
     cuts = _cuts(layout.gap, n_threads)
     step = -1 if view == FUTURE else 1
-    whole = Stretch(
-        layout, x, first=0, stop=layout.n_events, step=step, strict=view != BOTH, emit=True, own=own, fresh=True
-    )
+    n, strict = layout.n_events, view != BOTH
+    whole = Stretch(layout, x, first=0, stop=n, step=step, strict=strict, emit=True, own=own, fresh=True)
     for walk in walks:
         stretches = [whole.part(low, high, step) for low, high in pairwise(cuts)]
         outs = [out] * len(stretches)

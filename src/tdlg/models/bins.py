@@ -19,8 +19,6 @@ from threadpoolctl import threadpool_limits
 
 from tdlg.memory import free_cores
 
-__all__ = ["BinnedColumns", "bin_columns", "fit_boosting"]
-
 Floats = NDArray[np.float64]
 
 MISSING = 255  # the bin of missing values
@@ -28,10 +26,8 @@ OF_ALL, OF_RARE, OF_TAIL = 100, 130, 12  # thresholds by quantiles of all rows, 
 RARE = 0.1  # largest share of a rare class; of numbers, the shares of the lowest and of the highest that are rare
 ROWS_LOOKED_AT = 200_000  # of all rows, and of the rare ones
 LEAST_GAP = 1e-5  # between two bins, as a share of the value
-COLUMNS_PER_TREE, SHARES_PER_TREE = (
-    27,
-    (0.2, 0.5),
-)  # how many columns each tree sees, and the least and the largest share
+COLUMNS_PER_TREE = 27  # how many columns each tree sees
+SHARES_PER_TREE = (0.2, 0.5)  # and the least and the largest share of them
 FEW_CELLS = 2_000_000  # rows times columns of a tree, up to which threads would mostly wait for each other
 
 

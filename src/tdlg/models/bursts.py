@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tdlg.engines.table import ScannedEdges
     from tdlg.models.files import FilledBursts
 
-__all__ = ["BurstDetector", "burst_widths", "rare_surprise"]
-
 FAST, SLOW = 0.003, 1.0  # widths of the counts, in standard deviations of the times
 
 
@@ -106,15 +104,7 @@ class BurstDetector(Detector):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Score edges by those before them.
-
-        Parameters
-        ----------
-        X
-            The edges that happened.
-        y
-            Ignored.
-        """
+        """Score the edges X, each by those before it; y is ignored."""
         edges = self._edges(X, reset=True)
         if self.n_threads is not None:
             check_count(type(self).__name__, "n_threads", self.n_threads, 1)

@@ -15,8 +15,6 @@ from tdlg.estimator import EdgesEstimator
 from tdlg.exceptions import ParameterError
 from tdlg.explain.explainable import Scored
 
-__all__ = ["Detector"]
-
 Scores = NDArray[np.float64]
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -18,15 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import (
-    EdgesEstimator,
-    all_or_nothing,
-    check_graph,
-    check_target,
-    fitted_graph,
-    known_and_predicted,
-    known_labels,
-)
+from tdlg.estimator import EdgesClassifier, all_or_nothing, check_graph, check_target, fitted_graph, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
@@ -35,12 +27,10 @@ from tdlg.models.solver import Point, logistic_regression
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LineGraphClassifier"]
-
 RELATIVE_BANDWIDTHS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)  # candidates for bandwidth="auto"
 
 
-class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEstimator):
+class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
     """Classify interactions by logistic regression on the rows of the line graph, which is never built.
 
     The features of an edge are its proximities to all edges given to `fit`, labelled and unlabelled: the paper's
@@ -128,12 +118,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
 
     @all_or_nothing
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        callback: Callable[[int, float], bool] | None = None,
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, callback: Callable[[int, float], bool] | None = None
     ) -> Self:
         """Learn from the edges whose label is known.
 
@@ -206,21 +191,6 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
         scores = self.decision_function(X, label_time=label_time)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[best]
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy: the share of labelled edges that are predicted correctly.
-
-        Parameters
-        ----------
-        X
-            The edges.
-        y
-            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
-        sample_weight
-            Weight of each edge. By default all edges have weight 1.
-        """
-        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
-        return float(accuracy_score(known, predicted, sample_weight=weight))
 
     def scored(self, X: Any, *, label_time: None = None) -> Scored:
         """Edges with their probabilities, to pass to `explain` and `node_scores`; see `predict_proba`."""
@@ -353,9 +323,7 @@ class LineGraphClassifier(EdgesEstimator, Explainable, ClassifierMixin, BaseEsti
 def _refuse_label_time(label_time: Any) -> None:
     if label_time is not None:
         raise ParameterError(
-            "A LineGraphClassifier learns from labels at fit only.",
-            "Leave out label_time=.",
-            parameter="label_time",
+            "A LineGraphClassifier learns from labels at fit only.", "Leave out label_time=.", parameter="label_time"
         )
 
 

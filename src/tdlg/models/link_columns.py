@@ -20,8 +20,6 @@ from tdlg.models.training import boosting_settings, linear_member
 from tdlg.propagate.match import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 
-__all__ = ["LinkModel", "link_columns", "link_decays"]
-
 Floats = NDArray[np.float64]
 
 SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times
@@ -49,18 +47,8 @@ def link_columns(
 ) -> Floats:
     """For each match and scale, the smoothed excess of real over synthetic edges around, and the log of all edges' count.
 
-    Parameters
-    ----------
-    rows
-        The edges to score; an edge that is also among `edges` does not see itself.
-    edges, is_real
-        Real (1) and shuffled (0) edges.
-    decays
-        The decays from `link_decays`.
-    past_only
-        Whether only strictly earlier edges count.
-    known
-        Mask of the edges that count. By default all edges count.
+    edges, is_real : real (1) and synthetic (0) edges, of which those in `known` count, by default all, and with `past_only`
+    those strictly before a row. A row that is also among the edges does not see itself.
     """
     weight = np.ones(len(edges)) if known is None else known.astype(np.float64)
     values = np.column_stack([weight, weight * (np.asarray(is_real) - 0.5)])
@@ -102,9 +90,8 @@ def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay
     for number in range(n_folds):
         rows.append(np.flatnonzero(fold == number))
         blocks.append(link_columns(edges[rows[-1]], edges, is_real, decays, past_only=False, known=fold != number))
-    model = HistGradientBoostingClassifier(
-        **boosting_settings(sum(map(len, rows))), random_state=int(rng.integers(2**31))
-    )
+    settings = boosting_settings(sum(map(len, rows)))
+    model = HistGradientBoostingClassifier(**settings, random_state=int(rng.integers(2**31)))
     return model.fit(np.vstack(blocks), is_real[np.concatenate(rows)])
 
 

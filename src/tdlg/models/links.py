@@ -25,8 +25,6 @@ from tdlg.sampling.negatives import shuffled_edges
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LinkPredictor", "check_enough", "check_parameters"]
-
 METHODS = ("propagation", "rows")
 
 
@@ -106,15 +104,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn to distinguish these edges from synthetic ones.
-
-        Parameters
-        ----------
-        X
-            The edges that happened, at least two.
-        y
-            Ignored: the model learns whether an edge is real.
-        """
+        """Learn to distinguish the edges X, which happened, from synthetic ones. X has at least two edges; y is ignored."""
         edges = self._edges(X, reset=True)
         check_parameters(self)
         check_enough(edges)

@@ -17,8 +17,6 @@ from tdlg.models.links import LinkPredictor, check_enough, check_parameters
 from tdlg.sampling.index import edge_folds, edge_index
 from tdlg.sampling.negatives import shuffled_edges
 
-__all__ = ["MisplacedDetector"]
-
 
 class MisplacedDetector(Detector):
     """Find single edges that do not fit their nodes, without labels: the paper's temporal link outlier detection.
@@ -102,15 +100,7 @@ class MisplacedDetector(Detector):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn what real edges look like, and score them.
-
-        Parameters
-        ----------
-        X
-            The edges that happened, at least two.
-        y
-            Ignored.
-        """
+        """Learn what real edges look like, and score them. X has at least two edges; y is ignored."""
         edges = self._edges(X, reset=True)
         check_parameters(self)
         check_count(type(self).__name__, "cv", self.cv, 2)

@@ -20,8 +20,6 @@ from tdlg.models.misplaced import MisplacedDetector
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["EdgeOutlierDetector"]
-
 METHODS = ("shuffled", "rows", "burst")
 
 
@@ -98,15 +96,7 @@ class EdgeOutlierDetector(Detector):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the detector of this method.
-
-        Parameters
-        ----------
-        X
-            The edges that happened; at least two, except for "burst".
-        y
-            Ignored.
-        """
+        """Fit the detector of this method to the edges X, at least two except for "burst"; y is ignored."""
         edges = self._edges(X, reset=True)
         check_choice(type(self).__name__, "method", self.method, METHODS)
         options: Any = {"contamination": self.contamination, "n_threads": self.n_threads}

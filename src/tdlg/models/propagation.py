@@ -20,18 +20,7 @@ from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.models import training
 from tdlg.models.bins import BinnedColumns, bin_columns, fit_boosting
-from tdlg.models.training import (
-    Setting,
-    TrainingRows,
-    Windows,
-    choose_setting,
-    linear_member,
-    sampling_seed,
-    training_windows,
-    warn_of_copies,
-    warn_of_late_classes,
-    weights_for,
-)
+from tdlg.models.training import Setting, TrainingRows, Windows, weights_for
 from tdlg.models.update import add_edges
 from tdlg.propagate.columns import single, table_columns
 from tdlg.propagate.evidence import Query, gather_evidence, is_new_label
@@ -41,8 +30,6 @@ from tdlg.sampling.rows import Sample, kept_rows
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["PropagationModel", "member_shares"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -121,7 +108,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         if not known.any():
             raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
         self._check_labels(values)
-        warn_of_copies(edges)
+        training.warn_of_copies(edges)
         dated = label_time is not None or label_delay is not None
         if dated or y is not None:
             edges = edges.with_label(labels, label_time, label_delay)
@@ -134,7 +121,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self.features_ = self.unfitted_features(self._used_two_ends(len(edges))).fit(edges)
 
         samples = windows.samples(training.MOST_ROWS if self.estimator is None else np.inf)
-        seed = sampling_seed(self.random_state)
+        seed = training.sampling_seed(self.random_state)
         chosen = [sample.rows(edges.ticks, codes, seed + k) for k, sample in enumerate(samples)]
         rows, columns = self._training_columns(samples, chosen)
         self.typical_ = np.median(columns, axis=0)
@@ -145,15 +132,13 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self.learn(training_rows, samples, [codes[some] for some in chosen])
         return self
 
-    def choose_windows(
-        self, ticks: NDArray[Any], codes: NDArray[Any], counts: NDArray[np.int64], *, late: bool
-    ) -> Windows:
+    def choose_windows(self, ticks: NDArray[Any], codes: NDArray[Any], counts: Positions, *, late: bool) -> Windows:
         """Choose the setting, and the windows of time to learn from; see `choose_setting` and `training_windows`."""
-        chosen = choose_setting(type(self).__name__, self.setting, ticks, codes >= 0, late)
+        chosen = training.choose_setting(type(self).__name__, self.setting, ticks, codes >= 0, late)
         self.setting_, self.setting_reason_ = chosen
         if self._target == "classes" and not late:
-            warn_of_late_classes(ticks, codes, self.classes_)
-        return training_windows(self.setting_, ticks, codes, counts)
+            training.warn_of_late_classes(ticks, codes, self.classes_)
+        return training.training_windows(self.setting_, ticks, codes, counts)
 
     def unfitted_features(self, two_ends: TwoEnds) -> PropagationFeatures:
         """The columns that the parameters and the setting ask for."""
@@ -257,7 +242,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         trees = fit_boosting(self._boosting, self._settings(rows), binned, rows.target, rows.weight)
         if self.setting_ != "forecast":
             return [trees]
-        linear = linear_member(clone(self._linear))
+        linear = training.linear_member(clone(self._linear))
         members = [trees, linear.fit(*rows[:2], **weights_for(linear, rows.weight))]
         return members[:1] if self._linear_goes_astray(members, rows, binned) else members
 
@@ -339,16 +324,14 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         known = edges.labelled
         unknown = edges if known.all() else edges[~known]  # of a whole table, the edges without a label matter
         several = comparable and len(unknown) >= SEVERAL
-        if self.setting_ != "interpolate" and several and unknown.time.max() <= self._first_label_time():
+        labelled = self.features_.labelled_
+        if self.setting_ != "interpolate" and several and unknown.time.max() <= self.edges_.time[labelled].min():
             warn(
                 f"No edge to score is later than the first label that the model learnt from, and the setting "
                 f"{self.setting_!r} uses only earlier labels.",
                 "Fit on earlier edges, or with setting='interpolate'.",
                 "In scikit-learn, use `cv=TimeSeriesSplit()`.",
             )
-
-    def _first_label_time(self) -> Any:
-        return self.edges_.time[self.features_.labelled_].min()
 
     def explain(
         self, X: Any, top: int = 3, *, rows: Any = None, positive: Any = None, label_time: Any = None

@@ -9,27 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
-from tdlg.estimator import known_and_predicted
+from tdlg.estimator import EdgesClassifier
 from tdlg.exceptions import EdgesError, warn
 from tdlg.explain.positive import plain_classes
+from tdlg.models import training
 from tdlg.models.bins import BinnedColumns, fit_boosting
 from tdlg.models.propagation import PropagationModel, member_shares
-from tdlg.models.training import (
-    ROWS_TO_COMPARE,
-    TrainingRows,
-    Windows,
-    is_clear,
-    is_enough,
-    latest,
-    sampling_seed,
-    weights_for,
-)
+from tdlg.models.training import TrainingRows, Windows, weights_for
 from tdlg.propagate.columns import single
 from tdlg.sampling.rows import Sample
 from tdlg.trees import predict_one_against_rest, predict_proba, softmax
@@ -37,8 +28,6 @@ from tdlg.trees import predict_one_against_rest, predict_proba, softmax
 if TYPE_CHECKING:
     from tdlg.engines.table import ScannedEdges
     from tdlg.models.files import Filled
-
-__all__ = ["FEW_CLASSES", "PropagationClassifier"]
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +38,7 @@ FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 
 
-class PropagationClassifier(ClassifierMixin, PropagationModel):
+class PropagationClassifier(EdgesClassifier, PropagationModel):
     """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
     Boosted trees are trained on the columns of `PropagationFeatures`, with bins that follow the tails and the rare classes
@@ -141,21 +130,6 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         best = self._logs(X, label_time).argmax(axis=1)
         return self.classes_[best]
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy: the share of labelled edges that are predicted correctly.
-
-        Parameters
-        ----------
-        X
-            The edges.
-        y
-            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
-        sample_weight
-            Weight of each edge. By default all edges have weight 1.
-        """
-        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
-        return float(accuracy_score(known, predicted, sample_weight=weight))
-
     def fill(
         self,
         scanned: ScannedEdges,
@@ -236,9 +210,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         if not self._is_one_against_rest:
             return _mean_logs(self.estimators_, columns) + self.log_shares_
         columns_of, n_kinds = self.features_.plan_.columns_of_classes, len(self.estimators_) // len(self.classes_)
-        kinds = [
-            self.estimators_[k::n_kinds] for k in range(n_kinds)
-        ]  # the trees of all classes, then the linear models
+        kinds = [self.estimators_[k::n_kinds] for k in range(n_kinds)]  # trees of all classes, then linear models
         answers = [predict_one_against_rest(members, columns, columns_of) for members in kinds]
         return _mean_log(answers) + self.log_shares_
 
@@ -274,13 +246,13 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         """
         if self._is_one_against_rest:
             return False
-        code, is_inner = np.searchsorted(self.classes_, rows.target), latest(rows.ticks)
+        code, is_inner = np.searchsorted(self.classes_, rows.target), training.latest(rows.ticks)
         outer = np.flatnonzero(~is_inner)
-        if not is_enough(code[is_inner], code[outer]):
+        if not training.is_enough(code[is_inner], code[outer]):
             return False
         n_outer = np.bincount(code[outer])
-        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(ROWS_TO_COMPARE)[0]
-        some = outer[sample.rows(rows.ticks[outer], code[outer], sampling_seed(self.random_state), outer)]
+        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(training.ROWS_TO_COMPARE)[0]
+        some = outer[sample.rows(rows.ticks[outer], code[outer], training.sampling_seed(self.random_state), outer)]
         shares = np.log(n_outer / np.bincount(code[some]))
         earlier, inner = rows.some(some), rows.some(is_inner)
         settings = self._settings(earlier)
@@ -289,7 +261,7 @@ class PropagationClassifier(ClassifierMixin, PropagationModel):
         fitted = [trees, linear]
         both, alone = (_mean_logs(some, inner.columns) + shares for some in (fitted, fitted[:1]))
         mine = np.arange(len(both)), code[is_inner]
-        return is_clear(log_softmax(alone, axis=1)[mine] - log_softmax(both, axis=1)[mine], inner.weight)
+        return training.is_clear(log_softmax(alone, axis=1)[mine] - log_softmax(both, axis=1)[mine], inner.weight)
 
     def _check_labels(self, values: NDArray[Any]) -> None:
         check_classification_targets(values)

@@ -17,8 +17,6 @@ from tdlg.models.propagation import PropagationModel, member_shares
 from tdlg.propagate.columns import single
 from tdlg.trees import predict
 
-__all__ = ["PropagationRegressor"]
-
 Floats = NDArray[np.float64]
 
 
@@ -59,14 +57,7 @@ class PropagationRegressor(RegressorMixin, PropagationModel):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R squared: 1 less the mean squared error over labelled edges, in units of the variance of their labels.
 
-        Parameters
-        ----------
-        X
-            The edges.
-        y
-            Labels, one value per edge. By default the labels of the edges. Edges with a missing label are left out.
-        sample_weight
-            Weight of each edge. By default all edges have weight 1.
+        The parameters are those of `PropagationClassifier.score`.
         """
         known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
         return float(r2_score(known, predicted, sample_weight=weight))

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Solution", "logistic_regression"]
-
 Array = NDArray[np.float64]
 LEAST_GAIN = 0.4  # the inner solver stops at a step that gains less than this share of the mean gain so far
 MOST_INNER_STEPS = 500  # maximum number of steps of the inner solver
@@ -28,16 +26,9 @@ MOST_SLOPE = 0.1  # the line search stops when the slope is at most this share o
 class Solution(NamedTuple):
     """The solution of a logistic regression.
 
-    Attributes
-    ----------
-    coef, intercept
-        Shapes (columns, outputs) and (outputs,); there is one output for two classes, else one output per class.
-    objective
-        The final value of the objective.
-    n_iter, n_products
-        The number of Newton steps, and of products with H or its transpose.
-    converged
-        Whether `tol` was reached, or rounding allowed no further progress; False if `max_iter` or `callback` stopped it.
+    coef, intercept : (columns, outputs) and (outputs,), with one output for two classes, else one per class; objective : its
+    final value; n_iter, n_products : the numbers of Newton steps, and of products with H or its transpose; converged :
+    whether `tol` was reached, or rounding allowed no further progress.
     """
 
     coef: Array
@@ -82,28 +73,13 @@ def logistic_regression(
     start: Point | None = None,
     callback: Callable[[int, float], bool] | None = None,
 ) -> Solution:
-    """Minimise the objective.
+    """Minimise the objective; stops before `max_iter` Newton steps if `callback(step, objective)` returns True.
 
-    Parameters
-    ----------
-    H
-        Anything with `shape`, `@` and `.T`, of shape (rows, columns).
-    target
-        Zeros and ones, shape (rows,) for two classes, else (rows, classes).
-    weight
-        Weight of each row, at least 0, shape (rows,). A row of weight 0 does not count.
-    C
-        Weight of the loss relative to the penalty.
-    tol
-        The solver stops when no entry of the gradient exceeds tol * C * (sum of weights), scikit-learn's rule, and the last
-        step neither lowered the objective by more than a share of 10 * tol nor was expected to. With strong hubs, or with
-        many edges of few neighbours, the first rule alone stops far from the minimum.
-    max_iter
-        Maximum number of Newton steps.
-    start
-        The starting point. By default 0.
-    callback
-        Function that is called with (step, objective) after each step; the solver stops if it returns True.
+    H : anything with `shape`, `@` and `.T`, of shape (rows, columns); target : zeros and ones, (rows,) for two classes, else
+    (rows, classes); weight : of each row, at least 0; start : the starting point, by default 0.
+    tol : the solver stops when no entry of the gradient exceeds tol * C * (sum of weights), scikit-learn's rule, and the
+    last step neither lowered the objective by more than a share of 10 * tol nor was expected to. With strong hubs, or with
+    many edges of few neighbours, the first rule alone stops far from the minimum.
     """
     problem = _Problem(H, target, weight, C)
     point = start or Point(np.zeros((H.shape[1], problem.n_outputs)), np.zeros(problem.n_outputs))

@@ -19,25 +19,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, warn
 from tdlg.sampling.rows import Sample, quotas
 
-__all__ = [
-    "MOST_ROWS",
-    "ROWS_TO_COMPARE",
-    "Setting",
-    "TrainingRows",
-    "Windows",
-    "boosting_settings",
-    "choose_setting",
-    "is_clear",
-    "is_enough",
-    "latest",
-    "linear_member",
-    "sampling_seed",
-    "training_windows",
-    "warn_of_copies",
-    "warn_of_late_classes",
-    "weights_for",
-]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 Setting = Literal["auto", "interpolate", "forecast", "stream"]
@@ -145,8 +126,6 @@ class Windows(NamedTuple):
     def samples(self, most: float) -> tuple[Sample, ...]:
         """The rows to learn from, about this number at most: of each window as many, and rare classes first.
 
-        Examples
-        --------
         >>> Windows((Sample(),), np.array([[98.0, 2.0]])).samples(10)[0].shares
         (0.08163265306122448, 1.0)
         """
@@ -173,9 +152,8 @@ def training_windows(setting: str, ticks: NDArray[Any], codes: Codes, counts: ND
     found = [np.bincount(codes[window.inside(ticks, codes)], minlength=len(counts)) for window in windows]
     of_class = np.bincount(codes, minlength=len(counts))
     if (np.sum(found, axis=0) == 0).any():
-        windows, found = (
-            ([*windows, Sample()], [*found, of_class]) if setting == "forecast" else ([Sample()], [of_class])
-        )
+        others, counted = (windows, found) if setting == "forecast" else ([], [])
+        windows, found = [*others, Sample()], [*counted, of_class]
     return Windows(tuple(windows), np.rint(np.array(found) * (counts / np.maximum(of_class, 1))))
 
 

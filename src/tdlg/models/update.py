@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import rounded_up
+from tdlg.clock import rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.events import Copies
@@ -16,8 +16,6 @@ from tdlg.propagate.evidence import check_classes, find_fitted
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import own_values
 from tdlg.sampling.index import concatenate_edges, without_repeats
-
-__all__ = ["add_edges", "feature_values", "joined_edges", "with_evidence"]
 
 
 def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
@@ -39,9 +37,8 @@ def add_edges(model: Any, X: Any, y: Any, label_time: Any) -> None:
     at = _places(features, edges)
     features = with_evidence(features, _labelled(features, edges[at >= 0], at[at >= 0]))
     new = edges[at < 0]
-    features = with_evidence(
-        features, joined_edges(_with_labels(features), new) if len(new) else _with_labels(features)
-    )
+    known = _with_labels(features)
+    features = with_evidence(features, joined_edges(known, new) if len(new) else known)
     model.features_, model.edges_, model.labels_ = features, features.edges_, features.labels_
 
 
@@ -61,7 +58,8 @@ def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
     copies = Copies(first)
     once = copies.distinct, more
     bare = concatenate_edges(*once)
-    weight = None if first.weight is None else np.concatenate([_weight(edges) for edges in once])
+    weights = [np.ones(len(edges)) if edges.weight is None else edges.weight for edges in once]
+    weight = None if first.weight is None else np.concatenate(weights)
     features = {name: np.concatenate([feature_values(edges, name) for edges in once]) for name in first.feature_names}
     table = TemporalEdges(
         bare.src, bare.dst, bare.time, weight=weight, features=features or None, bipartite=first.bipartite
@@ -81,7 +79,7 @@ def _with_labels(features: PropagationFeatures) -> TemporalEdges:
     """The known edges with the labels and times that count."""
     label, late = features.labels_, features.label_ticks_
     edges = features.edges_
-    return edges.with_label(None).with_label(label, None if late is None else _times(late, edges))
+    return edges.with_label(None).with_label(label, None if late is None else times_of(late, edges.time_unit))
 
 
 def _labelled(features: PropagationFeatures, edges: TemporalEdges, at: NDArray[np.int64]) -> TemporalEdges:
@@ -96,7 +94,7 @@ def _labelled(features: PropagationFeatures, edges: TemporalEdges, at: NDArray[n
         return known.with_label(label)
     ticks = known.known_at.copy()
     ticks[at] = rounded_up(edges.known_at, edges.time_unit, known.time_unit, ticks.dtype)
-    return known.with_label(label, _times(ticks, known))
+    return known.with_label(label, times_of(ticks, known.time_unit))
 
 
 def _both_labels(first: TemporalEdges, more: TemporalEdges) -> NDArray[Any] | None:
@@ -119,17 +117,8 @@ def _both_label_times(first: TemporalEdges, more: TemporalEdges, both: TemporalE
     if first.label_ticks is None and more.label_ticks is None:
         return None
     clock = both.time_unit, both.ticks.dtype
-    return _times(
-        np.concatenate([rounded_up(edges.known_at, edges.time_unit, *clock) for edges in (first, more)]), both
-    )
-
-
-def _times(ticks: NDArray[Any], edges: TemporalEdges) -> NDArray[Any]:
-    return ticks if edges.time_unit is None else ticks.view(f"datetime64[{edges.time_unit}]")
-
-
-def _weight(edges: TemporalEdges) -> NDArray[np.float64]:
-    return np.ones(len(edges)) if edges.weight is None else edges.weight
+    ticks = [rounded_up(edges.known_at, edges.time_unit, *clock) for edges in (first, more)]
+    return times_of(np.concatenate(ticks), both.time_unit)
 
 
 def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:

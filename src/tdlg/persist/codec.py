@@ -32,8 +32,6 @@ from tdlg.tables.column import read_only
 from tdlg.tables.edge_table import EdgeTable
 from tdlg.tables.features import Features
 
-__all__ = ["MEMBER", "Decoder", "Encoder", "is_estimator"]
-
 MEMBER = re.compile(r"[0-9]{6,9}\.(npy|json|skops)")
 SCALARS, ARRAYS = "biufcmM", "biufcmMUS"  # numpy kinds that are fully described by their bytes
 SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content

@@ -25,8 +25,6 @@ from tdlg.exceptions import ParameterError, ReadError
 from tdlg.persist.codec import MEMBER, Decoder, Encoder, is_estimator
 from tdlg.persist.sklearn_parts import check_stored
 
-__all__ = ["load_model", "save_model"]
-
 FORMAT = "tdlg model"
 FORMAT_VERSION = 6  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"
@@ -114,11 +112,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         try:
             zipped = ZipFile(file)
             manifest = json.loads(zipped.read(MANIFEST))
-            version, made_with, made_by = (
-                manifest["format_version"],
-                manifest["made_with"],
-                manifest["made_with"]["tdlg"],
-            )
+            version, made_with = manifest["format_version"], manifest["made_with"]
+            made_by = made_with["tdlg"]
             is_ours = manifest["format"] == FORMAT and type(version) is int and version >= 1
         except Exception as error:  # struct.error, NotImplementedError and others, not only BadZipFile
             raise ReadError(f"{path}: {OTHER_FILE.format(f' ({error})')}") from error

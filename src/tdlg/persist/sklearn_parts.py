@@ -13,8 +13,6 @@ from sklearn.base import BaseEstimator
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["TRUSTED", "check_stored", "is_part", "part_from_bytes", "part_to_bytes"]
-
 _LOSS, _LINK, _TREES = "sklearn._loss.loss.", "sklearn._loss.link.", "sklearn.ensemble._hist_gradient_boosting."
 # Trusted types: those of skops itself (scikit-learn's estimators, numpy) and these. The file has no influence on the list.
 TRUSTED = (

@@ -15,8 +15,6 @@ from tdlg.memory import default_threads
 from tdlg.propagate.evidence import Network
 from tdlg.propagate.state import RunningSums, StreamEvents, reads_of, unused_codes
 
-__all__ = ["KEYS", "Arrivals", "RunningBursts", "burst_surprises", "surprises_of_key"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -60,10 +58,6 @@ def burst_surprises(arrivals: Arrivals, fast: float, slow: float, n_threads: int
 
     with p = fast * (1 - exp(-a / fast)) / (slow * (1 - exp(-a / slow))), a being the ticks since the first edge of all. The
     result is the largest surprise of the three. By default all cores are used, at most one per key.
-
-    >>> edges = TemporalEdges(["a", "b", "b", "b"], ["x", "y", "z", "x"], [0, 100, 100, 100])
-    >>> burst_surprises(Arrivals.of(edges), fast=1.0, slow=100.0).round(1)
-    array([0. , 1.8, 3.6, 5.4])
     """
 
     def surprises(keys: Codes) -> Floats:

@@ -18,8 +18,6 @@ from tdlg.propagate.own_features import levels, to_sum
 from tdlg.propagate.plan import ColumnPlan
 from tdlg.propagate.two_ends import two_end_columns
 
-__all__ = ["single", "table_columns"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -27,10 +25,7 @@ LARGEST = 1e38  # number that single precision holds
 
 
 def table_columns(
-    plan: ColumnPlan,
-    query: Query,
-    groups: Sequence[tuple[Positions, Any]] | None = None,
-    n_threads: int | None = None,
+    plan: ColumnPlan, query: Query, groups: Sequence[tuple[Positions, Any]] | None = None, n_threads: int | None = None
 ) -> Floats:
     """The columns of edges to score, (n_rows, n_columns).
 
@@ -83,10 +78,8 @@ class _Table:
     def __init__(self, plan: ColumnPlan, query: Query) -> None:
         evidence, network = query.evidence, query.evidence.edges
         self._plan, self._query, self._network = plan, query, network
-        self._codes, self._ticks = (
-            (network.distinct(network.src), network.distinct(network.dst)),
-            network.distinct(network.ticks),
-        )
+        self._codes = network.distinct(network.src), network.distinct(network.dst)
+        self._ticks = network.distinct(network.ticks)
         self._rows = network.place[query.at]
         self._is_all = np.array_equal(self._rows, np.arange(len(network.first)))
         count = np.ones((len(network.place), 1))

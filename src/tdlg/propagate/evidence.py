@@ -18,8 +18,6 @@ from tdlg.sampling.index import edge_index
 if TYPE_CHECKING:
     from tdlg.propagate.features import PropagationFeatures
 
-__all__ = ["Evidence", "Network", "Query", "check_classes", "find_fitted", "gather_evidence", "is_new_label"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

@@ -22,8 +22,6 @@ from tdlg.propagate.plan import ColumnPlan, TwoEnds, plan_decays
 from tdlg.propagate.scales import choose_scales
 from tdlg.sampling.rows import kept_rows
 
-__all__ = ["PropagationFeatures", "Scales", "check_features", "class_targets", "useful_matches"]
-
 Floats = NDArray[np.float64]
 Scales = Sequence[float | str] | Literal["auto"]
 Decays = tuple[tuple[Decay, ...], tuple[str, ...], tuple[str, ...]]  # and names, see `plan_decays`

@@ -14,8 +14,6 @@ from tdlg.linegraph.events import Copies, Layout, build_layout
 from tdlg.propagate.own_features import levels
 from tdlg.propagate.plan import ColumnPlan
 
-__all__ = ["Keyed", "Labels", "MatchSums", "Walk", "decayed_sums", "walk_events"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -139,21 +137,27 @@ class MatchSums:
 
     def write(self, group: int, mine: Floats, start: int, out: Floats, some: slice = slice(None)) -> None:
         """Write the columns of (some) rows of a group, with their features, as lines from `start` on, (n_columns, rows)."""
-        rows, offset = self._groups[group][0][some], some.start or 0
+        from tdlg._kernels.columns import write_columns
+
+        plan, rows, offset = self._plan, self._groups[group][0][some], some.start or 0
+        compared, amounts = plan.comparisons
+        compared = compared if plan.compares(self._match) else compared[:0]
         for first in range(0, len(rows), BLOCK):
             block = slice(first, first + BLOCK)
             sums, gaps = self._walk.take(rows[block])
-            if not self._plan.n_targets:
+            if not plan.n_targets:
                 labels = sums[:0, :0]
             elif self._separate is None:
-                labels = sums[:, sums.shape[1] - self._plan.n_label_values :].copy()
+                labels = sums[:, sums.shape[1] - plan.n_label_values :].copy()
             else:
                 labels = self._separate[group].take(slice(offset + first, offset + first + len(rows[block])))[0]
             cols = rows[block] if self._own is None else self._own[rows[block]]
             unusual = self._usual[:, cols]
             if len(unusual):
-                unusual = np.nan_to_num(levels(mine[block], self._plan.own).T - unusual)
-            self._plan.write(self._match, self._spread, sums, labels, gaps, unusual, mine[block], start + first, out)
+                unusual = np.nan_to_num(levels(mine[block], plan.own).T - unusual)
+            of_edges = unusual, mine[block], compared, amounts
+            written = sums, labels, gaps[: plan.n_gaps], *of_edges, plan.smoothing, self._spread, start + first, out
+            write_columns(*written)
 
 
 def walk_events(layout: Layout, values: Floats, widths: Sequence[float] | Floats, *, past_only: bool) -> Walk:

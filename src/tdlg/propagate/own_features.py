@@ -13,23 +13,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.tables.ids import id_key
 
-__all__ = [
-    "CALENDAR",
-    "CategoryNumbers",
-    "OwnColumn",
-    "calendar_values",
-    "category_codes",
-    "category_numbers",
-    "category_places",
-    "fit_own",
-    "levels",
-    "own_values",
-    "raw_values",
-    "scaled",
-    "smallest_amounts",
-    "to_sum",
-]
-
 Floats = NDArray[np.float64]
 
 MOST_CATEGORIES = 16  # maximum number of indicators per column
@@ -114,8 +97,6 @@ def own_values(edges: TemporalEdges, columns: Sequence[OwnColumn]) -> Floats:
 class CategoryNumbers(dict[Hashable, int]):
     """The codes of categories by `tdlg.tables.ids.id_key`. A new category gets one when it is looked up; free ones first.
 
-    Examples
-    --------
     >>> numbers = CategoryNumbers({"a": 0, "b": 1})
     >>> numbers["c"], numbers["a"]
     (2, 0)
@@ -124,9 +105,7 @@ class CategoryNumbers(dict[Hashable, int]):
     1
     """
 
-    def __init__(
-        self, codes: Iterable[tuple[Hashable, int]] | Mapping[Hashable, int], free: Iterable[int] = ()
-    ) -> None:
+    def __init__(self, codes: Mapping[Hashable, int] | Iterable[Any], free: Iterable[int] = ()) -> None:
         super().__init__(codes)
         self.free = list(free)
 

@@ -22,8 +22,6 @@ from tdlg.linegraph.decay import Decay, Laplace
 from tdlg.linegraph.match import MATCHES, SAME_ENDS
 from tdlg.propagate.own_features import OwnColumn, smallest_amounts
 
-__all__ = ["ANY_CLASS", "BOTH_MATCHES", "Column", "ColumnPlan", "TwoEnds", "plan_decays"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 TwoEnds = Literal["all", "partners", "none"]
@@ -207,32 +205,6 @@ class ColumnPlan:
                 amounts.append(smallest_amounts(column))
             first, start = first + column.width, start + column.n_sums
         return np.array(compared, np.int64).reshape(-1, 4), np.array(amounts).reshape(-1, 2)
-
-    def write(
-        self,
-        match: str,
-        spread: float,
-        sums: Floats,
-        labels: Floats,
-        gaps: Floats,
-        unusual: Floats,
-        mine: Floats,
-        start: int,
-        out: Floats,
-    ) -> None:
-        """Write the columns of a match as lines, (n_columns, all rows), for the rows from `start` on.
-
-        sums : (scales, values, rows), a count and features, more being ignored; labels : (scales, 1 + targets, rows), or no
-        scales without targets; gaps : (2, rows) in ticks; unusual : (n_numbers, rows), not used where nothing is compared;
-        mine : features of the rows, (rows, n_own).
-        """
-        from tdlg._kernels.columns import write_columns
-
-        compared, amounts = self.comparisons
-        if not self.compares(match):
-            compared, unusual = compared[:0], unusual[:0]
-        of_gaps = gaps[: self.n_gaps], unusual
-        write_columns(sums, labels, *of_gaps, mine, compared, amounts, self.smoothing, spread, start, out)
 
     # ---- columns
 

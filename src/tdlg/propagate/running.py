@@ -35,8 +35,6 @@ from tdlg.propagate.state import (
     unused_codes,
 )
 
-__all__ = ["Absorptions", "RunningColumns", "Waiting", "stream_clock"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -205,10 +203,8 @@ class RunningColumns:
         self._no_gap = kernels.NO_GAP * float(both[kernels.LONG])
         n_values, n_numbers = plan.n_edge_values + plan.n_label_values, len(plan.numbers)
         self._around = RunningSums(plan.widths(self.unit), n_values, self.dtype, n_numbers)
-        self._excesses = (
-            plan.excesses,
-            np.array([SAME_ENDS.index(m) if m in SAME_ENDS else -1 for m in added], np.int64),
-        )
+        same_ends = [SAME_ENDS.index(match) if match in SAME_ENDS else -1 for match in added]
+        self._excesses = plan.excesses, np.array(same_ends, np.int64)
         self._ends, self._pairs = (RunningSums(both, n, self.dtype) for n in (width, 2 * width))
         self._all_sums = self._around, self._ends, self._pairs
         self._rings = Rings(plan.n_targets, self.dtype)

@@ -12,8 +12,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 from tdlg.linegraph.decay import time_spread
 
-__all__ = ["choose_scales", "gaps_of_nodes", "scales_between", "usual_gap"]
-
 FACTOR = 4.0  # between two neighbouring scales
 FEWEST, MOST = 4, 6  # numbers of scales
 
@@ -21,17 +19,7 @@ FEWEST, MOST = 4, 6  # numbers of scales
 def choose_scales(edges: TemporalEdges, spread: float | None = None) -> list[float]:
     """Time scales in standard deviations of the times: 1, 1/4, 1/16 and so on, down to the usual gap of a node.
 
-    Parameters
-    ----------
-    edges
-        The edges whose times are looked at; not all times may be equal.
-    spread
-        The standard deviation of the times, in ticks; by default that of these edges.
-
-    Examples
-    --------
-    >>> choose_scales(TemporalEdges(["a"] * 100, ["b"] * 100, range(100)))
-    [1.0, 0.25, 0.0625, 0.015625]
+    spread : the standard deviation of the times, in ticks; by default that of these edges. Not all times may be equal.
     """
     spread = time_spread(edges.ticks) if spread is None else spread
     gap = min(usual_gap(gaps_of_nodes(edges.ticks, code)) for code in (edges.src_code, edges.dst_code))

@@ -15,8 +15,6 @@ from tdlg._kernels import CATEGORIES_FROM, CODE_BITS, DST, LEAST_SUM, RECENT, SR
 from tdlg.linegraph.match import ENDS, KINDS, MATCHES
 from tdlg.propagate.plan import CATEGORY_ENDS
 
-__all__ = ["EventRows", "Part", "Rings", "RunningSums", "SavedArrays", "StreamEvents", "reads_of", "unused_codes"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 SavedArrays = Mapping[str, NDArray[Any]]

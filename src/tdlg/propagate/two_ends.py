@@ -57,8 +57,6 @@ from tdlg.propagate.evidence import Evidence
 from tdlg.propagate.match import Keyed, walk_events
 from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan
 
-__all__ = ["residuals", "two_end_columns"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -176,11 +174,10 @@ class _Walks:
             wanted = kinds.setdefault(place, [])
             wanted += [kind for kind in (count, first + total) if kind not in wanted]
         found = self._sums(c, described, kinds, self._widths, rows)
-        return [
-            of_scale
-            for place, count, total in means
-            for of_scale in found[place, first + total] / (found[place, count] + 1.0)
-        ]
+        columns: list[Floats] = []
+        for place, count, total in means:
+            columns += list(found[place, first + total] / (found[place, count] + 1.0))
+        return columns
 
     def _sums(
         self,

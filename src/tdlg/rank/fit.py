@@ -17,19 +17,6 @@ from tdlg.rank.state import COLUMNS
 from tdlg.sampling.candidates import candidate_pairs
 from tdlg.trees import Trees
 
-__all__ = [
-    "FEWEST_QUERIES",
-    "SKIPPED",
-    "TREES",
-    "edgebank",
-    "is_enough",
-    "learn_next",
-    "learn_pairs",
-    "missing_lightgbm",
-    "recency",
-    "recency_position",
-]
-
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -15,8 +15,6 @@ from tdlg.propagate.nodes import DST, SRC, NodeCodes
 from tdlg.propagate.state import GROWTH, grown
 from tdlg.rank.state import COLUMNS, RankingState
 
-__all__ = ["History"]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -163,10 +161,8 @@ class History:
         """The columns of pairs, in the order of the pairs, each of which knows the first `upto` edges."""
         order = np.lexsort((src, when, upto))
         asked = np.column_stack([src[order], upto[order]])
-        is_first = np.append(True, (np.diff(asked, axis=0) != 0).any(axis=1) | (np.diff(when[order]) != 0))[
-            : len(order)
-        ]
-        first = np.flatnonzero(is_first)
+        changes = (np.diff(asked, axis=0) != 0).any(axis=1) | (np.diff(when[order]) != 0)
+        first = np.flatnonzero(np.append(True, changes)[: len(order)])
         starts = np.append(first, len(order))
         rows = np.empty((len(order), len(COLUMNS)))
         done = 0

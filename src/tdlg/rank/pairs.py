@@ -19,8 +19,6 @@ from tdlg.tables.times import as_times
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["as_frame", "as_ticks", "as_time", "best_pairs", "candidate_edges"]
-
 
 def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> TemporalEdges:
     """The candidates of `top` as temporal edges: likely pairs by default, at the time of the last fitted edge."""

@@ -40,8 +40,6 @@ from tdlg.trees import Trees
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LinkRanker", "Ranked"]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -112,15 +110,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from a history.
-
-        Parameters
-        ----------
-        X
-            The edges that happened.
-        y
-            Ignored: the model learns which destination was next.
-        """
+        """Learn from a history, the edges X, which destination was next; y is ignored."""
         edges = self._edges(X, reset=True)
         check_choice("LinkRanker", "method", self.method, METHODS)
         check_count("LinkRanker", "n_trees", self.n_trees, 1)
@@ -297,9 +287,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             scores = np.concatenate([self._next_scores(block) for block in rows])
             yield from np.split(scores, ends[1:-1] - ends[0])
 
-    def _candidates_of(
-        self, queries: TemporalEdges, candidates: Any
-    ) -> tuple[Callable[[slice], Codes], NDArray[np.int64]]:
+    def _candidates_of(self, queries: TemporalEdges, candidates: Any) -> tuple[Callable[[slice], Codes], Codes]:
         """The codes of the candidates of some queries, joined, as a function; and their numbers."""
         if isinstance(candidates, list) and len(candidates) == len(queries) and np.ndim(candidates[0]) == 1:
             sizes = np.array([len(ids) for ids in candidates], np.int64)
@@ -403,8 +391,7 @@ def _codes(history: History, ids: list[Any], end: int, name: str) -> Codes:
         return history.find(ids, end)
     except TypeError:
         raise ParameterError(
-            f"An id is a number, text or another hashable object. The '{name}' has {ids!r:.100}.",
-            parameter=name,
+            f"An id is a number, text or another hashable object. The '{name}' has {ids!r:.100}.", parameter=name
         ) from None
 
 

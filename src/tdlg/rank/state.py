@@ -11,8 +11,6 @@ from tdlg._kernels.ranking import EDGES, FOUND, NODE, NONE, PAIR, PAIRS, STEP, S
 from tdlg._kernels.running import hash_table
 from tdlg.propagate.state import FIRST_SIZE, GROWTH, grown
 
-__all__ = ["COLUMNS", "SCALES", "RankingState"]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 

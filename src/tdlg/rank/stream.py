@@ -13,8 +13,6 @@ from tdlg.rank.history import History
 from tdlg.rank.pairs import as_time
 from tdlg.rank.ranker import LinkRanker
 
-__all__ = ["StreamRanker"]
-
 
 class StreamRanker:
     """Rank the next partner while edges come in: the answers of `LinkRanker`, from the same running state.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 
-__all__ = ["candidate_pairs"]
-
 Codes: TypeAlias = NDArray[np.int64]
 
 MOST_SOURCES = 1000  # maximum number of sources to make candidates for: those that were active last
@@ -62,9 +60,7 @@ def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
     seen = _of(_latest(met, SEEN), sources, edges.n_nodes)
     is_destination = np.zeros(edges.n_nodes, bool)
     is_destination[met.other] = True
-    heard = _of(
-        _Met(met.other, met.node, met.when), sources, edges.n_nodes
-    )  # nobody, if no source is ever a destination
+    heard = _of(_Met(met.other, met.node, met.when), sources, edges.n_nodes)  # nobody, if none is a destination
     heard = _latest(_new(heard, seen, edges.n_nodes), HEARD)
     near = _latest(_new(_two_steps_away(met, sources, is_destination), seen, edges.n_nodes), TWO_STEPS)
     popular = _popular(met)

@@ -12,20 +12,11 @@ from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges, check_alike
 from tdlg.tables.ids import concatenate_ids
 
-__all__ = ["EdgeIndex", "concatenate_edges", "edge_folds", "edge_index", "without_repeats"]
-
 Codes: TypeAlias = NDArray[np.int64]
 
 
 def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
-    """Put the sources, destinations and times of several sets of edges into one new table, in this order.
-
-    Labels, weights and features are dropped.
-
-    >>> first, second = TemporalEdges(["a"], ["b"], [0]), TemporalEdges(["b"], ["c"], [1])
-    >>> concatenate_edges(first, second)
-    TemporalEdges(2 edges, 3 nodes, time 0 to 1)
-    """
+    """Put the sources, destinations and times of several sets of edges into one new table; the rest is dropped."""
     check_alike(parts)
     first = parts[0]
     for part in parts[1:]:  # times that would lose digits or overflow beside the others are refused
@@ -38,10 +29,6 @@ class EdgeIndex:
     """Find edges by source, destination and time, from any table.
 
     at : one number per edge, from 0 in order of appearance; edges with the same source, destination and time share it.
-
-    >>> index = EdgeIndex(TemporalEdges(["a", "b", "a"], ["b", "c", "b"], [0, 1, 0]))
-    >>> index.at.tolist(), index.find(TemporalEdges(["b", "b"], ["c", "c"], [1, 2])).tolist()
-    ([0, 1, 0], [1, -1])
     """
 
     def __init__(self, edges: TemporalEdges) -> None:
@@ -49,9 +36,8 @@ class EdgeIndex:
         self._time = edges.time
         self._pairs, pair = np.unique(_pair(edges, edges), return_inverse=True)
         self._times, time = np.unique(edges.time, return_inverse=True)
-        self._triples, self._first, at = np.unique(
-            pair * len(self._times) + time, return_index=True, return_inverse=True
-        )
+        triple = pair * len(self._times) + time
+        self._triples, self._first, at = np.unique(triple, return_index=True, return_inverse=True)
         self.at, self._pair_at = np.argsort(np.argsort(self._first))[at], pair
 
     def find(self, other: TemporalEdges) -> Codes:

@@ -12,8 +12,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 from tdlg.sampling.index import EdgeIndex
 
-__all__ = ["historical_edges", "inductive_edges", "shuffled_edges", "time_kept_edges"]
-
 ATTEMPTS = 10  # how often a pair that did meet at that time is sampled again
 
 
@@ -48,22 +46,10 @@ def shuffled_edges(edges: TemporalEdges, random_state: Any = None) -> TemporalEd
 
 
 def time_kept_edges(edges: TemporalEdges, random_state: Any = None) -> TemporalEdges:
-    """Make negative edges by shuffling the destinations only.
+    """Make negative edges by shuffling the destinations only; parameters and result as of `shuffled_edges`.
 
     Sources and times stay, so that the activity of the source at that time gives no hint: these negatives are harder to
     distinguish from real edges than `shuffled_edges`. Row i is the negative of edge i.
-
-    Parameters
-    ----------
-    edges
-        The edges that happened. Their labels, weights and features are not used.
-    random_state
-        Seed or generator for sampling.
-
-    Returns
-    -------
-    TemporalEdges
-        A new table with one negative per edge, bipartite if `edges` are.
 
     Examples
     --------
@@ -111,23 +97,8 @@ def historical_edges(edges: TemporalEdges, past: TemporalEdges, random_state: An
 def inductive_edges(edges: TemporalEdges, past: TemporalEdges, random_state: Any = None) -> TemporalEdges:
     """Make edges between pairs that meet for the first time among these edges, but not at this time.
 
-    A method that only remembers training pairs gives low scores to all of these, and to all new real edges.
-
-    Parameters
-    ----------
-    edges
-        The edges that happened; each gives the time of one negative, and their pairs that never met in the past are
-        sampled.
-    past
-        The edges whose pairs are not new, for example the training edges.
-    random_state
-        Seed or generator for sampling.
-
-    Returns
-    -------
-    TemporalEdges
-        A new table with one negative per edge, bipartite if `edges` are. A pair that did meet at that time is sampled again
-        up to ten times, and kept if no other is found.
+    A method that only remembers training pairs gives low scores to all of these, and to all new real edges. Parameters and
+    result are those of `historical_edges`, but the pairs that are sampled are those of `edges` that never met in the `past`.
 
     Raises
     ------

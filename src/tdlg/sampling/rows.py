@@ -7,13 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KEPT", "Sample", "kept_rows", "kept_shares", "mixed", "quotas", "uniform"]
-
 Positions = NDArray[np.int64]
 
-KEPT = (
-    2_000_000  # rows from which medians, quartiles, cuts in time and the setting are computed; with fewer, all are used
-)
+KEPT = 2_000_000  # rows from which medians, quartiles, cuts in time and the setting are computed; of fewer, all
 SEED_OF_KEPT = -1  # which no user can give
 
 
@@ -34,8 +30,6 @@ def uniform(rows: NDArray[np.integer[Any]], seed: int) -> NDArray[np.float64]:
 def quotas(sizes: NDArray[Any], most: float) -> NDArray[np.float64]:
     """How many rows of each group to take, at most `most` in all: all rows of small groups, as many of the others.
 
-    Examples
-    --------
     >>> quotas(np.array([98, 2]), 10).tolist()
     [8.0, 2.0]
     """
@@ -60,11 +54,6 @@ def kept_rows(known: NDArray[np.bool_], shares: tuple[float, float] | None = Non
 
     known : which rows have a known label; shares : those of `kept_shares`, if the rows are a block of the table; start : the
     number of the first one.
-
-    Examples
-    --------
-    >>> kept_rows(np.array([True, False, True])).tolist()
-    [0, 1, 2]
     """
     if shares is None:
         n_known = int(np.count_nonzero(known))
@@ -80,8 +69,6 @@ class Sample(NamedTuple):
     first, last : the window, in ticks, both ends included; None if it has no such end. before : labels count if they were
     known before this time; None if all count. shares : for each class, the share of its rows, above 0.
 
-    Examples
-    --------
     >>> ticks, codes = np.array([1, 2, 3, 4]), np.array([0, 1, -1, 0])
     >>> Sample(2, None, None, (1.0, 1.0)).rows(ticks, codes, seed=0).tolist()
     [1, 3]
