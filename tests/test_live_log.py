@@ -650,7 +650,7 @@ def test_an_interrupted_snapshot_changes_nothing(folder, monkeypatch, failing):
                 directory.write_snapshot(2, lambda path: os.close(os.open(path, os.O_CREAT)))
         assert sorted(folder.rglob("*")) == before
         assert directory.newest_snapshot().sequence == 1
-        (directory.generation.path / "draft.state").write_text("killed in the mid")
+        (directory.generation.path / f".snapshot.{'0' * 32}.tdlg-tmp").write_text("killed in the mid")
     with opened(folder) as directory:
         assert sorted(folder.rglob("*")) == before
 

@@ -21,7 +21,18 @@ from typing import Any, BinaryIO
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["as_path", "draft_of", "is_special", "new_file", "replacing", "target_of"]
+__all__ = [
+    "DRAFT",
+    "as_path",
+    "draft_of",
+    "is_special",
+    "new_file",
+    "put_in_place",
+    "replacing",
+    "sync_folder",
+    "sync_path",
+    "target_of",
+]
 
 OUTPUTS = {"/dev/stdout": 1, "/dev/stderr": 2}  # path to file descriptor
 DRAFT = ".tdlg-tmp"
@@ -103,7 +114,15 @@ def replacing(path: Path, owner: str | None = None) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             draft.unlink()
-    _sync_folder(target.parent)
+    with suppress(OSError):
+        sync_folder(target.parent)
+
+
+def put_in_place(draft: Path, target: Path) -> None:
+    """Give a draft that is complete its name: once this returns, both survive a power cut."""
+    sync_path(draft)
+    os.replace(draft, target)
+    sync_folder(target.parent)
 
 
 def draft_of(target: Path, owner: str | None = None) -> Path:
@@ -172,11 +191,18 @@ def _opened(path: Path) -> BinaryIO:
     return open(os.dup(OUTPUTS[str(path)]), "wb")  # opening it by name would truncate a file that it is redirected to
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, if the system supports it."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def sync_path(path: Path) -> None:
+    """Wait until the content of a file is on the disk."""
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new and removed names in a folder survive a power cut. Windows offers no way to wait for it."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

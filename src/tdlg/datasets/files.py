@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO
 
+from tdlg.atomic import put_in_place
 from tdlg.datasets.registry import Dataset, named
 from tdlg.exceptions import ReadError
 
@@ -211,7 +212,7 @@ def _installed(packed: Path, dataset: Dataset, origin: str, way_out: str) -> Pat
                 with unpacked.open("wb") as copy:
                     found[member] = _sum_of(chunks, copy)
                 if found[member] == dataset.sha256:
-                    os.replace(unpacked, target)
+                    put_in_place(unpacked, target)
                     return target
         except DAMAGE as error:
             raise ReadError(f"{origin}: this file is damaged or cut short ({error}). {way_out}") from None

@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tdlg import __version__
-from tdlg.atomic import as_path, new_file
+from tdlg.atomic import DRAFT, as_path, draft_of, new_file, put_in_place, sync_folder, sync_path
 from tdlg.exceptions import ParameterError, warn
 from tdlg.live.lock import Lock
-from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError, sync_folder
+from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError
 
 __all__ = ["Generation", "Snapshot", "StateDirectory"]
 
@@ -43,8 +43,8 @@ KEPT_GENERATIONS = 2  # besides the active one
 CHUNK = 1 << 20
 GENERATION = re.compile(r"generation-([0-9]{4,})")
 SNAPSHOT = re.compile(r"snapshot-([0-9]{20})-([0-9a-f]{8})\.state")
-DRAFT = "draft.state"
-OURS = re.compile(rf"lock|state\.json|\..*\.tdlg-tmp|{GENERATION.pattern}")  # what an unfinished new directory may hold
+# What an unfinished new directory may hold.
+OURS = re.compile(rf"lock|state\.json|\..*{re.escape(DRAFT)}|{GENERATION.pattern}")
 
 _CHECKED: dict[Path, tuple[tuple[int, int], bool]] = {}  # snapshots: size and time of the file, whether it was whole
 
@@ -114,19 +114,17 @@ class Generation:
         return written
 
     def _written(self, sequence: int, write: Callable[[Path], object]) -> Snapshot:
-        draft = self.path / DRAFT
+        draft = draft_of(self.path / "snapshot")
         try:
             write(draft)
-            _sync(draft)
             crc = _crc_of(draft)
             path = self.path / f"snapshot-{sequence:020}-{crc:08x}.state"
-            os.replace(draft, path)
+            put_in_place(draft, path)
             found = path.stat()
             _CHECKED[path] = (found.st_size, found.st_mtime_ns), True
         finally:
             with suppress(OSError):
                 draft.unlink()
-        sync_folder(self.path)
         return Snapshot(path, sequence, crc)
 
     def _remove_old_snapshots(self) -> None:
@@ -300,7 +298,7 @@ class StateDirectory:
                 path.mkdir()
                 fill(generation)
                 for file in filter(Path.is_file, path.rglob("*")):
-                    _sync(file)
+                    sync_path(file)
                 _write_json(path / "generation.json", {"model": fingerprint, "created": generation.created})
                 sync_folder(self.folder)
         except BaseException:
@@ -378,13 +376,11 @@ class StateDirectory:
 
     def _remove_unfinished(self) -> None:
         """Remove generations, snapshots and drafts whose writing or removal was interrupted: nobody else writes here."""
-        for draft in self.folder.rglob(".*.tdlg-tmp"):
+        for draft in self.folder.rglob(f".*{DRAFT}"):
             with suppress(OSError):
                 draft.unlink()
         for path in _generation_folders(self.folder):
-            if _is_finished(path):
-                (path / DRAFT).unlink(missing_ok=True)
-            else:
+            if not _is_finished(path):
                 _remove(path)
 
     def _check_log(self) -> None:
@@ -457,11 +453,6 @@ def _crc_of(path: Path) -> int:
         while chunk := file.read(CHUNK):
             crc = zlib.crc32(chunk, crc)
     return crc
-
-
-def _sync(path: Path) -> None:
-    with open(path, "r+b") as file:
-        os.fsync(file.fileno())
 
 
 @contextmanager
