@@ -43,7 +43,7 @@ from tdlg._kernels.running import decay_and_add, read_sums
 from tdlg._kernels.two_ends import compare, conclude, mark, new_comparison
 from tdlg._kernels.vectors import pointer, prefetch
 
-BLOCK = 32  # rows whose columns are written at once
+EVENTS_WRITTEN = 32  # rows whose columns are written at once
 
 
 @compiled
@@ -64,7 +64,7 @@ def run(
     ticks, rows, slots, end_slots, pair_slots, own = queries
     rates, time, last, sums, never = around
     n_scales, n_values, n_matches = sums.shape[1], sums.shape[2], slots.shape[1]
-    block, gaps = np.empty((n_matches, n_scales, n_values, BLOCK)), np.empty((n_matches, BLOCK))
+    block, gaps = np.empty((n_matches, n_scales, n_values, EVENTS_WRITTEN)), np.empty((n_matches, EVENTS_WRITTEN))
     scratch = _scratch(two_ends, events[2].shape[1] - 1)
     wanted = columns.shape[0] > 0
     at = 0
@@ -76,7 +76,7 @@ def run(
                 _write_two_ends(rows[row], start + row, events, two_ends, scratch, writer[5], writer[7], columns)
         if not wanted:
             continue
-        b = row % BLOCK
+        b = row % EVENTS_WRITTEN
         for m in range(n_matches):
             slot = slots[row, m]
             gaps[m, b] = np.inf
@@ -90,7 +90,7 @@ def run(
                 factor = np.exp(-rates[k] * passed) if passed > 0.0 else 1.0
                 for v in range(n_values):
                     block[m, k, v, b] = factor * sums[slot, k, v]
-        if b == BLOCK - 1 or row == ticks.size - 1:
+        if b == EVENTS_WRITTEN - 1 or row == ticks.size - 1:
             _write(block, gaps, own, row - b, b + 1, writer, start, columns)
     return at
 

@@ -37,10 +37,10 @@ from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError
 
 __all__ = ["Generation", "Snapshot", "StateDirectory"]
 
-FORMAT = 1
+DIRECTORY_FORMAT = 1
 KEPT_SNAPSHOTS = 2  # of each generation: the older one is used if the newer one is damaged
 KEPT_GENERATIONS = 2  # besides the active one
-CHUNK = 1 << 20
+SUMMED_AT_ONCE = 1 << 20  # bytes
 GENERATION = re.compile(r"generation-([0-9]{4,})")
 SNAPSHOT = re.compile(r"snapshot-([0-9]{20})-([0-9a-f]{8})\.state")
 # What an unfinished new directory may hold.
@@ -347,7 +347,7 @@ class StateDirectory:
         for path in _generation_folders(self.folder):
             _remove(path)
         with _clear_errors(self.folder, "the state directory"):
-            made = {"format": FORMAT, "tdlg": __version__, "model": fingerprint, "created": self._now()}
+            made = {"format": DIRECTORY_FORMAT, "tdlg": __version__, "model": fingerprint, "created": self._now()}
             _write_json(self.folder / "state.json", made)
             sync_folder(self.folder.parent)
         self._activate(self._new_generation(fingerprint, fill), [])
@@ -355,10 +355,10 @@ class StateDirectory:
     def _check_format(self) -> str:
         """The fingerprint of the model that the directory was made for, if this version can read the directory."""
         state = _read_json(self.folder / "state.json")
-        if state.get("format") != FORMAT:
+        if state.get("format") != DIRECTORY_FORMAT:
             raise StateError(
                 f"The state directory {str(self.folder)!r} has the format {state.get('format')!r} of tdlg"
-                f" {state.get('tdlg')}; tdlg {__version__} reads format {FORMAT}.",
+                f" {state.get('tdlg')}; tdlg {__version__} reads format {DIRECTORY_FORMAT}.",
                 f"Install tdlg {state.get('tdlg')} or newer, or pass another state directory.",
             )
         return str(state.get("model"))
@@ -450,7 +450,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _crc_of(path: Path) -> int:
     crc = 0
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(SUMMED_AT_ONCE):
             crc = zlib.crc32(chunk, crc)
     return crc
 

@@ -42,7 +42,7 @@ from tdlg.exceptions import ParameterError, TdlgError
 __all__ = ["Log", "LogError", "LogFullError", "Record", "StateError", "read_records", "sync_file"]
 
 SEGMENT_BYTES = 64 << 20
-LARGEST = 1 << 30  # bytes of a payload
+LARGEST_PAYLOAD = 1 << 30  # bytes of a payload
 MARK = b"\xfftdl"  # its first byte never occurs in UTF-8, so no payload of text contains it
 HEADER = struct.Struct("<4sIIQdIIB")
 CHECKED = struct.Struct("<IQdIIB")  # the header after the CRC
@@ -169,9 +169,9 @@ class Log:
         int
             The sequence number of the record. It is used again if the sync fails.
         """
-        if len(payload) > LARGEST:
+        if len(payload) > LARGEST_PAYLOAD:
             raise ParameterError(
-                f"A 'payload' has at most {LARGEST} bytes. Got {len(payload)}: append it in parts.",
+                f"A 'payload' has at most {LARGEST_PAYLOAD} bytes. Got {len(payload)}: append it in parts.",
                 parameter="payload",
             )
         unsynced = self._n_pending + 1

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LinkPredictor", "check_enough", "check_parameters"]
 
-METHODS = ("propagation", "rows")
+LINK_METHODS = ("propagation", "rows")
 
 
 class LinkPredictor(EdgesEstimator, BaseEstimator):
@@ -223,7 +223,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 def check_parameters(estimator: Any) -> None:
     """Refuse an invalid method, decay, C or number of threads."""
     owner = type(estimator).__name__
-    check_choice(owner, "method", estimator.method, METHODS)
+    check_choice(owner, "method", estimator.method, LINK_METHODS)
     check_number(owner, "C", estimator.C)
     estimator._check_graph()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EdgeOutlierDetector"]
 
-METHODS = ("shuffled", "rows", "burst")
+OUTLIER_METHODS = ("shuffled", "rows", "burst")
 
 
 class EdgeOutlierDetector(Detector):
@@ -108,7 +108,7 @@ class EdgeOutlierDetector(Detector):
             Ignored.
         """
         edges = self._edges(X, reset=True)
-        check_choice(type(self).__name__, "method", self.method, METHODS)
+        check_choice(type(self).__name__, "method", self.method, OUTLIER_METHODS)
         options: Any = {"contamination": self.contamination, "n_threads": self.n_threads}
         if self.method == "burst":
             self.detector_ = BurstDetector(self.fast, self.slow, **options)
