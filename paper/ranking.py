@@ -33,7 +33,15 @@ from tdlg import __version__
 from tdlg.datasets.files import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
-from tdlg.judge.ranking import BATCH, RankingMetrics, RankingTask, rank_of_true, tgb_negatives, true_ranks, true_scores
+from tdlg.judge.ranking import (
+    TGB_BATCH,
+    RankingMetrics,
+    RankingTask,
+    rank_of_true,
+    tgb_negatives,
+    true_ranks,
+    true_scores,
+)
 from tdlg.rank.ranker import LinkRanker
 from tdlg.sampling.index import edge_index
 
@@ -213,7 +221,7 @@ def _measure(dataset: str, method: str, seed: int) -> Row:
     for later in ("val", "test"):
         model.update(task.part(later))
     start = process_time()
-    batch_mrr = RankingMetrics.of(true_ranks(model, task, batch=BATCH)).mrr
+    batch_mrr = RankingMetrics.of(true_ranks(model, task, batch=TGB_BATCH)).mrr
     milliseconds = 1000 * (process_time() - start) / len(task.part("test"))
     peak = _peak_bytes()
     ranks, mrr, evaluator = _judged(model, task)

@@ -149,7 +149,7 @@ def rewritten(path, change=lambda manifest: None, members=(), without=(), **how)
     if "manifest.json" in kept:
         kept["manifest.json"] = json.dumps(manifest if new is None else new).encode()
     with zipfile.ZipFile(path, "w", **how) as file:
-        file.comment = archive.MARK + b"0" * archive.DIGITS
+        file.comment = archive.MARK + b"0" * archive.HEX_DIGITS
         for name, data in [*kept.items(), *members]:
             file.writestr(name, data)
     with_checksum(path, path.read_bytes())
@@ -160,7 +160,7 @@ def with_checksum(path, data):
     path.write_bytes(data)
     with open(path, "r+b") as file:
         digest = archive._digest(file)
-        file.seek(-archive.DIGITS, os.SEEK_END)
+        file.seek(-archive.HEX_DIGITS, os.SEEK_END)
         file.write(digest)
 
 
@@ -188,7 +188,7 @@ def test_mutated_models_are_refused_or_read(model, path, few_trees, kind, n_file
     for k in range(n_files):
         path.write_bytes(whole)
         if k % 3 == 0:
-            with_checksum(path, mutated(rng, whole[: -archive.DIGITS]) + whole[-archive.DIGITS :])
+            with_checksum(path, mutated(rng, whole[: -archive.HEX_DIGITS]) + whole[-archive.HEX_DIGITS :])
         else:
             name = str(rng.choice(headers if k % 3 == 1 else list(members)))
             data = members[name]

@@ -8,7 +8,7 @@ import pytest
 from tdlg import TemporalEdges, make_payments
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge import backtest as module
-from tdlg.judge.backtest import METHODS, alert_precision, backtest
+from tdlg.judge.backtest import BACKTESTED, alert_precision, backtest
 from tdlg.methods.windows import window_columns
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -49,7 +49,7 @@ class TestBacktest:
     def test_ours_beats_label_rates(self):
         table = backtest(payments(5000), "60d", alerts_per_day=2)
         total = {row["method"]: row for row in table.rows(named=True) if row["start"] is None}
-        assert list(total) == list(METHODS)
+        assert list(total) == list(BACKTESTED)
         assert total["propagation"]["auc"] > total["label rates"]["auc"] + 0.05
         assert total["propagation"]["alert_precision"] > total["label rates"]["alert_precision"]
 
@@ -84,7 +84,7 @@ class TestBacktest:
         hidden = late >= 400
         other = edges.with_label(np.where(hidden, 1 - edges.label, edges.label))
         first, changed = (scores_of(e, 200, start=200)[0] for e in (edges, other))
-        for method, mine, theirs in zip(METHODS, first, changed, strict=True):
+        for method, mine, theirs in zip(BACKTESTED, first, changed, strict=True):
             np.testing.assert_array_equal(mine, theirs, err_msg=method)
 
     def test_labels_that_become_known_in_a_period_count(self, scores_of):
@@ -92,7 +92,7 @@ class TestBacktest:
         inside = (edges.label_time >= 200) & (edges.label_time < 400)
         other = edges.with_label(np.where(inside, 1 - edges.label, edges.label))
         first, changed = (scores_of(e, 200, start=200)[0] for e in (edges, other))
-        for method, mine, theirs in zip(METHODS, first, changed, strict=True):
+        for method, mine, theirs in zip(BACKTESTED, first, changed, strict=True):
             moved = edges.time[200:400][mine != theirs]
             assert len(moved), method
             assert moved.min() > 200, method  # the first of them is known at 200, and counts strictly later

@@ -359,7 +359,7 @@ def test_a_stream_needs_a_model_or_a_state(tmp_path):
 
 
 def test_refit(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(refits, "ENOUGH", 5)
+    monkeypatch.setattr(refits, "LEAST_OF_CLASS", 5)
     table = write(tmp_path / "a.csv", range(N_FITTED, N), known=EDGES.time[-1])
     ok("score", model, table, "--state", tmp_path / "live", *COLUMNS, "--label", "fraud", "--label-time", "known")
     result = ok("refit", tmp_path / "live", "--force")

@@ -12,7 +12,7 @@ from tdlg.exceptions import ParameterError, ReadError
 from tdlg.methods.node_vectors import OPERATORS, EdgeVectorMethod, NodeVectorMethod
 from tdlg.methods.registry import METHODS, make_method
 from tdlg.methods.snapshots import Snapshots
-from tdlg.persist.codec import METHODS as SAVED
+from tdlg.persist.codec import COMPARED_METHODS as SAVED
 
 TORCH, GENSIM = pytest.mark.needs("torch"), pytest.mark.needs("gensim")
 SMALL = {  # quick settings of each method

@@ -216,7 +216,7 @@ def test_a_snapshot_is_checked_once(tmp_path, monkeypatch):
             live.submit(events()[5 * k : 5 * k + 5])
             read.clear()
             live.snapshot()
-            assert read == ["draft.state"], "the others are known"
+            assert [name.partition(".snapshot.")[0] for name in read] == [""], "the others are known"
     read.clear()
     directory._CHECKED.clear()
     with LiveModel.open(tmp_path / "live", keep="400d") as live:

@@ -107,7 +107,7 @@ def test_a_payload_may_contain_a_record(tmp_path):
 def test_parameters_are_checked(tmp_path, monkeypatch):
     with pytest.raises(ParameterError, match="segment_bytes"):
         Log(tmp_path, segment_bytes=0)
-    monkeypatch.setattr(logs, "LARGEST", 5)
+    monkeypatch.setattr(logs, "LARGEST_PAYLOAD", 5)
     with Log(tmp_path) as log, pytest.raises(ParameterError, match="at most 5 bytes"):
         log.append(1, b"123456")
 
@@ -650,7 +650,7 @@ def test_an_interrupted_snapshot_changes_nothing(folder, monkeypatch, failing):
                 directory.write_snapshot(2, lambda path: os.close(os.open(path, os.O_CREAT)))
         assert sorted(folder.rglob("*")) == before
         assert directory.newest_snapshot().sequence == 1
-        (directory.generation.path / "draft.state").write_text("killed in the mid")
+        (directory.generation.path / f".snapshot.{'0' * 32}.tdlg-tmp").write_text("killed in the mid")
     with opened(folder) as directory:
         assert sorted(folder.rglob("*")) == before
 

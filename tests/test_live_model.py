@@ -499,7 +499,7 @@ def test_a_record_and_a_snapshot_of_a_newer_version_are_refused(tmp_path, monkey
         crash(live)
     with pytest.raises(StateError, match="kind 77"):
         LiveModel.open(tmp_path / "a")
-    monkeypatch.setattr("tdlg.live.state.FORMAT", 99)
+    monkeypatch.setattr("tdlg.live.state.SNAPSHOT_FORMAT", 99)
     LiveModel.open(tmp_path / "b", classifier()).close()
     monkeypatch.undo()
     with pytest.raises(StateError, match="format 99"):

@@ -268,7 +268,9 @@ class TestPropagation:
     def test_trees_of_many_edges_are_trained_on_a_sample(self, monkeypatch):
         edges, trained = TemporalEdges(*network()), []
         fit = link_columns.HistGradientBoostingClassifier.fit
-        monkeypatch.setattr(link_columns, "MOST_ROWS", 150)  # of 960 real and synthetic edges, and at last of 1,200
+        monkeypatch.setattr(
+            link_columns, "MOST_LINK_ROWS", 150
+        )  # of 960 real and synthetic edges, and at last of 1,200
         monkeypatch.setattr(
             link_columns.HistGradientBoostingClassifier,
             "fit",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tdlg.datasets import payment_file
-from tdlg.datasets.payments import DAYS, LARGE_FROM, MOST, SCENARIOS, START, make_payments, within_reach
+from tdlg.datasets.payments import DAYS, LARGE_FROM, MOST_TERMINALS, SCENARIOS, START, make_payments, within_reach
 from tdlg.exceptions import ParameterError
 
 
@@ -77,14 +77,15 @@ def test_customers_pay_at_terminals_near_their_homes():
     reach = np.sqrt(10 / (np.pi * 300))
     for row in range(50):
         within = np.flatnonzero(distance[row] <= reach)
-        expected = within if 0 < len(within) <= MOST else np.argsort(distance[row])[: max(1, min(MOST, len(within)))]
+        n = max(1, min(MOST_TERMINALS, len(within)))
+        expected = within if len(within) == n else np.argsort(distance[row])[:n]
         assert set(near[row, : counts[row]]) == set(expected)
 
 
 def test_customers_keep_to_few_terminals(payments):
     edges = payments.edges
     for customer in set(edges.src):
-        assert len(set(edges.dst[edges.src == customer])) <= MOST
+        assert len(set(edges.dst[edges.src == customer])) <= MOST_TERMINALS
 
 
 def test_labels_arrive_days_to_weeks_later_and_the_delay_reveals_nothing(payments):
@@ -140,7 +141,7 @@ def test_hubs_have_a_tenth_of_the_payments():
 
 
 def test_payments_in_chunks_are_sorted_and_the_same_for_the_same_seed(tmp_path, monkeypatch):
-    monkeypatch.setattr(payment_file, "CHUNK", 300)
+    monkeypatch.setattr(payment_file, "PAYMENTS_AT_ONCE", 300)
     done = []
     for name in ("a.parquet", "b.parquet"):
         payment_file.write_payments(tmp_path / name, 2000, 5, hubs=1, callback=lambda *of: done.append(of))

@@ -35,7 +35,7 @@ LAST = EDGES.time[-1]
 
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch):
-    monkeypatch.setattr(refits, "ENOUGH", 5)
+    monkeypatch.setattr(refits, "LEAST_OF_CLASS", 5)
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from sklearn.utils.validation import NotFittedError
 
 import tdlg.trees
 from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges, load_model
-from tdlg._kernels.trees import MOST_LEAVES, ROWS
+from tdlg._kernels.trees import BLOCK_ROWS, MOST_LEAVES
 from tdlg.models.propagation_classifier import SURE
 from tdlg.trees import Trees, predict, predict_one_against_rest, predict_proba
 
-SIZES = (1, 2, ROWS - 1, ROWS, ROWS + 1, 3 * ROWS, 500)
+SIZES = (1, 2, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS, 500)
 LAYOUTS = ("C", "F")
 SEVEN = 7  # more classes than `FEW_CLASSES`
 
@@ -102,7 +102,7 @@ class TestTrees:
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e300, 5e-324])
     def test_rows_of_one_value(self, estimator, value):
-        assert_same(estimator, np.full((ROWS + 3, 12), value))
+        assert_same(estimator, np.full((BLOCK_ROWS + 3, 12), value))
 
     def test_no_rows(self, estimator):
         sums = Trees.from_boosting([estimator]).sums(np.empty((0, 12)))

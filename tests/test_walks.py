@@ -46,7 +46,8 @@ def test_vectors_and_plain_loops_give_the_same():
 def test_keys_as_long_as_chunks(decay, past_only, monkeypatch):
     # Keys that end before, at and behind the border of a chunk, with equal times across it.
     monkeypatch.setattr(product, "EVENTS_PER_THREAD", 1)
-    sizes = [size + more for size in (waves.CHUNK, fading.CHUNK) for more in (-1, 0, 1)] + [2 * waves.CHUNK + 1, 3]
+    chunks = waves.WAVE_EVENTS, fading.FADING_EVENTS
+    sizes = [size + more for size in chunks for more in (-1, 0, 1)] + [2 * waves.WAVE_EVENTS + 1, 3]
     key = np.repeat(np.arange(len(sizes)), sizes)
     rng = np.random.default_rng(0)
     edges = TemporalEdges(key, key, rng.integers(0, 3000, key.size))

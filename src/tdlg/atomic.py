@@ -92,7 +92,15 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             draft.unlink()
-    _sync_folder(target.parent)
+    with suppress(OSError):
+        sync_folder(target.parent)
+
+
+def put_in_place(draft: Path, target: Path) -> None:
+    """Give a draft that is complete its name: once this returns, both survive a power cut."""
+    sync_path(draft)
+    os.replace(draft, target)
+    sync_folder(target.parent)
 
 
 def draft_of(target: Path) -> Path:
@@ -147,11 +155,18 @@ def _opened(path: Path) -> BinaryIO:
     return open(os.dup(OUTPUTS[str(path)]), "wb")  # opening it by name would truncate a file that it is redirected to
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, if the system supports it."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def sync_path(path: Path) -> None:
+    """Wait until the content of a file is on the disk."""
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new and removed names in a folder survive a power cut. Windows offers no way to wait for it."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

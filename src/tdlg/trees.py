@@ -1,6 +1,6 @@
 """Boosted trees as flat arrays, those of scikit-learn and of LightGBM, evaluated by compiled loops in the calling thread.
 
-The numbers are the library's own, bit for bit, one row takes microseconds, and LightGBM is not needed to score.
+The numbers of scikit-learn are the same to the last bit, a row takes microseconds, and LightGBM is not needed to score.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tdlg._kernels.compiled import compiled
 from tdlg._kernels.layout import chunk_end
 from tdlg._kernels.vectors import as_bits, as_float, item, load, pointer, prefetch, store, vector, zeros
 
-CHUNK = 2048  # events whose losses, values and sums (48 kB) stay in the second cache
+FADING_EVENTS = 2048  # events whose losses, values and sums (48 kB) stay in the second cache
 AHEAD = 24  # events between asking for a row of x and using it
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
@@ -91,13 +91,13 @@ def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, b
 
     before, behind : the states at `first` and at `stop - 1` of what lies outside.
     """
-    values, sums, losses = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
+    values, sums, losses = np.empty(FADING_EVENTS), np.empty(FADING_EVENTS), np.empty(FADING_EVENTS + 1)
     nothing = np.zeros(rates.size)
     low = first
     while low < stop:
-        high = chunk_end(gap, low, stop, CHUNK)
+        high = chunk_end(gap, low, stop, FADING_EVENTS)
         front, back = before if low == first else nothing, behind if high == stop else nothing
-        if high - low <= CHUNK:
+        if high - low <= FADING_EVENTS:
             _take(source, x, low, high, own, fresh, out, values, sums)
             for k in range(rates.size):
                 _find_losses(gap, low, high + 1, rates[k], losses)
@@ -112,10 +112,10 @@ def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, b
 @compiled
 def walk(gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk one way: give the sums of the events passed, or (not emit) only bring the state along. state : (rates,)."""
-    values, sums, losses = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK + 1)
+    values, sums, losses = np.empty(FADING_EVENTS), np.empty(FADING_EVENTS), np.empty(FADING_EVENTS + 1)
     waiting = np.zeros(rates.size)
-    for start in range(first, stop, CHUNK * step):
-        n = min(CHUNK, (stop - start) * step)
+    for start in range(first, stop, FADING_EVENTS * step):
+        n = min(FADING_EVENTS, (stop - start) * step)
         low = start if step > 0 else start - n + 1
         _take(source, x, low, low + n, own, fresh, out, values, sums)
         for k in range(rates.size):
@@ -155,10 +155,10 @@ def walk_columns(
 
     x : (columns of H, lanes); out : (events, lanes); state : (rates, lanes). own : a tuple, one lane per column.
     """
-    losses = np.empty((rates.size, CHUNK + 1))
+    losses = np.empty((rates.size, FADING_EVENTS + 1))
     waiting = np.zeros(out.shape[1])
-    for start in range(first, stop, CHUNK * step):
-        n = min(CHUNK, (stop - start) * step)
+    for start in range(first, stop, FADING_EVENTS * step):
+        n = min(FADING_EVENTS, (stop - start) * step)
         low = start if step > 0 else start - n + 1
         for k in range(rates.size):
             _find_losses(gap, low, low + n + 1, rates[k], losses[k])
@@ -168,13 +168,13 @@ def walk_columns(
 @compiled
 def walk_columns_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
     """As `walk_both` for several columns."""
-    losses = np.empty((rates.size, CHUNK + 1))
+    losses = np.empty((rates.size, FADING_EVENTS + 1))
     waiting = np.zeros(out.shape[1])
     state = np.empty_like(before)
     low = first
     while low < stop:
-        high = chunk_end(gap, low, stop, CHUNK)
-        whole = high - low <= CHUNK
+        high = chunk_end(gap, low, stop, FADING_EVENTS)
+        whole = high - low <= FADING_EVENTS
         if whole:
             for k in range(rates.size):
                 _find_losses(gap, low, high + 1, rates[k], losses[k])

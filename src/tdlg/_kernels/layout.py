@@ -20,7 +20,8 @@ RANK_BITS = 64 - INDEX_BITS
 PART = 1 << 16  # events of a part on average, if no node has more
 SPARSE = 64  # possible keys per event above which keys are numbered anew
 ROUNDS, MOST_AT_ONCE = 4, 1 << 22  # rounds in which many events are sorted, to save memory; events that take one round
-FEW, MANY = 48, 4096  # events of a key up to which they are inserted one by one, and above which digits sort them
+# Events of a key up to which they are inserted one by one, and above which they are sorted by digits.
+INSERTED, BY_DIGITS = 48, 4096
 
 
 @compiled
@@ -253,7 +254,7 @@ def _sort_part(code, tick, first, counter, time, end, gap):  # out: counter, tim
 
 @compiled
 def _sort_by_time(time, end):  # out: time, end
-    if time.size <= FEW:
+    if time.size <= INSERTED:
         for i in range(1, time.size):
             now, this, j = time[i], end[i], i
             while j > 0 and time[j - 1] > now:
@@ -261,7 +262,7 @@ def _sort_by_time(time, end):  # out: time, end
                 j -= 1
             time[j], end[j] = now, this
     elif not _is_sorted(time):
-        order = stable_argsort(time) if time.size > MANY else np.argsort(time, kind="mergesort").astype(np.int32)
+        order = stable_argsort(time) if time.size > BY_DIGITS else np.argsort(time, kind="mergesort").astype(np.int32)
         time[:], end[:] = time[order], end[order]
 
 

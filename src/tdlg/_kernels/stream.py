@@ -47,7 +47,7 @@ from tdlg._kernels.running import decay_and_add, read_sums
 from tdlg._kernels.two_ends import compare, conclude, mark, new_comparison
 from tdlg._kernels.vectors import pointer, prefetch
 
-BLOCK = 32  # rows whose columns are written at once
+EVENTS_WRITTEN = 32  # rows whose columns are written at once
 
 
 @compiled
@@ -68,8 +68,8 @@ def run(
     rates, time, last, sums, never, usual, _, _ = around
     places, smoothing = writer[0], writer[4][0]
     n_scales, n_values, n_matches = sums.shape[1], sums.shape[2], slots.shape[1]
-    block, gaps = np.empty((n_matches, n_scales, n_values, BLOCK)), np.empty((n_matches, BLOCK))
-    unusual = np.zeros((n_matches, usual.shape[1], BLOCK))
+    block, gaps = np.empty((n_matches, n_scales, n_values, EVENTS_WRITTEN)), np.empty((n_matches, EVENTS_WRITTEN))
+    unusual = np.zeros((n_matches, usual.shape[1], EVENTS_WRITTEN))
     scratch = _scratch(two_ends, events)
     wanted = columns.shape[0] > 0
     at, n_absorbed = 0, absorbed[0].size
@@ -81,7 +81,7 @@ def run(
             _describe(ticks[row], end_slots[row], pair_slots[row], two_ends, scratch, events[3][rows[row]])
             if wanted:
                 _write_two_ends(rows[row], start + row, events, two_ends, scratch, writer[5], writer[7], columns)
-        b = row % BLOCK
+        b = row % EVENTS_WRITTEN
         for m in range(n_matches):
             if places[m] >= 0:
                 levels, excess = events[4][rows[row]], events[5][rows[row], places[m]]
@@ -101,7 +101,7 @@ def run(
                 factor = np.exp(-rates[k] * passed) if passed > 0.0 else 1.0
                 for v in range(n_values):
                     block[m, k, v, b] = factor * sums[slot, k, v]
-        if b == BLOCK - 1 or row == ticks.size - 1:
+        if b == EVENTS_WRITTEN - 1 or row == ticks.size - 1:
             _write(block, gaps, unusual, own, row - b, b + 1, writer, start, columns)
     for rest in range(at, n_absorbed):
         _absorb_one(rest, absorbed, events, around, two_ends, scratch)

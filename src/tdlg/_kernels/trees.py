@@ -10,7 +10,7 @@ import numpy as np
 
 from tdlg._kernels.compiled import compiled
 
-ROWS = 64  # of a block, whose columns stay in the cache
+BLOCK_ROWS = 64  # of a block, whose columns stay in the cache
 FEW_ROWS = 8  # with fewer, each row visits the nodes by itself
 MOST_LEAVES = 64  # of a tree: the bits of a word
 
@@ -44,9 +44,9 @@ def sum_leaves(
     first_node, first_leaf : by tree, and the end; leaves : values of the leaves.
     outputs : the first tree of each output, and the end; sums : (outputs, rows).
     """
-    block, words = np.empty((n_columns, ROWS)), np.empty(ROWS, np.uint64)
-    for start in range(0, sums.shape[1], ROWS):
-        n_rows = min(ROWS, sums.shape[1] - start)
+    block, words = np.empty((n_columns, BLOCK_ROWS)), np.empty(BLOCK_ROWS, np.uint64)
+    for start in range(0, sums.shape[1], BLOCK_ROWS):
+        n_rows = min(BLOCK_ROWS, sums.shape[1] - start)
         for c in range(n_columns):
             for row in range(n_rows):
                 block[c, row] = flat[(start + row) * steps[0] + c * steps[1]]

@@ -32,7 +32,7 @@ from tdlg._kernels.vectors import (
 
 DEGREE = 6  # of 1 + z * poly(z)
 AHEAD = 24  # events between asking for a value of x and using it
-CHUNK = 1024  # events whose losses (128 kB) stay in the second cache
+WAVE_EVENTS = 1024  # events whose losses (128 kB) stay in the second cache
 DENSE = 8  # cells of the table: a shorter chunk belongs to so many events that their rounding errors would add up
 
 
@@ -73,13 +73,13 @@ def walk_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behi
     walked up in chunks, then down.
     before, behind : the states at `first` and at `stop - 1` of what lies outside.
     """
-    losses, values = empty_aligned(CHUNK + 1, wave[1].shape[1]), np.empty(CHUNK)
+    losses, values = empty_aligned(WAVE_EVENTS + 1, wave[1].shape[1]), np.empty(WAVE_EVENTS)
     nothing = np.zeros_like(before)
     low = first
     while low < stop:
-        high = chunk_end(gap, low, stop, CHUNK)
+        high = chunk_end(gap, low, stop, WAVE_EVENTS)
         front, back = before if low == first else nothing, behind if high == stop else nothing
-        if high - low <= CHUNK:
+        if high - low <= WAVE_EVENTS:
             _find_losses(gap, low, high + 1, coefs[0], wave, losses)
             for q in range(high - low):
                 values[q] = x[source[low + q]]
@@ -119,10 +119,10 @@ def _meet(values, low, high, coefs, losses, own, fresh, front, back, out):  # ou
 @compiled
 def _is_dense(gap, low, n, lanes, wave):
     """Whether a whole chunk of gaps from `low` on is short; not where a key begins in it."""
-    if n < CHUNK:
+    if n < WAVE_EVENTS:
         return False
     gaps, total = pointer(gap), zeros(vector(lanes))
-    for q in range(0, CHUNK, len(lanes)):  # several sums at once: one would wait for each addition
+    for q in range(0, WAVE_EVENTS, len(lanes)):  # several sums at once: one would wait for each addition
         total = total + load(gaps, low + q, total)
     return lane_sum(total) * wave[0] < DENSE
 
@@ -136,11 +136,11 @@ def _fade(m_re, m_im, s_re, s_im):
 @compiled
 def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk one way: give the sums of the events passed, or (not emit) only bring the state along."""
-    losses, values = empty_aligned(CHUNK, wave[1].shape[1]), np.empty(CHUNK)
+    losses, values = empty_aligned(WAVE_EVENTS, wave[1].shape[1]), np.empty(WAVE_EVENTS)
     waiting = 0.0
     shift = 1 if step > 0 else 0
-    for start in range(first, stop, CHUNK * step):
-        n = min(CHUNK, (stop - start) * step)
+    for start in range(first, stop, WAVE_EVENTS * step):
+        n = min(WAVE_EVENTS, (stop - start) * step)
         low = start if step > 0 else start - n + 1
         _find_losses(gap, low + shift, low + shift + n, coefs[0], wave, losses)
         for q in range(n):
@@ -156,7 +156,7 @@ def _run(
     """Walk up or down through the events low .. low + n - 1; returns the values that are not in the state yet.
 
     If they are dense, what came before them stays as it was, in p, with its loss since then in f, and is added to what comes
-    here, in s, only at the end: so the sum of n events is rounded n / CHUNK times, not n times.
+    here, in s, only at the end: so the sum of n events is rounded n / WAVE_EVENTS times, not n times.
     """
     width = losses.shape[1]
     half = width // 2
@@ -196,11 +196,11 @@ def walk_columns(
     x : (columns of H, lanes); out : (events, lanes); state : (terms, 2, lanes). own : a tuple, one lane per column.
     """
     weights = np.array(coefs)
-    losses = empty_aligned(CHUNK, wave[1].shape[1])
+    losses = empty_aligned(WAVE_EVENTS, wave[1].shape[1])
     waiting, passed = np.zeros(out.shape[1]), np.empty_like(state)
     shift = 1 if step > 0 else 0
-    for start in range(first, stop, CHUNK * step):
-        end = start + step * min(CHUNK, (stop - start) * step)
+    for start in range(first, stop, WAVE_EVENTS * step):
+        end = start + step * min(WAVE_EVENTS, (stop - start) * step)
         low = min(start, end - step) + shift
         _find_losses(gap, low, low + abs(end - start), coefs[0], wave, losses)
         is_dense = _is_dense(gap, low, abs(end - start), coefs[0], wave)
@@ -218,13 +218,13 @@ def walk_columns(
 def walk_columns_both(gap, source, x, first, stop, coefs, wave, own, fresh, before, behind, out):  # out: out
     """As `walk_both` for several columns; small keys are walked both ways while their losses and sums are in the cache."""
     weights = np.array(coefs)
-    losses = empty_aligned(CHUNK + 1, wave[1].shape[1])
+    losses = empty_aligned(WAVE_EVENTS + 1, wave[1].shape[1])
     waiting = np.zeros(out.shape[1])
     state = np.empty_like(before)
     low = first
     while low < stop:
-        high = chunk_end(gap, low, stop, CHUNK)
-        whole = high - low <= CHUNK
+        high = chunk_end(gap, low, stop, WAVE_EVENTS)
+        whole = high - low <= WAVE_EVENTS
         if whole:
             _find_losses(gap, low, high + 1, coefs[0], wave, losses)
         for step in (1, -1):

@@ -23,7 +23,7 @@ __all__ = ["check_folder", "check_model_file", "check_output", "give", "keep_mod
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 STDOUT = "-"
 DIGITS = 6
-BLOCK = 100_000  # rows that are turned into text at once
+ROWS_AS_TEXT = 100_000  # rows that are turned into text at once
 
 
 def check_output(path: Path | None) -> None:
@@ -179,8 +179,8 @@ def _write(frame: pl.DataFrame, path: Path) -> None:
 def _write_text(frame: pl.DataFrame, file: Any, kind: str) -> None:
     from tdlg.tables.paths import JSON_LINES
 
-    for start in range(0, max(len(frame), 1), BLOCK):
-        block = frame[start : start + BLOCK]
+    for start in range(0, max(len(frame), 1), ROWS_AS_TEXT):
+        block = frame[start : start + ROWS_AS_TEXT]
         if kind in JSON_LINES:
             text = _json_lines(block)
         else:

@@ -13,13 +13,14 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO
 
+from tdlg.atomic import put_in_place
 from tdlg.datasets.registry import Dataset, named
 from tdlg.exceptions import ReadError
 
 __all__ = ["dataset_file", "is_available"]
 
 VARIABLE = "TDLG_DATA"
-CHUNK = 1 << 20
+READ_AT_ONCE = 1 << 20  # bytes
 JODIE = b"user_id,item_id,timestamp,"  # the start of a table of the JODIE collection
 # RuntimeError is raised for an encrypted archive, ValueError for a field that is not a number.
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeError, ValueError)
@@ -159,7 +160,7 @@ def _sum_of(chunks: Iterable[bytes], copy: IO[bytes] | None = None) -> str:
 
 
 def _chunks(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    return iter(lambda: file.read(CHUNK), b"")
+    return iter(lambda: file.read(READ_AT_ONCE), b"")
 
 
 # ---- from a packed file or an address to the cache
@@ -176,7 +177,7 @@ def _downloaded(dataset: Dataset) -> Path:
     with _scratch() as scratch:
         packed = scratch / "download"
         try:
-            pooch.HTTPDownloader(chunk_size=CHUNK)(dataset.address, str(packed), None)
+            pooch.HTTPDownloader(chunk_size=READ_AT_ONCE)(dataset.address, str(packed), None)
         except OSError as error:  # also what requests raises
             if (response := getattr(error, "response", None)) is not None:
                 response.close()  # pooch leaves the connection open
@@ -211,7 +212,7 @@ def _installed(packed: Path, dataset: Dataset, origin: str, way_out: str) -> Pat
                 with unpacked.open("wb") as copy:
                     found[member] = _sum_of(chunks, copy)
                 if found[member] == dataset.sha256:
-                    os.replace(unpacked, target)
+                    put_in_place(unpacked, target)
                     return target
         except DAMAGE as error:
             raise ReadError(f"{origin}: this file is damaged or cut short ({error}). {way_out}") from None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_payments"]
 
-CHUNK = 1_000_000  # payments that are in memory at once
+PAYMENTS_AT_ONCE = 1_000_000  # payments that are in memory at once
 ROW_GROUP = 500_000
 HOMES = 100_000  # customers whose terminals are searched at once
 
@@ -133,16 +133,16 @@ class _World(NamedTuple):
 
 
 def _days_of_chunks(per_day: Codes) -> Iterator[Codes]:
-    """Days in a row that have at most `CHUNK` payments together; single days may have more."""
-    chunk = np.cumsum(per_day) // CHUNK
+    """Days in a row that have at most `PAYMENTS_AT_ONCE` payments together; single days may have more."""
+    chunk = np.cumsum(per_day) // PAYMENTS_AT_ONCE
     for number in np.unique(chunk):
         yield np.flatnonzero(chunk == number)
 
 
 def _seconds(rng: np.random.Generator, day: Codes) -> list[Codes]:
-    """The times of payments on these days in order, in parts of at most `CHUNK`."""
+    """The times of payments on these days in order, in parts of at most `PAYMENTS_AT_ONCE`."""
     seconds = np.sort(day * 86_400 + seconds_of_day(rng, len(day)))
-    return np.array_split(seconds, max(-(-len(seconds) // CHUNK), 1))
+    return np.array_split(seconds, max(-(-len(seconds) // PAYMENTS_AT_ONCE), 1))
 
 
 def _frame(rng: np.random.Generator, world: _World, seconds: Codes, hubs: int, n_labelled: int) -> pl.DataFrame:

@@ -21,7 +21,7 @@ SCENARIOS = ("genuine", "large amount", "compromised terminal", "stolen card")
 START = np.datetime64("2025-01-01", "s")
 DAYS = 181  # January to June
 NEAR = 10  # terminals within reach of a home, on average
-MOST = 20  # terminals within reach of a home, at most
+MOST_TERMINALS = 20  # terminals within reach of a home, at most
 
 LARGE_SHARE, LARGE_FROM = 0.003, 250.0  # share of the payments; no genuine amount is as large
 COMPROMISED_SHARE, COMPROMISED_DAYS, COMPROMISED_RATE = 0.08, (28, 70), 0.8  # terminals, days, their payments
@@ -261,7 +261,7 @@ def within_reach(home: Floats, place: Floats) -> tuple[Codes, Codes]:
     """The terminals nearest to each home, the nearest first, and how many of them are within reach: at least one."""
     from scipy.spatial import KDTree
 
-    k = min(MOST, len(place))
+    k = min(MOST_TERMINALS, len(place))
     distance, near = KDTree(place).query(home, k=range(1, k + 1))
     reach = np.sqrt(NEAR / (np.pi * len(place)))
     return near, np.maximum(np.count_nonzero(distance <= reach, axis=1), 1)

@@ -27,12 +27,12 @@ from tdlg.tables.times import as_times
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["METHODS", "alert_precision", "backtest"]
+__all__ = ["BACKTESTED", "alert_precision", "backtest"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-METHODS = ("propagation", "label rates", "windows")
+BACKTESTED = ("propagation", "label rates", "windows")
 WINDOWS = (1, 7, 30)  # days
 DAY = 86_400  # seconds
 DAYS = 30  # a day is this part of a period where times are numbers
@@ -244,7 +244,7 @@ def _two_classes(edges: TemporalEdges, positive: Any) -> tuple[TemporalEdges, ND
 
 
 def _scores(period: _Period, windows: Floats, seed: Any) -> list[Floats]:
-    """The scores of the labelled edges of a period, by each of `METHODS`."""
+    """The scores of the labelled edges of a period, by each of `BACKTESTED`."""
     trial, test = period.trial, period.test
     revealed = trial.revealed(test)
     methods = Propagation("stream", random_state=seed), LabelRates(stream=True, random_state=seed)
@@ -267,7 +267,7 @@ def _rows(
     """The measurements of all methods on some edges; without a period, those of all periods."""
     truth, day_of = is_positive[test], np.floor_divide(edges.ticks[test], day)
     rows = []
-    for method, of_method in zip(METHODS, scores, strict=True):
+    for method, of_method in zip(BACKTESTED, scores, strict=True):
         auc, precision = auc_and_precision(truth, of_method)
         rows.append(
             {

@@ -37,7 +37,7 @@ Negatives = Mapping[tuple[Any, Any, Any], Iterable[Any]]
 Callback = Callable[[int, int], bool | None]
 
 HITS = (1, 3, 10)
-BATCH = 200  # edges after which TGB's examples update what they know
+TGB_BATCH = 200  # edges after which TGB's examples update what they know
 PROGRESS = 1000  # queries between two calls of a callback
 
 
@@ -302,7 +302,7 @@ def evaluate_ranking(
     start = process_time()
     ranks = true_ranks(model, task, part, callback=callback)
     milliseconds = 1000.0 * (process_time() - start) / len(ranks)
-    by_batch = RankingMetrics.of(true_ranks(model, task, part, batch=BATCH, callback=callback))
+    by_batch = RankingMetrics.of(true_ranks(model, task, part, batch=TGB_BATCH, callback=callback))
     return RankingResult(RankingMetrics.of(ranks), by_batch, fit_seconds, milliseconds)
 
 

@@ -30,21 +30,21 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tdlg import __version__
-from tdlg.atomic import as_path, new_file
+from tdlg.atomic import DRAFT, as_path, draft_of, new_file, put_in_place, sync_folder, sync_path
 from tdlg.exceptions import ParameterError, warn
 from tdlg.live.lock import Lock
-from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError, sync_folder
+from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError
 
 __all__ = ["Generation", "Snapshot", "StateDirectory"]
 
-FORMAT = 1
+DIRECTORY_FORMAT = 1
 KEPT_SNAPSHOTS = 2  # of each generation: the older one is used if the newer one is damaged
 KEPT_GENERATIONS = 2  # besides the active one
-CHUNK = 1 << 20
+SUMMED_AT_ONCE = 1 << 20  # bytes
 GENERATION = re.compile(r"generation-([0-9]{4,})")
 SNAPSHOT = re.compile(r"snapshot-([0-9]{20})-([0-9a-f]{8})\.state")
-DRAFT = "draft.state"
-OURS = re.compile(rf"lock|state\.json|\..*\.tdlg-tmp|{GENERATION.pattern}")  # what an unfinished new directory may hold
+# What an unfinished new directory may hold.
+OURS = re.compile(rf"lock|state\.json|\..*{re.escape(DRAFT)}|{GENERATION.pattern}")
 
 _CHECKED: dict[Path, tuple[tuple[int, int], bool]] = {}  # snapshots: size and time of the file, whether it was whole
 
@@ -114,19 +114,17 @@ class Generation:
         return written
 
     def _written(self, sequence: int, write: Callable[[Path], object]) -> Snapshot:
-        draft = self.path / DRAFT
+        draft = draft_of(self.path / "snapshot")
         try:
             write(draft)
-            _sync(draft)
             crc = _crc_of(draft)
             path = self.path / f"snapshot-{sequence:020}-{crc:08x}.state"
-            os.replace(draft, path)
+            put_in_place(draft, path)
             found = path.stat()
             _CHECKED[path] = (found.st_size, found.st_mtime_ns), True
         finally:
             with suppress(OSError):
                 draft.unlink()
-        sync_folder(self.path)
         return Snapshot(path, sequence, crc)
 
     def _remove_old_snapshots(self) -> None:
@@ -300,7 +298,7 @@ class StateDirectory:
                 path.mkdir()
                 fill(generation)
                 for file in filter(Path.is_file, path.rglob("*")):
-                    _sync(file)
+                    sync_path(file)
                 _write_json(path / "generation.json", {"model": fingerprint, "created": generation.created})
                 sync_folder(self.folder)
         except BaseException:
@@ -349,7 +347,7 @@ class StateDirectory:
         for path in _generation_folders(self.folder):
             _remove(path)
         with _clear_errors(self.folder, "the state directory"):
-            made = {"format": FORMAT, "tdlg": __version__, "model": fingerprint, "created": self._now()}
+            made = {"format": DIRECTORY_FORMAT, "tdlg": __version__, "model": fingerprint, "created": self._now()}
             _write_json(self.folder / "state.json", made)
             sync_folder(self.folder.parent)
         self._activate(self._new_generation(fingerprint, fill), [])
@@ -357,10 +355,10 @@ class StateDirectory:
     def _check_format(self) -> str:
         """The fingerprint of the model that the directory was made for, if this version can read the directory."""
         state = _read_json(self.folder / "state.json")
-        if state.get("format") != FORMAT:
+        if state.get("format") != DIRECTORY_FORMAT:
             raise StateError(
                 f"The state directory {str(self.folder)!r} has the format {state.get('format')!r} of tdlg"
-                f" {state.get('tdlg')}; tdlg {__version__} reads format {FORMAT}.",
+                f" {state.get('tdlg')}; tdlg {__version__} reads format {DIRECTORY_FORMAT}.",
                 f"Install tdlg {state.get('tdlg')} or newer, or pass another state directory.",
             )
         return str(state.get("model"))
@@ -378,13 +376,11 @@ class StateDirectory:
 
     def _remove_unfinished(self) -> None:
         """Remove generations, snapshots and drafts whose writing or removal was interrupted: nobody else writes here."""
-        for draft in self.folder.rglob(".*.tdlg-tmp"):
+        for draft in self.folder.rglob(f".*{DRAFT}"):
             with suppress(OSError):
                 draft.unlink()
         for path in _generation_folders(self.folder):
-            if _is_finished(path):
-                (path / DRAFT).unlink(missing_ok=True)
-            else:
+            if not _is_finished(path):
                 _remove(path)
 
     def _check_log(self) -> None:
@@ -454,14 +450,9 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _crc_of(path: Path) -> int:
     crc = 0
     with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(SUMMED_AT_ONCE):
             crc = zlib.crc32(chunk, crc)
     return crc
-
-
-def _sync(path: Path) -> None:
-    with open(path, "r+b") as file:
-        os.fsync(file.fileno())
 
 
 @contextmanager

@@ -35,13 +35,13 @@ Floats = NDArray[np.float64]
 
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
-LATEST = 2**62  # time that is a whole number, so that differences of times are whole numbers too
+LATEST_TIME = 2**62  # time that is a whole number, so that differences of times are whole numbers too
 LABEL_FIELDS = ("label", "label_time")
 NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 SURROGATE = re.compile("[\ud800-\udfff]")
 OFFSET = re.compile(r":[0-9.]+[+-](?:2[4-9]|[3-9][0-9]):?[0-9]{2}")  # at the end of a time, of more than a day
 EXACT = 2.0**53  # from which on a float may stand for several whole numbers
-LARGEST = 1e15  # amount, if no fitted one is larger
+LARGEST_AMOUNT = 1e15  # amount, if no fitted one is larger
 
 
 class EventError(NamedTuple):
@@ -353,7 +353,7 @@ class _Number(NamedTuple):
     def of(cls, edges: TemporalEdges, name: str) -> _Number:
         x = raw_values(edges, name)
         x = x[np.isfinite(x)]
-        return cls(float(np.abs(x).max(initial=LARGEST)), bool(np.isin(x, (0.0, 1.0)).all()))
+        return cls(float(np.abs(x).max(initial=LARGEST_AMOUNT)), bool(np.isin(x, (0.0, 1.0)).all()))
 
     def read(self, value: Any) -> float:
         """A value as a number."""
@@ -421,8 +421,8 @@ def _number_tick(value: Any, dtype: np.dtype[Any]) -> Any:
         raise _FaultError("The time must be finite.")
     if dtype.kind == "i" and int(value) != value:
         raise _FaultError("The time must be a whole number, like those of the fitted edges.")
-    if dtype.kind == "i" and abs(value) > LATEST:
-        raise _FaultError(f"The time must be between -{LATEST} and {LATEST}.")
+    if dtype.kind == "i" and abs(value) > LATEST_TIME:
+        raise _FaultError(f"The time must be between -{LATEST_TIME} and {LATEST_TIME}.")
     return int(value) if dtype.kind == "i" else float(value)
 
 

@@ -44,8 +44,7 @@ __all__ = [
 ]
 
 MODEL, ORIGIN, ASIDE = "model.tdlg", "origin.json", "set-aside.json"
-KINDS = {EVENTS: "events", LABELS: "labels", SETTINGS: "settings"}
-CHUNK = 1 << 20
+RECORDS_IN_WORDS = {EVENTS: "events", LABELS: "labels", SETTINGS: "settings"}
 LENGTHS = 26  # where the header of a file in a zip archive has the lengths of its name and of its extra field
 
 
@@ -185,7 +184,7 @@ def _replay(
             except (MemoryError, OSError, StateError):
                 raise  # which are not the fault of the record
             except Exception as error:
-                what = {"sequence": record.sequence, "kind": KINDS[record.kind], "count": record.count}
+                what = {"sequence": record.sequence, "kind": RECORDS_IN_WORDS[record.kind], "count": record.count}
                 return n_replayed, {**what, "error": f"{type(error).__name__}: {error}"}
             n_replayed += record.count
     return n_replayed, None
@@ -241,11 +240,9 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
 def fingerprint_of(file: Path) -> str:
     """What identifies the model in a file: a checksum of all its bytes."""
-    digest = hashlib.sha256()
     try:
         with open(file, "rb") as opened:
-            while chunk := opened.read(CHUNK):
-                digest.update(chunk)
+            digest = hashlib.file_digest(opened, "sha256")
     except OSError as error:
         raise ParameterError(f"{file}: the model cannot be read: {error.strerror}.", parameter="model") from error
     return f"sha256 {digest.hexdigest()}"

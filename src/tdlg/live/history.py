@@ -20,7 +20,7 @@ __all__ = ["Around", "History", "feature_value", "weight_of"]
 
 Positions = NDArray[np.int64]
 
-LATEST = 100  # interactions of a node that are looked at, of the fitted ones and of the recent ones
+LATEST_OF_NODE = 100  # interactions of a node that are looked at, of the fitted ones and of the recent ones
 LABELLED = 50  # labelled interactions of a node that are looked at, if the latest ones are not labelled
 PARTNERS = 20  # partners of a node whose labelled interactions are looked at
 LONGEST_WALK = 2000  # recent events of a node in which labelled ones are looked for
@@ -155,7 +155,7 @@ class History:
 
     def _fitted(self, code: int) -> list[int]:
         """The latest fitted edges of a node, and the latest labelled ones."""
-        return [*self._rows_of(code)[-LATEST:].tolist(), *self._labelled_of(code, LABELLED)]
+        return [*self._rows_of(code)[-LATEST_OF_NODE:].tolist(), *self._labelled_of(code, LABELLED)]
 
     def _labelled_of(self, code: int, n: int) -> list[int]:
         rows = self._rows_of(code)
@@ -163,7 +163,9 @@ class History:
 
     def _partners(self, node: Any, number: int | None) -> list[Any]:
         """The latest other nodes that a node had to do with: in recent events, then in fitted edges."""
-        rows = [row for code in self._codes_of(node) for row in self._rows_of(code)[: -LATEST - 1 : -1].tolist()]
+        rows = [
+            row for code in self._codes_of(node) for row in self._rows_of(code)[: -LATEST_OF_NODE - 1 : -1].tolist()
+        ]
         live = [(stored.src, stored.dst) for stored in self._live(node, number)]
         fitted = zip(self._edges.src[rows].tolist(), self._edges.dst[rows].tolist(), strict=True)
         others = {id_key(id): id for pair in [*live, *fitted] for id in pair if id_key(id) != id_key(node)}
@@ -177,7 +179,7 @@ class History:
         found: list[StoredEvent] = []
         n_labelled = 0
         for k, stored in zip(range(LONGEST_WALK), walked, strict=False):
-            if k < LATEST or (stored.label is not None and n_labelled < LABELLED):
+            if k < LATEST_OF_NODE or (stored.label is not None and n_labelled < LABELLED):
                 found.append(stored)
             n_labelled += stored.label is not None
         return found

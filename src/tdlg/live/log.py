@@ -35,13 +35,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from tdlg.atomic import DRAFT, sync_folder
 from tdlg.checks import check_count
 from tdlg.exceptions import ParameterError, TdlgError
 
-__all__ = ["Log", "LogError", "LogFullError", "Record", "StateError", "read_records", "sync_file", "sync_folder"]
+__all__ = ["Log", "LogError", "LogFullError", "Record", "StateError", "read_records", "sync_file"]
 
 SEGMENT_BYTES = 64 << 20
-LARGEST = 1 << 30  # bytes of a payload
+LARGEST_PAYLOAD = 1 << 30  # bytes of a payload
 MARK = b"\xfftdl"  # its first byte never occurs in UTF-8, so no payload of text contains it
 HEADER = struct.Struct("<4sIIQdIIB")
 CHECKED = struct.Struct("<IQdIIB")  # the header after the CRC
@@ -50,7 +51,7 @@ NAME = re.compile(r"log-([0-9]{20})\.bin")
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 RESTORE = "Restore the file from a copy, or start a new state directory."
-PROBE, PROBE_BYTES = ".probe.tdlg-tmp", 1 << 20
+PROBE, PROBE_BYTES = f".probe{DRAFT}", 1 << 20
 PROBE_EVERY = 5.0  # seconds, at least
 END, END_EVERY = "log.end", 5.0  # seconds, at least
 
@@ -168,9 +169,9 @@ class Log:
         int
             The sequence number of the record. It is used again if the sync fails.
         """
-        if len(payload) > LARGEST:
+        if len(payload) > LARGEST_PAYLOAD:
             raise ParameterError(
-                f"A 'payload' has at most {LARGEST} bytes. Got {len(payload)}: append it in parts.",
+                f"A 'payload' has at most {LARGEST_PAYLOAD} bytes. Got {len(payload)}: append it in parts.",
                 parameter="payload",
             )
         unsynced = self._n_pending + 1
@@ -439,17 +440,6 @@ def sync_file(file: int) -> None:
         os.fdatasync(file)
     else:
         os.fsync(file)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new and removed names in a folder survive a power cut. Windows offers no way to wait for it."""
-    if sys.platform == "win32":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -43,8 +43,8 @@ __all__ = ["Comparison", "Figures", "Gain", "go_back", "refit"]
 Floats = NDArray[np.float64]
 
 STRETCH = 0.3  # share of the labelled events that both models are compared on, the latest ones
-LONGEST = 0.5  # the same at most, if a class is rare: the new model must have learnt something before
-ENOUGH = 10  # least number of labelled events of each class in that stretch
+LONGEST_STRETCH = 0.5  # the same at most, if a class is rare: the new model must have learnt something before
+LEAST_OF_CLASS = 10  # least number of labelled events of each class in that stretch
 CHANCE = (0.1, 0.9)  # quantiles of the interval of a difference: what nine of ten resamplings agree on is not chance
 
 
@@ -407,15 +407,15 @@ class _Stretch:
         """The last part of the labelled events; more of them if a class is too rare there. None if that is not enough."""
         final = {id: past.label_before(id, LAST) for id in past.events}
         labelled = [(id, found.label) for id, found in final.items() if found is not None]
-        start, first = (int((1 - share) * len(labelled)) for share in (STRETCH, LONGEST))
+        start, first = (int((1 - share) * len(labelled)) for share in (STRETCH, LONGEST_STRETCH))
         while start > first and not _is_enough(past, labelled[start:]):
             start = max(first, start - max(1, len(labelled) // 20))
         if not _is_enough(past, labelled[start:]):
             if not needed:
                 return None
             raise EdgesError(
-                f"The log has {len(labelled):,} labelled events. To compare two models, at least {ENOUGH} of each class are "
-                "needed in the latter half of them, or of all if labels are numbers. Wait for more labels.",
+                f"The log has {len(labelled):,} labelled events. To compare two models, at least {LEAST_OF_CLASS} of each "
+                "class are needed in the latter half of them, or of all if labels are numbers. Wait for more labels.",
                 "Or pass force=True, which compares nothing.",
             )
         return cls(past, [id for id, _ in labelled[start:]], [label for _, label in labelled[start:]])
@@ -462,9 +462,9 @@ LAST = 2**63  # a number after that of all records
 
 def _is_enough(past: _Past, labelled: Sequence[tuple[Any, Any]]) -> bool:
     if not past.meaning.classes:
-        return len(labelled) >= ENOUGH
+        return len(labelled) >= LEAST_OF_CLASS
     n_positive = sum(past.meaning.is_positive(label) for _, label in labelled)
-    return min(n_positive, len(labelled) - n_positive) >= ENOUGH
+    return min(n_positive, len(labelled) - n_positive) >= LEAST_OF_CLASS
 
 
 # ---- records

@@ -35,7 +35,7 @@ __all__ = ["ALIAS", "Answer", "LabelAnswer", "LiveState", "Settings", "events_pa
 Arrays = dict[str, NDArray[Any]]
 
 EVENTS, LABELS, SETTINGS = 1, 2, 3  # kinds of records
-FORMAT = 4  # of snapshots
+SNAPSHOT_FORMAT = 4
 ALIAS = "@id"  # field of a logged event that is a fitted edge: the id that it came with
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = ("id", "src", "dst", "time", "label", "label_time")
@@ -435,7 +435,7 @@ class LiveState:
     def arrays(self) -> Arrays:
         """The state as arrays without objects, to be written at once: the next event changes them."""
         content = {
-            "format": FORMAT,
+            "format": SNAPSHOT_FORMAT,
             "settings": asdict(self.settings),
             "position": self.position,
             "n_events": self.n_events,
@@ -457,11 +457,11 @@ class LiveState:
     def restored(cls, model: Any, arrays: SavedArrays, n_recent: int | None = None) -> Self:
         """The state with these arrays, and with as many recent events as before by default."""
         content = decode([arrays["content"].tobytes()])[0]
-        if content["format"] != FORMAT:
+        if content["format"] != SNAPSHOT_FORMAT:
             raise StateError(
-                f"The snapshot has the format {content['format']}; this version of tdlg reads format {FORMAT}.",
+                f"The snapshot has the format {content['format']}; this version of tdlg reads format {SNAPSHOT_FORMAT}.",
                 "Install a newer version of tdlg."
-                if content["format"] > FORMAT
+                if content["format"] > SNAPSHOT_FORMAT
                 else "Open it with the version of tdlg that wrote it, or start a new state directory.",
             )
         n_recent = n_recent or content["n_recent"]

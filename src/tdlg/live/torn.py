@@ -9,7 +9,7 @@ import sys
 
 __all__ = ["end_torn_line"]
 
-LONGEST = 1 << 16  # bytes of a line that is looked at
+LONGEST_LINE = 1 << 16  # bytes of a line that is looked at
 OURS = b'{"id":'  # how an answer begins
 BLANK = b"\n"
 
@@ -30,7 +30,7 @@ def end_torn_line(file: int) -> None:
         return
     try:
         with open(f"/proc/self/fd/{file}", "rb") as opened:
-            opened.seek(max(0, status.st_size - LONGEST))
+            opened.seek(max(0, status.st_size - LONGEST_LINE))
             end = opened.read()
     except OSError:  # another system, or the file may not be read: an empty line does no harm
         os.write(file, BLANK)

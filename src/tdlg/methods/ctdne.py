@@ -20,7 +20,7 @@ Bias = Literal["uniform", "linear", "exponential"]
 Positions = NDArray[np.int64]
 
 BIASES = {"uniform": UNIFORM, "linear": LINEAR, "exponential": EXPONENTIAL}
-FEW = 0.1  # share of nodes with a vector, below which there is a warning
+LEAST_WITH_VECTOR = 0.1  # share of nodes with a vector, below which there is a warning
 LEARNING_RATES = 0.025, 0.0001  # at the start and at the end, those of word2vec
 
 
@@ -119,7 +119,7 @@ class CTDNE(NodeVectorMethod):
     def _warn_of_few(self, found: NDArray[np.int32], n_nodes: int) -> None:
         """Say if most nodes are in no walk that is long enough, and so have no vector."""
         share = (found >= 0).sum() / n_nodes
-        if share < FEW:
+        if share < LEAST_WITH_VECTOR:
             warnings.warn(
                 f"Only {share:.0%} of the nodes have a vector: few walks have at least min_length={self.min_length} nodes. "
                 "Pass a smaller min_length, or directed=False to follow edges both ways.",

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times
 WINDOW = 1 / 19  # share of the time span, at its end, that the model of the future is trained on
 FOLDS = 5  # the columns of an edge are made from the edges of the other folds
-MOST_ROWS = 50_000  # more edges than FOLDS times this number are sampled for training
+MOST_LINK_ROWS = 50_000  # more edges than FOLDS times this number are sampled for training
 LEAST_ROWS = 200  # least number of edges in that window; a third of all edges if they are few
 
 
@@ -83,9 +83,9 @@ def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay
     """
     n_folds = min(FOLDS, len(edges))
     fold = rng.permutation(np.arange(len(edges)) % n_folds)
-    if len(edges) > n_folds * MOST_ROWS:
+    if len(edges) > n_folds * MOST_LINK_ROWS:
         n_folds = 1
-        fold = (rng.permutation(len(edges)) >= MOST_ROWS).astype(np.int64)
+        fold = (rng.permutation(len(edges)) >= MOST_LINK_ROWS).astype(np.int64)
     blocks, rows = [], []
     for number in range(n_folds):
         rows.append(np.flatnonzero(fold == number))
@@ -131,7 +131,7 @@ class LinkModel(NamedTuple):
             window, past = edges[late], edges[~late]
             rows = concatenate_edges(window, drawn_edges(edges, rng, window.time))
             seen = concatenate_edges(past, drawn_edges(past, rng)) if len(past) else past
-            some = rng.permutation(len(rows))[:MOST_ROWS] if len(rows) > MOST_ROWS else slice(None)
+            some = rng.permutation(len(rows))[:MOST_LINK_ROWS] if len(rows) > MOST_LINK_ROWS else slice(None)
             future = future_model(rows[some], _halves(rows)[some], seen, _halves(seen), decays)
             edges = concatenate_edges(edges, drawn_edges(edges, rng))
             is_real = _halves(edges)

@@ -25,7 +25,7 @@ from tdlg.sampling.negatives import shuffled_edges
 if TYPE_CHECKING:
     import polars as pl
 
-METHODS = ("propagation", "rows")
+LINK_METHODS = ("propagation", "rows")
 
 
 class LinkPredictor(EdgesEstimator, BaseEstimator):
@@ -213,7 +213,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 def check_parameters(estimator: Any) -> None:
     """Refuse an invalid method, decay, C or number of threads."""
     owner = type(estimator).__name__
-    check_choice(owner, "method", estimator.method, METHODS)
+    check_choice(owner, "method", estimator.method, LINK_METHODS)
     check_number(owner, "C", estimator.C)
     check_graph(estimator)
 

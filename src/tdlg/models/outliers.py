@@ -20,7 +20,7 @@ from tdlg.models.misplaced import MisplacedDetector
 if TYPE_CHECKING:
     import polars as pl
 
-METHODS = ("shuffled", "rows", "burst")
+OUTLIER_METHODS = ("shuffled", "rows", "burst")
 
 
 class EdgeOutlierDetector(Detector):
@@ -98,7 +98,7 @@ class EdgeOutlierDetector(Detector):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the detector of this method to the edges X, at least two except for "burst"; y is ignored."""
         edges = self._edges(X, reset=True)
-        check_choice(type(self).__name__, "method", self.method, METHODS)
+        check_choice(type(self).__name__, "method", self.method, OUTLIER_METHODS)
         options: Any = {"contamination": self.contamination, "n_threads": self.n_threads}
         if self.method == "burst":
             self.detector_ = BurstDetector(self.fast, self.slow, **options)

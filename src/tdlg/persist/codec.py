@@ -37,7 +37,7 @@ SCALARS, ARRAYS = "biufcmM", "biufcmMUS"  # numpy kinds that are fully described
 SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content
 JSON_INTEGERS = range(-(2**63), 2**63)
 COMPARED = ("CTDNE", "DyLink2Vec", "DyRep", "DynGEM", "EvolveGCN", "GCRN", "TIMERS", "VGRNN")
-METHODS = {name: f"tdlg.methods.{name.lower()}" for name in COMPARED}  # estimators that `tdlg` itself does not export
+COMPARED_METHODS = {name: f"tdlg.methods.{name.lower()}" for name in COMPARED}  # which `tdlg` does not export
 RECORDS = {
     "Code": "tdlg.methods.dylink2vec",
     "ColumnPlan": "tdlg.propagate.plan",
@@ -55,8 +55,8 @@ def is_estimator(class_: type) -> bool:
 
 
 def _estimator_named(name: str) -> Any:
-    if name in METHODS:
-        return _named_in(METHODS, name)
+    if name in COMPARED_METHODS:
+        return _named_in(COMPARED_METHODS, name)
     package = import_module("tdlg")  # a file may only name its public classes
     found = getattr(package, name) if name in package.__all__ else None
     return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None

@@ -29,8 +29,8 @@ FORMAT = "tdlg model"
 FORMAT_VERSION = 6  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"
 MARK = b"tdlg model, sha256 "
-DIGITS = 64  # of a sha256 in hexadecimal
-CHUNK = 1 << 20
+HEX_DIGITS = 64  # of a sha256 in hexadecimal
+HASHED_AT_ONCE = 1 << 20  # bytes
 OTHER_FILE = "this is not a tdlg model{}. Pass the path of a saved model."
 
 
@@ -56,12 +56,12 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "made_with": made_with}
     with new_file(target) as file:
         with ZipFile(file, "w") as zipped:
-            zipped.comment = MARK + b"0" * DIGITS
+            zipped.comment = MARK + b"0" * HEX_DIGITS
             encoder = Encoder(zipped)
             root = encoder.encode(model, class_.__name__)
             encoder.write_json(MANIFEST, {**manifest, "model": root, "shared": encoder.shared})
         digest = _digest(file)
-        file.seek(-DIGITS, os.SEEK_END)
+        file.seek(-HEX_DIGITS, os.SEEK_END)
         file.write(digest)
 
 
@@ -157,10 +157,10 @@ def _check_members(file: ZipFile, size: int) -> None:
 def _complaint(file: BinaryIO) -> str | None:
     """What is wrong with the end of a file, where its checksum is, and what to do; None if the checksum is right."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - len(MARK) - DIGITS))
+    file.seek(max(0, size - len(MARK) - HEX_DIGITS))
     end = file.read()
-    if end.startswith(MARK) and len(end) == len(MARK) + DIGITS:
-        if _digest(file) == end[-DIGITS:]:
+    if end.startswith(MARK) and len(end) == len(MARK) + HEX_DIGITS:
+        if _digest(file) == end[-HEX_DIGITS:]:
             return None
         problem = "the file is damaged: its checksum does not match"
     elif not size:
@@ -175,10 +175,10 @@ def _complaint(file: BinaryIO) -> str | None:
 
 def _digest(file: BinaryIO) -> bytes:
     """The sha256 of all bytes except the last ones, which contain it."""
-    left = file.seek(0, os.SEEK_END) - DIGITS
+    left = file.seek(0, os.SEEK_END) - HEX_DIGITS
     file.seek(0)
     digest = hashlib.sha256()
-    while left > 0 and (chunk := file.read(min(CHUNK, left))):
+    while left > 0 and (chunk := file.read(min(HASHED_AT_ONCE, left))):
         digest.update(chunk)
         left -= len(chunk)
     return digest.hexdigest().encode()

@@ -31,7 +31,7 @@ CUTS, CUTS_FROM = 40, 0.3  # times at which all pairs are candidates, from this 
 HORIZONS = (0.01, 0.05)  # how many of the next edges count, as shares of the history
 ROWS_PER_CUT = 8_000  # of pairs that did not come; all that came are learnt from
 FIRST = 100  # pairs whose share that comes is measured
-LATEST = 500_000  # edges before each of these times that make candidates
+LATEST_EDGES = 500_000  # edges before each of these times that make candidates
 TREES = 150
 PRIOR, MOST_SINCE = 0.2, 1e6  # weight of the recency rule beside the trees; edges since the last one of a destination
 _GAP, _RANK, _GAP_OF_DST, _SINCE, _PARTNERS = (
@@ -143,7 +143,7 @@ def learn_pairs(
     all_src, all_dst, when = history.edges()
     key = all_src * n_nodes + all_dst
     for number, cut in enumerate(cuts.tolist()):
-        src, dst = candidate_pairs(in_order[max(0, cut - LATEST) : cut])
+        src, dst = candidate_pairs(in_order[max(0, cut - LATEST_EDGES) : cut])
         came = np.mean([np.isin(src * n_nodes + dst, key[cut : cut + horizon]) for horizon in ahead], axis=0)
         some, weight = _all_that_came(came, rng) if number < n_learnt else (np.arange(len(src)), np.ones(len(src)))
         src, dst = src[some], dst[some]

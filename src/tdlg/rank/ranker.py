@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-METHODS = ("auto", "trees", "recency", "edgebank")
+RANKING_METHODS = ("auto", "trees", "recency", "edgebank")
 QUERIES_AT_ONCE = 2000
 _GAP = COLUMNS.index("pair:gap")
 
@@ -112,7 +112,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a history, the edges X, which destination was next; y is ignored."""
         edges = self._edges(X, reset=True)
-        check_choice("LinkRanker", "method", self.method, METHODS)
+        check_choice("LinkRanker", "method", self.method, RANKING_METHODS)
         check_count("LinkRanker", "n_trees", self.n_trees, 1)
         rng = as_generator(self.random_state)
         of_pairs = rng.spawn(1)[0]
@@ -368,7 +368,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
                 raise ValueError(f"{name} are not trees")
             if trees is not None:
                 trees.check(len(COLUMNS))
-        if "edges_" in vars(self) and (self.method_ not in METHODS or np.shape(self.widths_) != (len(SCALES),)):
+        if "edges_" in vars(self) and (self.method_ not in RANKING_METHODS or np.shape(self.widths_) != (len(SCALES),)):
             raise ValueError("the method or the bandwidths are not those of a ranking")
 
 

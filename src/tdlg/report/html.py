@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 GROUPS = 6  # marks that can be distinguished, besides the mark of unlabelled edges
-FEW = 25  # rows of a table that are shown at first
+ROWS_AT_FIRST = 25  # rows of a table that are shown at first
 SIGNS = ("circle", "triangle", "circle", "square", "diamond", "plus", "cross")  # of the groups, as the script has them
 
 
@@ -160,7 +160,7 @@ def table(name: str, heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[C
     body = "".join(f"<tr>{''.join(map(_cell, names, cells))}</tr>" for cells in rows)
     return (
         f'{tools}<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}-title">'
-        f'<table class="list" id="{name}-table" aria-labelledby="{name}-title" data-few="{FEW}">'
+        f'<table class="list" id="{name}-table" aria-labelledby="{name}-title" data-few="{ROWS_AT_FIRST}">'
         f"<thead><tr>{above}</tr></thead><tbody>{body}</tbody></table></div>"
         f'<button type="button" class="more" data-more="{name}" hidden></button>'
     )

@@ -15,7 +15,7 @@ from tdlg.clock import duration_in_words, ticks_per_second
 
 __all__ = ["Clock", "as_json", "count", "escaped", "figure", "in_words", "name_of", "percent", "share"]
 
-LONGEST = 80  # characters of an id that are shown
+LONGEST_ID = 80  # characters of an id that are shown
 PLAIN = 1e15  # whole numbers below it are written with all their digits
 PERIODS = (
     (63_072_000, "Y"),
@@ -30,7 +30,7 @@ def escaped(value: Any) -> str:
     return html.escape(str(value), quote=True)
 
 
-def name_of(value: Any, longest: int = LONGEST) -> str:
+def name_of(value: Any, longest: int = LONGEST_ID) -> str:
     """An id or label as plain text in one line: whole floats as integers, what cannot be seen as its code, cut if long."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and value.is_integer() and abs(value) < PLAIN:

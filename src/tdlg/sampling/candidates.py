@@ -13,7 +13,7 @@ Codes: TypeAlias = NDArray[np.int64]
 
 MOST_SOURCES = 1000  # maximum number of sources to make candidates for: those that were active last
 SEEN, HEARD, TWO_STEPS, POPULAR = 50, 20, 30, 20  # maximum number of candidates of each type per source: 120 in total
-STEP = 10  # number of a node's latest partners that a step leads to
+PARTNERS_OF_STEP = 10  # number of a node's latest partners that a step leads to
 RECENT = 1000  # number of latest edges that decide which destinations are popular
 
 
@@ -100,7 +100,7 @@ def _two_steps_away(met: _Met, sources: Codes, is_destination: NDArray[np.bool_]
     """Destinations that are partners of partners of a source."""
     n_nodes = len(is_destination)
     both = _Met(*map(np.concatenate, ((met.node, met.other), (met.other, met.node), (met.when, met.when))))
-    partners = _latest(both, STEP)
+    partners = _latest(both, PARTNERS_OF_STEP)
     reached = _Met(sources, sources, np.full(len(sources), met.when.max(initial=0)))
     for _ in range(2 if is_destination[met.node].any() else 3):
         reached = _step(reached, partners, n_nodes)

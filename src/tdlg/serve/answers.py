@@ -27,7 +27,7 @@ __all__ = ["about", "as_json", "of_alert", "of_answer", "of_fault", "of_label", 
 OF_ALERT = ("sequence", "id", "src", "dst", "time", "features", "score", "reason", "status", "label", "decided_at")
 
 
-LARGEST = 2**53 - 1  # whole number that a browser holds exactly
+LARGEST_INTEGER = 2**53 - 1  # whole number that a browser holds exactly
 LARGE = re.compile(r"(?:^|[:,\[])-?[0-9]{16,}")  # what may be a larger one
 
 
@@ -68,7 +68,7 @@ def _exact(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_exact(item) for item in value]
     if isinstance(value, int):
-        return value if abs(value) <= LARGEST else str(value)
+        return value if abs(value) <= LARGEST_INTEGER else str(value)
     return value if isinstance(value, str | None) else _exact(plain(value))
 
 

@@ -24,7 +24,7 @@ PAYMENTS = 30_000  # 166 per day
 FITTED = np.datetime64("2025-05-01", "s")  # the model knows what was known then
 ALERTS_PER_DAY = 3
 SECONDS_PER_DAY = 8.0
-STEP = 0.1  # seconds between requests
+REQUEST_EVERY = 0.1  # seconds between requests
 HEADERS = {"content-type": "application/json"}
 
 
@@ -110,7 +110,7 @@ def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[s
                     f"{event['time'][:16]}  {event['src']} → {event['dst']}: score {answer['score']:.3f}, in truth {truth}"
                 )
         _post(connection, "/labels", due.labels)
-        time.sleep(max(0.0, start + step * STEP - time.monotonic()) if seconds_per_day else 0.0)
+        time.sleep(max(0.0, start + step * REQUEST_EVERY - time.monotonic()) if seconds_per_day else 0.0)
     connection.close()
 
 
@@ -124,7 +124,7 @@ def steps(payments: Payments, seconds_per_day: float) -> Iterator[Due]:
     seconds_per_day
         How long a day takes; 10 steps are a second. If it is 0, a step is a day.
     """
-    days = STEP / seconds_per_day if seconds_per_day else 1.0
+    days = REQUEST_EVERY / seconds_per_day if seconds_per_day else 1.0
     played = np.flatnonzero(payments.edges.time >= FITTED)
     at = _step_of(payments.edges.time[played], days)
     known_at = _step_of(payments.label_time[played], days)

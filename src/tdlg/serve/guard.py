@@ -32,7 +32,7 @@ HEADERS = [
 PUBLIC = ("/", "/login", "/health")  # with a token: asked without it, they give nothing away
 PUBLIC_FOLDER = "/desk/"  # the style and the scripts of the desk
 KNOWN = "tdlg.known"  # key of the scope: whether the client knows the token, or needs none
-MOST_HEADERS, MOST_BYTES = 100, 1 << 15  # of a request, its body not counted
+MOST_HEADERS, MOST_HEADER_BYTES = 100, 1 << 15  # of a request, its body not counted
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -89,11 +89,11 @@ class Guard:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path = scope["path"]
         size = sum(len(name) + len(value) for name, value in scope["headers"])
-        if len(scope["headers"]) > MOST_HEADERS or size > MOST_BYTES:
+        if len(scope["headers"]) > MOST_HEADERS or size > MOST_HEADER_BYTES:
             raise RefusedError(
                 431,
-                f"A request may have {MOST_HEADERS} headers of {MOST_BYTES} bytes in all. Got {len(scope['headers'])} of "
-                f"{size} bytes: leave out what is not needed, such as cookies.",
+                f"A request may have {MOST_HEADERS} headers of {MOST_HEADER_BYTES} bytes in all. "
+                f"Got {len(scope['headers'])} of {size} bytes: leave out what is not needed, such as cookies.",
             )
         if len(headers) < len(scope["headers"]):
             _refuse_repeated(scope["headers"])

@@ -30,10 +30,10 @@ FILES = {
     **dict.fromkeys(("index.html", "login.html", "desk.css", "desk.js"), DESK),
     **dict.fromkeys(("dom.js", "alerts.js", "figures.js", "node.js", "login.js"), DESK),
 }
-KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 SVG = "image/svg+xml"
 MOST_DOTS = 400  # interactions of a node that are drawn
-MOST_BYTES = 4096  # of what a browser sends to sign in
+MOST_FORM_BYTES = 4096  # of what a browser sends to sign in
 MOST_SIGNING_IN = 16  # at the same time, so that those who send a body slowly keep nobody else out
 
 
@@ -106,7 +106,7 @@ class Pages:
         if self._signing_in.locked():
             raise RefusedError(503, "Too many are signing in at once. Try again later.", {"retry-after": "5"})
         async with self._signing_in:
-            body = await whole_body(request, MOST_BYTES, self._limits.seconds)
+            body = await whole_body(request, MOST_FORM_BYTES, self._limits.seconds)
         if not self._token.check(_given(body), client_of(request.scope), time.time()):
             raise RefusedError(401, "This is not the token.")
         response = json_response({})
@@ -136,7 +136,7 @@ def _given(body: bytes) -> str:
 
 
 def _file(name: str) -> Response:
-    return Response(_content(name), media_type=KINDS[name.rpartition(".")[2]])
+    return Response(_content(name), media_type=MEDIA_TYPES[name.rpartition(".")[2]])
 
 
 @cache

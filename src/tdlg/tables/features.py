@@ -17,7 +17,9 @@ from tdlg.tables.labels import as_numbers, first_value
 
 __all__ = ["Features", "as_categories", "as_features"]
 
-CHUNK = 1 << 16  # rows of a feature matrix that are checked at a time, so that a memmap is never loaded as a whole
+ROWS_CHECKED = (
+    1 << 16
+)  # rows of a feature matrix that are checked at a time, so that a memmap is never loaded as a whole
 
 
 class Features(NamedTuple):
@@ -136,8 +138,8 @@ def _stacked(rows: Sequence[Any], name: str) -> NDArray[Any]:
 def _checked_matrix(array: NDArray[Any], names: tuple[str, ...], name: str) -> NDArray[np.floating[Any]]:
     if array.dtype not in (np.float32, np.float64):
         array = converted(array, np.float64)
-    for start in range(0, len(array), CHUNK):
-        infinite = np.isinf(array[start : start + CHUNK])
+    for start in range(0, len(array), ROWS_CHECKED):
+        infinite = np.isinf(array[start : start + ROWS_CHECKED])
         if infinite.any():
             row, column = (int(k) for k in np.argwhere(infinite)[0])
             raise bad_row(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["jsonl_source"]
 
-CHUNK = 5000  # lines that are parsed together, which is faster than one by one
+LINES_AT_ONCE = 5000  # lines that are parsed together, which is faster than one by one
 CONSTANTS = {"NaN": None, "Infinity": inf, "-Infinity": -inf}  # not valid JSON, but Python writes them
 SHOWN = 80  # maximum number of characters of a line in a message
 
@@ -58,8 +58,8 @@ def _table(text: bytes, path: Path) -> dict[str, list[Any]]:
 
 
 def _chunks(lines: list[bytes], path: Path) -> Iterator[list[dict[str, Any]]]:
-    for start in range(0, len(lines), CHUNK):
-        chunk = lines[start : start + CHUNK]
+    for start in range(0, len(lines), LINES_AT_ONCE):
+        chunk = lines[start : start + LINES_AT_ONCE]
         written = [line for line in chunk if line.strip()]
         held = _parsed(b"[[" + b"],[".join(written) + b"]]")
         is_whole = isinstance(held, list) and len(held) == max(len(written), 1)  # False if a line contains "],["

@@ -13,10 +13,10 @@ from tdlg.exceptions import ReadError
 __all__ = ["text_bytes"]
 
 GZIP = b"\x1f\x8b"
-CHUNK = 1 << 20  # bytes that are unpacked at a time
+UNPACKED_AT_ONCE = 1 << 20  # bytes that are unpacked at a time
 MOST_TIMES = 100  # largest ratio of unpacked to packed size; tables usually have 3 to 20
-MOST_BYTES = 200_000_000  # any file may unpack to this size
-LIMIT = "TDLG_MAX_UNPACKED"  # environment variable that replaces MOST_BYTES
+MOST_UNPACKED = 200_000_000  # any file may unpack to this size
+LIMIT = "TDLG_MAX_UNPACKED"  # environment variable that replaces MOST_UNPACKED
 
 WORKBOOK = "this is an Excel workbook. Export its sheet as csv (in Excel: Save As, CSV UTF-8), or save it as parquet."
 OLD_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -51,7 +51,7 @@ def _unpacked(data: bytes, path: Path) -> bytes:
     size = 0
     try:
         with gzip.open(io.BytesIO(data)) as packed:
-            while piece := packed.read(CHUNK):
+            while piece := packed.read(UNPACKED_AT_ONCE):
                 pieces.append(piece)
                 size += len(piece)
                 if size > limit:
@@ -64,7 +64,7 @@ def _unpacked(data: bytes, path: Path) -> bytes:
 def _limit() -> int:
     given = os.environ.get(LIMIT)
     if given is None:
-        return MOST_BYTES
+        return MOST_UNPACKED
     if not given.isdecimal():
         raise ReadError(f"The environment variable {LIMIT} must be a number of bytes. Got {given!r} instead.")
     return int(given)

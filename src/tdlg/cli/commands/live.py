@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 MOST_LINES = 1000  # that are logged together
-CHUNK = 1 << 18  # bytes that are read at once
+PIPED_AT_ONCE = 1 << 18  # bytes that are read at once
 MOST_COMPLAINTS = 20  # that are shown
 SHOWN = 80  # characters of a line in a message
 
@@ -145,7 +145,7 @@ class _Lines:
     def batches(self) -> Iterator[list[_Line]]:
         """Lists of at most 1,000 lines; each is there as soon as its last line is."""
         rest = b""
-        while chunk := self._stop.read(CHUNK):
+        while chunk := self._stop.read(PIPED_AT_ONCE):
             *lines, rest = (rest + chunk).split(b"\n")
             yield from self._parsed(lines)
         if self._stop.signal is None:  # else the rest may be a part of a line

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-KINDS = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "b": "true or false"}
+IDS_IN_WORDS = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "b": "true or false"}
 PEOPLE = {"user", "customer", "client", "payer", "buyer", "reviewer", "rater", "account", "card", "cardholder"}
 THINGS = {
     "item",
@@ -261,7 +261,7 @@ def _degrees(edges: TemporalEdges) -> NDArray[Any]:
 
 
 def _kind(ids: NDArray[Any]) -> str:
-    return KINDS.get(ids.dtype.kind, "text")
+    return IDS_IN_WORDS.get(ids.dtype.kind, "text")
 
 
 # ---- data sets

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 BINS = 48  # stretches of time
-ENOUGH = 5  # interactions that a share is taken of
+LEAST_IN_INTERVAL = 5  # interactions that a share is taken of
 
 
 def activity(subject: Subject, score: Floats, one_class: LastLabels | None) -> str:
@@ -115,7 +115,7 @@ def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats, o
 
     box = '<svg class="swatch" viewBox="0 0 14 14" aria-hidden="true">{}</svg>'
     keys = key((box.format(marker(sign, 7, 7, 3.8, f"dot {css}")), name) for name, sign, css, _ in series)
-    note = f"Intervals with fewer than {ENOUGH} interactions in the group are left out."
+    note = f"Intervals with fewer than {LEAST_IN_INTERVAL} interactions in the group are left out."
     if one_class is not None and not is_open.all():
         start = escaped(subject.clock.short(one_class.start))
         note += f" The last labels, from {start} on, are left out too, because they are all of one class."
@@ -126,7 +126,7 @@ def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats, o
 def _shares(at: Counts, values: Floats) -> Floats:
     """Means by stretch, NaN where there are too few."""
     n = np.bincount(at, minlength=BINS)
-    return np.where(n >= ENOUGH, np.bincount(at, values, BINS) / np.maximum(n, 1), np.nan)
+    return np.where(n >= LEAST_IN_INTERVAL, np.bincount(at, values, BINS) / np.maximum(n, 1), np.nan)
 
 
 class Scale(NamedTuple):
