@@ -86,6 +86,7 @@ def test_answers_are_those_in_memory(payments, tmp_path, small, setting, options
         payments = tmp_path / "gaps.parquet"
         table.write_parquet(payments)
     parameters = {"random_state": 0, "scales": ["60d", "10d", "1d"]}
+    options = {"features": (), **options}
     numbers, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
     edges = read_edges(payments, label="fraud", **options)
     model = PropagationClassifier(**parameters, two_ends=False).fit(edges)

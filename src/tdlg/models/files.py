@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -404,6 +405,8 @@ def _fit(run: FileRun, setup: FileSetup, model: Any, plan: BucketPlan, buckets: 
 
 # ---- scores
 
+_LOADING = Lock()
+
 
 @dataclass(frozen=True)
 class ScoreTask:
@@ -432,7 +435,10 @@ def score_range(task: ScoreTask) -> None:
     """Write the probabilities of the rows of a range. A file that is there already stays."""
     if exists(task.path):
         return
-    model = _model_of(task.model)
+    with (
+        _LOADING
+    ):  # once for all threads of a process; Python 3.11 may fail to parse headers of arrays in several at once
+        model = _model_of(task.model)
     rows, columns = read_columns(task.plan, task.buckets, task.files, range(task.number, task.number + 1))
     scores = np.zeros(len(rows), _score_record(len(model.classes_)))
     scores["row"] = rows["row"]

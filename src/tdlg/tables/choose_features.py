@@ -47,7 +47,10 @@ def choose_features(columns: Mapping[int, Any], names: Sequence[str], label: Any
     """
     found = {at: _why_not(column, names[at]) for at, column in columns.items()}
     if label is not None:
-        labels = as_labels(label)
+        try:
+            labels = as_labels(label)
+        except EdgesError:  # which the caller finds and explains
+            return Choice([], {})
         is_known = known(labels)
         for at in [at for at, why in found.items() if why is None]:
             features = as_features({names[at]: columns[at]})
