@@ -307,7 +307,11 @@ def test_a_process_above_its_limit_is_killed(tmp_path):
 @pytest.mark.needs("time")
 @pytest.mark.parametrize(
     ("n", "n_terminals", "more"),
-    [(2_000_000, 20_000, ["--bipartite"]), (700_000, 1, ["--bipartite"]), (800_000, 1, [])],
+    [
+        (2_000_000, 20_000, ["--bipartite"]),
+        (700_000, 1, ["--bipartite", "--features", "none"]),
+        (800_000, 1, ["--features", "none"]),
+    ],
 )
 def test_the_limit_of_memory_holds(tmp_path, n, n_terminals, more):
     """The process is killed above the memory that it was given, also if one terminal has all payments."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -146,18 +145,19 @@ class FileSetup:
     """What is decided about a file.
 
     clock, late : of the summary; labels, classes, counts : which class each label means, the classes, and how often each
-    occurs; missing : the number of rows to score of each block, about, if the table is large; windows : the rows to learn
-    from; own : how features become numbers; spread : the standard deviation of the times that decide the scales, in ticks.
+    occurs; rows_to_score, n_to_score : kept rows without a label, and the number of such rows up to each; windows : the
+    rows to learn from; own : how features become numbers; spread : the standard deviation of the times that decide the
+    scales, in ticks.
     """
 
     table: ScannedEdges
-    blocks: tuple[Block, ...]
     clock: Clock
     late: bool
     labels: Labels
     classes: NDArray[Any]
     counts: NDArray[np.int64]
-    missing: NDArray[np.float64]
+    rows_to_score: NDArray[np.int64]
+    n_to_score: NDArray[np.float64]
     windows: Windows
     own: tuple[OwnColumn, ...]
     spread: float
@@ -184,9 +184,7 @@ class FileSetup:
         return features
 
 
-def set_up(
-    table: ScannedEdges, blocks: Sequence[Block], summary: Summary, classes_of: dict[Any, Any], model: Any
-) -> FileSetup:
+def set_up(table: ScannedEdges, summary: Summary, classes_of: dict[Any, Any], model: Any) -> FileSetup:
     """Decide all that depends on the summary of a file, as `PropagationClassifier.fit` does, and note it in the model.
 
     classes_of : the class of each value of the label column; None if the value means that the label is missing.
@@ -208,11 +206,10 @@ def set_up(
     spread = next((time_spread(times) for times in (ticks[past], ticks) if np.ptp(times) > 0), 0.0)
     own = [fit_own(summary.kept(table, name), rows=past)[0] for name in table.features]  # each takes memory
     own += fit_own(edges, model.calendar)
-    to_score = np.where(edges.labelled, *(1.0 / share for share in summary.shares))[codes < 0]
-    block_of = np.searchsorted([block.stop for block in blocks], summary.rows[codes < 0], side="right")
-    missing = np.bincount(block_of, to_score, len(blocks)).astype(np.float64)
-    of_file = table, tuple(blocks), summary.clock, summary.late
-    return FileSetup(*of_file, labels, classes, counts, missing, windows, tuple(own), spread)
+    n_each = np.where(edges.labelled, *(1.0 / share for share in summary.shares))  # rows that a kept one stands for
+    to_score = summary.rows[codes < 0], np.cumsum(n_each[codes < 0])
+    of_file = table, summary.clock, summary.late
+    return FileSetup(*of_file, labels, classes, counts, *to_score, windows, tuple(own), spread)
 
 
 def _check_classes(table: ScannedEdges, classes: NDArray[Any], n_missing: int) -> None:
@@ -302,7 +299,7 @@ def fill_labels(
         summary = summarise(run.engine, table, run.blocks)
         values = list(summary.labels)
         named, chosen = (values, None) if classes is None else classes(values)
-        setup = set_up(table, run.blocks, summary, dict(zip(values, named, strict=True)), model)
+        setup = set_up(table, summary, dict(zip(values, named, strict=True)), model)
         del summary  # which holds the kept rows
         buckets = _partition(run, setup, model)
         run.progress("looking at nodes")
@@ -376,17 +373,11 @@ def _plan(run: FileRun, setup: FileSetup, model: Any, buckets: Buckets) -> tuple
 
 
 def _bounds(limits: Limits, setup: FileSetup, plan: BucketPlan) -> tuple[int, ...]:
-    """Rows at which ranges begin: blocks or parts of them, with about as many rows to score as are scored at once."""
+    """Rows at which ranges begin, with about as many rows to score as are scored at once."""
     most = limits.scored_rows(setup.n_missing, sum(map(plan.n_columns, plan.matches)))
-    bounds, n = [0], 0.0
-    for block, more in zip(setup.blocks, setup.missing.tolist(), strict=True):
-        if n and n + more > most:
-            bounds.append(block.start)
-            n = 0
-        parts = max(math.ceil(more / most), 1)
-        bounds += [block.start + k * (block.stop - block.start) // parts for k in range(1, parts)]
-        n = more / parts if parts > 1 else n + more
-    return (*bounds, setup.table.n_rows)
+    cuts = np.searchsorted(setup.n_to_score, np.arange(most, setup.n_to_score[-1], most))
+    inner = np.unique(setup.rows_to_score[cuts])
+    return (0, *inner[inner > 0].tolist(), setup.table.n_rows)
 
 
 def _fit(run: FileRun, setup: FileSetup, model: Any, plan: BucketPlan, buckets: Buckets, files: ColumnFiles) -> None:
