@@ -1617,6 +1617,11 @@ def test_a_column_is_the_same_on_disk(tmp_path):
     assert "not used: x, 1, a, b (only source, destination and time are)\n" in text
     assert "No column 'a' for 'features'" in refused("classify", path, *ends, "--features", "a,x", *out)
     ok("classify", path, *ends, "--features", "all", *out)
+    away = tmp_path / "away.parquet"
+    frame.with_columns((pl.col("1").fill_null(0) * 3.0).alias("away")).write_parquet(away)
+    with_all = ok("info", away, *ends, "--memory", "2GB", "--features", "all").stdout
+    assert "away" in ok("info", away, *ends, "--memory", "2GB").stdout.partition("not used")[2].partition("\n")[0]
+    assert "not used" not in with_all
     assert pl.read_parquet(tmp_path / "out.parquet")["probability"].count() == 50
     assert "The 'src' has a missing id in row 150" in refused(
         "outliers", path, "--method", "burst", "--src", "1", "--dst", 2, *out

@@ -17,7 +17,7 @@ from tdlg.cli.answers import meaning_of_two
 from tdlg.cli.labels import label_in_words, labelled_edges, labels_to_learn
 from tdlg.cli.options import Columns, Late, as_usage
 from tdlg.cli.process import check_interrupt
-from tdlg.cli.table import AT_ONCE, chosen_columns, unused_in_words
+from tdlg.cli.table import ALL, AT_ONCE, chosen_columns, unused_in_words
 from tdlg.cli.terminal import count, note, progress, working
 from tdlg.exceptions import ReadError, TooLargeError
 from tdlg.memory import Needs, in_bytes
@@ -317,6 +317,11 @@ def _scanned(
     how: Any = {"time_format": columns.time_format, "time_unit": columns.time_unit}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not used is reported with the reason
+        if features and columns.features == ALL:  # chosen without a look at the label
+            ends = {role: which[role] for role in ("src", "dst", "time")}
+            every = scan_edges(path, **ends, **how).features
+            taken = [*ends.values(), which["label"], which["label_time"], *codes]
+            which["features"] = [name for name in every if name not in taken]
         scanned = scan_edges(path, **which, bipartite=columns.bipartite, **how)
     used = {*scanned.roles.values(), *scanned.features}
     return scanned, {name: scanned.left_out.get(name, "") for name in source.names if name not in used}
