@@ -10,8 +10,7 @@ from tdlg import LineGraphClassifier, PropagationClassifier, TemporalEdges, load
 from tdlg.cli import app
 from tdlg.exceptions import ParameterError
 from tdlg.explain import node_scores
-from tdlg.explain.positive import positive_class, positive_of
-from tdlg.explain.sentences import label_in_words
+from tdlg.explain.positive import label_in_words, positive_class, positive_of
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.metrics import class_metrics, precision_recall_at
 from tdlg.judge.tasks import EdgeClassification

@@ -20,7 +20,8 @@ from tdlg import (
 from tdlg.clock import time_in_words
 from tdlg.exceptions import ParameterError
 from tdlg.explain import node_scores, nodes, propagation
-from tdlg.explain.sentences import Words, label_in_words, node_in_words
+from tdlg.explain.positive import label_in_words
+from tdlg.explain.sentences import Words, node_in_words
 from tdlg.models.training import training_windows
 from tdlg.propagate.evidence import gather_evidence
 

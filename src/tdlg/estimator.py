@@ -16,8 +16,7 @@ from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.decay import Decay
-from tdlg.linegraph.normalized import NormalizedLineGraph
-from tdlg.linegraph.operator import LineGraph
+from tdlg.linegraph.operator import LineGraph, NormalizedLineGraph
 from tdlg.tables.find_columns import usual_at
 from tdlg.tables.frames import eager_frame
 

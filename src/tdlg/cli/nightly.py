@@ -181,7 +181,7 @@ def _labels(edges: TemporalEdges) -> dict[int, Any]:
 
 
 def _feature(edges: TemporalEdges, name: str) -> list[Any]:
-    from tdlg.models.update import feature_values
+    from tdlg.models.propagation import feature_values
 
     values = feature_values(edges, name).tolist()
     return [None if value is None or value != value else value for value in values]

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import check_count
 from tdlg.estimator import EdgesEstimator, check_graph, fitted_graph
 from tdlg.linegraph.decay import Decay
-from tdlg.linegraph.normalized import NormalizedLineGraph
-from tdlg.linegraph.operator import LineGraph
+from tdlg.linegraph.operator import LineGraph, NormalizedLineGraph
 
 
 class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.exceptions import ParameterError
-from tdlg.explain.sentences import label_in_words
 
-__all__ = ["plain_classes", "positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
+__all__ = ["label_in_words", "plain_classes", "positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
 
 
 def positive_class(classes: NDArray[Any], labels: NDArray[Any], given: Any = None) -> int:
@@ -66,6 +65,12 @@ def positive_of(model: Any, given: Any = None) -> int:
 def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
     """Floats that are whole numbers as integers; they are floats only because of missing labels."""
     return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
+
+
+def label_in_words(label: Any) -> str:
+    """A label as it stands in a sentence; whole numbers without a fraction."""
+    value = label.item() if isinstance(label, np.generic) else label
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def refuse_positive(given: Any) -> None:

@@ -12,8 +12,8 @@ from tdlg.clock import time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import fitted_graph
 from tdlg.exceptions import ParameterError
-from tdlg.explain.positive import positive_of
-from tdlg.explain.sentences import Reason, label_in_words, node_in_words
+from tdlg.explain.positive import label_in_words, positive_of
+from tdlg.explain.sentences import Reason, node_in_words
 from tdlg.linegraph.events import own_columns
 
 if TYPE_CHECKING:

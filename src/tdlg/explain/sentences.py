@@ -12,13 +12,14 @@ from tdlg._kernels import COMMON_NODES, UNUSUAL
 from tdlg._kernels import RECENT as COMPARED
 from tdlg.clock import duration_in_words, round_duration, time_in_words
 from tdlg.edges import TemporalEdges
+from tdlg.explain.positive import label_in_words
 from tdlg.linegraph.match import MATCHES, SAME_ENDS
 from tdlg.propagate.evidence import Evidence, Network
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.own_features import CALENDAR, OwnColumn, levels, raw_values, scaled
 from tdlg.propagate.two_ends import residuals
 
-__all__ = ["Words", "label_in_words", "node_in_words"]
+__all__ = ["Words", "node_in_words"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -587,12 +588,6 @@ def node_in_words(node: Any) -> str:
     """An id as it stands in a sentence."""
     value = node.item() if isinstance(node, np.generic) else node
     return f"node {value}" if isinstance(value, int | float) else repr(value)
-
-
-def label_in_words(label: Any) -> str:
-    """A label as it stands in a sentence; whole numbers without a fraction."""
-    value = label.item() if isinstance(label, np.generic) else label
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _value(value: Any) -> str:

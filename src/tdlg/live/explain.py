@@ -16,7 +16,7 @@ from tdlg.live.history import Around, History
 from tdlg.live.recent import StoredEvent
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import LiveState
-from tdlg.models.update import with_evidence
+from tdlg.models.propagation import with_evidence
 from tdlg.propagate.columns import table_columns
 from tdlg.propagate.evidence import Evidence, Network, Query
 from tdlg.propagate.features import PropagationFeatures

@@ -12,7 +12,7 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.live.recent import StoredEvent
 from tdlg.live.state import LiveState
-from tdlg.models.update import feature_values
+from tdlg.models.propagation import feature_values
 from tdlg.propagate.nodes import DST, SRC
 from tdlg.tables.ids import id_key
 

@@ -34,7 +34,7 @@ from tdlg.live.log import Record, StateError
 from tdlg.live.meaning import Meaning
 from tdlg.live.scorer import StreamScorer
 from tdlg.live.state import EVENTS, LABELS, LiveState
-from tdlg.models.update import joined_edges
+from tdlg.models.propagation import joined_edges
 from tdlg.persist.model import load_model
 from tdlg.tables.ids import id_key
 
