@@ -18,7 +18,7 @@ from _bench import NOT_RUN, Claim, data_file
 sys.path.append(str(Path(__file__).parents[1]))
 
 from paper.graph_features import graph_columns
-from paper.handbook import DAY, Week, book_columns, measures, our_boosting, stream, week
+from paper.handbook import Week, book_columns, measures, our_boosting, stream, week
 from tdlg.datasets import load_dataset
 
 DAYS = 37
@@ -31,12 +31,6 @@ def boosted(columns: np.ndarray, part: Week) -> np.ndarray:
     return model.predict_proba(columns[part.test])[:, 1]
 
 
-def last_days(whole: Week) -> Week:
-    """The same fold with the payments of the last days only."""
-    first = int(np.searchsorted(whole.edges.time, whole.edges.time.max() - DAYS * DAY))
-    return Week(whole.edges[first:], whole.label_time[first:], whole.start, whole.test - first)
-
-
 def main() -> None:
     claim = Claim(__doc__)
     path = data_file("handbook.parquet")
@@ -44,8 +38,7 @@ def main() -> None:
         print("  not run: needs snapml (pip install snapml; Python up to 3.12)")
         sys.exit(NOT_RUN)
     os.environ["TDLG_DATA"] = str(path.parent)
-    whole, label = week(load_dataset("handbook", dates=True), 0)
-    part = last_days(whole)
+    part, label = week(load_dataset("handbook", dates=True), 0, DAYS)
     clock = process_time()
     graph = graph_columns(part.edges)
     seconds = process_time() - clock

@@ -18,11 +18,14 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from paper.graph_features import graph_columns
 from tdlg.edges import TemporalEdges
+from tdlg.models.bins import bin_columns, fit_boosting
 from tdlg.models.propagation_classifier import PropagationClassifier
 from tdlg.models.training import boosting_settings
 from tdlg.propagate.features import PropagationFeatures
 
 __all__ = [
+    "BY_DAYS",
+    "DAYS",
     "FOLDS",
     "METHODS",
     "OURS",
@@ -31,6 +34,7 @@ __all__ = [
     "Week",
     "book_columns",
     "card_precision",
+    "last_days",
     "measures",
     "pandas_columns",
     "week",
@@ -45,6 +49,7 @@ DAY = np.timedelta64(1, "D")
 TRAIN, DELAY, TEST = 7, 7, 7  # days
 STARTS = tuple(np.datetime64("2018-07-25") + shift * DAY for shift in (0, 7, 14, 21))  # of the book's training days
 FOLDS = range(len(STARTS))
+DAYS = (37, 60, 90, None)  # of payments, those of the delay and the test included; None: all
 WINDOWS = (1, 7, 30)  # days
 WEEKEND = 5  # Saturday, counted from Monday = 0
 NIGHT = 6  # last hour of the night
@@ -58,7 +63,8 @@ class Week:
     Attributes
     ----------
     edges
-        All payments before the end of the test days, sorted by time; the labels of the test days are missing.
+        All payments, or those of the last days, before the end of the test days, sorted by time; the labels of the test
+        days are missing.
     label_time
         When each label becomes known: seven days after the payment.
     start
@@ -110,8 +116,8 @@ class Method:
 # ---- folds
 
 
-def week(edges: TemporalEdges, fold: int) -> tuple[Week, NDArray[np.int64]]:
-    """Give a fold of the book's protocol, and the labels of its test rows.
+def week(edges: TemporalEdges, fold: int, days: int | None = None) -> tuple[Week, NDArray[np.int64]]:
+    """Give a fold of the book's protocol, and the labels of its test rows, which are the same for any number of days.
 
     Parameters
     ----------
@@ -119,14 +125,18 @@ def week(edges: TemporalEdges, fold: int) -> tuple[Week, NDArray[np.int64]]:
         All payments, sorted by time, with datetimes and labels.
     fold
         Number of the fold, from 0 to 3.
+    days
+        Number of days whose payments are given, up to the end of the test days. By default all.
     """
     start = STARTS[fold] + (TRAIN + DELAY) * DAY
-    before = edges[: int(np.searchsorted(edges.time, start + TEST * DAY))]
+    end = start + TEST * DAY
+    before = edges[: int(np.searchsorted(edges.time, end))]
     test = _test_rows(before, STARTS[fold])
     label: NDArray[Any] = np.asarray(before.label)
     known = before.with_label(np.where(before.time < start, label, np.nan))
     label_time: Times = (before.time + DELAY * DAY).astype("datetime64[s]")
-    return Week(known, label_time, start, test), label[test]
+    first = 0 if days is None else int(np.searchsorted(edges.time, end - days * DAY))
+    return Week(known[first:], label_time[first:], start, test - first), label[test]
 
 
 def _test_rows(edges: TemporalEdges, start: np.datetime64) -> Positions:
@@ -289,13 +299,15 @@ class _Windows:
 # ---- methods
 
 
-def on_columns(days: int, learner: Callable[[int], Any], *makers: Columns) -> Callable[[Week], tuple[Floats, float]]:
+def on_columns(
+    days: int | None, learner: Callable[[int], Any], *makers: Columns
+) -> Callable[[Week], tuple[Floats, float]]:
     """Columns of the last days before the delay, under a learner that is made for a number of rows.
 
     Parameters
     ----------
     days
-        Number of days of payments to train on.
+        Number of days of payments to train on; None for all.
     learner
         Makes a classifier of scikit-learn's form.
     makers
@@ -313,9 +325,16 @@ def on_columns(days: int, learner: Callable[[int], Any], *makers: Columns) -> Ca
     return score
 
 
-def our_boosting(n_rows: int) -> Any:
-    """The boosted trees of `PropagationClassifier`."""
-    return HistGradientBoostingClassifier(**boosting_settings(n_rows), random_state=0)
+class our_boosting:  # noqa: N801 (a learner, beside `lightgbm`)
+    """The boosted trees of `PropagationClassifier`, with its bins."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._settings = boosting_settings(n_rows) | {"random_state": 0}
+
+    def fit(self, columns: Floats, target: NDArray[Any]) -> Any:
+        """A fitted classifier of scikit-learn."""
+        binned = bin_columns(columns, target, np.random.default_rng(0), classes=True)
+        return fit_boosting(HistGradientBoostingClassifier, self._settings, binned, target)
 
 
 def lightgbm(n_rows: int) -> Any:
@@ -337,11 +356,14 @@ def lightgbm(n_rows: int) -> Any:
 
 def stream(week: Week) -> tuple[Floats, float]:
     """`PropagationClassifier` as a stream: all labels known at the start train it, later ones count when they come."""
+    return _streamed(week), _column_seconds(week)
+
+
+def _streamed(week: Week) -> Floats:
     rows, later = week.known(), np.flatnonzero(week.edges.time >= week.start - DELAY * DAY)
     model = PropagationClassifier(calendar=True, random_state=0)
     model.fit(week.edges[rows], label_delay=f"{DELAY}d")
-    scores = model.predict_proba(week.edges[later])[:, 1]
-    return scores[week.test - later[0]], _column_seconds(week)
+    return np.asarray(model.predict_proba(week.edges[later])[:, 1])[week.test - later[0]]
 
 
 def _column_seconds(week: Week) -> float:
@@ -367,3 +389,13 @@ METHODS = {
     ),
     OURS: Method(stream, "which columns compare amounts and how late labels decay, looking at the first fold"),
 }
+BY_DAYS = {  # methods that all see the same days
+    "the book's columns, our boosting": Method(on_columns(None, our_boosting, book_columns), "none"),
+    "the book's columns, LightGBM": Method(on_columns(None, lightgbm, book_columns), "none", "lightgbm"),
+    "ours: PropagationClassifier, stream": Method(lambda week: (_streamed(week), np.nan), "as above"),
+}
+
+
+def last_days(days: int | None) -> str:
+    """A number of days in words."""
+    return "all days" if days is None else f"last {days} days"

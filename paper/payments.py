@@ -1,6 +1,7 @@
 """`python -m paper.payments`: measure what is missing on payments, attacks and bans, and write a page from the rows.
 
-Rows are appended to results/payments.csv as they come, so that an interrupted run goes on where it stopped.
+Rows are appended to results/payments.csv as they come, those of card payments by the number of days to
+results/handbook-days.csv beside it, so that an interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 
-__all__ = ["DATASETS", "Run", "main", "measure"]
+__all__ = ["DATASETS", "Run", "all_rows", "main", "measure"]
 
 ROWS, PAGE = Path("results/payments.csv"), Path("docs/payments.md")
+BY_DAYS = "handbook-days"  # the handbook with the payments of the last days only
 
 
 class Run(NamedTuple):
@@ -56,8 +58,19 @@ def _handbook_runs() -> Iterator[Run]:
         yield Run("handbook", handbook.PANDAS, "0", _pandas_seconds)
 
 
-def _fold_metrics(method: handbook.Method, fold: int, edges: TemporalEdges) -> dict[str, float]:
-    week, label = handbook.week(edges, fold)
+def _handbook_days_runs() -> Iterator[Run]:
+    for days in handbook.DAYS:
+        for fold in handbook.FOLDS:
+            for name, method in handbook.BY_DAYS.items():
+                if method.is_possible:
+                    metrics = partial(_fold_metrics, method, fold, days=days)
+                    yield Run(BY_DAYS, f"{name}, {handbook.last_days(days)}", str(fold), metrics)
+
+
+def _fold_metrics(
+    method: handbook.Method, fold: int, edges: TemporalEdges, *, days: int | None = None
+) -> dict[str, float]:
+    week, label = handbook.week(edges, fold, days)
     score, column_seconds = method.score(week)
     return {**handbook.measures(week, label, score), "column_seconds": column_seconds}
 
@@ -95,6 +108,7 @@ def _test_metrics(setting: bans.PastSetting, seed: int, edges: TemporalEdges) ->
 
 DATASETS: dict[str, Callable[[], Iterator[Run]]] = {
     "handbook": _handbook_runs,
+    BY_DAYS: _handbook_days_runs,
     "darpa": _darpa_runs,
     "wikipedia-bans": _bans_runs,
 }
@@ -109,19 +123,19 @@ def measure(dataset: str, path: Path, method: str | None = None, again: bool = F
     Parameters
     ----------
     dataset
-        "handbook", "darpa" or "wikipedia-bans"; its file must be on this machine.
+        "handbook", "handbook-days", "darpa" or "wikipedia-bans"; its file must be on this machine.
     path
         The csv file of rows.
     method
-        The name of one method. By default all.
+        The name of one method, or a part of the name such as "37 days". By default all.
     again
         Whether to measure runs that have a row too. The new row then counts.
     """
     done = set() if again else {row.key for row in read_rows(path)}
-    runs = [run for run in DATASETS[dataset]() if run.key not in done and method in (None, run.method)]
+    runs = [run for run in DATASETS[dataset]() if run.key not in done and (method or "") in run.method]
     if not runs:
         return
-    edges = load_dataset(dataset, dates=dataset == "handbook")
+    edges = load_dataset(_file(dataset), dates=_file(dataset) == "handbook")
     for run in runs:
         print(*run.key, sep=", ", file=sys.stderr, flush=True)
         clock = process_time()
@@ -134,6 +148,27 @@ def measure(dataset: str, path: Path, method: str | None = None, again: bool = F
         append_row(path, Row(*run.key, **measured, seconds=f"{process_time() - clock:.1f}", tdlg=__version__))
 
 
+def all_rows(path: Path) -> list[Row]:
+    """Read the rows of this file, and of the one by the number of days beside it.
+
+    Parameters
+    ----------
+    path
+        The csv file.
+    """
+    return [row for each in (path, _rows(BY_DAYS, path)) for row in read_rows(each)]
+
+
+def _rows(dataset: str, path: Path) -> Path:
+    """The file of the rows of a data set."""
+    return path.with_name(f"{BY_DAYS}.csv") if dataset == BY_DAYS else path
+
+
+def _file(dataset: str) -> str:
+    """The data set whose file is read."""
+    return "handbook" if dataset == BY_DAYS else dataset
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing, write the page, and print its path.
 
@@ -144,11 +179,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = _parser().parse_args(arguments)
     for dataset in [] if given.page_only else given.dataset or DATASETS:
-        if is_available(dataset):
-            measure(dataset, given.rows, given.method, given.again)
+        if is_available(_file(dataset)):
+            measure(dataset, _rows(dataset, given.rows), given.method, given.again)
         else:
             print(f"{dataset}: not run, its file is not on this machine", file=sys.stderr)
-    write_page(read_rows(given.rows), given.page)
+    write_page(all_rows(given.rows), given.page)
     print(given.page)
     return 0
 
@@ -156,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m paper.payments", description=__doc__)
     parser.add_argument("dataset", nargs="*", choices=[*DATASETS, []], help="data sets to run (default: all)")
-    parser.add_argument("--method", help="run only the method of this name")
+    parser.add_argument("--method", help="run only the methods whose name has this part, e.g. '37 days'")
     parser.add_argument("--again", action="store_true", help="run also what has a row already; the new row counts")
     parser.add_argument("--rows", type=Path, default=ROWS, help=f"the csv file of rows (default: {ROWS})")
     parser.add_argument("--page", type=Path, default=PAGE, help=f"the page to write (default: {PAGE})")

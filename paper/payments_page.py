@@ -31,7 +31,7 @@ def write_page(rows: Sequence[Row], page: Path) -> None:
     page
         The file to write.
     """
-    sections = [_head(), _handbook(rows), _columns(rows), _darpa(rows), _wikipedia(rows), _how()]
+    sections = [_head(), _handbook(rows), _by_days(rows), _columns(rows), _darpa(rows), _wikipedia(rows), _how()]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join("\n".join(lines) for lines in sections) + "\n", encoding="utf-8")
 
@@ -41,7 +41,8 @@ def _head() -> Lines:
         "# Payments, attacks and bans",
         "",
         "Three public benchmarks of rare events in streams of interactions: our figures beside the published ones. "
-        "`make payments` measures the rows in `results/payments.csv` and writes this page from them. "
+        "`make payments` measures the rows in `results/payments.csv` and `results/handbook-days.csv`, and writes this page "
+        "from them. "
         f'"{NOT_RUN}" means that no row was measured yet. Published figures are repeated from the cited work and were not '
         "measured here.",
     ]
@@ -84,6 +85,32 @@ def _handbook_line(name: str, method: handbook.Method, rows: Sequence[Row]) -> t
     found = _of(rows, "handbook", name)
     cells = [_mean([getattr(row, metric) for row in found]) for metric in METRICS]
     return name, *cells, f"{len(found)} of {len(handbook.FOLDS)}" if found else "", method.choices
+
+
+def _by_days(rows: Sequence[Row]) -> Lines:
+    table = [_days_line(days, name, rows) for days in handbook.DAYS for name in handbook.BY_DAYS]
+    head = (
+        "payments of",
+        "method",
+        *("AUC", "average precision", "card precision at 100"),
+        "average precision by fold",
+    )
+    return [
+        "### With weeks of payments",
+        "",
+        "The same folds and test rows, with only the payments of the last days: of 37 days, 23 to learn from, 7 of label "
+        "delay and 7 to test. All methods see the same days, and learn from all of them that have labels. Figures are means "
+        "over the folds that were run, whose average precision is given too.",
+        "",
+        *_table(head, table),
+    ]
+
+
+def _days_line(days: int | None, name: str, rows: Sequence[Row]) -> tuple[str, ...]:
+    found = _of(rows, "handbook-days", f"{name}, {handbook.last_days(days)}")
+    cells = [_mean([getattr(row, metric) for row in found]) for metric in METRICS]
+    folds = ", ".join(_mean([row.average_precision]) for row in sorted(found, key=lambda row: row.part))
+    return handbook.last_days(days), name, *cells, folds
 
 
 def _columns(rows: Sequence[Row]) -> Lines:

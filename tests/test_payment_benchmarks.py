@@ -64,6 +64,19 @@ class TestWeek:
         assert everything.max() == seven.max()
         assert (week.label_time[week.known()] < week.start).all()
 
+    @pytest.mark.parametrize("days", [37, 60, None])
+    def test_last_days_have_the_same_test_rows(self, edges, days):
+        whole, labels = handbook.week(edges, 1)
+        part, same = handbook.week(edges, 1, days)
+        assert same.tolist() == labels.tolist()
+        for name in ("src", "dst", "time"):
+            assert getattr(part.edges, name)[part.test].tolist() == getattr(whole.edges, name)[whole.test].tolist()
+        assert np.isnan(part.edges.label[part.test]).all()
+        assert (part.label_time - part.edges.time == 7 * DAY).all()
+        end = np.datetime64("2018-08-22")
+        first = edges.time.min() if days is None else end - days * DAY
+        assert len(part.edges) == np.count_nonzero((edges.time >= first) & (edges.time < end))
+
 
 class TestMetrics:
     @pytest.mark.parametrize("seed", range(5))
@@ -136,6 +149,14 @@ def test_a_method_gives_one_score_per_test_row(edges, name):
     assert seconds >= 0
 
 
+@pytest.mark.parametrize("name", [name for name, method in handbook.BY_DAYS.items() if method.is_possible])
+def test_a_method_sees_the_days_it_is_given(edges, name):
+    week, label = handbook.week(edges, 0, 60)
+    score, _ = handbook.BY_DAYS[name].score(week)
+    assert score.shape == label.shape
+    assert score.tolist() != handbook.BY_DAYS[name].score(handbook.week(edges, 0)[0])[0].tolist()
+
+
 class TestAttacks:
     def test_outliers_are_attacks_and_the_detector_sees_no_label(self):
         class Detector:
@@ -197,6 +218,23 @@ class TestRowsAndPage:
         assert len(calls) == 4
         assert len(read_rows(path)) == 2
 
+    def test_rows_by_days_have_their_own_file_and_table(self, tmp_path, edges, monkeypatch):
+        monkeypatch.setattr(
+            payments, "load_dataset", lambda name, dates: edges if name == "handbook" and dates else None
+        )
+        monkeypatch.setattr(payments, "is_available", lambda name: name == "handbook")
+        monkeypatch.setattr(handbook, "DAYS", (37, None))
+        files = ["--rows", str(tmp_path / "rows.csv"), "--page", str(tmp_path / "page.md")]
+        name = "the book's columns, our boosting"
+        payments.main(["handbook-days", "--method", f"{name}, last 37 days", *files])
+        rows = read_rows(tmp_path / "handbook-days.csv")
+        assert [(row.method, row.part) for row in rows] == [(f"{name}, last 37 days", str(fold)) for fold in range(4)]
+        assert not (tmp_path / "rows.csv").exists()
+        text = (tmp_path / "page.md").read_text()
+        mean = f"{np.mean([float(row.auc) for row in rows]):.3f}".removeprefix("0")
+        assert f"| last 37 days | {name} | {mean} |" in text
+        assert f"| all days | {name} | not run | not run | not run |  |" in text
+
     def test_a_page_without_rows(self, tmp_path):
         write_page([], tmp_path / "page.md")
         text = (tmp_path / "page.md").read_text()
@@ -228,7 +266,7 @@ class TestRowsAndPage:
 
     def test_the_page_is_that_of_the_rows(self, tmp_path, request):
         root = request.config.rootpath
-        write_page(read_rows(root / "results" / "payments.csv"), tmp_path / "page.md")
+        write_page(payments.all_rows(root / "results" / "payments.csv"), tmp_path / "page.md")
         assert (tmp_path / "page.md").read_text() == (root / "docs" / "payments.md").read_text()
 
 
