@@ -113,18 +113,6 @@ def few_trees_here():
         yield
 
 
-@pytest.fixture
-def true_map():
-    """For a test whose page has the map that users see, although its module has `quick_map`."""
-
-
-@pytest.fixture
-def quick_map(request, monkeypatch):
-    """Two of the map's dimensions in place of t-SNE, which takes most of a report's time."""
-    if "true_map" not in request.fixturenames:
-        monkeypatch.setattr("sklearn.manifold.TSNE.fit_transform", lambda _, rows: rows[:, :2])
-
-
 def pytest_configure(config):
     config.addinivalue_line("markers", f"needs(*names): skip where one of {', '.join(NEEDS)} is missing")
 

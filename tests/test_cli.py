@@ -31,7 +31,7 @@ from tdlg.cli.labels import as_two_numbers, labelled_edges
 from tdlg.cli.terminal import one_line
 from tdlg.exceptions import ParameterError
 
-pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ["classify", "outliers", "links", "rank", "embed", "score", "nodes", "explain"]
@@ -413,7 +413,7 @@ def test_the_page_is_told_the_name_of_the_label_and_the_ids(table, tmp_path, mon
     assert (told[1][1].name, told[1][1].to_list()) == ("Zahlung_ID", [f"Z{k}" for k in range(300)])
 
 
-def test_a_real_report(table, tmp_path, true_map):
+def test_a_real_report(table, tmp_path):
     ok("classify", table, *OPTIONS, "--label", LABEL, "--report", tmp_path / "page.html", "-o", tmp_path / "out.csv")
     assert "Café № 1" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "page.html"]

@@ -19,7 +19,7 @@ from tdlg.cli.labels import labels_to_learn
 from tdlg.estimator import new_nodes
 from test_cli import environment, ok, process, refused, rows_of
 
-pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 LATE = 1_145_808_000.25  # more digits than a score has
 

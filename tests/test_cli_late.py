@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tdlg import load_model
 from tdlg.cli import app
 
-pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 AT_ONCE = "labels are taken as known at the time of their interaction; use --label-time or --label-delay"
 N, TO_SCORE = 300, 200  # rows, and the first row to score

@@ -17,7 +17,7 @@ from tdlg.judge.tasks import EdgeClassification
 from tdlg.methods.registry import make_method
 from tdlg.report.subject import make_subject
 
-pytestmark = pytest.mark.usefixtures("few_trees", "quick_map")
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ def evaluated(
 
 def _print_quality(judged: Judged, setting: str | None) -> None:
     """The figures that the report shows, as a table."""
+    from tdlg.report.text import figure
+
     held, k = judged.held, judged.top
     used = getattr(held.model, "setting_", None)
     other = f" with the setting {used}, which suits these labels" if setting not in (None, "auto", used) else ""
@@ -53,5 +55,5 @@ def _print_quality(judged: Judged, setting: str | None) -> None:
         ("rows" if used is None else "propagation", judged.model, judged.headline["model"]),
         ("label rates", judged.reference, judged.headline["reference"]),
     ):
-        rows.append((name, *(f"{value:.3f}" for value in (auc[0], precision[0], ranking.at(k)[0]))))
-    note(aligned([*rows, ("chance", "0.500", f"{judged.chance:.3f}", f"{judged.prevalence:.3f}")]))
+        rows.append((name, *(figure(value) for value in (auc[0], precision[0], ranking.at(k)[0]))))
+    note(aligned([*rows, ("chance", "0.500", figure(judged.chance), figure(judged.prevalence))]))

@@ -103,12 +103,12 @@ def key(items: Iterable[tuple[str, str]]) -> str:
     return f'<ul class="legend">{shown}</ul>'
 
 
-def legend(subject: Subject, *, unknown: bool) -> str:
-    """The signs of the classes, and that of the unlabelled where there are any."""
+def legend(subject: Subject) -> str:
+    """The signs of the classes."""
     items = [(swatch(group_of(subject, k)), subject.called(k)) for k in groups(subject)]
     if len(subject.classes) > len(items):
         items.append((swatch(GROUPS), "other classes"))
-    return key([*items, (swatch(0), "unlabelled")] if unknown else items)
+    return key(items)
 
 
 # ---- tables

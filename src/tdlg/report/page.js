@@ -113,23 +113,16 @@
   };
   const shapes = ["circle", "triangle", "circle", "square", "diamond", "plus", "cross"];
 
-  function mixed(low, high, part) {
-    const parts = [low, high].map((colour) => [1, 3, 5].map((at) => parseInt(colour.trim().slice(at, at + 2), 16)));
-    return `rgb(${parts[0].map((value, at) => Math.round(value + (parts[1][at] - value) * part)).join(",")})`;
-  }
-
   function makeScatter(frame) {
     const dots = data[frame.dataset.scatter];
     if (!dots) { frame.hidden = true; return; }
     const canvas = frame.querySelector("canvas");
     const context = canvas.getContext("2d");
-    const axes = Boolean(dots.xTicks);
-    const margin = axes ? { left: 42, right: 14, top: 12, bottom: 30 } : { left: 10, right: 10, top: 10, bottom: 10 };
+    const margin = { left: 42, right: 14, top: 12, bottom: 30 };
     const byRank = (a, b) => rankOf(a) - rankOf(b) || dots.score[a] - dots.score[b];
     const rankOf = (at) => (dots.group[at] === 1 ? 2 : dots.group[at] === 0 ? 0 : 1);
     const painted = [...dots.x.keys()].sort(byRank);
     const walk = [...dots.x.keys()].sort((a, b) => dots.x[a] - dots.x[b] || dots.y[a] - dots.y[b]);
-    let mode = "group";
     let chosen = -1;
     let places = [];
 
@@ -152,20 +145,17 @@
       const style = getComputedStyle(document.documentElement);
       const colour = (name) => style.getPropertyValue(`--${name}`).trim();
       const colours = [0, 1, 2, 3, 4, 5, 6].map((at) => colour(`g${at}`));
-      const [low, high, early, late] = ["low", "high", "early", "late"].map(colour);
-      if (axes) { paintAxes(width, height, toX, toY, colour); }
+      paintAxes(width, height, toX, toY, colour);
       places = dots.x.map((x, at) => [toX(x), toY(dots.y[at])]);
       context.lineWidth = 1.4;
       for (const at of painted) {
         const group = dots.group[at];
         const [x, y] = places[at];
-        const size = mode === "score" ? SIZE * (0.7 + 0.7 * dots.score[at]) : SIZE;
-        const ink = mode === "score" ? mixed(low, high, dots.score[at]) : mode === "time" ? mixed(early, late, dots.time[at]) : colours[group];
-        context.globalAlpha = group === 1 || mode !== "group" ? 0.9 : 0.6;
+        context.globalAlpha = group === 1 ? 0.9 : 0.6;
         context.beginPath();
-        draws[shapes[group]](context, x, y, size);
-        context.fillStyle = context.strokeStyle = ink;
-        if (group === 0 && mode === "group" || group > 4) { context.stroke(); } else { context.fill(); }
+        draws[shapes[group]](context, x, y, SIZE);
+        context.fillStyle = context.strokeStyle = colours[group];
+        if (group > 4) { context.stroke(); } else { context.fill(); }
       }
       context.globalAlpha = 1;
       if (chosen >= 0) {
@@ -243,13 +233,6 @@
     canvas.addEventListener("blur", () => choose(-1));
     new ResizeObserver(paint).observe(frame);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-    for (const input of frame.parentElement.querySelectorAll("input[name=colour]")) {
-      input.addEventListener("change", () => {
-        mode = input.value;
-        for (const words of frame.parentElement.querySelectorAll("[data-for]")) { words.hidden = words.dataset.for !== mode; }
-        paint();
-      });
-    }
     paint();
   }
 

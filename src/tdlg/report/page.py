@@ -11,8 +11,6 @@ from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
-import numpy as np
-
 from tdlg import __version__
 from tdlg.atomic import new_file, target_of
 from tdlg.checks import check_choice, check_count
@@ -24,9 +22,8 @@ from tdlg.report.cautions import cautions, last_labels
 from tdlg.report.sections.activity import activity
 from tdlg.report.sections.data import reproduce, settings, summary, what_was_read
 from tdlg.report.sections.interactions import interactions
-from tdlg.report.sections.map import map_dots, map_section, score_dots
 from tdlg.report.sections.nodes import nodes
-from tdlg.report.sections.quality import quality
+from tdlg.report.sections.quality import quality, score_dots
 from tdlg.report.selection import select_edges
 from tdlg.report.subject import Subject, make_subject
 from tdlg.report.text import as_json, count, escaped, name_of
@@ -41,7 +38,6 @@ NAVIGATION = (
     ("quality", "Quality"),
     ("read", "Data"),
     ("activity", "Activity"),
-    ("map", "Map"),
     ("settings", "Settings"),
     ("reproduce", "Reproduce"),
 )
@@ -66,8 +62,8 @@ def write_report(
     """Write a report on a model and its edges: one HTML page that opens offline, on a laptop or a phone.
 
     The page shows which interactions and nodes to look at first, and why; how good the model is on labels hidden from a
-    copy of it, next to label rates; the data; activity over time; a map of the interactions; the settings, and how to
-    reproduce the page. With many edges, tables and maps show a part of them and say so, which keeps the page below a few MB.
+    copy of it, next to label rates; the data; activity over time; the settings, and how to reproduce the page.
+    With many edges, tables and charts show a part of them and say so, which keeps the page below a few MB.
 
     Parameters
     ----------
@@ -164,7 +160,6 @@ def build_report(
     score = subject.scored.values[:, subject.positive]
     selected = select_edges(subject, held)
     last = last_labels(subject.learnt.ticks, label_codes(subject.learnt, subject.classes))
-    dots = map_dots(subject, score, np.argsort(-score, kind="stable")[:200])
     how = evaluate.how if isinstance(evaluate, HeldOut) else evaluate
     body = [
         interactions(subject, selected),
@@ -172,11 +167,10 @@ def build_report(
         quality(subject, judged, selected, why_not),
         what_was_read(subject, unused),
         activity(subject, score, last),
-        map_section(subject, dots),
         settings(subject, judged),
         reproduce(subject, command, title=title, label_name=label_name, time_unit=time_unit, evaluate=how),
     ]
-    data = {"map": dots, "scores": None if judged is None else score_dots(subject, judged.held)}
+    data = {"scores": None if judged is None else score_dots(subject, judged.held)}
     title = "Which interactions to look at first" if title is None else name_of(title, 200)
     head = summary(subject, judged, selected) + cautions(subject, held, selected, last)
     return _page(title, _line(subject), head, body, data)

@@ -47,13 +47,13 @@ def count(n: int, noun: str) -> str:
 
 
 def figure(value: float, digits: int = 3) -> str:
-    """A metric with this number of digits after the point, one more where it would be a 1 that it is not."""
+    """A metric with this number of digits after the point, one more where it would be a 0 or 1 that it is not."""
     if not math.isfinite(value):
         return "–"
-    near_1 = 1 - 0.5 * 10.0**-digits <= value < 1
-    if near_1 and value >= 1 - 0.5 * 10.0 ** -(digits + 1):
-        return f"over 0.{'9' * (digits + 1)}"
-    return f"{value:.{digits + near_1}f}"
+    away = min(abs(value), abs(1 - value))  # from what it must not seem to be
+    if 0 < value < 1 and away <= 0.5 * 10.0 ** -(digits + 1):
+        return f"over 0.{'9' * (digits + 1)}" if value > 0.5 else f"under 0.{'0' * digits}1"
+    return f"{value:.{digits + (0 < value < 1 and away <= 0.5 * 10.0**-digits)}f}"
 
 
 def percent(value: float) -> str:

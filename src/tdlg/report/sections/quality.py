@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.judge.holdout import HeldOut, Judged
 from tdlg.judge.metrics import Ranking, calibration
 from tdlg.report.html import code, group_of, key, legend, paragraph, plate, section, swatch
-from tdlg.report.sections.map import MOST_DOTS
 from tdlg.report.selection import Selected
 from tdlg.report.subject import Subject
 from tdlg.report.svg import Panel, chart, curve, marker, thinned, tipped
-from tdlg.report.text import count, escaped, figure, nice_step, percent, share
+from tdlg.report.text import count, escaped, figure, name_of, nice_step, percent, rounded, share
 
-__all__ = ["held_out_in_short", "quality"]
+__all__ = ["held_out_in_short", "quality", "score_dots"]
 
 Floats = NDArray[np.float64]
 
 TITLE = "Quality on held-out labels"
+MOST_DOTS = 1000  # in the chart of scores against time
 
 
 def quality(subject: Subject, judged: Judged | None, selected: Selected, why_not: str) -> str:
@@ -253,4 +255,29 @@ def _score_against_time(subject: Subject, judged: Judged) -> str:
         f"{escaped(subject.wanted)}. Good scores keep the classes apart at all times.{drawn} Hover, touch, or use the "
         "arrow keys."
     )
-    return plate("Score against time", body, note, legend(subject, unknown=False))
+    return plate("Score against time", body, note, legend(subject))
+
+
+def score_dots(subject: Subject, held: HeldOut) -> dict[str, Any]:
+    """What the script draws: dots of held-out edges by time and score, a random sample of them if there are many."""
+    n = len(held.edges)
+    rng = np.random.default_rng(subject.seed)
+    at = np.sort(rng.choice(n, MOST_DOTS, replace=False)) if n > MOST_DOTS else np.arange(n)
+    edges, score, truth = held.edges[at], held.probability[at, subject.positive], held.truth[at].tolist()
+    first, last = float(held.edges.ticks.min()), float(held.edges.ticks.max())
+    width = (last - first) or 1.0
+    return {
+        "group": [group_of(subject, k) for k in truth],
+        "score": rounded(score, 3),
+        "said": [share(value) for value in score.tolist()],
+        "src": [name_of(value) for value in edges.src],
+        "dst": [name_of(value) for value in edges.dst],
+        "when": subject.clock.texts(edges.ticks),
+        "label": [subject.names[k] for k in truth],
+        "n": len(edges),
+        "x": rounded((edges.ticks.astype(np.float64) - first) / width, 5),
+        "y": rounded(score),
+        "range": [[-0.01, 1.01], [-0.02, 1.02]],
+        "xTicks": [[(value - first) / width, text] for value, text in subject.clock.axis(first, last, 6)],
+        "yTicks": [[value, f"{value:g}"] for value in (0.0, 0.25, 0.5, 0.75, 1.0)],
+    }
