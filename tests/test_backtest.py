@@ -8,7 +8,7 @@ import pytest
 from tdlg import TemporalEdges, make_payments
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge import backtest as module
-from tdlg.judge.backtest import BACKTESTED, alert_precision, backtest
+from tdlg.judge.backtest import BACKTESTED, alert_precision, backtest, learning_curve
 from tdlg.methods.windows import window_columns
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -205,3 +205,36 @@ def test_windows_equal_a_loop(kind):
     np.testing.assert_allclose(
         window_columns(edges, is_positive, (5, 20)), columns_by_hand(edges, is_positive, (5, 20)), atol=1e-9
     )
+
+
+class TestLearningCurve:
+    def test_all_of_the_history_is_the_backtest(self):
+        edges = payments(3000)
+        curve, table = learning_curve(edges, "61d", start="2025-05-01"), backtest(edges, "61d", start="2025-05-01")
+        figures = ["method", "n", "positives", "auc", "average_precision", "alert_precision"]
+        assert (
+            curve.filter(history="all").select(figures).equals(table.filter(table["start"].is_null()).select(figures))
+        )
+        assert curve.filter(history="all")["days"].null_count() == len(BACKTESTED)
+
+    @pytest.mark.parametrize("days", [28, 56])
+    def test_a_history_is_a_backtest_of_the_last_days(self, days):
+        edges, start = payments(3000), np.datetime64("2025-05-01")
+        last = edges[edges.time >= start - np.timedelta64(days, "D")]
+        curve, table = learning_curve(edges, "61d", start=start), backtest(last, "61d", start=start)  # one period
+        figures = ["method", "n", "auc", "average_precision", "alert_precision"]
+        mine = curve.filter(days=float(days)).select(figures)
+        assert mine.equals(table.filter(table["start"].is_null()).select(figures))
+        assert not mine.equals(curve.filter(history="all").select(figures))
+
+    def test_a_history_without_labels_is_left_out(self):
+        sample = make_payments(3000, random_state=0)
+        edges = sample.edges.with_label(sample.edges.label, label_delay="10d")
+        histories = learning_curve(edges, "60d", start="2025-05-01")["history"].to_list()
+        assert "7 days" not in histories
+        assert "all" in histories
+
+    def test_numbers_as_times(self):
+        curve = learning_curve(numbers(), 150, alerts_per_day=1)
+        assert set(curve["method"]) == set(BACKTESTED)
+        assert curve["days"].drop_nulls().is_sorted()

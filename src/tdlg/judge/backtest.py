@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from tdlg.checks import as_seed, check_count, is_number
+from tdlg.checks import as_generator, as_seed, check_count, is_number
 from tdlg.clock import as_seconds, is_duration, rounded_up, ticks_per_second
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
 from tdlg.explain.positive import positive_class
 from tdlg.judge.holdout import Fitted
 from tdlg.judge.metrics import auc_and_precision, precision_recall_at
@@ -22,12 +23,13 @@ from tdlg.methods.ours import Propagation
 from tdlg.methods.references import LabelRates
 from tdlg.methods.windows import window_columns
 from tdlg.models import training
+from tdlg.models.bins import bin_columns, fit_boosting
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["BACKTESTED", "alert_precision", "backtest"]
+__all__ = ["BACKTESTED", "alert_precision", "backtest", "learning_curve"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -38,6 +40,7 @@ DAY = 86_400  # seconds
 DAYS = 30  # a day is this part of a period where times are numbers
 MOST_PERIODS = 10_000
 HISTORY = 0.3  # share of the time span before the first period
+SHORTEST = 7  # days of the first history of a learning curve; each is twice the one before
 
 
 class _Period(NamedTuple):
@@ -77,7 +80,7 @@ def backtest(
         The start of the first period, like the times of the edges. By default the first multiple of `every` after the
         first 30 % of the time span, counted from the first edge; with datetimes, from the start of its day (UTC).
     alerts_per_day
-        The number of edges per day that somebody can check, 100 by default. A day is a calendar day in UTC. If the times
+        The number of edges per day that somebody can check, 20 by default. A day is a calendar day in UTC. If the times
         are numbers, a day is a thirtieth of `every`, also for the windows.
     positive
         The positive class. By default that of `tdlg.explain.positive.positive_class`; all other classes count as one.
@@ -110,17 +113,7 @@ def backtest(
     (datetime.datetime(2025, 3, 2, 0, 0), 'propagation', 526)
     """
     check_count("backtest", "alerts_per_day", alerts_per_day, 1)
-    length = _in_ticks(every, edges)
-    day = round(DAY * ticks_per_second(edges.time_unit)) if edges.time_unit is not None else length / DAYS
-    edges, is_positive = _two_classes(edges, positive)
-    begin = _start(edges, length, start, day)
-    _check_number_of_periods(edges, every, length, begin)
-    periods = list(_periods(edges, length, begin))
-    if not periods:
-        raise EdgesError(
-            "There is no period before which labels of two classes were known, and in which edges are labelled.",
-            "Pass a shorter every=, or another start=.",
-        )
+    edges, is_positive, _, day, periods = _prepared(edges, every, start, positive)
     seed = as_seed(random_state)
     windows = window_columns(edges, is_positive, tuple(width * day for width in WINDOWS))
     rows: list[dict[str, Any]] = []
@@ -134,6 +127,77 @@ def backtest(
     test = np.concatenate([test for test, _ in scored])
     together = [np.concatenate(of_method) for of_method in zip(*(scores for _, scores in scored), strict=True)]
     return _table([*rows, *_rows(edges, test, together, is_positive, day, alerts_per_day, None)], edges.time_unit)
+
+
+def learning_curve(
+    edges: TemporalEdges,
+    every: Any,
+    *,
+    start: Any = None,
+    alerts_per_day: int = 20,
+    positive: Any = None,
+    random_state: Any = 0,
+    callback: Callable[[int, int], bool | None] | None = None,
+) -> pl.DataFrame:
+    """Measure how the quality grows with the history: each period is predicted from the last days before it only.
+
+    The methods and the periods are those of `backtest`. The histories are 7, 14, 28 days and so on, then all days before
+    the period. An edge before the history is seen by no method, neither as a neighbour nor to learn from. Only periods that
+    can be predicted from every history are compared; a history is left out if it has labels of both classes before fewer
+    than half of the periods.
+
+    Parameters
+    ----------
+    edges, every, start, alerts_per_day, positive, random_state
+        As for `backtest`.
+    callback
+        A function that is called with (done, total) after each period and history.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row per history and method. Columns: history (in words, or "all"), days (null for all), method, n (labelled
+        edges of the periods), positives, auc, average_precision and alert_precision, as in the total of `backtest`.
+
+    Examples
+    --------
+    >>> from tdlg import make_payments
+    >>> payments = make_payments(1500, random_state=0)
+    >>> edges = payments.edges.with_label(payments.edges.label, payments.label_time)
+    >>> learning_curve(edges, "60d")["history"].unique(maintain_order=True).to_list()[-2:]
+    ['112 days', 'all']
+    """
+    check_count("learning_curve", "alerts_per_day", alerts_per_day, 1)
+    edges, is_positive, length, day, periods = _prepared(edges, every, start, positive)
+    first, widths = edges.ticks.min(), tuple(width * day for width in WINDOWS)
+    longest = max(period.start - first for period in periods)
+    n_histories = max(0, math.ceil(math.log2(max(longest / (SHORTEST * day), 1))))
+    histories: list[float | None] = [*(float(SHORTEST * 2**k) for k in range(n_histories)), None]
+    found: dict[float | None, dict[int, tuple[Positions, list[Floats]]]] = {}
+    for at, days in enumerate(histories):
+        found[days] = {}
+        for k, period in enumerate(periods):
+            begin = first if days is None else period.start - days * day
+            part = np.flatnonzero((edges.ticks >= begin) & (edges.ticks < period.stop))
+            recent = edges[part]
+            for short in _periods(recent, length, period.start):
+                windows = window_columns(recent, is_positive[part], widths)
+                with warnings.catch_warnings():  # that a few days have few labels is the point of the curve
+                    warnings.simplefilter("ignore", TdlgWarning)
+                    found[days][k] = part[short.test], _scores(short, windows, as_seed(random_state))
+            if callback is not None:
+                callback(at * len(periods) + k + 1, len(histories) * len(periods))
+    found = {days: scored for days, scored in found.items() if 2 * len(scored) >= len(periods)}
+    common = sorted(set.intersection(*(set(scored) for scored in found.values())))
+    rows = []
+    for days, scored in found.items():
+        test = np.concatenate([scored[k][0] for k in common])
+        together = [np.concatenate(scores) for scores in zip(*(scored[k][1] for k in common), strict=True)]
+        shown = "all" if days is None else f"{days:g} days"
+        for row in _rows(edges, test, together, is_positive, day, alerts_per_day, None):
+            kept = {name: value for name, value in row.items() if name not in ("start", "stop", "n_train")}
+            rows.append({"history": shown, "days": days, **kept})
+    return _table(rows, None)
 
 
 def alert_precision(is_positive: NDArray[np.bool_], scores: Floats, day: NDArray[Any], k: int) -> float:
@@ -168,6 +232,24 @@ def alert_precision(is_positive: NDArray[np.bool_], scores: Floats, day: NDArray
 
 
 # ---- periods
+
+
+def _prepared(
+    edges: TemporalEdges, every: Any, start: Any, positive: Any
+) -> tuple[TemporalEdges, NDArray[np.bool_], float, float, list[_Period]]:
+    """Edges of two classes, which are positive, the lengths of a period and of a day in ticks, and the periods."""
+    length = _in_ticks(every, edges)
+    day = round(DAY * ticks_per_second(edges.time_unit)) if edges.time_unit is not None else length / DAYS
+    edges, is_positive = _two_classes(edges, positive)
+    begin = _start(edges, length, start, day)
+    _check_number_of_periods(edges, every, length, begin)
+    periods = list(_periods(edges, length, begin))
+    if not periods:
+        raise EdgesError(
+            "There is no period before which labels of two classes were known, and in which edges are labelled.",
+            "Pass a shorter every=, or another start=.",
+        )
+    return edges, is_positive, length, day, periods
 
 
 def _in_ticks(every: Any, edges: TemporalEdges) -> float:
@@ -249,9 +331,9 @@ def _scores(period: _Period, windows: Floats, seed: Any) -> list[Floats]:
     revealed = trial.revealed(test)
     methods = Propagation("stream", random_state=seed), LabelRates(stream=True, random_state=seed)
     scores = [Fitted(method, trial).score(revealed)[0][: len(test)] for method in methods]
-    trees = HistGradientBoostingClassifier(**training.boosting_settings(len(trial.train)), random_state=seed)
-    windows = windows[:, ~np.isnan(windows[trial.train]).all(axis=0)]  # trees refuse a column without any value
-    trees.fit(windows[trial.train], trial.y[trial.train])
+    settings, target = training.boosting_settings(len(trial.train)) | {"random_state": seed}, trial.y[trial.train]
+    binned = bin_columns(windows[trial.train], target, as_generator(seed), classes=True)
+    trees = fit_boosting(HistGradientBoostingClassifier, settings, binned, target)
     return [*scores, trees.predict_proba(windows[test])[:, 1]]
 
 

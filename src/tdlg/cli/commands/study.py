@@ -195,6 +195,14 @@ def backtest(
             help="Start of the first period, for example 2024-06-01. By default after the first 30 % of the time span.",
         ),
     ] = None,
+    curve: Annotated[
+        bool,
+        typer.Option(
+            "--curve",
+            help="Measure how the quality grows with the history instead: predict the periods from the last 7, 14, 28 and "
+            "more days before them only.",
+        ),
+    ] = False,
     positive: Positive = None,
     missing: Missing = None,
     label_time: LabelTime = None,
@@ -210,6 +218,7 @@ def backtest(
     propagation, label rates per node, and the same trees on counts, means and label rates in windows of 1, 7 and 30 days.
     """
     from tdlg.judge.backtest import backtest as go_through
+    from tdlg.judge.backtest import learning_curve
 
     period = duration(every, "--every")
     check_output(output)
@@ -227,7 +236,7 @@ def backtest(
     note_known_at_once(known)
     with progress() as show:
         show(0, 1, "fitting")
-        found = go_through(
+        found = (learning_curve if curve else go_through)(
             known,
             period,
             start=None if start is None else number_or_text(start),
@@ -236,7 +245,7 @@ def backtest(
             callback=lambda done, total: show(done, total, "periods"),
         )
     note(f"positive class: {positive_class!r}; at most {count(alerts_per_day, 'alert')} per day")
-    found = rounded(_with_total(found), "auc", "average_precision", "alert_precision")
+    found = rounded(found if curve else _with_total(found), "auc", "average_precision", "alert_precision")
     give(found, output, rows=len(found))
 
 
