@@ -24,7 +24,7 @@ from paper.graph_features import graph_preprocessor, graph_table
 from tdlg import PropagationClassifier, StreamScorer, TemporalEdges
 from tdlg.datasets import load_dataset
 from tdlg.models.training import boosting_settings
-from tdlg.trees import predict_proba
+from tdlg.models.trees import predict_proba
 
 BATCH, N_BATCHES, N_SINGLE = 1_000, 40, 2_000
 WINDOW = 30 * 86_400  # seconds; the scales of the model reach from hours to weeks

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from tdlg.edges import TemporalEdges
-from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.propagation import PropagationClassifier
 
 __all__ = ["SEEDS", "SETTINGS", "TRAINED", "VALIDATED", "PastSetting", "bootstrap_interval", "split_scores"]
 

@@ -18,9 +18,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from paper.graph_features import graph_columns
 from tdlg.edges import TemporalEdges
-from tdlg.models.bins import bin_columns, fit_boosting
-from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.propagation import PropagationClassifier
 from tdlg.models.training import boosting_settings
+from tdlg.models.trees import bin_columns, fit_boosting
 from tdlg.propagate.features import PropagationFeatures
 
 __all__ = [

@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import average_precision_score
 
-from tdlg.models.bins import MISSING, bin_columns, fit_boosting
+from tdlg.models.trees import MISSING, bin_columns, fit_boosting
 
 SETTINGS = {"max_iter": 30, "early_stopping": False, "random_state": 0, "min_samples_leaf": 5}
 

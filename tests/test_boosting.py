@@ -6,7 +6,7 @@ import pytest
 from tdlg import PropagationClassifier, TemporalEdges
 from tdlg.models import training
 from tdlg.models.training import TrainingRows, Windows, training_windows
-from tdlg.sampling.rows import Sample
+from tdlg.tables.rows import Sample
 
 
 class TestSample:

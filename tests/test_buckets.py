@@ -8,9 +8,8 @@ from tdlg import PropagationFeatures, read_edges
 from tdlg.engines.buckets import FAR, RecordForm, read_split, write_split
 from tdlg.engines.summary import Clock
 from tdlg.exceptions import ReadError
-from tdlg.propagate.columns import table_columns
-from tdlg.propagate.evidence import Query, gather_evidence
-from tdlg.sampling.rows import Sample
+from tdlg.propagate.columns import Query, gather_evidence, table_columns
+from tdlg.tables.rows import Sample
 
 TABLES = [{}, {"floats": True}, {"categories": True}, {"shared": False}]
 

@@ -37,9 +37,9 @@ from tdlg.engines.run import Limits
 from tdlg.engines.summary import Clock, Labels, summarise
 from tdlg.engines.table import scan_edges
 from tdlg.exceptions import EdgesError, ReadError, TooLargeError
-from tdlg.propagate.scales import choose_scales, scales_between
-from tdlg.sampling import rows
-from tdlg.sampling.rows import mixed, uniform
+from tdlg.propagate.plan import choose_scales, scales_between
+from tdlg.tables import rows
+from tdlg.tables.rows import mixed, uniform
 
 ENGINE = ThreadPoolExecutor(2)
 

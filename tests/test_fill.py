@@ -27,7 +27,7 @@ from tdlg.engines.summary import summarise
 from tdlg.exceptions import EdgesError, ParameterError, ReadError, TooLargeError
 from tdlg.memory import as_bytes
 from tdlg.models import files, propagation, training
-from tdlg.sampling import rows
+from tdlg.tables import rows
 
 N = 2000
 

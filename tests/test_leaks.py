@@ -9,7 +9,7 @@ from sklearn.dummy import DummyClassifier
 
 from tdlg import PropagationClassifier, PropagationFeatures, TemporalEdges
 from tdlg.models.training import training_windows
-from tdlg.propagate.evidence import gather_evidence
+from tdlg.propagate.columns import gather_evidence
 
 N = 400
 DAY = np.timedelta64(1, "D")

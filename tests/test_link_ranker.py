@@ -10,10 +10,10 @@ import pytest
 from tdlg import LinkPredictor, LinkRanker, TemporalEdges, load_model
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.ranking import rank_of_true
+from tdlg.models.trees import Trees
 from tdlg.rank import fit as ranking_fit
 from tdlg.rank.state import COLUMNS, RankingState
 from tdlg.rank.stream import StreamRanker
-from tdlg.trees import Trees
 
 pytest.importorskip("lightgbm", reason="needs LightGBM")
 

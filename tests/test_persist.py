@@ -33,7 +33,7 @@ from tdlg.exceptions import ParameterError, ReadError
 from tdlg.persist import model as persist
 from tdlg.persist import sklearn_parts as parts
 from tdlg.persist.model import save_model
-from tdlg.propagate.own_features import OwnColumn
+from tdlg.propagate.plan import OwnColumn
 
 RNG = np.random.default_rng(0)
 

@@ -23,7 +23,7 @@ from tdlg.explain import node_scores, nodes, propagation
 from tdlg.explain.positive import label_in_words
 from tdlg.explain.sentences import Words, node_in_words
 from tdlg.models.training import training_windows
-from tdlg.propagate.evidence import gather_evidence
+from tdlg.propagate.columns import gather_evidence
 
 pytestmark = [
     pytest.mark.usefixtures("few_trees"),

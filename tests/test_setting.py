@@ -10,7 +10,7 @@ from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
 from tdlg.models import training
 from tdlg.models.training import choose_setting, warn_of_late_classes
-from tdlg.propagate.scales import choose_scales
+from tdlg.propagate.plan import choose_scales
 
 N = 1000
 

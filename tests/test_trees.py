@@ -8,11 +8,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import NotFittedError
 
-import tdlg.trees
+import tdlg.models.trees
 from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges, load_model
 from tdlg._kernels.trees import BLOCK_ROWS, MOST_LEAVES
-from tdlg.models.propagation_classifier import SURE
-from tdlg.trees import Trees, predict, predict_one_against_rest, predict_proba
+from tdlg.models.propagation import SURE
+from tdlg.models.trees import Trees, predict, predict_one_against_rest, predict_proba
 
 SIZES = (1, 2, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS, 500)
 LAYOUTS = ("C", "F")
@@ -257,7 +257,7 @@ def assert_same_values(model, edges, as_arrays=True):
                     patch.setattr(model.estimators_[0], "_raw_predict", None)
                 found = model.values_of(rows)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(tdlg.trees, "_trees_of", lambda *_: None)
+                patch.setattr(tdlg.models.trees, "_trees_of", lambda *_: None)
                 np.testing.assert_array_equal(found, model.values_of(rows), strict=True)
 
 

@@ -20,8 +20,8 @@ from .models.linegraph import LineGraphClassifier as LineGraphClassifier
 from .models.links import LinkPredictor as LinkPredictor
 from .models.misplaced import MisplacedDetector as MisplacedDetector
 from .models.outliers import EdgeOutlierDetector as EdgeOutlierDetector
-from .models.propagation_classifier import PropagationClassifier as PropagationClassifier
-from .models.propagation_regressor import PropagationRegressor as PropagationRegressor
+from .models.propagation import PropagationClassifier as PropagationClassifier
+from .models.propagation import PropagationRegressor as PropagationRegressor
 from .persist.model import load_model as load_model
 from .propagate.features import PropagationFeatures as PropagationFeatures
 from .rank.ranker import LinkRanker as LinkRanker

@@ -1,4 +1,4 @@
-"""Checks of parameters, and random states: what every public function and estimator shares.
+"""Checks of parameters, random states and sealed arrays: what every public function and estimator shares.
 
 Each check raises a `ParameterError` with the same template: The 'x' parameter of Owner must be ... Got ... instead.
 """
@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tdlg.exceptions import ParameterError
 
@@ -72,3 +73,14 @@ def set_missing_seed(estimator: Any, seed: int) -> None:
     """Set the `random_state` of an estimator to a seed where the estimator has that parameter and it is None."""
     if estimator.get_params().get("random_state", seed) is None:
         estimator.set_params(random_state=seed)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view; the caller's own array stays writable."""
+    return sealed(array.view())
+
+
+def sealed(array: NDArray[Any]) -> NDArray[Any]:
+    """Mark an array that was created here as read-only, so that `frozen` need not copy it."""
+    array.flags.writeable = False
+    return array

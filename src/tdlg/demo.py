@@ -19,7 +19,7 @@ from tdlg.judge.tasks import EdgeClassification
 from tdlg.linegraph.decay import Decay, Gaussian, NoDecay
 from tdlg.methods.references import LabelRates
 from tdlg.models.outliers import EdgeOutlierDetector
-from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.propagation import PropagationClassifier
 from tdlg.report import write_report
 
 BANDWIDTH = 0.5  # the value that the paper uses for this network

@@ -9,9 +9,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import read_only
 from tdlg.clock import times_of
 from tdlg.exceptions import EdgesError
-from tdlg.tables.column import Column, read_only
+from tdlg.tables.column import Column
 from tdlg.tables.edge_table import EdgeTable, Rows, as_slice, row_key
 from tdlg.tables.features import Features, as_features
 from tdlg.tables.ids import as_ids

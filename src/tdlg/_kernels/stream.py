@@ -41,10 +41,9 @@ from tdlg._kernels import (
     Y_LESS_RESIDUAL,
     Y,
 )
-from tdlg._kernels.columns import write_columns, zero_if_tiny
+from tdlg._kernels.columns import compare, conclude, mark, new_comparison, write_columns, zero_if_tiny
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.running import decay_and_add, read_sums
-from tdlg._kernels.two_ends import compare, conclude, mark, new_comparison
 from tdlg._kernels.vectors import pointer, prefetch
 
 EVENTS_WRITTEN = 32  # rows whose columns are written at once

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tdlg.edges import TemporalEdges
-    from tdlg.explain.explainable import Scored
+    from tdlg.estimator import Scored
 
 __all__ = ["answers", "explained", "kind_of", "meaning", "meaning_of_two", "positive_label", "spread", "two_classes"]
 
@@ -56,7 +56,7 @@ def answers(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
 
 
 def _values(model: Any, edges: TemporalEdges | Scored) -> Any:
-    from tdlg.explain.explainable import Scored
+    from tdlg.estimator import Scored
 
     return (edges if isinstance(edges, Scored) else model.scored(edges)).values
 

@@ -60,7 +60,7 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
     """
     n_outputs, n_columns = 1, 1.0
     if n_classes > 2:
-        from tdlg.models.propagation_classifier import FEW_CLASSES  # takes a second to load
+        from tdlg.models.propagation import FEW_CLASSES  # takes a second to load
 
         n_outputs = n_classes
         if n_classes <= FEW_CLASSES:  # the trees of each class use the columns of all classes

@@ -24,7 +24,7 @@ from tdlg.memory import Needs, in_bytes
 
 if TYPE_CHECKING:
     from tdlg.engines.table import ScannedEdges
-    from tdlg.models.propagation_classifier import PropagationClassifier
+    from tdlg.models.propagation import PropagationClassifier
 
 __all__ = ["Where", "check_fits", "classify_large", "note_setting", "outliers_large", "parquet_rows", "reason_for_disk"]
 

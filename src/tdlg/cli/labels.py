@@ -231,7 +231,7 @@ def as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[Tempor
 
 def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
     """Floats that are whole numbers as integers; they are floats only because of missing labels."""
-    from tdlg.explain.positive import plain_classes  # takes a second to load
+    from tdlg.tables.labels import plain_classes  # which loads numpy
 
     return plain_classes(values)
 

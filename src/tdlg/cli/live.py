@@ -131,7 +131,7 @@ def answer_columns(live: LiveModel, edges: TemporalEdges, given: Sequence[Answer
     """
     import numpy as np
 
-    from tdlg.explain.explainable import Scored
+    from tdlg.estimator import Scored
 
     valid = np.array([answer.error is None for answer in given])
     scored = edges[valid].with_label(None)

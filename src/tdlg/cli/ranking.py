@@ -81,7 +81,7 @@ def time_of(at: str, edges: TemporalEdges) -> float | int | str:
 
 def known_at(edges: TemporalEdges, time: Any) -> TemporalEdges:
     """The edges strictly before a time, from which alone may be learnt what is asked about it; all edges for None."""
-    from tdlg.rank.pairs import as_time
+    from tdlg.models.pairs import as_time
 
     if time is None:
         return edges

@@ -27,7 +27,7 @@ from tdlg.engines.paths import exists, is_remote, read_ranges, reading, write_wh
 from tdlg.engines.summary import Clock, Labels
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ReadError
-from tdlg.propagate.own_features import OwnColumn, category_places, raw_values
+from tdlg.propagate.plan import OwnColumn, category_places, raw_values
 
 Records = NDArray[np.void]
 

@@ -21,10 +21,8 @@ from tdlg.exceptions import ReadError
 from tdlg.propagate.bursts import surprises_of_key
 from tdlg.propagate.columns import LARGEST
 from tdlg.propagate.match import BLOCK, Keyed, Labels, MatchSums
-from tdlg.propagate.own_features import OwnColumn, levels, to_sum
-from tdlg.propagate.plan import ColumnPlan
-from tdlg.propagate.scales import gaps_of_nodes, usual_gap
-from tdlg.sampling.rows import Sample
+from tdlg.propagate.plan import ColumnPlan, OwnColumn, gaps_of_nodes, levels, to_sum, usual_gap
+from tdlg.tables.rows import Sample
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -46,7 +44,7 @@ class NodesTask:
 
 
 def usual_gap_of_nodes(engine: Executor, buckets: Buckets, *, only_known: bool) -> float:
-    """The usual time between two edges of a node, in ticks; see `tdlg.propagate.scales`.
+    """The usual time between two edges of a node, in ticks; see `tdlg.propagate.plan`.
 
     Of many edges, those of the first buckets are used, which have the nodes of some ranges of keys with all their edges.
     """

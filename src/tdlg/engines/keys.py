@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.exceptions import EdgesError
-from tdlg.sampling.rows import mixed
 from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
+from tdlg.tables.rows import mixed
 
 Keys = NDArray[np.uint64]
 

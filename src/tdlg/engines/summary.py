@@ -1,7 +1,7 @@
 """Summary: what one pass over a table in blocks gives. What else is decided about a file depends on it alone.
 
 Summaries of blocks can be merged. The values of labels and the clock are exact. The setting, cuts in time, medians and
-quartiles are computed from the kept rows, at most about two million. `tdlg.sampling.rows` keeps the same ones of a table in
+quartiles are computed from the kept rows, at most about two million. `tdlg.tables.rows` keeps the same ones of a table in
 memory, so that both find the same; except where words mean a missing label, which count as labels here.
 """
 
@@ -22,7 +22,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.engines.executors import run_all, workers_of
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ReadError
-from tdlg.sampling.rows import KEPT, kept_rows, kept_shares
+from tdlg.tables.rows import KEPT, kept_rows, kept_shares
 
 if TYPE_CHECKING:
     import polars as pl

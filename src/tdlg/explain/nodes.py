@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import Explainable, Scored
 from tdlg.exceptions import ParameterError
-from tdlg.explain.explainable import Explainable, Scored
 from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import as_series
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["label_in_words", "plain_classes", "positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
+__all__ = ["label_in_words", "positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
 
 
 def positive_class(classes: NDArray[Any], labels: NDArray[Any], given: Any = None) -> int:
@@ -60,11 +60,6 @@ def positive_of(model: Any, given: Any = None) -> int:
     if given is None and kept in model.classes_.tolist():
         given = kept
     return positive_class(model.classes_, model.labels_, given)
-
-
-def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
-    """Floats that are whole numbers as integers; they are floats only because of missing labels."""
-    return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
 
 
 def label_in_words(label: Any) -> str:

@@ -12,12 +12,11 @@ from sklearn.base import is_regressor
 
 from tdlg.checks import check_count
 from tdlg.edges import TemporalEdges
-from tdlg.explain.explainable import Scored
+from tdlg.estimator import Scored
 from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.rows import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason, Words
-from tdlg.propagate.columns import table_columns
-from tdlg.propagate.evidence import Query
+from tdlg.propagate.columns import Query, table_columns
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.plan import ANY_CLASS
 

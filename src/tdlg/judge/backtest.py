@@ -23,7 +23,7 @@ from tdlg.methods.ours import Propagation
 from tdlg.methods.references import LabelRates
 from tdlg.methods.windows import window_columns
 from tdlg.models import training
-from tdlg.models.bins import bin_columns, fit_boosting
+from tdlg.models.trees import bin_columns, fit_boosting
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from sklearn.base import clone
 
 from tdlg.checks import set_missing_seed
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import Scored
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.explain.explainable import Scored
 from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Trial
 from tdlg.methods.base import Method
 from tdlg.methods.references import LabelRates
 from tdlg.models.training import choose_setting
-from tdlg.propagate.evidence import find_fitted
+from tdlg.propagate.columns import find_fitted
 
 __all__ = [
     "Fitted",

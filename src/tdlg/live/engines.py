@@ -13,10 +13,9 @@ from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.models.bursts import BurstDetector
-from tdlg.models.propagation_classifier import PropagationClassifier
-from tdlg.models.propagation_regressor import PropagationRegressor
+from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
 from tdlg.propagate.bursts import RunningBursts
-from tdlg.propagate.own_features import OwnColumn, own_values
+from tdlg.propagate.plan import OwnColumn, own_values
 from tdlg.propagate.running import Absorptions, RunningColumns, stream_clock
 from tdlg.propagate.state import EventRows, Part, SavedArrays, StreamEvents
 

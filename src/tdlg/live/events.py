@@ -16,7 +16,7 @@ from tdlg.exceptions import TdlgError
 from tdlg.live.engines import Engine
 from tdlg.live.fields import absent
 from tdlg.live.meaning import is_same_label
-from tdlg.propagate.own_features import (
+from tdlg.propagate.plan import (
     CALENDAR,
     CategoryNumbers,
     OwnColumn,

@@ -9,18 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import Scored
 from tdlg.explain.bursts import explain_bursts
-from tdlg.explain.explainable import Scored
 from tdlg.explain.propagation import explain_propagation
 from tdlg.live.history import Around, History
 from tdlg.live.recent import StoredEvent
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import LiveState
 from tdlg.models.propagation import with_evidence
-from tdlg.propagate.columns import table_columns
-from tdlg.propagate.evidence import Evidence, Network, Query
+from tdlg.propagate.columns import Evidence, Network, Query, table_columns
 from tdlg.propagate.features import PropagationFeatures
-from tdlg.propagate.own_features import category_codes, category_numbers, own_values
+from tdlg.propagate.plan import category_codes, category_numbers, own_values
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import DST, SRC
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.live.recent import StoredEvent
 from tdlg.live.state import LiveState
 from tdlg.models.propagation import feature_values
-from tdlg.propagate.nodes import DST, SRC
 from tdlg.tables.ids import id_key
 
 __all__ = ["Around", "History", "feature_value", "weight_of"]

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import DST, SRC
 from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, ticks_per_second, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
 from tdlg.live.events import EventError, EventReader, Events
 from tdlg.live.tables import TableReader
-from tdlg.propagate.nodes import DST, SRC, NodeCodes
-from tdlg.propagate.state import SavedArrays, StreamEvents
+from tdlg.propagate.state import NodeCodes, SavedArrays, StreamEvents
 from tdlg.tables.ids import id_key
 
 __all__ = ["LiveScores", "StreamScorer", "UnknownEventError"]

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import DST, SRC
 from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import edges_of_table
 from tdlg.exceptions import EdgesError
 from tdlg.live.engines import Engine
 from tdlg.live.events import EventReader, Events
-from tdlg.propagate.nodes import DST, SRC, NodeCodes
-from tdlg.propagate.state import StreamEvents
+from tdlg.propagate.state import NodeCodes, StreamEvents
 
 __all__ = ["TableReader"]
 

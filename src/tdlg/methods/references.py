@@ -13,8 +13,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.events import own_columns
 from tdlg.methods.base import Method, scores_of
-from tdlg.propagate.columns import table_columns
-from tdlg.propagate.evidence import gather_evidence
+from tdlg.propagate.columns import gather_evidence, table_columns
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.sampling.index import EdgeIndex
 

@@ -12,16 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import check_count
 from tdlg.clock import Duration
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import all_or_nothing
+from tdlg.estimator import Scored, all_or_nothing
 from tdlg.exceptions import ParameterError
 from tdlg.explain.bursts import explain_bursts
-from tdlg.explain.explainable import Scored
 from tdlg.linegraph.decay import Decay, Laplace, time_spread
 from tdlg.linegraph.events import own_columns
 from tdlg.models.detector import Detector, Scores
 from tdlg.propagate.bursts import KEYS, Arrivals, burst_surprises
 from tdlg.sampling.index import edge_index, without_repeats
-from tdlg.sampling.rows import kept_rows
+from tdlg.tables.rows import kept_rows
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import is_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator
+from tdlg.estimator import EdgesEstimator, Scored
 from tdlg.exceptions import ParameterError
-from tdlg.explain.explainable import Scored
 
 Scores = NDArray[np.float64]
 

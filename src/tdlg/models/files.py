@@ -38,7 +38,7 @@ from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, Limits, most
 from tdlg.engines.summary import Clock, Labels, Summary, summarise
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.explain.positive import plain_classes, positive_by_counts
+from tdlg.explain.positive import positive_by_counts
 from tdlg.linegraph.decay import Decay, time_spread
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.memory import LEARNING, in_bytes
@@ -48,9 +48,8 @@ from tdlg.models.training import TrainingRows, Windows
 from tdlg.persist.model import load_model, save_model
 from tdlg.propagate.bursts import KEYS
 from tdlg.propagate.features import PropagationFeatures, check_features, class_targets, useful_matches
-from tdlg.propagate.own_features import OwnColumn, fit_own
-from tdlg.propagate.plan import ColumnPlan, plan_decays
-from tdlg.propagate.scales import scales_between
+from tdlg.propagate.plan import ColumnPlan, OwnColumn, fit_own, plan_decays, scales_between
+from tdlg.tables.labels import plain_classes
 
 if TYPE_CHECKING:
     import polars as pl

@@ -18,9 +18,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesClassifier, all_or_nothing, check_graph, check_target, fitted_graph, known_labels
+from tdlg.estimator import (
+    EdgesClassifier,
+    Explainable,
+    Scored,
+    all_or_nothing,
+    check_graph,
+    check_target,
+    fitted_graph,
+    known_labels,
+)
 from tdlg.exceptions import EdgesError, ParameterError, warn
-from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.models.solver import Point, logistic_regression
 

@@ -18,7 +18,7 @@ from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.operator import LineGraph
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.link_columns import LinkModel
-from tdlg.rank.pairs import best_pairs, candidate_edges
+from tdlg.models.pairs import best_pairs, candidate_edges
 from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import shuffled_edges
 

@@ -9,9 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import check_choice
 from tdlg.clock import Duration
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import all_or_nothing
+from tdlg.estimator import Scored, all_or_nothing
 from tdlg.exceptions import ParameterError
-from tdlg.explain.explainable import Scored
 from tdlg.linegraph.decay import Decay
 from tdlg.models.bursts import BurstDetector
 from tdlg.models.detector import Detector, Scores

@@ -15,24 +15,53 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from tdlg.checks import as_generator, as_seed
 from tdlg.clock import common_clock, duration_in_words, rounded_up, times_of
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, all_or_nothing, check_target, known_labels
+from tdlg.estimator import EdgesEstimator, Explainable, Scored, all_or_nothing, check_target, known_labels
 from tdlg.exceptions import EdgesError, ParameterError, warn
-from tdlg.explain.explainable import Explainable, Scored
 from tdlg.linegraph.events import Copies
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.models import training
-from tdlg.models.bins import BinnedColumns, bin_columns, fit_boosting
 from tdlg.models.training import Setting, TrainingRows, Windows, weights_for
-from tdlg.propagate.columns import single, table_columns
-from tdlg.propagate.evidence import Query, check_classes, find_fitted, gather_evidence, is_new_label
+from tdlg.models.trees import BinnedColumns, bin_columns, fit_boosting
+from tdlg.propagate.columns import (
+    Query,
+    check_classes,
+    find_fitted,
+    gather_evidence,
+    is_new_label,
+    single,
+    table_columns,
+)
 from tdlg.propagate.features import PropagationFeatures, Scales
-from tdlg.propagate.own_features import own_values
-from tdlg.propagate.plan import TwoEnds
-from tdlg.sampling.index import concatenate_edges, without_repeats
-from tdlg.sampling.rows import Sample, kept_rows
+from tdlg.propagate.plan import TwoEnds, own_values
+from tdlg.tables.rows import Sample, kept_rows
 
 if TYPE_CHECKING:
     import polars as pl
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+from scipy.special import log_softmax
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.multiclass import check_classification_targets
+
+from tdlg.estimator import EdgesClassifier
+from tdlg.models.trees import predict_one_against_rest, predict_proba, softmax
+from tdlg.tables.labels import plain_classes
+
+if TYPE_CHECKING:
+    from tdlg.engines.table import ScannedEdges
+    from tdlg.models.files import Filled
+
+from sklearn.base import RegressorMixin
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
+
+from tdlg.estimator import known_and_predicted
+from tdlg.models.trees import predict
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -224,6 +253,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         own_values(edges, features.plan_.own)  # refuses edges that lack features
         at = find_fitted(features, edges)
         if not edges.same_table(features.edges_):
+            from tdlg.sampling.index import without_repeats
+
             at = without_repeats(at)  # more copies of an edge than are known are new edges
         features = with_evidence(features, _labelled(features, edges[at >= 0], at[at >= 0]))
         new, known = edges[at < 0], _with_labels(features)
@@ -445,6 +476,8 @@ def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
 
     Both have the same features, and either both or neither have weights and datetimes.
     """
+    from tdlg.sampling.index import concatenate_edges
+
     copies = Copies(first)
     once = copies.distinct, more
     bare = concatenate_edges(*once)
@@ -513,3 +546,329 @@ def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
         return values
     categories = np.array([*edges.feature_categories[name], None], object)
     return categories[np.where(np.isfinite(values), values, len(categories) - 1).astype(np.int64)]
+
+
+# ---- the classifier
+
+
+FEW_CLASSES = 5  # with more classes, each class has its own trees
+FEW_LABELS = 10  # of a class, or four times as many in all, which are hardly enough to learn from
+MANY_CLASSES = 20  # with more classes, each has fewer trees of larger steps
+FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
+SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
+
+
+class PropagationClassifier(EdgesClassifier, PropagationModel):
+    """Classify interactions by the labels, counts, times and amounts of the interactions around them.
+
+    Boosted trees are trained on the columns of `PropagationFeatures`, with bins that follow the tails and the rare classes
+    as well. Of more than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are
+    corrected for it, so that they stay calibrated. For forecasts, where the future may differ from the past, the
+    log-probabilities of the trees are averaged with those of logistic regression, with weights 2 and 1, unless the trees
+    alone clearly predict the latest training edges better. Pass all edges to `fit`, with missing labels where they are to be
+    predicted, and then call `predict_proba(edges)`. New edges can be scored too; they count as unlabelled neighbours of each
+    other. A training edge never sees its own label, however it is passed.
+
+    Parameters
+    ----------
+    estimator
+        A scikit-learn classifier to train on the columns. By default boosted trees, for forecasts together with logistic
+        regression.
+    setting
+        What is known when an edge is scored. "interpolate": the labels of other edges before and after it, as in the paper.
+        "forecast": all labels up to some time, and only unlabelled edges after it; the model is trained at earlier cuts in
+        time. "stream": the labels of all strictly earlier edges, or those known by then according to `label_time`; labels
+        of the edges to score count for later edges. "auto", the default: "stream" if the edges have a `label_time`, or if
+        `label_time` or `label_delay` is passed; "forecast" if all edges are labelled, or if most unlabelled edges are later
+        than nearly all labelled ones; else "interpolate".
+    matches, scales, smoothing, calendar
+        Parameters of the columns, see `PropagationFeatures`.
+    two_ends
+        Whether the columns about both ends of an edge together are used; for forecasts, some of them. By default "auto":
+        they are used for up to 20 million edges. They need arbitrary access to all edges, which is slow beyond that.
+    n_threads
+        Number of threads that make the columns. By default all cores are used.
+    random_state
+        Seed for the boosted trees.
+
+    Attributes
+    ----------
+    classes_
+        The distinct labels, sorted.
+    setting_, setting_reason_
+        The setting that was used, "interpolate", "forecast" or "stream", and why it was chosen.
+    two_ends_
+        Whether the columns about both ends are used.
+    features_
+        The fitted `PropagationFeatures`.
+    estimators_
+        The estimators that were fitted on its columns.
+    n_rows_, n_rows_sampled_from_
+        The number of rows that the estimators learnt from, and the number of rows that these were sampled from.
+    typical_
+        The median of each column over the training rows, with which `explain` compares an edge.
+    edges_, labels_
+        The edges given to `fit`, and their labels.
+
+    Examples
+    --------
+    One of two sellers is rated badly by everyone. The label of the last edge is predicted.
+
+    >>> from tdlg import PropagationClassifier, TemporalEdges
+    >>> edges = TemporalEdges(
+    ...     ["a", "b", "c", "d"] * 25, ["good", "bad"] * 50, range(100), label=[*[1, 0] * 49, 1, None],
+    ... )
+    >>> model = PropagationClassifier(random_state=0).fit(edges)
+    >>> model.setting_, model.predict(edges[98:])
+    ('forecast', array([1., 0.]))
+    """
+
+    _target = "classes"
+    _boosting = HistGradientBoostingClassifier
+    _linear = LogisticRegression(C=0.1, max_iter=1000)
+
+    def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
+        """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities up to a constant."""
+        logs = self._logs(X, label_time)
+        return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
+
+    def predict_proba(self, X: Any, *, label_time: Any = None) -> Floats:
+        """Probabilities of the classes, shape (n_edges, n_classes).
+
+        Parameters
+        ----------
+        X
+            The edges to score, fitted or new. With setting="stream" their labels count for later edges.
+        label_time
+            With setting="stream", the times at which the labels of X become known. By default the `label_time` of X, else
+            the `label_delay` given to `fit`, else the times of the edges.
+        """
+        return self.scored(X, label_time=label_time).values
+
+    def predict(self, X: Any, *, label_time: Any = None) -> NDArray[Any]:
+        """The most probable class of each edge."""
+        best = self._logs(X, label_time).argmax(axis=1)
+        return self.classes_[best]
+
+    def fill(
+        self,
+        scanned: ScannedEdges,
+        output: Any,
+        *,
+        memory: Any = None,
+        engine: Executor | str | None = None,
+        folder: Any = None,
+        positive: Any = None,
+        classes: Callable[[list[Any]], tuple[list[Any], Any]] | None = None,
+        callback: Callable[[int, int, str], object] | None = None,
+    ) -> Filled:
+        """Fill in the missing labels of edges that are larger than memory, within a limit of memory.
+
+        The table is written with the columns "predicted" and "probability" added. The columns that the trees learn from
+        are computed on disk, in buckets by node and pair; those about both ends together need arbitrary access and are left
+        out. Trees learn from a sample of at most a million rows, which keeps those of rare classes; probabilities are
+        corrected for it. This classifier is not changed: it gives the parameters.
+
+        Parameters
+        ----------
+        scanned
+            What `scan_edges` returned, with a label; missing ones are predicted.
+        output
+            The file to write, .parquet or .csv. A path without such an ending, or an address, is a folder to which the
+            workers write one parquet file per block, so that nothing goes through this process.
+        memory
+            The limit, such as "2GB". By default 60 % of the free memory. On a cluster this is the limit of each worker,
+            by default 60 % of what it was started with.
+        engine
+            What runs the tasks: the address of a Dask scheduler, such as "tcp://host:8786", or any executor of
+            `concurrent.futures`. By default threads of this process. On a cluster the trees are fitted in this process,
+            and all else is done by the workers.
+        folder
+            A folder for temporary files, which all workers of the engine see. By default a hidden folder beside the
+            output. They are removed at the end; what a killed run left is removed by the next one.
+        positive
+            The positive class; by default chosen as everywhere.
+        classes
+            A function from the list of values in the label column to the list of their classes, None for a missing label,
+            and the positive class or None. By default each value is a class.
+        callback
+            Called with the number of finished tasks, the number of all, and what is done. What it raises stops the work.
+
+        Returns
+        -------
+        Filled
+            Some numbers, the classes and the setting. There is no fitted model: it would have no edges to score with.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from tdlg import PropagationClassifier, scan_edges, write_payments
+        >>> home = pathlib.Path(tempfile.mkdtemp())
+        >>> write_payments(home / "payments.parquet", 2000, random_state=0)
+        >>> edges = scan_edges(home / "payments.parquet", label="fraud")
+        >>> filled = PropagationClassifier().fill(edges, home / "filled.parquet", memory="2GB")
+        >>> filled.n_scored, filled.setting
+        (200, 'forecast')
+        """
+        from tdlg.models.files import fill_labels
+
+        of_run = {"memory": memory, "engine": engine, "folder": folder, "callback": callback}
+        return fill_labels(self, scanned, output, positive=positive, classes=classes, **of_run)
+
+    def _logs(self, X: Any, label_time: Any) -> Floats:
+        return self._answer(self._columns(X, label_time)[2])
+
+    def values_of(self, columns: Floats) -> Floats:
+        """Probabilities of the classes, given columns."""
+        return softmax(self._answer(columns))
+
+    def _answer(self, columns: Floats) -> Floats:
+        """Weighted means of the members' log-probabilities."""
+        if not len(columns):
+            return np.zeros((0, len(self.classes_)))
+        columns = single(columns).astype(np.float64)
+        if not self._is_one_against_rest:
+            return _mean_logs(self.estimators_, columns) + self.log_shares_
+        columns_of, n_kinds = self.features_.plan_.columns_of_classes, len(self.estimators_) // len(self.classes_)
+        kinds = [self.estimators_[k::n_kinds] for k in range(n_kinds)]  # trees of all classes, then linear models
+        answers = [predict_one_against_rest(members, columns, columns_of) for members in kinds]
+        return _mean_log(answers) + self.log_shares_
+
+    @property
+    def _is_one_against_rest(self) -> bool:
+        """Whether each class has its own members; else the time would grow with the square of the number of classes."""
+        return self.estimator is None and len(self.classes_) > FEW_CLASSES
+
+    def fitted_members(self, rows: TrainingRows) -> list[Any]:
+        """The estimators, fitted to these rows; with many classes, those of each class."""
+        if not self._is_one_against_rest:
+            return super().fitted_members(rows)
+        fitted = []
+        for label, of_class in zip(self.classes_, self.features_.plan_.columns_of_classes(), strict=True):
+            one = rows._replace(columns=rows.columns[:, of_class], target=rows.target == label)
+            fitted += super().fitted_members(one)
+        return fitted
+
+    def _settings(self, rows: TrainingRows) -> dict[str, Any]:
+        """Settings of the boosted trees; with many classes, each has fewer trees of larger steps."""
+        n_classes = len(self.classes_)
+        if n_classes <= MANY_CLASSES:
+            return super()._settings(rows)
+        settings = super()._settings(rows)
+        n_trees = max(FEWEST_TREES, settings["max_iter"] * MANY_CLASSES // n_classes)
+        rate = min(settings["learning_rate"] * settings["max_iter"] / n_trees, LARGEST_RATE)
+        return settings | {"max_iter": n_trees, "learning_rate": rate}
+
+    def _linear_goes_astray(self, members: list[Any], rows: TrainingRows, binned: BinnedColumns) -> bool:
+        """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones.
+
+        Where columns drift, for example because there are more payments in December, a linear model exaggerates.
+        """
+        if self._is_one_against_rest:
+            return False
+        code, is_inner = np.searchsorted(self.classes_, rows.target), training.latest(rows.ticks)
+        outer = np.flatnonzero(~is_inner)
+        if not training.is_enough(code[is_inner], code[outer]):
+            return False
+        n_outer = np.bincount(code[outer])
+        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(training.ROWS_TO_COMPARE)[0]
+        some = outer[sample.rows(rows.ticks[outer], code[outer], training.sampling_seed(self.random_state), outer)]
+        shares = np.log(n_outer / np.bincount(code[some]))
+        earlier, inner = rows.some(some), rows.some(is_inner)
+        settings = self._settings(earlier)
+        trees = fit_boosting(self._boosting, settings, binned.some(some), earlier.target, earlier.weight)
+        linear = clone(members[1]).fit(*earlier[:2], **weights_for(members[1], earlier.weight))
+        fitted = [trees, linear]
+        both, alone = (_mean_logs(some, inner.columns) + shares for some in (fitted, fitted[:1]))
+        mine = np.arange(len(both)), code[is_inner]
+        return training.is_clear(log_softmax(alone, axis=1)[mine] - log_softmax(both, axis=1)[mine], inner.weight)
+
+    def _check_labels(self, values: NDArray[Any]) -> None:
+        check_classification_targets(values)
+        self.set_classes(*np.unique(values, return_counts=True))
+
+    def set_classes(self, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
+        """Note the classes, given how often each is known; refuse a single one, and warn of few labels and many classes."""
+        self.classes_ = classes
+        if len(self.classes_) < 2:
+            raise EdgesError(
+                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
+            )
+        if counts.min() < FEW_LABELS or counts.sum() < 4 * FEW_LABELS:
+            rarest = plain_classes(self.classes_)[counts.argmin()]
+            warn(
+                f"Only {counts.min()} of the {counts.sum():,} known labels are {rarest!s}, which is "
+                "hardly enough to learn from. Pass more labels, and judge the model on held-out ones."
+            )
+        if len(self.classes_) > MANY_CLASSES and self.estimator is None:
+            warn(
+                f"The labels have {len(self.classes_):,} classes, and each gets its own columns and trees: time and memory "
+                "grow with their number. To be faster, make groups of classes."
+            )
+
+
+def _mean_logs(members: list[Any], columns: Floats) -> Floats:
+    """Weighted means of the log-probabilities of several classifiers."""
+    return _mean_log([predict_proba(member, columns) for member in members])
+
+
+def _mean_log(probabilities: list[Floats]) -> Floats:
+    logs = [np.log(np.maximum(each, SURE)) for each in probabilities]
+    return logs[0] if len(logs) == 1 else np.average(logs, axis=0, weights=member_shares(logs))
+
+
+# ---- the regressor
+
+
+class PropagationRegressor(RegressorMixin, PropagationModel):
+    """Predict a number for each interaction, such as a rating, from the interactions around it.
+
+    It works like `PropagationClassifier`.
+
+    Parameters
+    ----------
+    estimator
+        A scikit-learn regressor to train on the columns. By default boosted trees, for forecasts together with a linear
+        model.
+    setting, matches, scales, smoothing, two_ends, calendar, n_threads, random_state
+        The same as for `PropagationClassifier`.
+
+    Attributes
+    ----------
+    setting_, features_, estimators_, n_rows_, n_rows_sampled_from_, typical_, edges_, labels_
+        The same as for `PropagationClassifier`.
+
+    Examples
+    --------
+    >>> from tdlg import PropagationRegressor, TemporalEdges
+    >>> edges = TemporalEdges(["a", "b", "c", "d"] * 25, ["x", "y"] * 50, range(100), label=[*[5.0, 1.0] * 49, 5.0, None])
+    >>> PropagationRegressor(random_state=0).fit(edges).predict(edges[99:]).round()
+    array([1.])
+    """
+
+    _target = "number"
+    _boosting = HistGradientBoostingRegressor
+    _linear = Ridge(10.0)
+
+    def predict(self, X: Any, *, label_time: Any = None) -> Floats:
+        """The predicted number of each edge, shape (n_edges,)."""
+        return self.scored(X, label_time=label_time).values
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R squared: 1 less the mean squared error over labelled edges, in units of the variance of their labels.
+
+        The parameters are those of `PropagationClassifier.score`.
+        """
+        known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
+        return float(r2_score(known, predicted, sample_weight=weight))
+
+    def _answer(self, columns: Floats) -> Floats:
+        if not len(columns):
+            return np.empty(0)
+        columns = single(columns).astype(np.float64)
+        answers = [predict(member, columns) for member in self.estimators_]
+        return np.average(answers, axis=0, weights=member_shares(self.estimators_))
+
+    def _check_labels(self, values: NDArray[Any]) -> None:
+        if values.dtype.kind not in "fiub":
+            raise EdgesError(f"{type(self).__name__} needs labels that are numbers. Got {values[0]!r} instead.")

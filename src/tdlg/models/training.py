@@ -1,7 +1,7 @@
 """How a propagation model learns: the setting, windows of time, the sample of rows, and the settings of the trees.
 
 The same in memory and from a file. The setting and the windows depend on the times and classes of all rows, or of the kept
-ones (`tdlg.sampling.rows`), and each row is then chosen by its own time, class and number.
+ones (`tdlg.tables.rows`), and each row is then chosen by its own time, class and number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 from tdlg.checks import as_generator, as_seed, check_choice
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, warn
-from tdlg.sampling.rows import Sample, quotas
+from tdlg.tables.rows import Sample, quotas
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]

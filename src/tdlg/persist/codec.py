@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
+from tdlg.checks import read_only
 from tdlg.clock import UNITS
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.persist.sklearn_parts import is_part, part_from_bytes, part_to_bytes
-from tdlg.tables.column import read_only
 from tdlg.tables.edge_table import EdgeTable
 from tdlg.tables.features import Features
 
@@ -42,8 +42,8 @@ RECORDS = {
     "Code": "tdlg.methods.dylink2vec",
     "ColumnPlan": "tdlg.propagate.plan",
     "LinkModel": "tdlg.models.link_columns",
-    "OwnColumn": "tdlg.propagate.own_features",
-    "Trees": "tdlg.trees",
+    "OwnColumn": "tdlg.propagate.plan",
+    "Trees": "tdlg.models.trees",
 }
 DECAYS = dict.fromkeys(("Gaussian", "Laplace", "Mixture", "NoDecay"), "tdlg.linegraph.decay")
 FIELDS = {"record": RECORDS, "decay": DECAYS}  # NamedTuples and dataclasses, and their modules

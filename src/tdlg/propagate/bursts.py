@@ -12,7 +12,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import check_span
 from tdlg.linegraph.match import SAME_ENDS
 from tdlg.memory import default_threads
-from tdlg.propagate.evidence import Network
+from tdlg.propagate.columns import Network
 from tdlg.propagate.state import RunningSums, StreamEvents, reads_of, unused_codes
 
 Floats = NDArray[np.float64]

@@ -15,12 +15,9 @@ from tdlg.estimator import EdgesEstimator, all_or_nothing, known_labels
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Decay, time_spread
 from tdlg.linegraph.match import NODE_MATCHES, SAME_ENDS
-from tdlg.propagate.columns import table_columns
-from tdlg.propagate.evidence import gather_evidence
-from tdlg.propagate.own_features import OwnColumn, fit_own
-from tdlg.propagate.plan import ColumnPlan, TwoEnds, plan_decays
-from tdlg.propagate.scales import choose_scales
-from tdlg.sampling.rows import kept_rows
+from tdlg.propagate.columns import gather_evidence, table_columns
+from tdlg.propagate.plan import ColumnPlan, OwnColumn, TwoEnds, choose_scales, fit_own, plan_decays
+from tdlg.tables.rows import kept_rows
 
 Floats = NDArray[np.float64]
 Scales = Sequence[float | str] | Literal["auto"]

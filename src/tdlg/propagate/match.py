@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from tdlg._kernels import UNUSUAL
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import Copies, Layout, build_layout
-from tdlg.propagate.own_features import levels
-from tdlg.propagate.plan import ColumnPlan
+from tdlg.propagate.plan import ColumnPlan, levels
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -80,7 +79,7 @@ class MatchSums:
     groups : rows, and the time before which labels had to be known; None if all count that were known before a row.
     Counts and features are walked once for all groups; so are labels, unless they are late or groups know different ones.
 
-    What is usual for a key is the mean level of its numbers over all of its past, see `tdlg.propagate.own_features.levels`.
+    What is usual for a key is the mean level of its numbers over all of its past, see `tdlg.propagate.plan.levels`.
     An edge whose level is more than 1 above it has an excess, which is summed like other values: how unusual it was lately.
     edge_levels, edge_cols : the levels of all edges, and the column of each; several may be one.
     """

@@ -21,8 +21,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.match import SAME_ENDS
 from tdlg.propagate.features import PropagationFeatures
-from tdlg.propagate.own_features import levels, to_sum
-from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan
+from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan, levels, to_sum
 from tdlg.propagate.state import (
     MOST_MANY,
     EventRows,

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,9 +53,11 @@ from tdlg._kernels import DST, SRC
 from tdlg.linegraph.events import Layout
 from tdlg.linegraph.match import MATCHES, match_keys
 from tdlg.memory import default_threads
-from tdlg.propagate.evidence import Evidence
 from tdlg.propagate.match import Keyed, walk_events
 from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan
+
+if TYPE_CHECKING:
+    from tdlg.propagate.columns import Evidence
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -252,8 +254,8 @@ class _Walks:
 
     def agreement(self, described: list[list[Floats]], rows: Positions, end: int) -> tuple[Floats, Floats]:
         """What nodes like the source (end 0) or like the destination (1) say: (n_rows, classes, 3), and log of common."""
+        from tdlg._kernels.columns import agreement
         from tdlg._kernels.layout import stable_argsort
-        from tdlg._kernels.two_ends import agreement
 
         known = self._ticks if self._known is None else self._known
         by_time = self._labels[stable_argsort(self._ticks[self._labels])]

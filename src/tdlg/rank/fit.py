@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tdlg._kernels.ranking import NEVER
 from tdlg.edges import TemporalEdges
+from tdlg.models.trees import Trees
 from tdlg.rank.history import History
 from tdlg.rank.state import COLUMNS
 from tdlg.sampling.candidates import candidate_pairs
-from tdlg.trees import Trees
 
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg._kernels import DST, SRC
 from tdlg.clock import common_clock, rounded_up, ticks_per_second, times_of
 from tdlg.edges import TemporalEdges, check_alike
-from tdlg.propagate.nodes import DST, SRC, NodeCodes
-from tdlg.propagate.state import GROWTH, grown
+from tdlg.propagate.state import GROWTH, NodeCodes, grown
 from tdlg.rank.state import COLUMNS, RankingState
 
 Floats = NDArray[np.float64]

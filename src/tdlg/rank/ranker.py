@@ -11,13 +11,15 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from tdlg._kernels import DST, SRC
 from tdlg._kernels.ranking import NEVER
 from tdlg.checks import as_generator, check_choice, check_count
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, all_or_nothing, edges_of_table
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.propagate.nodes import DST, SRC
+from tdlg.models.pairs import as_frame, as_ticks, best_pairs, candidate_edges
+from tdlg.models.trees import Trees
 from tdlg.rank.fit import (
     FEWEST_QUERIES,
     SKIPPED,
@@ -31,11 +33,9 @@ from tdlg.rank.fit import (
     recency_position,
 )
 from tdlg.rank.history import History
-from tdlg.rank.pairs import as_frame, as_ticks, best_pairs, candidate_edges
 from tdlg.rank.state import COLUMNS, SCALES
 from tdlg.sampling.index import concatenate_edges
 from tdlg.tables.ids import as_ids, listed
-from tdlg.trees import Trees
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
+from tdlg.models.pairs import as_time
 from tdlg.rank.history import History
-from tdlg.rank.pairs import as_time
 from tdlg.rank.ranker import LinkRanker
 
 

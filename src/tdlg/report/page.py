@@ -15,8 +15,8 @@ from tdlg import __version__
 from tdlg.atomic import new_file, target_of
 from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import Scored
 from tdlg.exceptions import EdgesError, TdlgError
-from tdlg.explain.explainable import Scored
 from tdlg.judge.holdout import HeldOut, Judged, hold_out, judge, label_codes
 from tdlg.report.cautions import cautions, last_labels
 from tdlg.report.sections.activity import activity

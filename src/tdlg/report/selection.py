@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
-from tdlg.explain.explainable import Scored
+from tdlg.estimator import Scored
 from tdlg.judge.holdout import HeldOut
 from tdlg.report.subject import Subject
 from tdlg.report.text import name_of

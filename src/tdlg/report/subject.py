@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.checks import set_missing_seed
 from tdlg.clock import check_unit
 from tdlg.edges import TemporalEdges
+from tdlg.estimator import Scored
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.explain.explainable import Scored
 from tdlg.explain.positive import positive_of
 from tdlg.judge.holdout import label_codes, with_label_times
 from tdlg.models.linegraph import LineGraphClassifier
-from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.propagation import PropagationClassifier
 from tdlg.report.text import Clock, name_of
 
 __all__ = ["Subject", "make_subject"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tdlg.datasets.payments import Payments, make_payments
 from tdlg.live.model import LiveModel
-from tdlg.models.propagation_classifier import PropagationClassifier
+from tdlg.models.propagation import PropagationClassifier
 from tdlg.serve.service import Service
 
 __all__ = ["fit_on_past", "run_live_demo", "steps"]

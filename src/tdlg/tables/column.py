@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import sealed
 from tdlg.exceptions import EdgesError, TdlgError
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ __all__ = [
     "frozen",
     "nulls",
     "polars_works",
-    "read_only",
     "row_name",
-    "sealed",
 ]
 
 EXACT = 2**53  # float64 represents all whole numbers up to here exactly
@@ -152,17 +151,6 @@ def first_null(column: Column) -> int | None:
     """Position of the first missing value, or None."""
     mask = nulls(column)
     return int(np.argmax(mask)) if mask.any() else None
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view; the caller's own array stays writable."""
-    return sealed(array.view())
-
-
-def sealed(array: NDArray[Any]) -> NDArray[Any]:
-    """Mark an array that was created here as read-only, so that `frozen` need not copy it."""
-    array.flags.writeable = False
-    return array
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

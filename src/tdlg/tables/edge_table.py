@@ -12,8 +12,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import read_only
 from tdlg.exceptions import EdgesError
-from tdlg.tables.column import Column, read_only
+from tdlg.tables.column import Column
 from tdlg.tables.features import Features
 from tdlg.tables.ids import Factors, alike, as_ids, concatenate_ids, factorise, id_key, is_integers
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import sealed
 from tdlg.exceptions import EdgesError
-from tdlg.tables.column import as_column, bad_row, converted, frozen, nulls, sealed
+from tdlg.tables.column import as_column, bad_row, converted, frozen, nulls
 from tdlg.tables.frames import eager_frame
 from tdlg.tables.ids import alike, id_key
 from tdlg.tables.labels import as_numbers, first_value

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.tables.column import (
-    Column,
-    as_column,
-    bad_row,
-    check_unicode,
-    converted,
-    first_null,
-    frozen,
-    polars_works,
-    read_only,
-)
+from tdlg.checks import read_only
+from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, first_null, frozen, polars_works
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,15 +8,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.checks import is_number
+from tdlg.checks import is_number, sealed
 from tdlg.clock import LAST_TICK, as_seconds, is_duration, rounded_up, ticks_per_second
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, sealed, short
+from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, short
 from tdlg.tables.text import MISSING_WORDS, PLAIN_NUMBER
 from tdlg.tables.times import as_times_or_missing
 
 __all__ = ["as_labels", "as_numbers", "as_weights", "filled_label_ticks", "first_value", "known", "label_ticks"]
-__all__ += ["without_infinity", "without_words"]
+__all__ += ["plain_classes", "without_infinity", "without_words"]
 
 Ticks = NDArray[Any]
 
@@ -249,3 +249,8 @@ def _given(ticks: Ticks, unit: str | None, label_time: Any) -> Ticks:
     known_at[missing] = np.nan if is_float else np.iinfo(np.int64).min
     known_at[never] = _last(ticks.dtype)
     return known_at
+
+
+def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
+    """Floats that are whole numbers as integers; they are floats only because of missing labels."""
+    return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import sealed
 from tdlg.clock import UNITS
 from tdlg.exceptions import EdgesError
 from tdlg.tables.column import (
@@ -22,7 +23,6 @@ from tdlg.tables.column import (
     frozen,
     nulls,
     row_name,
-    sealed,
     short,
 )
 from tdlg.tables.text import MISSING_WORDS, numbers

@@ -247,7 +247,7 @@ def _scales(given: str | None) -> list[Any] | None:
 
 def _unfitted(method: str, seed: int, **options: Any) -> Any:
     from tdlg.models.linegraph import LineGraphClassifier
-    from tdlg.models.propagation_classifier import PropagationClassifier
+    from tdlg.models.propagation import PropagationClassifier
 
     if method == "rows":
         return LineGraphClassifier(random_state=seed)

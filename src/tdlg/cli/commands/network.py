@@ -170,7 +170,7 @@ def _describe_scales(edges: TemporalEdges) -> list[tuple[str, str]]:
     import numpy as np
 
     from tdlg.clock import durations_in_words
-    from tdlg.propagate.scales import choose_scales
+    from tdlg.propagate.plan import choose_scales
 
     spread = float(edges.ticks.astype(np.float64).std())
     if spread == 0.0:
