@@ -13,14 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from paper.graph_features import graph_columns
 from tdlg.edges import TemporalEdges
 from tdlg.models.propagation import PropagationClassifier
-from tdlg.models.training import boosting_settings
-from tdlg.models.trees import bin_columns, fit_boosting
+from tdlg.models.training import boosting_settings, fit_trees
 from tdlg.propagate.features import PropagationFeatures
 
 __all__ = [
@@ -329,12 +327,11 @@ class our_boosting:  # noqa: N801 (a learner, beside `lightgbm`)
     """The boosted trees of `PropagationClassifier`, with its bins."""
 
     def __init__(self, n_rows: int) -> None:
-        self._settings = boosting_settings(n_rows) | {"random_state": 0}
+        """The number of rows sets the trees."""
 
     def fit(self, columns: Floats, target: NDArray[Any]) -> Any:
         """A fitted classifier of scikit-learn."""
-        binned = bin_columns(columns, target, np.random.default_rng(0), classes=True)
-        return fit_boosting(HistGradientBoostingClassifier, self._settings, binned, target)
+        return fit_trees(columns, target, 0)
 
 
 def lightgbm(n_rows: int) -> Any:

@@ -215,7 +215,12 @@ class TestTasks:
         late = network(label_delay=60)
         held = hold_out(PropagationClassifier(), late)
         assert (held.how, held.model.setting_, held.n_train) == ("time", "stream", 220)
-        assert len(held.truth) == len(held.probability) == len(held.reference) == len(held.scored.edges) == 120
+        assert len(held.truth) == len(held.scored.edges) == 120
+        assert {name: len(of) for name, of in held.predictions.items()} == {
+            "model": 120,
+            "label rates": 120,
+            "windows": 120,
+        }
         random = hold_out(PropagationClassifier(), late, "random")
         assert (random.model.setting_, random.n_train) == ("interpolate", 280)
         given = hold_out(PropagationClassifier(random_state=0).fit(network(), label_delay=60), network())

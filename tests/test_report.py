@@ -580,9 +580,15 @@ def test_the_verdict_compares_on_the_same_edges():
     worse, alike = good + rng.normal(0, 0.3, 800), good + rng.normal(0, 0.01, 800)
     model, reference, same = (rank(is_it, scores) for scores in (good, worse, alike))
     assert model.auc[1] < reference.auc[0] < model.auc[2]
-    assert _verdict(SimpleNamespace(model=model, reference=reference)) == ""
-    assert "label rates are the better choice" in _verdict(SimpleNamespace(model=reference, reference=model))
-    assert _verdict(SimpleNamespace(model=model, reference=same)) == "The difference is within chance."
+
+    def verdict(model, **references):
+        named = {name.replace("_", " "): ranking for name, ranking in references.items()}
+        return _verdict(SimpleNamespace(model=model, references=named))
+
+    assert verdict(model, label_rates=reference) == ""
+    assert verdict(reference, label_rates=model) == "<b>Here label rates are the better choice.</b>"
+    assert verdict(reference, label_rates=reference, windows=model) == "<b>Here windows are the better choice.</b>"
+    assert verdict(model, label_rates=reference, windows=same) == "The difference from windows is within chance."
 
 
 @pytest.mark.parametrize(("factor", "said"), [(1.0, ""), (2.0, "2 times too high"), (0.5, "2 times too low")])

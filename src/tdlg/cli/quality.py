@@ -51,9 +51,8 @@ def _print_quality(judged: Judged, setting: str | None) -> None:
     positive = plain_classes(held.classes).tolist()[judged.positive]
     precise = judged.titled("average precision") + ("" if judged.is_mean else f" for {positive!r}")
     rows: list[tuple[str, ...]] = [("", judged.titled("AUC"), precise, f"precision in the top {k} for {positive!r}")]
-    for name, ranking, (auc, precision) in (
-        ("rows" if used is None else "propagation", judged.model, judged.headline["model"]),
-        ("label rates", judged.reference, judged.headline["reference"]),
-    ):
-        rows.append((name, *(figure(value) for value in (auc[0], precision[0], ranking.at(k)[0]))))
+    for name, ranking in judged.by_class[judged.positive].items():
+        auc, precision = judged.headline[name]
+        shown = name if name != "model" else "rows" if used is None else "propagation"
+        rows.append((shown, *(figure(value) for value in (auc[0], precision[0], ranking.at(k)[0]))))
     note(aligned([*rows, ("chance", "0.500", figure(judged.chance), figure(judged.prevalence))]))

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
 
-from tdlg.checks import as_generator, as_seed, check_count, is_number
+from tdlg.checks import as_seed, check_count, is_number
 from tdlg.clock import as_seconds, is_duration, rounded_up, ticks_per_second
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
@@ -21,9 +20,8 @@ from tdlg.judge.metrics import auc_and_precision, precision_recall_at
 from tdlg.judge.tasks import Trial
 from tdlg.methods.ours import Propagation
 from tdlg.methods.references import LabelRates
-from tdlg.methods.windows import window_columns
-from tdlg.models import training
-from tdlg.models.trees import bin_columns, fit_boosting
+from tdlg.methods.windows import DAY, WINDOWS, window_columns
+from tdlg.models.training import fit_trees
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
@@ -35,8 +33,6 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 BACKTESTED = ("propagation", "label rates", "windows")
-WINDOWS = (1, 7, 30)  # days
-DAY = 86_400  # seconds
 DAYS = 30  # a day is this part of a period where times are numbers
 MOST_PERIODS = 10_000
 HISTORY = 0.3  # share of the time span before the first period
@@ -331,9 +327,7 @@ def _scores(period: _Period, windows: Floats, seed: Any) -> list[Floats]:
     revealed = trial.revealed(test)
     methods = Propagation("stream", random_state=seed), LabelRates(stream=True, random_state=seed)
     scores = [Fitted(method, trial).score(revealed)[0][: len(test)] for method in methods]
-    settings, target = training.boosting_settings(len(trial.train)) | {"random_state": seed}, trial.y[trial.train]
-    binned = bin_columns(windows[trial.train], target, as_generator(seed), classes=True)
-    trees = fit_boosting(HistGradientBoostingClassifier, settings, binned, target)
+    trees = fit_trees(windows[trial.train], trial.y[trial.train], seed)
     return [*scores, trees.predict_proba(windows[test])[:, 1]]
 
 

@@ -1,4 +1,4 @@
-"""Held-out labels: a copy of a model is fitted without some labels, and judged on them next to label rates."""
+"""Held-out labels: a copy of a model is fitted without some labels, and judged on them next to simple references."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Trial
 from tdlg.methods.base import Method
 from tdlg.methods.references import LabelRates
-from tdlg.models.training import choose_setting
+from tdlg.methods.windows import window_columns, window_widths
+from tdlg.models.training import choose_setting, fit_trees
 from tdlg.propagate.columns import find_fitted
 
 __all__ = [
@@ -43,6 +44,8 @@ Positions = NDArray[np.int64]
 How = Literal["random", "time"]
 
 TOPS = (10, 50, 100, 500, 1000)  # lengths of lists that somebody could check
+MODEL = "model"  # the name of its predictions, beside those of references
+MOST_CLASSES = 16  # up to which plain windows are a reference
 
 
 # ---- labels are held out, and predicted
@@ -66,8 +69,9 @@ class HeldOut:
         The distinct labels of all edges, sorted.
     truth
         The classes of the edges held out, as positions in `classes`.
-    probability, reference
-        The predictions of the copy and of label rates: (n_edges, n_classes).
+    predictions
+        The predictions of the copy ("model"), of "label rates" and, with at most 16 classes, of plain "windows", by name:
+        (n_edges, n_classes) each.
     n_train
         Number of labels that the copy was fitted on.
     seed
@@ -80,23 +84,26 @@ class HeldOut:
     positions: Positions
     classes: NDArray[Any]
     truth: Positions
-    probability: Floats
-    reference: Floats
+    predictions: dict[str, Floats]
     n_train: int
     seed: int
-    _ranked: dict[int, tuple[Ranking | None, Ranking | None]] = field(default_factory=dict, repr=False)
+    _ranked: dict[int, dict[str, Ranking]] = field(default_factory=dict, repr=False)
 
     @property
     def edges(self) -> TemporalEdges:
         """The edges held out."""
         return self.scored.edges
 
-    def rankings(self, k: int) -> tuple[Ranking | None, Ranking | None]:
-        """How well the copy and label rates put the k-th class first; None where all edges, or none, are of the class."""
+    @property
+    def probability(self) -> Floats:
+        """The predictions of the copy, (n_edges, n_classes)."""
+        return self.predictions[MODEL]
+
+    def rankings(self, k: int) -> dict[str, Ranking]:
+        """How well each of the predictions puts the k-th class first; none where all edges, or none, are of the class."""
         if k not in self._ranked:
-            columns = self.probability[:, k], self.reference[:, k]
-            model, reference = (rank(self.truth == k, column, self.seed) for column in columns)
-            self._ranked[k] = model, reference
+            found = {name: rank(self.truth == k, of[:, k], self.seed) for name, of in self.predictions.items()}
+            self._ranked[k] = {name: ranking for name, ranking in found.items() if ranking is not None}
         return self._ranked[k]
 
 
@@ -146,18 +153,14 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
     to_score = trial.revealed(test) if trial.reveals else trial.edges[test]
     scored = copy.scored(to_score).some(np.arange(len(test)))
     classes = np.unique(np.asarray(edges.label)[edges.labelled])
-    return HeldOut(
-        how,
-        copy,
-        scored,
-        test,
-        classes,
-        label_codes(edges[test], classes),
-        for_all_classes(scored.values, copy.classes_, classes),
-        _label_rates(trial, to_score, classes, seed)[: len(test)],
-        len(trial.train),
-        seed,
-    )
+    predictions = {
+        MODEL: for_all_classes(scored.values, copy.classes_, classes),
+        "label rates": _label_rates(trial, to_score, classes, seed)[: len(test)],
+    }
+    if len(classes) <= MOST_CLASSES:
+        predictions["windows"] = _windows(trial, test, classes, seed)
+    truth = label_codes(edges[test], classes)
+    return HeldOut(how, copy, scored, test, classes, truth, predictions, len(trial.train), seed)
 
 
 def draw_trial(task: Any, seed: int, *, check_test: bool = True) -> Trial:
@@ -264,6 +267,17 @@ def _label_rates(trial: Trial, edges: TemporalEdges, classes: NDArray[Any], seed
     return for_all_classes(columns, np.unique(trial.y[trial.train]), classes)
 
 
+def _windows(trial: Trial, test: Positions, classes: NDArray[Any], seed: int) -> Floats:
+    """The probabilities that boosted trees on plain windows give to each class."""
+    visible = np.concatenate([trial.train, test, trial.pending]) if trial.reveals else trial.train
+    edges = trial.labelled(visible)
+    columns = window_columns(
+        edges, label_codes(edges, classes)[:, np.newaxis] == np.arange(len(classes)), window_widths(edges)
+    )
+    trees = fit_trees(columns[trial.train], trial.y[trial.train], seed)
+    return for_all_classes(trees.predict_proba(columns[test]), trees.classes_, classes)
+
+
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     start = perf_counter()
     value = work()
@@ -275,7 +289,7 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The held-out edges, ranked by the model and by label rates.
+    """The held-out edges, ranked by the model and by the references.
 
     Attributes
     ----------
@@ -283,18 +297,24 @@ class Judged:
         The edges held out, and the predictions for them.
     positive
         The position of the positive class in `held.classes`.
-    model, reference
-        The rankings by the positive class.
     by_class
         The rankings by each class that the copy of the model knows and that some, but not all, held-out edges have: by its
-        position, the ranking of the model and of label rates. With two classes, only the positive class.
+        position, those of the model and of each reference by name. With two classes, only the positive class.
     """
 
     held: HeldOut
     positive: int
-    model: Ranking
-    reference: Ranking
-    by_class: dict[int, tuple[Ranking, Ranking]]
+    by_class: dict[int, dict[str, Ranking]]
+
+    @property
+    def model(self) -> Ranking:
+        """The ranking of the model by the positive class."""
+        return self.by_class[self.positive][MODEL]
+
+    @property
+    def references(self) -> dict[str, Ranking]:
+        """The rankings of the references by the positive class."""
+        return {name: ranking for name, ranking in self.by_class[self.positive].items() if name != MODEL}
 
     @property
     def n(self) -> int:
@@ -316,15 +336,15 @@ class Judged:
         return f"{metric} (mean of {len(self.by_class)} classes)" if self.is_mean else metric
 
     @cached_property
-    def headline(self) -> dict[Literal["model", "reference"], tuple[Area, Area]]:
+    def headline(self) -> dict[str, tuple[Area, Area]]:
         """Area under the curve and average precision: of the positive class, or with more than two classes the mean."""
-        model, reference = zip(*self.by_class.values(), strict=True)
-        return {"model": mean_areas(list(model)), "reference": mean_areas(list(reference))}
+        names = self.by_class[self.positive]
+        return {name: mean_areas([of_class[name] for of_class in self.by_class.values()]) for name in names}
 
     @property
     def chance(self) -> float:
         """Average precision of the headline for scores without information."""
-        return float(np.mean([ranking.is_positive.mean() for ranking, _ in self.by_class.values()]))
+        return float(np.mean([of_class[MODEL].is_positive.mean() for of_class in self.by_class.values()]))
 
     @property
     def tops(self) -> list[int]:
@@ -356,13 +376,13 @@ def judge(held: HeldOut, positive: int) -> Judged:
     found, learnt = {}, held.model.classes_.tolist()
     for k, label in enumerate(held.classes.tolist()):
         if (len(held.classes) > 2 or k == positive) and label in learnt:
-            model, reference = held.rankings(k)
-            if model is not None and reference is not None:
-                found[k] = model, reference
+            rankings = held.rankings(k)
+            if rankings:
+                found[k] = rankings
     if positive not in found:
         raise ParameterError(
             f"The {len(held.truth):,} held-out labels, or those to fit, are all or none of class "
             f"{held.classes.tolist()[positive]!r}. Give more labels.",
             parameter="positive",
         )
-    return Judged(held, positive, *found[positive], found)
+    return Judged(held, positive, found)

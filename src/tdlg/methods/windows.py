@@ -7,11 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.clock import ticks_per_second
 from tdlg.edges import TemporalEdges
 
-__all__ = ["window_columns"]
+__all__ = ["DAY", "WINDOWS", "window_columns", "window_widths"]
 
 Floats = NDArray[np.float64]
+
+WINDOWS = (1, 7, 30)  # days
+DAY = 86_400  # seconds
+SHARES = (0.01, 0.05, 0.2)  # of the time span, for windows where times are numbers
+
+
+def window_widths(edges: TemporalEdges) -> tuple[float, ...]:
+    """The lengths of plain windows in ticks: 1, 7 and 30 days, or shares of the time span if the times are numbers."""
+    if edges.time_unit is not None:
+        return tuple(days * DAY * ticks_per_second(edges.time_unit) for days in WINDOWS)
+    return tuple(share * float(np.ptp(edges.ticks)) for share in SHARES)
 
 
 def window_columns(edges: TemporalEdges, is_positive: NDArray[np.bool_], widths: tuple[float, ...]) -> Floats:
@@ -26,7 +38,7 @@ def window_columns(edges: TemporalEdges, is_positive: NDArray[np.bool_], widths:
     edges
         The edges, with labels, and with a `label_time` if labels become known late.
     is_positive
-        Whether each label is of the positive class.
+        Whether each label is of the positive class, (n_edges,), or of each of several, (n_edges, n_classes).
     widths
         The lengths of the windows, in ticks.
 
@@ -50,13 +62,17 @@ def window_columns(edges: TemporalEdges, is_positive: NDArray[np.bool_], widths:
     for node in (edges.src_code, edges.dst_code):
         rows = node, edges.ticks
         amounts = _Events(node, edges.ticks, np.hstack([~np.isnan(numbers), np.nan_to_num(numbers)]))
-        labels = _Events(node[labelled], edges.known_at[labelled], is_positive[labelled, np.newaxis].astype(np.float64))
+        labels = _Events(
+            node[labelled],
+            edges.known_at[labelled],
+            is_positive[labelled].reshape(len(labelled), -1).astype(np.float64),
+        )
         for width in widths:
             count, sums = amounts.in_window(*rows, width)
             filled, totals = np.split(sums, 2, axis=1)
             n_labels, positives = labels.in_window(*rows, width)
             with np.errstate(divide="ignore", invalid="ignore"):
-                columns += [count, *(totals / filled).T, positives[:, 0] / n_labels]
+                columns += [count, *(totals / filled).T, *(positives.T / n_labels)]
     return np.column_stack([*columns, own])
 
 

@@ -183,6 +183,17 @@ def boosting_settings(n_rows: int, n_columns: int = 0) -> dict[str, Any]:
     }
 
 
+def fit_trees(columns: NDArray[np.float64], target: NDArray[Any], seed: Any) -> Any:
+    """The boosted trees of `PropagationClassifier`, with its bins and settings, on any columns."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    from tdlg.models.trees import bin_columns, fit_boosting
+
+    binned = bin_columns(columns, target, as_generator(seed), classes=True)
+    settings = boosting_settings(len(target)) | {"random_state": seed}
+    return fit_boosting(HistGradientBoostingClassifier, settings, binned, target)
+
+
 class TrainingRows(NamedTuple):
     """Rows to learn from: columns, (n_rows, n_columns), labels, how much each counts (None: all the same), and times."""
 

@@ -39,10 +39,11 @@ def summary(subject: Subject, judged: Judged | None, selected: Selected) -> str:
         tiles.append(("To predict", f"{n_edges - n_known:,}", f"{escaped(span)}; {escaped(expected)}"))
     if judged is not None:
         precision, _ = judged.model.at(judged.top)
-        (ours, *_), (theirs, *_) = judged.headline["model"][0], judged.headline["reference"][0]
+        ours, *theirs = (auc[0] for auc, _ in judged.headline.values())
+        others = "; ".join(f"{name}: {figure(auc)}" for name, auc in zip(judged.references, theirs, strict=True))
         measured = held_out_in_short(judged, subject)
         of = f", {escaped(subject.wanted)}" if judged.is_mean else ""
-        tiles.append((judged.titled("AUC"), figure(ours), f"label rates: {figure(theirs)}; {measured}"))
+        tiles.append((judged.titled("AUC"), figure(ours), f"{others}; {measured}"))
         tiles.append(
             (
                 f"Precision in the top {judged.top:,}{of}",

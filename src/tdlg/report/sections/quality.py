@@ -1,7 +1,8 @@
-"""The section on quality: figures and curves of held-out edges, beside the reference."""
+"""The section on quality: figures and curves of held-out edges, beside references."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,14 @@ MOST_DOTS = 1000  # in the chart of scores against time
 
 
 def quality(subject: Subject, judged: Judged | None, selected: Selected, why_not: str) -> str:
-    """Figures and curves on held-out edges, beside the reference."""
+    """Figures and curves on held-out edges, beside references."""
     if judged is None:
         return section("quality", TITLE, paragraph(escaped(why_not)))
     chance = (
         f"Take one held-out interaction that is {code(subject.wanted)} and one that is not: the model gives the former the "
-        f"higher score {percent(judged.model.auc[0])} of the time, label rates alone {percent(judged.reference.auc[0])}."
+        f"higher score {percent(judged.model.auc[0])} of the time, "
+        + " and ".join(f"{name} alone {percent(ranking.auc[0])}" for name, ranking in judged.references.items())
+        + "."
     )
     return section(
         "quality",
@@ -46,11 +49,12 @@ def quality(subject: Subject, judged: Judged | None, selected: Selected, why_not
 
 
 def _verdict(judged: Judged) -> str:
-    """Whether the model is worth more than the reference: both are judged on the same samples of the bootstrap."""
-    low, high = np.nanquantile(judged.model.resampled[:, 0] - judged.reference.resampled[:, 0], [0.025, 0.975])
+    """Whether the model is worth more than the best reference: both are judged on the same samples of the bootstrap."""
+    name, best = max(judged.references.items(), key=lambda item: item[1].auc[0])
+    low, high = np.nanquantile(judged.model.resampled[:, 0] - best.resampled[:, 0], [0.025, 0.975])
     if high < 0:
-        return "<b>Here label rates are the better choice.</b>"
-    return "" if low > 0 else "The difference is within chance."
+        return f"<b>Here {name} are the better choice.</b>"
+    return "" if low > 0 else f"The difference from {name} is within chance."
 
 
 def _how_held_out(subject: Subject, judged: Judged) -> str:
@@ -96,38 +100,50 @@ PRECISION_NOTE = "area under the precision-recall curve"
 
 
 def _metrics(subject: Subject, judged: Judged) -> str:
-    ours, theirs = judged.headline["model"], judged.headline["reference"]
+    rankings, (auc, precision) = judged.by_class[judged.positive], zip(*judged.headline.values(), strict=True)
     rows = [
-        (judged.titled("AUC"), AUC_NOTE, *_areas(ours[0], theirs[0]), "0.500"),
-        (judged.titled("Average precision"), PRECISION_NOTE, *_areas(ours[1], theirs[1]), figure(judged.chance)),
+        (judged.titled("AUC"), AUC_NOTE, *_areas(*auc), "0.500"),
+        (judged.titled("Average precision"), PRECISION_NOTE, *_areas(*precision), figure(judged.chance)),
     ]
     of = f" for {escaped(subject.wanted)}" if judged.is_mean else ""
     if judged.is_mean:
-        precisions = _areas(judged.model.average_precision, judged.reference.average_precision)
+        precisions = _areas(*(ranking.average_precision for ranking in rankings.values()))
         rows += [
-            (f"AUC{of}", "against the rest", *_areas(judged.model.auc, judged.reference.auc), "0.500"),
+            (f"AUC{of}", "against the rest", *_areas(*(ranking.auc for ranking in rankings.values())), "0.500"),
             (f"Average precision{of}", "against the rest", *precisions, figure(judged.prevalence)),
         ]
     for k in judged.tops:
         chance = judged.prevalence, k / judged.n
         cells = [
             f"{percent(p)} <small>({percent(r)})</small>"
-            for p, r in (judged.model.at(k), judged.reference.at(k), chance)
+            for p, r in (*(ranking.at(k) for ranking in rankings.values()), chance)
         ]
         rows.append((f"Precision in the top {k:,}{of}", "in brackets: recall", *cells))
     body = "".join(
         f'<tr><th scope="row">{name}{f"<small>{note}</small>" if note else ""}</th><td class="figure ours">{ours}</td>'
-        f'<td class="figure">{theirs}</td><td class="figure muted">{chance}</td></tr>'
-        for name, note, ours, theirs, chance in rows
+        + "".join(f'<td class="figure">{value}</td>' for value in theirs)
+        + f'<td class="figure muted">{chance}</td></tr>'
+        for name, note, ours, *theirs, chance in rows
     )
     return (
-        '<table class="metrics"><thead><tr><td></td><th scope="col">This model</th><th scope="col">Label rates</th>'
+        f'<table class="metrics"><thead><tr><td></td><th scope="col">This model</th>{_heads(rankings)}'
         f'<th scope="col">Chance</th></tr></thead><tbody>{body}</tbody></table>'
         '<p class="note">Label rates: how often each node’s interactions had each label, given to boosted trees without '
-        "times. Precision: the share of the top that is "
+        f"times. {WINDOWS_NOTE if 'windows' in rankings else ''}Precision: the share of the top that is "
         f"{escaped(subject.wanted)}; recall: the share of all such interactions that is in the top. Small figures after the "
         "areas: 95 % bootstrap intervals over the held-out interactions.</p>"
     )
+
+
+WINDOWS_NOTE = (
+    "Windows: the same boosted trees on counts, means of the features and label rates of both ends in three windows of "
+    "time. "
+)
+
+
+def _heads(rankings: dict[str, Ranking]) -> str:
+    """The heads of the columns of references."""
+    return "".join(f'<th scope="col">{name.capitalize()}</th>' for name in rankings if name != "model")
 
 
 def _areas(*areas: tuple[float, float, float]) -> list[str]:
@@ -137,19 +153,20 @@ def _areas(*areas: tuple[float, float, float]) -> list[str]:
 def _by_class(subject: Subject, judged: Judged) -> str:
     if len(subject.classes) < 3:
         return ""
-    held, rows = judged.held, []
-    for k, name in enumerate(subject.names[:40]):
-        pair = judged.by_class.get(k)
-        cells = ["–", "–"] if pair is None else [figure(found.auc[0]) for found in pair]
+    held, rows, names = judged.held, [], judged.by_class[judged.positive]
+    for k, of_class in enumerate(subject.names[:40]):
+        found = judged.by_class.get(k)
+        ours, *theirs = ["–"] * len(names) if found is None else [figure(found[name].auc[0]) for name in names]
         rows.append(
-            f'<tr><th scope="row">{swatch(group_of(subject, k))}{escaped(name)}</th>'
-            f'<td class="figure">{int((held.truth == k).sum()):,}</td>'
-            f'<td class="figure ours">{cells[0]}</td><td class="figure">{cells[1]}</td></tr>'
+            f'<tr><th scope="row">{swatch(group_of(subject, k))}{escaped(of_class)}</th>'
+            f'<td class="figure">{int((held.truth == k).sum()):,}</td><td class="figure ours">{ours}</td>'
+            + "".join(f'<td class="figure">{value}</td>' for value in theirs)
+            + "</tr>"
         )
     return (
         '<details><summary>AUC of each class against the rest</summary><table class="metrics"><thead><tr>'
         '<th scope="col">Class</th><th scope="col">Held out</th><th scope="col">This model</th>'
-        f'<th scope="col">Label rates</th></tr></thead><tbody>{"".join(rows)}</tbody></table></details>'
+        f"{_heads(names)}</tr></thead><tbody>{''.join(rows)}</tbody></table></details>"
     )
 
 
@@ -160,7 +177,19 @@ def _stroke(css: str) -> str:
     return f'<svg class="stroke" viewBox="0 0 22 6" aria-hidden="true"><path class="line {css}" d="M0 3H22"/></svg>'
 
 
-LINES = key([(_stroke("ours"), "this model"), (_stroke("theirs"), "label rates")])
+STROKES = {"model": "ours", "label rates": "theirs", "windows": "windows"}
+
+
+def _lines(judged: Judged) -> str:
+    """The key of the curves."""
+    names = judged.by_class[judged.positive]
+    return key([(_stroke(STROKES[name]), "this model" if name == "model" else name) for name in names])
+
+
+def _curves(panel: Panel, judged: Judged, points: Callable[[Ranking], tuple[Floats, Floats]]) -> None:
+    """Draw a curve of each ranking, that of the model last and so on top."""
+    for name, ranking in reversed(judged.by_class[judged.positive].items()):
+        curve(panel, *points(ranking), STROKES[name])
 
 
 def _of_class(subject: Subject, judged: Judged) -> str:
@@ -172,22 +201,21 @@ def _roc(subject: Subject, judged: Judged) -> str:
     panel = Panel()
     panel.axes(UNIT_TICKS, UNIT_TICKS, "false positive rate", "recall (true positive rate)")
     curve(panel, np.array([0.0, 1.0]), np.array([0.0, 1.0]), "chance")
-    curve(panel, *thinned(judged.reference.roc.x, judged.reference.roc.y), "theirs")
-    curve(panel, *thinned(judged.model.roc.x, judged.model.roc.y), "ours")
-    said = f"ROC curve: area {figure(judged.model.auc[0])}, label rates {figure(judged.reference.auc[0])}"
+    _curves(panel, judged, lambda ranking: thinned(ranking.roc.x, ranking.roc.y))
+    others = ", ".join(f"{name} {figure(ranking.auc[0])}" for name, ranking in judged.references.items())
+    said = f"ROC curve: area {figure(judged.model.auc[0])}, {others}"
     title = f"ROC curve{_of_class(subject, judged)}"
-    return plate(title, chart(panel, said), "Higher is better; the dotted line is chance.", LINES)
+    return plate(title, chart(panel, said), "Higher is better; the dotted line is chance.", _lines(judged))
 
 
 def _precision_recall(subject: Subject, judged: Judged) -> str:
     panel = Panel()
     panel.axes(UNIT_TICKS, UNIT_TICKS, "recall", "precision")
     curve(panel, np.array([0.0, 1.0]), np.full(2, judged.prevalence), "chance")
-    curve(panel, *_precision(judged.reference), "theirs")
-    curve(panel, *_precision(judged.model), "ours")
+    _curves(panel, judged, _precision)
     said = f"Precision-recall curve: average precision {figure(judged.model.average_precision[0])}"
     note = "From the highest score down. Higher is better; the dotted line is chance."
-    return plate(f"Precision and recall{_of_class(subject, judged)}", chart(panel, said), note, LINES)
+    return plate(f"Precision and recall{_of_class(subject, judged)}", chart(panel, said), note, _lines(judged))
 
 
 def _precision(ranking: Ranking) -> tuple[Floats, Floats]:
