@@ -48,8 +48,7 @@ def sort_bucket(task) -> None:
     """Sort as for columns and products."""
     import numpy as np
 
-    from tdlg._kernels.ids import factorise_integers
-    from tdlg._kernels.layout import place_symmetric
+    from tdlg._kernels.layout import factorise_integers, place_symmetric
     from tdlg.engines.buckets import read_split
 
     buckets, kind, number = task

@@ -189,7 +189,7 @@ def make_columns(task: ColumnsTask) -> None:
 
 def _keyed(match: str, form: RecordForm, rows: Records, cols: Records, at: Positions) -> Keyed:
     """Some rows among all columns of a bucket."""
-    from tdlg._kernels.ids import factorise_integers
+    from tdlg._kernels.layout import factorise_integers
 
     col_keys, row_keys = (np.ascontiguousarray(records["key"]) for records in (cols, rows))
     same = rows is cols and match != "reversed"
@@ -318,8 +318,7 @@ class BurstsTask:
 
 def find_bursts(task: BurstsTask) -> None:
     """Write the surprises of a bucket. A file that is there already stays."""
-    from tdlg._kernels.ids import factorise_integers
-    from tdlg._kernels.layout import stable_argsort
+    from tdlg._kernels.layout import factorise_integers, stable_argsort
 
     if exists(task.values.path(task.number)):
         return
