@@ -19,8 +19,9 @@ from limited import run_limited
 from tdlg import PropagationClassifier, read_edges, scan_edges, write_payments
 from tdlg.cli import cost
 from tdlg.cli.app import app
-from tdlg.engines import paths, summary
+from tdlg.engines import files as run_files
 from tdlg.engines import run as file_run
+from tdlg.engines import summary
 from tdlg.engines.executors import opened_engine
 from tdlg.engines.run import Limits
 from tdlg.engines.summary import summarise
@@ -265,7 +266,7 @@ def test_temporary_files_may_be_in_memory(payments, tmp_path):
     fill_file(payments, tmp_path / "one.parquet", **options, folder="memory://work")
     fill_file(payments, tmp_path / "two.parquet", **options)
     assert pl.read_parquet(tmp_path / "one.parquet").equals(pl.read_parquet(tmp_path / "two.parquet"))
-    assert not paths.files_under("memory://work")
+    assert not run_files.files_under("memory://work")
 
 
 @pytest.mark.parametrize("address", ["{}", "file://{}"])
@@ -344,7 +345,7 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
     def full(file, view):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(paths, "_write_all", full)
+    monkeypatch.setattr(run_files, "_write_all", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/[0-9a-f]+/bucket-0"):
         classified(payments, tmp_path, model=PropagationClassifier(random_state=0))
     assert not list(tmp_path.iterdir())

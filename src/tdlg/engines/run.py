@@ -1,14 +1,17 @@
-"""FileRun: one run over edges on disk, with its engine, its folder of temporary files, and what fits into memory.
+"""FileRun: one run over edges on disk, with its engine, its folder of temporary files, its limits, and its result.
 
 One rule for memory: a bucket has at most 500,000 records, as many tasks run at once as fit into the limit, a larger bucket
 is worked on alone, and one that does not fit even alone is refused. The disk is checked once, before the first file is
-written.
+written. The result is the table with more columns, written in blocks to one file or to a folder of files.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,21 +19,34 @@ from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from filelock import FileLock, Timeout
 
+from tdlg.atomic import as_path, replacing, target_of
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
 from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
-from tdlg.engines.output import Answers, Output, write_answers
-from tdlg.engines.paths import is_remote, make_folder, remove_empty_folder, remove_folder
-from tdlg.engines.summary import Labels
+from tdlg.engines.files import (
+    exists,
+    files_under,
+    is_remote,
+    make_folder,
+    remove_empty_folder,
+    remove_file,
+    remove_folder,
+    write_whole,
+)
+from tdlg.engines.summary import LabelCodes
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ParameterError, ReadError, TooLargeError
 from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes
 
+if TYPE_CHECKING:
+    import polars as pl
+
 Callback = Callable[[int, int, str], object]
+Progress = Callable[[int, int], object]
 
 BASE = 420_000_000  # bytes of the interpreter with all libraries, and what it keeps
 ROW_BYTES, FEATURE_BYTES = 500, 60  # memory per row of a block that is sorted into buckets, and per feature of a row
@@ -48,6 +64,9 @@ ALONE = 0.7  # share of the memory that a bucket may need by estimate, if nothin
 LIMIT_STEP = 100_000_000  # bytes to which a limit of memory that is suggested is rounded up
 SPARE_DISK = 1.1
 CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
+ROW_GROUP = 250_000
+FILES = (".parquet", ".pq", ".csv")
+PART = re.compile(r"part-\d{12}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -166,7 +185,7 @@ class FileRun:
                 check_sees(opened, table.path)
                 yield cls(table, opened, limits, files, target, callback or (lambda *_: None), version)
 
-    def partition(self, form: RecordForm, labels: Labels, kinds: Sequence[str], record_bytes: float) -> Buckets:
+    def partition(self, form: RecordForm, labels: LabelCodes, kinds: Sequence[str], record_bytes: float) -> Buckets:
         """Sort all edges into buckets; each record needs this memory while a bucket is worked on, at most."""
         n_buckets = self.limits.n_buckets(self.table.n_rows, record_bytes)
         buckets = Buckets(self.folder, form, tuple(kinds), n_buckets, len(self.blocks))
@@ -200,10 +219,13 @@ class FileRun:
         )
 
     def write(self, answers: Answers) -> None:
-        """Write the table with more columns."""
-        progress = self.progress("writing")
+        """Write the table with more columns; the result appears when it is complete, except on a store."""
+        progress, result = self.progress("writing"), _Result(self.table, answers)
         self.check_input()
-        write_answers(self.engine, self.table, self.blocks, answers, self.output, progress, self.check_input)
+        if self.output.is_folder:
+            _write_folder(self, result, progress)
+        else:
+            _write_file(self, result, progress)
 
     def check_input(self) -> None:
         """Refuse a file that was replaced or changed since the start: blocks of two versions would be mixed."""
@@ -227,7 +249,7 @@ class FileRun:
                     parameter="folder",
                 )
 
-    def progress(self, text: str) -> Callable[[int, int], object]:
+    def progress(self, text: str) -> Progress:
         """Report a step, which begins now, and give a callback for its tasks."""
         self.callback(0, 1, text)
         return lambda done, total: self.callback(done, total, text)
@@ -293,3 +315,185 @@ def _make_private(folder: str) -> None:
         )
     with suppress(OSError):  # a file system without modes
         os.chmod(folder, 0o700)
+
+
+# ---- the result
+
+
+class Answers(Protocol):
+    """The columns that are added to a table. Plain data, which tasks carry."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns; a number is added if the table has such a column already."""
+
+    def columns(self, block: Block) -> list[pl.Series]:
+        """The columns of a block, which may be empty."""
+
+    def of_block(self, block: Block) -> Self:
+        """What is needed for the columns of one block."""
+
+
+class Output(NamedTuple):
+    """Where the result goes: a file, or a folder to which the workers write one file per block."""
+
+    path: str
+    is_folder: bool
+
+    @classmethod
+    def of(cls, path: Any) -> Self:
+        """Refuse a file that is neither parquet nor csv, and a local folder with files.
+
+        An address, and a path without an ending such as ".parquet", is a folder.
+        """
+        text = str(path)
+        if is_remote(text):
+            return cls(text.rstrip("/"), True)
+        target = as_path(text)
+        if target.suffix.lower() in FILES:
+            return cls(str(target_of(target)), False)
+        if target.suffix:
+            raise ParameterError(
+                f"{path}: a table that is made in blocks is written as .parquet or .csv, or to a folder.",
+                parameter="path",
+            )
+        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+            raise _not_empty(path)
+        return cls(str(target_of(target.with_name(target.name + FILES[0])).with_name(target.name)), True)
+
+    @property
+    def parent(self) -> str:
+        """The folder in which it is."""
+        return self.path.rpartition("/")[0] if is_remote(self.path) else str(Path(self.path).parent)
+
+    @property
+    def name(self) -> str:
+        """Its name in this folder."""
+        return self.path.rpartition("/")[2] if is_remote(self.path) else Path(self.path).name
+
+    def work_folder(self, folder: Any = None) -> str:
+        """A hidden folder for temporary files: beside it, or in another folder where no other output has the same."""
+        if folder is None:
+            return f"{self.parent.rstrip('/')}/.{self.name}.tdlg-work"
+        number = hashlib.sha256(self.path.encode()).hexdigest()[:12]
+        return f"{str(folder).rstrip('/')}/.{self.name}-{number}.tdlg-work"
+
+    def check_empty(self) -> None:
+        """Refuse a folder of a store with files."""
+        if is_remote(self.path) and files_under(self.path):
+            raise _not_empty(self.path)
+
+
+def _not_empty(path: Any) -> ParameterError:
+    return ParameterError(
+        f"{path}: the folder to write to must be new or empty. Remove it, or give another one.", parameter="path"
+    )
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A table with columns added, under names that it does not have yet."""
+
+    table: ScannedEdges
+    answers: Any
+
+    def names(self) -> list[str]:
+        """The names of the columns that are added."""
+        taken = self.table.frame(Block(0, 0)).columns
+        return [
+            next(free for free in (name, *(f"{name}_{k}" for k in range(2, 1000))) if free not in taken)
+            for name in self.answers.names
+        ]
+
+    def frame(self, block: Block, names: Sequence[str]) -> pl.DataFrame:
+        """A block of the result."""
+        columns = self.answers.columns(block)
+        frame = self.table.frame(block)
+        return frame.with_columns(column.alias(name) for name, column in zip(names, columns, strict=True))
+
+
+def _write_folder(run: FileRun, result: _Result, progress: Progress) -> None:
+    """The engine writes one file per block."""
+    output, folder, names = run.output, run.output.path, result.names()
+    if is_remote(folder):
+        if any(map(PART.fullmatch, files_under(folder))):  # of another run in the meantime; other files do no harm
+            raise _not_empty(folder)
+    else:  # a hidden folder on the disk of the output, which gets its name at the end
+        hidden = f".{output.name}.tdlg-parts-"
+        for left in Path(output.parent).glob(f"{hidden}*"):  # by killed runs to the same output
+            remove_folder(str(left))
+        folder = f"{output.parent.rstrip('/')}/{hidden}{uuid.uuid4().hex[:16]}"
+    make_folder(folder)
+    parts = [(_Result(run.table, result.answers.of_block(block)), block) for block in run.blocks]
+    tasks = [_PartTask(*part, names, folder) for part in parts]
+    try:
+        run_all(run.engine, write_part, tasks, progress)
+        run.check_input()
+        if folder != output.path:
+            os.replace(folder, output.path)
+    except BaseException:
+        for task in tasks:  # only these: others may have put files there
+            remove_file(task.path)
+        remove_empty_folder(folder)
+        raise
+
+
+@dataclass(frozen=True)
+class _PartTask:
+    """Write a block to a file of its own."""
+
+    result: _Result
+    block: Block
+    names: Sequence[str]
+    folder: str
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return f"{self.folder}/part-{self.block.start:012d}.parquet"
+
+
+def write_part(task: _PartTask) -> None:
+    """Write the file of a block. A file that is there already stays."""
+    if exists(task.path):
+        return
+    buffer = io.BytesIO()
+    task.result.frame(task.block, task.names).write_parquet(buffer, row_group_size=ROW_GROUP)
+    write_whole(task.path, [buffer.getbuffer()])
+
+
+def _write_file(run: FileRun, result: _Result, progress: Progress) -> None:
+    """Write one block after the other to a single file, in this process."""
+    from polars.io.plugins import register_io_source
+
+    path, blocks, names = Path(run.output.path), run.blocks, result.names()
+    raised: list[BaseException] = []  # by a block; polars raises an error of its own instead
+
+    def frames(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
+        try:
+            for done, block in enumerate(blocks, start=1):
+                frame = result.frame(block, names)
+                yield frame if wanted is None else frame.select(wanted)
+                progress(done, len(blocks))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    lazy = register_io_source(frames, schema=result.frame(Block(0, 0), names).schema)
+    with replacing(path) as draft:
+        try:
+            if path.suffix.lower() == ".csv":
+                lazy.sink_csv(draft)
+            else:
+                lazy.sink_parquet(draft, row_group_size=ROW_GROUP)
+        except Exception as error:
+            raise (raised[0] if raised else _of_the_system(error, path)) from None
+        run.check_input()
+
+
+def _of_the_system(error: Exception, path: Path) -> Exception:
+    """An error of polars as an OSError that names the path, if the system refused to write, for example to a full disk."""
+    found = re.search(r"os error (\d+)", str(error))
+    return error if found is None else OSError(int(found[1]), os.strerror(int(found[1])), str(path))

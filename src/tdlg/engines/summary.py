@@ -32,7 +32,7 @@ MOST_VALUES = 20_000  # different labels before they are grouped into classes
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelCodes:
     """Which class each value of the label column means, from 0; -1 if the value means that the label is missing."""
 
     values: tuple[Any, ...] = ()

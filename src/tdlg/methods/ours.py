@@ -16,7 +16,7 @@ from tdlg.linegraph.events import own_columns
 from tdlg.linegraph.operator import LineGraph, Normalization
 from tdlg.methods.base import Method, logistic_regression, scores_of
 from tdlg.models.linegraph import LineGraphClassifier
-from tdlg.models.link_columns import LinkModel
+from tdlg.models.links import LinkModel
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.models.training import Setting
 

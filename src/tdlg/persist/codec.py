@@ -41,7 +41,7 @@ COMPARED_METHODS = {name: f"tdlg.methods.{name.lower()}" for name in COMPARED}  
 RECORDS = {
     "Code": "tdlg.methods.dylink2vec",
     "ColumnPlan": "tdlg.propagate.plan",
-    "LinkModel": "tdlg.models.link_columns",
+    "LinkModel": "tdlg.models.links",
     "OwnColumn": "tdlg.propagate.plan",
     "Trees": "tdlg.models.trees",
 }
