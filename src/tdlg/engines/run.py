@@ -40,7 +40,7 @@ from tdlg.engines.files import (
 from tdlg.engines.summary import LabelCodes
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ParameterError, ReadError, TooLargeError
-from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes
+from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes, most_learnt
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,7 +56,6 @@ SCORED_BYTES = 56  # memory per value of a row to score
 MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
 MOST_BUCKET = 500_000  # records of an average bucket: more would leave the caches
 MOST_SCORED = 250_000  # rows that are scored at once
-MOST_ROWS, LEAST_ROWS = 1_000_000, 300_000  # rows to learn from; between them, a tenth of the table
 FREE_SHARE = 0.6  # of the free memory that is used by default
 SHARES = 4  # tasks per thread of a cluster: a lost one costs little, and slow ones are made up for
 UNEVEN = 1.5  # size of a bucket that runs beside others, compared with the usual one
@@ -118,7 +117,7 @@ class Limits:
 
     def training_rows(self, n_rows: int, n_columns: int) -> int:
         """Rows to learn from, at most."""
-        return int(min(most_training_rows(n_rows), self.free / (TRAINING_BYTES * n_columns)))
+        return int(min(most_learnt(n_rows), self.free / (TRAINING_BYTES * n_columns)))
 
     def scored_rows(self, n_rows: int, n_columns: int) -> int:
         """Rows that are scored at once, of this number of rows to score."""
@@ -131,11 +130,6 @@ class Limits:
 
     def _share(self, n_rows: int) -> float:
         return math.inf if self.n_shares == 1 else math.ceil(n_rows / self.n_shares)
-
-
-def most_training_rows(n_rows: int) -> int:
-    """Rows to learn from, of a table of this number of rows, if the memory allows it."""
-    return min(MOST_ROWS, max(n_rows // 10, LEAST_ROWS))
 
 
 def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:

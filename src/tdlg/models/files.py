@@ -36,14 +36,14 @@ from tdlg.engines.buckets import (
 )
 from tdlg.engines.executors import run_all
 from tdlg.engines.files import exists, is_remote, read_split, reading, write_split, write_whole
-from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, Limits, most_training_rows, record_memory
+from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, Limits, record_memory
 from tdlg.engines.summary import Clock, LabelCodes, Summary, summarise
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.positive import positive_by_counts
 from tdlg.linegraph.decay import Decay, time_spread
 from tdlg.linegraph.match import NODE_MATCHES
-from tdlg.memory import LEARNING, in_bytes
+from tdlg.memory import LEARNING, in_bytes, most_learnt
 from tdlg.models import propagation
 from tdlg.models.outliers import burst_widths, rare_surprise
 from tdlg.models.training import TrainingRows, Windows
@@ -102,7 +102,7 @@ class FileNeeds(NamedTuple):
         n_rows, of_plan = form.n_rows, plan.plan
         n_columns = sum(map(plan.n_columns, plan.matches))
         n_learnt = min(n_known, limits.training_rows(n_rows, n_columns))
-        share = min((n_missing + min(n_known, most_training_rows(n_rows))) / n_rows, 1.0)
+        share = min((n_missing + min(n_known, most_learnt(n_rows))) / n_rows, 1.0)
         record_bytes: dict[str, float] = {}
         for match in plan.matches:
             kind, other = of_plan.kinds(match)
