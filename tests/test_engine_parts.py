@@ -260,7 +260,7 @@ def test_a_large_table_and_its_file_keep_the_same_rows(tmp_path, monkeypatch, dt
 
 def test_results_of_few_blocks_are_held_at_once(table, monkeypatch):
     path, _ = table
-    monkeypatch.setattr(summary, "AT_ONCE", 3)
+    monkeypatch.setattr(summary, "BLOCKS_AT_ONCE", 3)
     held = []
 
     def counting(engine, function, tasks):

@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 FAR = np.iinfo(np.uint32).max  # a label that is never known, where times take 4 bytes
-ENOUGH = 2_000_000  # records from which the usual gap of nodes is computed; with fewer, all are used
+GAP_RECORDS = 2_000_000  # records from which the usual gap of nodes is computed; with fewer, all are used
 
 
 # ---- records of edges
@@ -186,21 +186,18 @@ def bucket_sizes(buckets: Buckets, kind: str) -> NDArray[np.int64]:
 
 
 def _keys(kind: str, src: Keys, dst: Keys, edges: TemporalEdges) -> Keys:
+    import polars as pl
+
     plain: dict[str, Callable[[], Keys]] = {"src": lambda: src, "dst": lambda: dst, "pair": lambda: pair_keys(src, dst)}
     if kind in plain:
         return plain[kind]()
     end, name = kind.partition("category[")[::2]
-    category = _category_keys(edges, name.removesuffix("]"))
-    return joint_keys({"src+": src, "dst+": dst}[end], category) if end else category
-
-
-def _category_keys(edges: TemporalEdges, name: str) -> Keys:
-    import polars as pl
-
+    name = name.removesuffix("]")
     every = [str(category) for category in edges.feature_categories.get(name, ())]
     of_code = text_keys(pl.Series([*every, None], dtype=pl.String))
     values = raw_values(edges, name)
-    return of_code[np.where(np.isfinite(values), values, len(every)).astype(np.int64)]
+    category = of_code[np.where(np.isfinite(values), values, len(every)).astype(np.int64)]
+    return joint_keys({"src+": src, "dst+": dst}[end], category) if end else category
 
 
 # ---- nodes
@@ -224,7 +221,7 @@ def usual_gap_of_nodes(engine: Executor, buckets: Buckets, *, only_known: bool) 
     gaps = []
     for kind in ("src", "dst"):
         n_before = np.append(0, np.cumsum(bucket_sizes(buckets, kind)))
-        n = int(np.searchsorted(n_before, ENOUGH, side="left"))
+        n = int(np.searchsorted(n_before, GAP_RECORDS, side="left"))
         tasks = [NodesTask(buckets, bucket, kind, only_known) for bucket in range(min(max(n, 1), buckets.n_buckets))]
         gaps.append(usual_gap(np.concatenate(map_buckets(engine, gaps_in_bucket, tasks))))
     return min(gaps, default=math.inf)

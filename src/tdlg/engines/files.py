@@ -60,10 +60,8 @@ def exists(path: str) -> bool:
 
 
 def files_under(folder: str) -> list[str]:
-    """The files in a folder and in its folders, by their paths in it; none if there is no such folder."""
+    """The files in a folder of a store and in its folders, by their paths in it; none if there is no such folder."""
     place = as_place(folder)
-    if not is_remote(folder):
-        return sorted(str(file.relative_to(place)) for file in place.rglob("*") if file.is_file())
     root = place.path.rstrip("/")
     return sorted(file.removeprefix(f"{root}/") for file in place.fs.find(root)) if place.exists() else []
 
@@ -121,7 +119,7 @@ def version_of(path: str) -> tuple[Any, ...]:
 @contextmanager
 def reading(path: str) -> Iterator[BinaryIO]:
     """A file open for reading, with `seek`."""
-    with as_place(path).open("rb", **({} if is_remote(path) else {"buffering": 0})) as file:
+    with as_place(path).open("rb") as file:
         yield cast(BinaryIO, file)
 
 
@@ -237,22 +235,15 @@ def read_split(paths: Sequence[str], destinations: range) -> Records:
         parts, wanted = [], []
         for path in paths:
             with reading(path) as file:
-                wanted.append(bounds(_read(file, *numbers), path))
-                parts.append(_read(file, *wanted[-1]))
+                file.seek(numbers[0])
+                first, stop = bounds(file.read(numbers[1] - numbers[0]), path)
+                file.seek(first)
+                wanted.append((first, stop))
+                parts.append(file.read(stop - first))
     for part, (first, stop), path in zip(parts, wanted, paths, strict=True):
         if len(part) < stop - first:
             raise _ends_early(path)
     return np.frombuffer(bytearray().join(parts), one.dtype)
-
-
-def _read(file: BinaryIO, first: int, stop: int) -> bytes:
-    """Some bytes of a file, fewer at its end; the system may give fewer at a time."""
-    file.seek(first)
-    parts = []
-    while first < stop and (part := file.read(stop - first)):
-        parts.append(part)
-        first += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _ends_early(path: str) -> ReadError:

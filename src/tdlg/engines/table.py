@@ -8,8 +8,6 @@ million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,7 +49,7 @@ MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
 
 FIRST_ROWS = 10_000  # in which features are looked at
 ROWS_TO_CHOOSE_BY = 100_000  # from which features are chosen
-AT_ONCE = 16  # files that are looked at together: stores answer late
+FILES_AT_ONCE = 16  # files that are looked at together: stores answer late
 NUMBERS = r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})"  # how YEAR_LAST begins
 ZONE = r":\d{2}\S*\s*(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$"
 DAY_FIRST, MONTH_FIRST = "$3-$2-$1", "$3-$1-$2"  # the year, the month and the day
@@ -62,6 +60,13 @@ class Block(NamedTuple):
 
     start: int
     stop: int
+
+
+class TableFile(NamedTuple):
+    """A file of a table, and the number of its rows."""
+
+    path: str
+    n_rows: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,8 +87,8 @@ class ScannedEdges:
         The same as for `tdlg.read_edges`.
     orders
         For columns of dates such as 31/01/2020, whether the day or the month comes first; alike in all blocks.
-    listing
-        Text that changes with the names and the numbers of rows of the files of a folder; empty for a file.
+    parts
+        The files and their numbers of rows.
     left_out
         Columns that were not chosen as features, and why.
     """
@@ -98,7 +103,7 @@ class ScannedEdges:
     time_unit: str | None = None
     label_delay: Any = None
     orders: tuple[tuple[str, str], ...] = ()
-    listing: str = ""
+    parts: tuple[TableFile, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -119,7 +124,7 @@ class ScannedEdges:
 
     def files(self) -> list[str]:
         """The paths of all files, in the order of the rows."""
-        return [part.path for part in self._parts()]
+        return [part.path for part in self.parts]
 
     def version(self) -> tuple[Any, ...]:
         """What differs between two versions of the files; empty if a store cannot be asked."""
@@ -131,11 +136,10 @@ class ScannedEdges:
 
     def frame(self, block: Block, names: list[str] | None = None) -> pl.DataFrame:
         """Some columns of a block as they are; by default all columns."""
-        parts = self._parts()
-        starts = np.append(0, np.cumsum([part.n_rows for part in parts]))
-        low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(parts) - 1)
+        starts = np.append(0, np.cumsum([part.n_rows for part in self.parts]))
+        low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(self.parts) - 1)
         high = max(int(np.searchsorted(starts, block.stop, side="left")), low + 1)
-        lazy = _lazy([part.path for part in parts[low:high]])
+        lazy = _lazy(self.files()[low:high])
         with _damage_told(self.path):
             some = lazy if names is None else lazy.select(list(dict.fromkeys(names)))
             return some.slice(block.start - int(starts[low]), block.stop - block.start).collect()
@@ -178,20 +182,6 @@ class ScannedEdges:
         listed = list(self.features), list(self.categories)
         how: Any = {"checked": False, "with_ids": False}  # ids are keys here
         return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how).edges
-
-    def _parts(self) -> tuple[_Part, ...]:
-        """The files; another process may have looked at those of a folder."""
-        if not self.listing:
-            return (_Part(self.path, self.n_rows),)
-        found = _FOUND.get((self.path, self.listing))
-        if found is None:
-            parts = find_parts(self.path)
-            if parts.listing != self.listing:
-                raise ReadError(
-                    f"{self.path}: the files in this folder have changed since the work began. Start it again."
-                )
-            found = parts.files
-        return found
 
 
 def scan_edges(
@@ -271,28 +261,17 @@ def scan_edges(
     dated = [at[role] for role in ("time", "label_time") if role in at]
     orders = _orders(place, lazy, dated) if time_format is None else ()
     of_times = time_format, time_unit, label_delay, orders
-    return ScannedEdges(place, n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.listing, left_out)
+    return ScannedEdges(place, n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.files, left_out)
 
 
 # ---- the files of a table
 
 
-class _Part(NamedTuple):
-    """A file, and the number of its rows."""
-
-    path: str
-    n_rows: int
-
-
 class Parts(NamedTuple):
-    """The files of a table in order, the names of their columns, and the listing of a folder; see `ScannedEdges`."""
+    """The files of a table in order, and the names of their columns."""
 
-    files: tuple[_Part, ...]
+    files: tuple[TableFile, ...]
     names: tuple[str, ...]
-    listing: str = ""
-
-
-_FOUND: dict[tuple[str, str], tuple[_Part, ...]] = {}  # files of folders by path and listing, in this process
 
 
 def find_parts(path: str) -> Parts:
@@ -312,7 +291,7 @@ def find_parts(path: str) -> Parts:
     names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
     if not names:
         raise ReadError(f"{path}: there is no file whose name ends in .parquet in this folder.")
-    with ThreadPoolExecutor(AT_ONCE) as threads:
+    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         seen = list(threads.map(_looked_at, [f"{path.rstrip('/')}/{name}" for name in names]))
     columns, first = seen[0]
     for schema, part in seen:
@@ -321,14 +300,10 @@ def find_parts(path: str) -> Parts:
                 f"{part.path}: {_difference(schema, columns)} {Path(first.path).name}. All files of a folder must have the "
                 "same columns, of the same types and in the same order."
             )
-    files = tuple(part for _, part in seen)
-    facts = [[name, part.n_rows] for name, part in zip(names, files, strict=True)]
-    listing = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    _FOUND[path, listing] = files
-    return Parts(files, tuple(columns), listing)
+    return Parts(tuple(part for _, part in seen), tuple(columns))
 
 
-def _looked_at(path: str) -> tuple[dict[str, Any], _Part]:
+def _looked_at(path: str) -> tuple[dict[str, Any], TableFile]:
     """The types of the columns of a file by name, and the number of its rows."""
     import polars as pl
 
@@ -337,7 +312,7 @@ def _looked_at(path: str) -> tuple[dict[str, Any], _Part]:
         if not is_remote(path):
             check_parquet(path)
         lazy = _lazy([path])
-        return dict(lazy.collect_schema()), _Part(path, int(lazy.select(pl.len()).collect().item()))
+        return dict(lazy.collect_schema()), TableFile(path, int(lazy.select(pl.len()).collect().item()))
 
 
 def _difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
@@ -393,12 +368,10 @@ def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:
 
 def _orders(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str, str], ...]:
     """The orders of day and month in those columns of times that are text."""
-    import polars as pl
-
     schema = lazy.collect_schema()
     with _damage_told(path):
-        found = {name: _order_of_days(path, lazy, name) for name in names if schema[name] == pl.String}
-    return tuple((name, order) for name, order in found.items() if order is not None)
+        found = [(name, _order_of_days(path, lazy, name)) for name in names if str(schema[name]) == "String"]
+    return tuple((name, order) for name, order in found if order is not None)
 
 
 def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:

@@ -327,15 +327,20 @@ def _check_arguments(
                 "Wrap columns as `TemporalEdges(src, dst, time)`, or a table with from_frame.",
                 parameter=name,
             )
+    check_choice("LineGraph", "match", match, MATCHES)
+    check_walks("LineGraph", decay, n_threads)
+
+
+def check_walks(owner: str, decay: object, n_threads: int | None) -> None:
+    """Refuse a decay and a number of threads that products cannot use."""
     if not isinstance(decay, Decay | None):
         raise ParameterError(
-            f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
+            f"The 'decay' parameter of {owner} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
             f"Got {decay!r} instead.",
             parameter="decay",
         )
-    check_choice("LineGraph", "match", match, MATCHES)
     if n_threads is not None:
-        check_count("LineGraph", "n_threads", n_threads, 1)
+        check_count(owner, "n_threads", n_threads, 1)
 
 
 def _check_tol(parts: Sequence[Part], tol: float) -> None:

@@ -342,8 +342,8 @@ def _check_model(model: Any) -> None:
         )
     if model.estimator is not None:
         raise ParameterError(
-            "The 'estimator' cannot be chosen for files: boosted trees learn from a sample.",
-            "Leave out estimator=.",
+            "Files are always fitted with the built-in boosted trees, and an 'estimator' is given.",
+            "Leave out estimator=, or read the table into memory.",
             parameter="estimator",
         )
 

@@ -792,10 +792,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
     def set_classes(self, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
         """Note the classes, given how often each is known; refuse a single one, and warn of few labels and many classes."""
         self.classes_ = classes
-        if len(self.classes_) < 2:
-            raise EdgesError(
-                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
-            )
+        self._check_two_classes()
         if counts.min() < FEW_LABELS or counts.sum() < 4 * FEW_LABELS:
             rarest = plain_classes(self.classes_)[counts.argmin()]
             warn(
