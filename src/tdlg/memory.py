@@ -97,11 +97,7 @@ def in_bytes(number: float) -> str:
 
 
 def most_learnt(n_rows: int) -> int:
-    """How many rows the trees learn from at most, of a table in memory or on disk: of more, a sample.
-
-    >>> most_learnt(20_000), most_learnt(2_000_000), most_learnt(5_000_000), most_learnt(50_000_000)
-    (20000, 300000, 500000, 1000000)
-    """
+    """How many rows the trees learn from at most, of a table in memory or on disk: of more, a sample."""
     return min(n_rows, MOST_LEARNT, max(n_rows // 10, LEAST_LEARNT))
 
 

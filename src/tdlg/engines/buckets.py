@@ -50,12 +50,9 @@ GAP_RECORDS = 2_000_000  # records from which the usual gap of nodes is computed
 class RecordForm:
     """What a record of an edge has.
 
-    It has the row (from 0), the key, the time, the class (-1 if the label is missing), when the label became known, and the
-    features: numbers as they are, categories as positions among those that have an indicator.
-
-    n_rows, n_classes : the numbers of rows of the table and of classes; clock : that of the times, of which whole ticks
-    within 32 bits are kept as steps from the first time; late : whether labels become known later than their edges; own :
-    the features, of which the categories matter here.
+    It has the row (from 0), the key, the time (whole ticks within 32 bits as steps from the first one), the class (-1 if the
+    label is missing), when the label became known if some are `late`, and the features: numbers as they are, categories as
+    positions among those that have an indicator.
     """
 
     n_rows: int

@@ -72,8 +72,7 @@ PART = re.compile(r"part-\d{12}\.parquet")
 class Limits:
     """What fits into the memory of a process, of which a cluster has several.
 
-    memory : the limit, in bytes; n_threads : the tasks that it can run at once; n_shares : into how many tasks rows are
-    divided at least, so that all workers of a cluster have some.
+    n_threads : the tasks that it can run at once; n_shares : into how many tasks rows are divided at least.
     """
 
     memory: int
@@ -214,12 +213,11 @@ class FileRun:
 
     def write(self, answers: Answers) -> None:
         """Write the table with more columns; the result appears when it is complete, except on a store."""
-        progress, result = self.progress("writing"), _Result(self.table, answers)
+        progress = self.progress("writing")
         self.check_input()
-        if self.output.is_folder:
-            _write_folder(self, result, progress)
-        else:
-            _write_file(self, result, progress)
+        (_write_folder if self.output.is_folder else _write_file)(
+            self, answers, _free_names(self.table, answers), progress
+        )
 
     def check_input(self) -> None:
         """Refuse a file that was replaced or changed since the start: blocks of two versions would be mixed."""
@@ -315,11 +313,11 @@ def _make_private(folder: str) -> None:
 
 
 class Answers(Protocol):
-    """The columns that are added to a table. Plain data, which tasks carry."""
+    """The columns that are added to a table."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns; a number is added if the table has such a column already."""
+        """The names of the columns."""
 
     def columns(self, block: Block) -> list[pl.Series]:
         """The columns of a block, which may be empty."""
@@ -384,31 +382,24 @@ def _not_empty(path: Any) -> ParameterError:
     )
 
 
-@dataclass(frozen=True)
-class _Result:
-    """A table with columns added, under names that it does not have yet."""
-
-    table: ScannedEdges
-    answers: Any
-
-    def names(self) -> list[str]:
-        """The names of the columns that are added."""
-        taken = self.table.frame(Block(0, 0)).columns
-        return [
-            next(free for free in (name, *(f"{name}_{k}" for k in range(2, 1000))) if free not in taken)
-            for name in self.answers.names
-        ]
-
-    def frame(self, block: Block, names: Sequence[str]) -> pl.DataFrame:
-        """A block of the result."""
-        columns = self.answers.columns(block)
-        frame = self.table.frame(block)
-        return frame.with_columns(column.alias(name) for name, column in zip(names, columns, strict=True))
+def _free_names(table: ScannedEdges, answers: Answers) -> list[str]:
+    """The names of the columns that are added, with a number where the table has such a column already."""
+    taken = table.frame(Block(0, 0)).columns
+    return [
+        next(free for free in (name, *(f"{name}_{k}" for k in range(2, 1000))) if free not in taken)
+        for name in answers.names
+    ]
 
 
-def _write_folder(run: FileRun, result: _Result, progress: Progress) -> None:
+def _frame(table: ScannedEdges, answers: Answers, block: Block, names: Sequence[str]) -> pl.DataFrame:
+    """A block of the table with the columns added."""
+    columns = zip(names, answers.columns(block), strict=True)
+    return table.frame(block).with_columns(column.alias(name) for name, column in columns)
+
+
+def _write_folder(run: FileRun, answers: Answers, names: list[str], progress: Progress) -> None:
     """The engine writes one file per block."""
-    output, folder, names = run.output, run.output.path, result.names()
+    output, folder = run.output, run.output.path
     if is_remote(folder):
         if any(map(PART.fullmatch, files_under(folder))):  # of another run in the meantime; other files do no harm
             raise _not_empty(folder)
@@ -418,8 +409,7 @@ def _write_folder(run: FileRun, result: _Result, progress: Progress) -> None:
             remove_folder(str(left))
         folder = f"{output.parent.rstrip('/')}/{hidden}{uuid.uuid4().hex[:16]}"
     make_folder(folder)
-    parts = [(_Result(run.table, result.answers.of_block(block)), block) for block in run.blocks]
-    tasks = [_PartTask(*part, names, folder) for part in parts]
+    tasks = [_PartTask(run.table, answers.of_block(block), block, names, folder) for block in run.blocks]
     try:
         run_all(run.engine, write_part, tasks, progress)
         run.check_input()
@@ -436,7 +426,8 @@ def _write_folder(run: FileRun, result: _Result, progress: Progress) -> None:
 class _PartTask:
     """Write a block to a file of its own."""
 
-    result: _Result
+    table: ScannedEdges
+    answers: Answers
     block: Block
     names: Sequence[str]
     folder: str
@@ -452,22 +443,21 @@ def write_part(task: _PartTask) -> None:
     if exists(task.path):
         return
     buffer = io.BytesIO()
-    task.result.frame(task.block, task.names).write_parquet(buffer, row_group_size=ROW_GROUP)
+    _frame(task.table, task.answers, task.block, task.names).write_parquet(buffer, row_group_size=ROW_GROUP)
     write_whole(task.path, [buffer.getbuffer()])
 
 
-def _write_file(run: FileRun, result: _Result, progress: Progress) -> None:
+def _write_file(run: FileRun, answers: Answers, names: list[str], progress: Progress) -> None:
     """Write one block after the other to a single file, in this process."""
     from polars.io.plugins import register_io_source
 
-    path, blocks, names = Path(run.output.path), run.blocks, result.names()
+    path, blocks = Path(run.output.path), run.blocks
     raised: list[BaseException] = []  # by a block; polars raises an error of its own instead
 
-    def frames(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
+    def frames(*_: Any) -> Iterator[pl.DataFrame]:
         try:
             for done, block in enumerate(blocks, start=1):
-                frame = result.frame(block, names)
-                yield frame if wanted is None else frame.select(wanted)
+                yield _frame(run.table, answers, block, names)
                 progress(done, len(blocks))
         except GeneratorExit:
             raise
@@ -475,7 +465,7 @@ def _write_file(run: FileRun, result: _Result, progress: Progress) -> None:
             raised.append(error)
             raise
 
-    lazy = register_io_source(frames, schema=result.frame(Block(0, 0), names).schema)
+    lazy = register_io_source(frames, schema=_frame(run.table, answers, Block(0, 0), names).schema)
     with replacing(path) as draft:
         try:
             if path.suffix.lower() == ".csv":

@@ -71,7 +71,7 @@ class TableFile(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class ScannedEdges:
-    """Edges in parquet files that are not read yet; made by `scan_edges`. Plain data, which tasks carry.
+    """Edges in parquet files that are not read yet; made by `scan_edges`.
 
     Attributes
     ----------
