@@ -16,6 +16,7 @@ METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, meas
     "tdlg": 0.2,
     "tdlg-dense": 3.0,
     "label-rates": 0.1,
+    "windows": 0.5,
     "edgebank": 0.01,
     "ctdne": 1.2,
     "timers": 7.0,
