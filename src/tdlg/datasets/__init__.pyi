@@ -1,5 +1,4 @@
 from .blocks import BlockSample as BlockSample
-from .blocks import BlockValues as BlockValues
 from .blocks import TemporalBlockModel as TemporalBlockModel
 from .blocks import make_tsbm as make_tsbm
 from .files import dataset_file as dataset_file
