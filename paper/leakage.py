@@ -16,7 +16,7 @@ from paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, in_epochs, within_b
 from paper.lineup import LINEUP, Entry
 from paper.plots import question_bars
 from tdlg.cli.cost import trial_seconds
-from tdlg.datasets.files import is_available
+from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ReadError

@@ -22,7 +22,7 @@ from paper.attacks import DETECTORS, attack_auc
 from paper.payment_rows import Row, append_row, read_rows
 from paper.payments_page import write_page
 from tdlg import __version__
-from tdlg.datasets.files import is_available
+from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError

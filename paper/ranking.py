@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from paper.leakage import write_table
 from paper.machine import Watch, write_session
 from tdlg import __version__
-from tdlg.datasets.files import is_available
+from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.judge.ranking import (
