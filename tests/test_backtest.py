@@ -9,7 +9,7 @@ from tdlg import TemporalEdges, make_payments
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge import backtest as module
 from tdlg.judge.backtest import BACKTESTED, alert_precision, backtest, learning_curve
-from tdlg.methods.windows import window_columns
+from tdlg.judge.windows import window_columns
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

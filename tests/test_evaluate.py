@@ -10,16 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import tdlg
-from paper import RECIPES
 from tdlg import Gaussian, LineGraph, TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.judge.evaluate import evaluate
+from tdlg.judge.methods import METHODS, TDLG, Method, TDLGDense, make_method
 from tdlg.judge.metrics import class_metrics, precision_recall_at
 from tdlg.judge.results import COLUMNS, read_results, summarise
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
-from tdlg.methods.base import Method
-from tdlg.methods.ours import TDLG, TDLGDense
-from tdlg.methods.registry import METHODS, make_method
+from tdlg_paper import RECIPES
 
 
 def network(n_edges=600, n_nodes=40, seed=0):

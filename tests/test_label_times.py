@@ -11,9 +11,9 @@ from tdlg import PropagationClassifier, TemporalEdges, from_frame, load_model
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
 from tdlg.judge.evaluate import evaluate
 from tdlg.judge.holdout import Fitted, hold_out
+from tdlg.judge.methods import make_method
+from tdlg.judge.references import LabelRates
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
-from tdlg.methods.references import LabelRates
-from tdlg.methods.registry import make_method
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

@@ -8,12 +8,12 @@ from scipy.integrate import quad
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from paper.block_means import expected_line_graph, expected_node_embeddings
 from tdlg.datasets.blocks import TemporalBlockModel, make_tsbm
 from tdlg.embed.nodes import node_embeddings
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Gaussian, Laplace, Mixture, NoDecay, decay_values
 from tdlg.linegraph.operator import LineGraph
+from tdlg_paper.block_means import expected_line_graph, expected_node_embeddings
 
 SIGMAS = 4.5
 TILTED = [[0.5, 0.0, 0.1], [0.0, 0.1, 0.2], [0.1, 0.2, 0.1]]

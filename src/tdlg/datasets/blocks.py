@@ -98,7 +98,7 @@ def make_tsbm(
 
 @dataclass(frozen=True)
 class TemporalBlockModel:
-    """A temporal stochastic block model: its blocks and their numbers of edges; `paper/block_means.py` has closed forms.
+    """A temporal stochastic block model: its blocks and their numbers of edges.
 
     Parameters
     ----------

@@ -16,11 +16,11 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
 from tdlg.explain.positive import positive_class
 from tdlg.judge.holdout import Fitted
+from tdlg.judge.methods import Propagation
 from tdlg.judge.metrics import auc_and_precision, precision_recall_at
+from tdlg.judge.references import LabelRates
 from tdlg.judge.tasks import Trial
-from tdlg.methods.ours import Propagation
-from tdlg.methods.references import LabelRates
-from tdlg.methods.windows import DAY, WINDOWS, window_columns
+from tdlg.judge.windows import DAY, WINDOWS, window_columns
 from tdlg.models.training import fit_trees
 from tdlg.tables.times import as_times
 

@@ -19,11 +19,10 @@ from tdlg import __version__
 from tdlg.checks import check_count, set_missing_seed
 from tdlg.exceptions import EdgesError
 from tdlg.judge.holdout import Fitted
+from tdlg.judge.methods import Method, make_method
 from tdlg.judge.metrics import class_metrics
 from tdlg.judge.results import Result, append_rows, as_frame, check_same, read_rows
 from tdlg.judge.tasks import Task, Trial
-from tdlg.methods.base import Method
-from tdlg.methods.registry import make_method
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,7 +51,7 @@ def evaluate(
     Parameters
     ----------
     method
-        A method, or its name in `tdlg.methods.registry.METHODS`.
+        A method, or its name in `tdlg.judge.methods.METHODS`.
     task
         The task, such as `EdgeClassification(edges)` or `LinkPrediction(edges)`.
     trials

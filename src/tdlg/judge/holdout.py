@@ -16,11 +16,11 @@ from tdlg.checks import set_missing_seed
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
 from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.judge.methods import Method
 from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
+from tdlg.judge.references import LabelRates
 from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Trial
-from tdlg.methods.base import Method
-from tdlg.methods.references import LabelRates
-from tdlg.methods.windows import window_columns, window_widths
+from tdlg.judge.windows import window_columns, window_widths
 from tdlg.models.training import choose_setting, fit_trees
 from tdlg.propagate.columns import find_fitted
 
