@@ -15,8 +15,7 @@ import polars as pl
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tdlg import LineGraphClassifier, PropagationClassifier, PropagationRegressor, TemporalEdges, demo
-from tdlg.datasets.blocks import make_tsbm
+from tdlg import LineGraphClassifier, PropagationClassifier, PropagationRegressor, TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.holdout import hold_out, judge
 from tdlg.judge.metrics import calibration, class_metrics, rank
@@ -670,23 +669,6 @@ def test_an_edge_from_a_node_to_itself_counts_once_for_it():
     edges = TemporalEdges(src, dst, edges.time, label=edges.label)
     told = Reader(build_report(PropagationClassifier(random_state=0), edges, evaluate=None)).text
     assert re.search(r"loop\s+in 100 interactions", told)
-
-
-# ---- the demo
-
-
-def test_the_demo_tells_what_the_majority_class_would_get(monkeypatch):
-    said = []
-    monkeypatch.setattr(demo, "find_communities", lambda *_: 1.0)
-    monkeypatch.setattr(demo, "find_outliers", lambda *_: (40, 1.0))
-    monkeypatch.setattr(demo, "evaluate", lambda *_, **__: {"average_precision": [1.0]})
-    monkeypatch.setattr(demo, "write_report", lambda *_, **__: None)
-    demo.run_demo("demo.html", say=said.append)
-    sample = make_tsbm(random_state=0)
-    edges, labels = demo.fill_in_labels(sample)[1], demo.labels_that_turn(sample.edges, 0)
-    right, majority = map(int, re.search(r"(\d+)% of the hidden labels .* gives (\d+)%", "\n".join(said)).groups())
-    assert majority == round(100 * np.mean(labels[~edges.labelled] == 0))
-    assert 50 < majority < right
 
 
 # ---- the file
