@@ -1,7 +1,7 @@
 """The public names, by the modules that define them. `__init__.py` loads a name when it is first used."""
 
-from .datasets.payment_file import write_payments as write_payments
 from .datasets.payments import make_payments as make_payments
+from .datasets.payments import write_payments as write_payments
 from .edges import TemporalEdges as TemporalEdges
 from .embed.eigenvectors import EdgeEmbedding as EdgeEmbedding
 from .embed.lowrank import LowRankFeatures as LowRankFeatures

@@ -110,7 +110,8 @@ def classify(
         ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="PAGE", help="Write an HTML report to this file, for example page.html.")
+        Path | None,
+        typer.Option(metavar="PAGE", help="Write a report to this file: a page, page.html, or its content, page.json."),
     ] = None,
     save: Annotated[
         Path | None,

@@ -279,7 +279,7 @@ def list_datasets(output: Output = None) -> None:
     """List the public data sets."""
     import polars as pl
 
-    from tdlg.datasets.files import is_available
+    from tdlg.datasets.fetch import is_available
     from tdlg.datasets.registry import DATASETS
 
     check_output(output)
@@ -312,7 +312,7 @@ def get_dataset(
     output: Output = None,
 ) -> None:
     """Download a public data set and print the path of its file, or write it as a table with named columns (-o)."""
-    from tdlg.datasets.files import dataset_file
+    from tdlg.datasets.fetch import dataset_file
     from tdlg.datasets.registry import DATASETS
 
     check_output(output)

@@ -335,7 +335,7 @@ def demo(
     ] = None,
     seed: Seed = 0,
 ) -> None:
-    """Run the demo on synthetic networks, in less than a minute."""
+    """Find the frauds among synthetic card payments and say why, in less than a minute."""
     others = {"--report": report} if live else {"--open": browser, "--port": port}
     for name, value in others.items():
         if value is not None:
