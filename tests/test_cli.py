@@ -431,11 +431,11 @@ def counted(monkeypatch, counts, owner, name):
 
 
 def test_each_thing_is_done_once(table, tmp_path, monkeypatch):
-    from tdlg.io import tables as reading
+    from tdlg.io import csv as csv_files
+    from tdlg.io import read as reading
     from tdlg.methods.references import LabelRates
     from tdlg.models import propagation as models
     from tdlg.models.propagation import PropagationClassifier
-    from tdlg.tables import csv as csv_files
 
     given = ["classify", table, *OPTIONS, "--label", LABEL, "--evaluate", "random"]
     alone = ok(*given)

@@ -862,7 +862,7 @@ def test_parquet_files_that_the_reader_panics_at(data_dir, name):
 
 
 def test_a_small_file_does_not_unpack_to_a_large_one(write, monkeypatch):
-    monkeypatch.setattr("tdlg.tables.packed.MOST_UNPACKED", 100_000)
+    monkeypatch.setattr("tdlg.io.files.MOST_UNPACKED", 100_000)
     content = b"src,dst,time\n" + b"a,b,1\n" * 100_000
     path = write(gzip.compress(content, mtime=0), "edges.csv.gz")
     message = (

@@ -55,9 +55,9 @@ def reason_for_disk(path: Path, *, two_ends: bool | None = None) -> str | None:
     A folder of nothing but parquet files is, whatever its size. A text file that does not fit is an error, which says what
     to do.
     """
+    from tdlg.io.read import parquet_command
     from tdlg.memory import free_bytes
     from tdlg.models.files import why_on_disk
-    from tdlg.tables.paths import parquet_command
 
     if path.is_dir():
         files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_"))]
@@ -298,8 +298,7 @@ def _scanned(
 ) -> tuple[ScannedEdges, dict[str, str]]:
     """The chosen columns of a parquet file or folder, scanned, and why others are not used."""
     from tdlg.engines.table import find_parts, scan_edges
-    from tdlg.tables.csv import Source
-    from tdlg.tables.find_columns import roles
+    from tdlg.io.columns import Source, roles
 
     if columns.separator is not None:
         raise typer.BadParameter(

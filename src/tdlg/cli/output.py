@@ -30,7 +30,7 @@ def check_output(path: Path | None) -> None:
     """Refuse an output file that cannot be written, before any work is done."""
     if path is None or str(path) == STDOUT:
         return
-    from tdlg.tables.paths import JSON_LINES, PARQUET
+    from tdlg.io.files import JSON_LINES, PARQUET
 
     kind = _kind(path)
     if kind not in (*SEPARATORS, *PARQUET, *JSON_LINES) and not is_special(path):
@@ -161,7 +161,7 @@ def _as_text(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    from tdlg.tables.paths import PARQUET
+    from tdlg.io.files import PARQUET
 
     kind = _kind(path)
     with new_file(path) as file:
@@ -177,7 +177,7 @@ def _write(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _write_text(frame: pl.DataFrame, file: Any, kind: str) -> None:
-    from tdlg.tables.paths import JSON_LINES
+    from tdlg.io.files import JSON_LINES
 
     for start in range(0, max(len(frame), 1), ROWS_AS_TEXT):
         block = frame[start : start + ROWS_AS_TEXT]

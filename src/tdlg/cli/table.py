@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tdlg.edges import TemporalEdges
-    from tdlg.tables.csv import Source
+    from tdlg.io.columns import Source
 
 __all__ = [
     "Table",
@@ -105,7 +105,7 @@ def read_table(
         When labels became known; by default at the time of their row. A label without a time is refused later, when the
         words for missing labels are known.
     """
-    from tdlg.io.tables import build_edges
+    from tdlg.io.read import build_edges
 
     with _on_disk(path) as file:
         source, frame = _frame(file, columns)
@@ -210,7 +210,7 @@ def note_words(edges: TemporalEdges, columns: Columns) -> None:
     columns
         The options they were read with; features named in --categories are not reported.
     """
-    from tdlg.tables.choose_features import MANY_WORDS
+    from tdlg.io.columns import MANY_WORDS
     from tdlg.tables.text import unread_number
 
     meant = (columns.categories or "").split(",")
@@ -233,8 +233,8 @@ def read_pairs(path: Path, edges: TemporalEdges, columns: Columns) -> list[tuple
     columns
         How to read it.
     """
-    from tdlg.tables.find_columns import usual_at
-    from tdlg.tables.paths import is_csv
+    from tdlg.io.columns import usual_at
+    from tdlg.io.files import is_csv
 
     with _on_disk(path) as file:
         own = columns if is_csv(file) else replace(columns, separator=None)  # it is meant for the other file
@@ -256,7 +256,7 @@ def text_columns(path: Path, names: tuple[str, ...]) -> pl.DataFrame:
     """The first columns of a csv file, as text, or of a parquet file, with these names."""
     import polars as pl
 
-    from tdlg.tables.csv import csv_source
+    from tdlg.io.csv import csv_source
 
     if path.suffix == ".parquet":
         table = pl.read_parquet(path)
@@ -310,7 +310,8 @@ def _frame(file: Path, columns: Columns, least: int = 3) -> tuple[Source, pl.Dat
     """The source and all its columns unchanged, except for blanks around csv values."""
     import polars as pl
 
-    from tdlg.tables.paths import file_source, is_csv
+    from tdlg.io.files import is_csv
+    from tdlg.io.read import file_source
 
     if columns.separator is not None and not is_csv(file):
         raise typer.BadParameter(

@@ -19,14 +19,11 @@ from tdlg.edges import TemporalEdges
 from tdlg.engines.keys import id_keys
 from tdlg.engines.paths import as_place, is_remote, version_of
 from tdlg.exceptions import EdgesError, ReadError
-from tdlg.io.tables import build_edges
-from tdlg.tables.choose_features import choose_features
+from tdlg.io.columns import Source, Which, choose_features, position_of, roles
+from tdlg.io.files import PARQUET, check_path
+from tdlg.io.parquet import check_parquet, damaged_parquet
+from tdlg.io.read import build_edges, frame_source, parquet_command
 from tdlg.tables.column import check_polars_works
-from tdlg.tables.csv import Source
-from tdlg.tables.find_columns import Which, position_of, roles
-from tdlg.tables.frames import damaged_parquet, frame_source
-from tdlg.tables.parquet import check_parquet
-from tdlg.tables.paths import PARQUET, check_path, parquet_command
 from tdlg.tables.text import unread_number
 from tdlg.tables.times import PATTERNS, YEAR_LAST, format_of
 

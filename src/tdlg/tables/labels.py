@@ -147,7 +147,7 @@ def _read_again(values: list[Any]) -> NDArray[Any]:
     """Text as numbers, where all of it is."""
     import polars as pl
 
-    from tdlg.tables.csv import typed
+    from tdlg.tables.text import typed
 
     column = typed(pl.Series(values, dtype=pl.String))
     return column.cast(pl.Float64).to_numpy() if column.dtype.is_numeric() else np.array(values, object)

@@ -276,7 +276,7 @@ def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
 
 def _ids(table: Table) -> pl.Series | None:
     """The user's column that identifies the interactions: named like an id, with a different value in each row."""
-    from tdlg.tables.choose_features import ID_NAME
+    from tdlg.io.columns import ID_NAME
 
     ends = [table.names[role] for role in ("src", "dst")]
     named = [name for name in table.frame.columns if ID_NAME.fullmatch(name) and name not in ends]

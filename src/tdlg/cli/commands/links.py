@@ -64,9 +64,9 @@ def links(
     because LightGBM is not installed, the table is short, or that was better on its last rows. "seen" is true if the pair
     has interacted before.
     """
+    from tdlg.io.files import is_csv
     from tdlg.models.links import LinkPredictor
     from tdlg.rank.ranker import LinkRanker
-    from tdlg.tables.paths import is_csv
 
     check_output(output)
     check_model_file(save)

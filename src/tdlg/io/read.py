@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
+import shlex
+import zlib
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,21 +20,20 @@ from tdlg.atomic import as_path
 from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError, warn
-from tdlg.tables.choose_features import choose_features
-from tdlg.tables.column import as_column, row_name, short
-from tdlg.tables.csv import WITH_DECIMAL_COMMA, Source
+from tdlg.io.columns import Source, Which, choose_features, named_by_comment, position_of, roles, usual_at
+from tdlg.io.csv import csv_source
+from tdlg.io.files import GZIP, PARQUET, check_path, is_csv, suffix_of
+from tdlg.io.json import jsonl_source
+from tdlg.io.parquet import parquet_source
+from tdlg.tables.column import as_column, check_polars_works, eager_frame, row_name, short
 from tdlg.tables.features import as_categories
-from tdlg.tables.find_columns import Which, named_by_comment, position_of, roles
-from tdlg.tables.frames import frame_source
 from tdlg.tables.labels import without_infinity, without_words
-from tdlg.tables.paths import file_source
-from tdlg.tables.text import unread_number
+from tdlg.tables.text import WITH_DECIMAL_COMMA, unread_number
 from tdlg.tables.times import as_times, as_times_or_missing, from_numbers
-
-__all__ = ["Built", "build_edges", "from_frame", "read_edges"]
 
 Several: TypeAlias = "Which | Iterable[str | int] | NDArray[Any]"
 
+START = 1 << 20  # bytes of a large csv file by which it is seen how it is written
 ENOUGH_TO_TELL = 100  # rows, with fewer of which nodes of one type may not be at both ends by chance
 USED_ALREADY = {
     "label": "and as a feature it would reveal the label to predict",
@@ -281,6 +287,77 @@ def build_edges(
     return Built(edges, at, {source.names[k]: why for k, why in left_out.items()})
 
 
+# ---- files
+
+
+def file_source(
+    path: Path,
+    separator: str | None = None,
+    header: bool | None = None,
+    time_format: str | None = None,
+    least: int = 3,
+) -> Source:
+    """Open a file by the type that its name shows, csv by default; see `csv_source` for the other parameters."""
+    check_polars_works(f"The file {path}", ReadError)
+    check_path(path)
+    if is_csv(path):
+        return csv_source(path, separator, header, time_format, least)
+    is_parquet = suffix_of(path) in PARQUET
+    _check_no_csv_options(path, "parquet" if is_parquet else "JSON lines", separator=separator, header=header)
+    return parquet_source(path) if is_parquet else jsonl_source(path)
+
+
+def _check_no_csv_options(path: Path, file_type: str, **options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ReadError(
+                f"{path}: The {name!r} is for csv files, and this is {file_type}. Got {value!r}.",
+                f"Leave out {name}=.",
+                parameter=name,
+            )
+
+
+def parquet_command(path: Path | str) -> str:
+    """The command that writes a text file of any size as parquet, with ids as they are written."""
+    target = str(Path(path).with_suffix(".parquet")) if "://" not in str(path) else f"{Path(path).stem}.parquet"
+    options = ""
+    if is_csv(Path(path)):
+        options = ', schema_overrides={"src": polars.String, "dst": polars.String}'
+        with suppress(OSError, EOFError, zlib.error, ReadError):  # such as of a store, or of a file that is damaged
+            options = "".join(f", {name}={value}" for name, value in _scan_options(Path(path)).items())
+        options += ', infer_schema_length=None, null_values=["", "NA", "null", "NULL"]'
+    scan = "scan_csv" if is_csv(Path(path)) else "scan_ndjson"
+    code = f"import polars; polars.{scan}({json.dumps(str(path))}{options}).sink_parquet({json.dumps(target)})"
+    return f"python -c {shlex.quote(code)}"
+
+
+def _scan_options(path: Path) -> dict[str, str]:
+    """How polars has to read a csv file, by its first rows: columns of ids and of other text are text for it."""
+    with path.open("rb") as raw, gzip.open(raw) if raw.read(2) == GZIP else raw as file:
+        raw.seek(0)
+        start = file.read(START)
+    with TemporaryDirectory() as folder:
+        part = Path(folder) / "start.csv"
+        part.write_bytes(start[: start.rfind(b"\n") + 1] if len(start) == START else start)
+        source = csv_source(part, None, None, None)
+        every = list(range(len(source.names)))
+        typed, written = (source.read(every, set(), as_is) for as_is in (set(), set(every)))
+    third = "time" if len(every) == 3 else "column_2"
+    names = (
+        source.names if source.has_names else ["src", "dst", third, *(f"column_{k}" for k in every[3:])][: len(every)]
+    )
+    ids = {*usual_at(names, "src"), *usual_at(names, "dst")}
+    text = [names[k] for k in every if k in ids or not typed[k].dtype.is_numeric()]
+    options = {"schema_overrides": "{" + ", ".join(f"{json.dumps(name)}: polars.String" for name in text) + "}"}
+    if not source.has_names:
+        options |= {"has_header": "False", "new_columns": json.dumps(names)}
+    if source.separator != ",":
+        options["separator"] = json.dumps(source.separator)
+    if any(typed[k].dtype.is_float() and written[k].str.contains(",").any() for k in every):
+        options["decimal_comma"] = "True"
+    return options
+
+
 # ---- parts of it
 
 
@@ -378,6 +455,17 @@ def _listed(features: Several) -> list[Any]:
     if isinstance(features, np.ndarray):
         features = features.tolist()
     return list(features) if isinstance(features, Iterable) and not isinstance(features, str) else [features]
+
+
+def frame_source(frame: Any) -> Source:
+    """A dataframe as a table; see `tdlg.io.from_frame`."""
+    eager = eager_frame(frame, "frame")
+    keys = eager.columns
+
+    def read(positions: list[int], _alike: set[int], _text: set[int]) -> dict[int, Any]:
+        return {position: eager.get_column(keys[position]).to_native() for position in positions}
+
+    return Source("The frame", [str(key) for key in keys], True, [], read)
 
 
 def _frame_source(frame: Any) -> Source:

@@ -1,7 +1,8 @@
-"""The bytes of a text file: unpacked within limits, and refused if it is another type of file."""
+"""Files that may hold a table: their kinds, and their bytes, unpacked within limits."""
 
 from __future__ import annotations
 
+import difflib
 import gzip
 import io
 import os
@@ -10,7 +11,39 @@ from pathlib import Path
 
 from tdlg.exceptions import ReadError
 
-__all__ = ["text_bytes"]
+PARQUET = (".parquet", ".pq")
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+
+
+def is_csv(path: Path) -> bool:
+    """Whether the file is read as csv."""
+    return suffix_of(path) not in (*PARQUET, *JSON_LINES)
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix of the name; only text files may be gzipped."""
+    suffix = path.suffix.lower()
+    inner = Path(path.stem).suffix.lower()
+    return inner if suffix == ".gz" and inner in JSON_LINES else suffix
+
+
+def check_path(path: Path) -> None:
+    """Refuse a folder, a file that does not exist, and a link that leads to none."""
+    if path.is_dir():
+        some_file = min((entry.name for entry in path.iterdir() if entry.is_file()), default="edges.csv")
+        raise ReadError(f"{path}: this is a folder. Pass one file of it, such as {some_file!r}.")
+    if path.is_symlink() and not path.exists():
+        raise ReadError(
+            f"{path}: this is a link to {os.readlink(path)!r}, which leads to no file. Pass the file itself."
+        )
+    if not path.exists():
+        near = os.listdir(path.parent) if path.parent.is_dir() else []
+        close = difflib.get_close_matches(path.name, near, 3, 0.5)
+        hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Check the path."
+        raise ReadError(f"{path}: there is no such file. {hint}")
+
+
+# ---- text
 
 GZIP = b"\x1f\x8b"
 UNPACKED_AT_ONCE = 1 << 20  # bytes that are unpacked at a time

@@ -1,19 +1,25 @@
-"""Roles of the columns of a table: chosen by the caller by name or position, else detected by usual names."""
+"""Columns of a table: their roles, chosen by name or position or detected by usual names, and which of them are features."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tdlg.exceptions import ReadError
-from tdlg.tables.csv import Source
+from tdlg.exceptions import EdgesError, ReadError, warn
+from tdlg.tables.column import as_column, nulls
+from tdlg.tables.features import as_features
+from tdlg.tables.labels import as_labels, known
+from tdlg.tables.times import as_times
 
-__all__ = ["Which", "named_by_comment", "position_of", "roles", "usual_at"]
+if TYPE_CHECKING:
+    import polars as pl
 
 Which: TypeAlias = "str | int | None"
 
@@ -38,6 +44,29 @@ LESS_USUAL_NAMES = {  # tried if none of the names above is found
 }
 LAST_NAMES = {"src": "ip ip_address client_ip", "dst": "ip ip_address server server_ip url domain", "time": ""}
 ENDINGS = ("", "id"), ("no", "nr", "num", "number", "code", "key"), ("name",)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table whose columns are read on demand.
+
+    `read` takes the positions to read and, for files without types, the positions whose types must agree and those to keep
+    as text. `comments` are lines above the table that may contain the column names. `separator` is that of a csv file.
+    """
+
+    origin: str
+    names: list[str]
+    has_names: bool
+    first_row: list[str]
+    read: Callable[[list[int], set[int], set[int]], dict[int, Any]]
+    comments: list[list[str]] = field(default_factory=list)
+    separator: str = ""
+
+
+def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], Any]) -> dict[int, Any]:
+    """Read the columns that must agree as text if their types differ, so that 2 and "2" stay the same id."""
+    kinds = {"number" if columns[k].dtype.is_numeric() else str(columns[k].dtype) for k in alike}
+    return {**columns, **{k: as_text(k) for k in alike}} if len(kinds) > 1 else columns
 
 
 def named_by_comment(source: Source, wanted: list[Any]) -> Source:
@@ -93,8 +122,8 @@ def usual_at(names: list[str], role: str) -> list[int]:
     ([2], [1])
     """
     plain = [_plain(name) for name in names]
-    for endings, known in [*product(ENDINGS, (USUAL_NAMES, LESS_USUAL_NAMES)), (ENDINGS[0], LAST_NAMES)]:
-        usual = {_plain(name) for name in known[role].split()}
+    for endings, spelled in [*product(ENDINGS, (USUAL_NAMES, LESS_USUAL_NAMES)), (ENDINGS[0], LAST_NAMES)]:
+        usual = {_plain(name) for name in spelled[role].split()}
         for ending in endings if role != "time" else [""]:
             stems = [name.removesuffix(ending) if name.endswith(ending) else "" for name in plain]
             found = [k for k, stem in enumerate(stems) if stem in usual and (not ending or len(stem) > 1)]
@@ -169,3 +198,112 @@ def _check_distinct(source: Source, at: dict[str, int]) -> None:
 
 def _fail(source: Source, problem: str, *hints: str, parameter: str | None = None) -> NoReturn:
     raise ReadError(f"{source.origin}: {problem}", *hints, parameter=parameter)
+
+
+# ---- features
+
+MANY_WORDS = 100  # different words of a column; with more, it is an id or free text rather than a category
+ID_NAME = re.compile(r"(?i:(.*[ _.-])?(id|uuid|guid|key|reference|number))|\w+(Id|ID)")
+FEWEST_OF_CLASS = 20  # labels of each class, with fewer of which a column may separate them by chance
+REVEALING_AUC = 0.999  # of a single column
+
+
+class Choice(NamedTuple):
+    """features : positions of the columns to use; left_out : for each other column, by its position, why it is not used."""
+
+    features: list[int]
+    left_out: dict[int, str]
+
+
+def choose_features(columns: Mapping[int, Any], names: Sequence[str], label: Any = None) -> Choice:
+    """Take columns of numbers, of truth values and of few different words; no ids, dates, constants and free text.
+
+    columns : the columns that have no other role, by position; names : those of all columns of the table; label : the column
+    of labels, by which columns that give it away are left out, with a warning.
+
+    Examples
+    --------
+    >>> columns = {2: [5.0, 7.5, 9.0], 3: ["cash", "card", "card"], 4: ["2020-01-01", "2020-01-02", None]}
+    >>> choose_features(columns, ["src", "dst", "amount", "kind", "booked"])
+    Choice(features=[2, 3], left_out={4: 'dates'})
+    """
+    found = {at: _why_not(column, names[at]) for at, column in columns.items()}
+    if label is not None:
+        try:
+            labels = as_labels(label)
+        except EdgesError:  # which the caller finds and explains
+            return Choice([], {})
+        is_known = known(labels)
+        for at in [at for at, why in found.items() if why is None]:
+            features = as_features({names[at]: columns[at]})
+            assert features is not None
+            found[at] = revealing(features.matrix[:, 0], labels, is_known)
+            if found[at] is not None:
+                warn(
+                    f"The column {names[at]!r} is not used as a feature: {found[at]}, so it is probably not known when a "
+                    "row is scored.",
+                    "Pass features= with the names of all features to use it.",
+                )
+    return Choice([at for at, why in found.items() if why is None], {at: why for at, why in found.items() if why})
+
+
+def _why_not(values: Any, name: str) -> str | None:
+    """Why a column is not a feature; None if it is one."""
+    try:
+        column = as_column(values, name)
+    except EdgesError:
+        return "neither numbers nor text"
+    if not isinstance(column, np.ndarray):
+        return _why_not_words(column.drop_nulls())
+    column = column[~nulls(column)]
+    if not len(column):
+        return "empty"
+    if column.dtype.kind in "mM":
+        return "dates"
+    if column.dtype.kind not in "iufb":
+        return "neither numbers nor text"
+    if (column == column[0]).all():
+        return "the same in every row"
+    is_counter = column.dtype.kind in "iu" and len(column) >= MANY_WORDS and bool((np.diff(column) > 0).all())
+    if is_counter or (column.dtype.kind in "iu" and ID_NAME.fullmatch(name) is not None):
+        return "an id"
+    return None
+
+
+def _why_not_words(words: pl.Series) -> str | None:
+    distinct = words.unique()
+    if len(distinct) <= 1:
+        return "the same in every row" if len(distinct) else "empty"
+    if _are_dates(distinct):
+        return "dates"
+    if len(distinct) == len(words) and len(words) > MANY_WORDS:
+        return "different in every row"
+    return f"text with {len(distinct):,} different values" if len(distinct) > MANY_WORDS else None
+
+
+def _are_dates(words: pl.Series) -> bool:
+    try:
+        return as_times(words.head(1000).to_list())[1] is not None
+    except EdgesError:
+        return False
+
+
+def revealing(values: NDArray[np.floating[Any]], label: NDArray[Any], is_known: NDArray[np.bool_]) -> str | None:
+    """Why a feature gives the label away; None if it does not. Only rows with a known label are looked at for its values.
+
+    values : numbers, or codes of categories; label : labels, of which those that `is_known` marks count.
+    """
+    is_there = np.isfinite(values)
+    if not is_known.all() and is_known.any() and np.array_equal(is_there, is_known):
+        return "it is known only where the label is"
+    classes, code, count = np.unique(label[is_known & is_there], return_inverse=True, return_counts=True)
+    if len(classes) < 2 or count.min() < FEWEST_OF_CLASS:
+        return None
+    from scipy.stats import rankdata
+
+    rank = rankdata(values[is_known & is_there])
+    for k, n in enumerate(count if len(classes) > 2 else count[:1]):
+        area = (rank[code == k].sum() - n * (n + 1) / 2) / (n * (len(code) - n))
+        if max(area, 1.0 - area) > REVEALING_AUC:
+            return f"it tells {classes[k]!s} from all other labels by itself"
+    return None

@@ -7,15 +7,59 @@ themselves are not read: where those are damaged, polars raises an error.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-__all__ = ["check_parquet"]
+from tdlg.exceptions import ReadError
+from tdlg.io.columns import Source
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MAGIC = b"PAR1"
 HEADER = 1 << 12  # bytes in which the header of a page usually fits: long texts may be in it
 DEEPEST = 16  # levels of structures in each other
 DATA, DICTIONARY, DATA_2 = 0, 2, 3  # kinds of pages
 COUNTS_OF = {DATA: 5, DICTIONARY: 7, DATA_2: 8}  # the field of a page's header with the numbers of its values
+
+
+def parquet_source(path: Path | str) -> Source:
+    """A parquet file as a table; see `tdlg.io.read_edges`."""
+    import polars as pl
+
+    try:
+        check_parquet(path)
+        names = list(pl.read_parquet_schema(path))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        raise damaged_parquet(path, error) from None
+
+    columns: dict[int, pl.Series] = {}  # those that are read already
+
+    def read(positions: list[int], _alike: set[int], _text: set[int]) -> dict[int, Any]:
+        new = [position for position in positions if position not in columns]
+        if new:
+            frame = _read_parquet(path, [names[position] for position in new])
+            columns.update({position: frame[names[position]] for position in new})
+        return {position: columns[position] for position in positions}
+
+    return Source(str(path), names, True, [], read)
+
+
+def _read_parquet(path: Path | str, names: list[str]) -> pl.DataFrame:
+    import polars as pl
+
+    try:
+        return pl.read_parquet(path, columns=names)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise damaged_parquet(path, error) from None
+
+
+def damaged_parquet(path: Path | str, error: BaseException) -> ReadError:
+    """The error for a parquet file that cannot be read."""
+    why = f" ({error})" if isinstance(error, Exception) else ""  # what a panic says does not help
+    return ReadError(
+        f"{path}: this is not a parquet file, or it is damaged{why}. "
+        f"If it is text, rename it to .csv; else download or write it again."
+    )
 
 
 def check_parquet(path: Path | str) -> None:

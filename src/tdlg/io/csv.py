@@ -6,7 +6,6 @@ import csv
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from statistics import median_low
@@ -15,42 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdlg.exceptions import ReadError, warn
-from tdlg.tables.packed import text_bytes
-from tdlg.tables.text import MISSING_WORDS, numbers, numbers_with_comma
+from tdlg.io.columns import Source, agreed
+from tdlg.io.files import text_bytes
+from tdlg.tables.text import MISSING_WORDS, typed
 from tdlg.tables.times import has_time
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["WITH_DECIMAL_COMMA", "Source", "agreed", "csv_source", "typed"]
-
 SEPARATORS = ("\t", ";", "|", ",", "::", " ")
 SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal comma, a blank may be part of a name or a date
-WITH_DECIMAL_COMMA = (";", "\t", "|")  # separators of tables in which 52,98 is a number
 STAND_IN = "\x1f"  # replaces a separator of several characters: polars and csv support only one
-CODE = r"^[+-]?0\d"  # 007 is not a number
 NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
 COMMENT_OR_QUOTED = re.compile(rb'("[^"]*")|(?<=[\r\n])([#%][^\r\n]*)(?:\r\n?|\n|\Z)')
 BLANKS = " \t\u00a0"  # removed around a value; a line break in quotes is part of the value
 SAMPLE_LINES = 50
 NOT_CLOSED = "A quote in it is not closed: close or remove it."
-
-
-@dataclass(frozen=True)
-class Source:
-    """A table whose columns are read on demand.
-
-    `read` takes the positions to read and, for files without types, the positions whose types must agree and those to keep
-    as text. `comments` are lines above the table that may contain the column names. `separator` is that of a csv file.
-    """
-
-    origin: str
-    names: list[str]
-    has_names: bool
-    first_row: list[str]
-    read: Callable[[list[int], set[int], set[int]], dict[int, Any]]
-    comments: list[list[str]] = field(default_factory=list)
-    separator: str = ""
 
 
 def csv_source(
@@ -284,30 +263,3 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
                 )
     hint = "Check its quotes and separator=."
     return ReadError(f"{path}: the file cannot be read as csv ({error}).", hint)
-
-
-def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], Any]) -> dict[int, Any]:
-    """Read the columns that must agree as text if their types differ, so that 2 and "2" stay the same id."""
-    kinds = {"number" if columns[k].dtype.is_numeric() else str(columns[k].dtype) for k in alike}
-    return {**columns, **{k: as_text(k) for k in alike}} if len(kinds) > 1 else columns
-
-
-def typed(text: pl.Series, separator: str = "") -> pl.Series:
-    """Convert text to integers, floats or booleans if all of it can be converted, else keep it.
-
-    Where the separator is none that a decimal comma could be taken for, numbers may have one.
-    """
-    import polars as pl
-
-    if not len(text):
-        return text.cast(pl.Int64)
-    is_code = text.str.contains(CODE).any()
-    read = None if is_code else numbers(text)
-    if read is None and not is_code and separator in WITH_DECIMAL_COMMA:
-        read = numbers_with_comma(text)
-    if read is not None:
-        return read
-    truth = text.str.to_lowercase()
-    if len(text) and truth.is_in(["true", "false"]).all() and not truth.null_count():
-        return truth == "true"
-    return text

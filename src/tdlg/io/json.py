@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tdlg.exceptions import ReadError
-from tdlg.tables.csv import Source, agreed, typed
-from tdlg.tables.packed import text_bytes
+from tdlg.io.columns import Source, agreed
+from tdlg.io.files import text_bytes
+from tdlg.tables.text import typed
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["jsonl_source"]
 
 LINES_AT_ONCE = 5000  # lines that are parsed together, which is faster than one by one
 CONSTANTS = {"NaN": None, "Infinity": inf, "-Infinity": -inf}  # not valid JSON, but Python writes them
