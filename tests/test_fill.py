@@ -18,7 +18,7 @@ from filling import Kept, burst_file, fill_file
 from limited import run_limited
 from tdlg import PropagationClassifier, read_edges, scan_edges, write_payments
 from tdlg.cli import cost
-from tdlg.cli.app import app
+from tdlg.cli import app
 from tdlg.engines import paths, summary
 from tdlg.engines import run as file_run
 from tdlg.engines.executors import opened_engine

@@ -600,9 +600,9 @@ def test_numbers_as_dates_in_a_frame():
         ("src,dst,time\na,b,1\n", {"label": "fraud"}, r"No column 'fraud' for 'label'.*\['src', 'dst', 'time'\]"),
         ("src,dst,time\na,b,1\n", {"features": "x"}, r"No column 'x' for 'features'"),
         (
-            "src,user,dst,time\na,b,c,1\n",
+            "source,user,dst,time\na,b,c,1\n",
             {},
-            r"More than one column may be 'src': \['src', 'user'\].*Pass src='src', or",
+            r"More than one column may be 'src': \['source', 'user'\].*Pass src='source', or",
         ),
         ("src,x,time\na,b,1\n", {}, r"No column has a usual name for 'dst'.*Pass dst="),
         ("src,dst,time\na,b,1\n", {"dst": "src"}, r"The column 'src' is 'dst', and no other is 'src'.*Pass src="),

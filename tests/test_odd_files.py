@@ -601,8 +601,7 @@ FILES = [
         "two-sources.csv",
         "src,user,dst,time\na,x,b,1\nb,y,c,2\n",
         None,
-        "ReadError: two-sources.csv: More than one column may be 'src': ['src', 'user']. The columns are ['sr"
-        "c', 'user', 'dst', 'time']. Pass src='src', or another.",
+        "TemporalEdges(2 edges, 3 nodes, time 1 to 2, 1 feature); src: ['a', 'b']; dst: ['b', 'c']; time: [1, 2]; user: [0.0, 1.0]; user are ('x', 'y')",
     ),
     (
         "shop-names.csv",

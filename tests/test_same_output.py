@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from pinned import check_text
 from tdlg import make_payments
-from tdlg.cli.app import app
+from tdlg.cli import app
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -88,7 +88,7 @@ COMMANDS = {
     "info-memory": ["info", "payments.parquet", *LABELLED, "--memory", "1GB"],
     "classify": ["classify", "payments.csv", *LABELLED],
     "classify-late": ["classify", "payments.csv", *LABELLED, "--label-time", "known"],
-    "classify-evaluate": ["classify", "payments.csv", *LABELLED, "--evaluate", "time"],
+    "classify-evaluate": ["classify", "payments.csv", *LABELLED, "--evaluate", "forecast"],
     "classify-memory": ["classify", "payments.parquet", *LABELLED, "--memory", "1GB", "-o", "filled.csv"],
     "outliers": ["outliers", "payments.csv", "--bipartite"],
     "outliers-burst": ["outliers", "payments.csv", "--method", "burst"],
@@ -158,7 +158,7 @@ def test_stream(stream_model, folder, monkeypatch):
     lines += ['{"id": "e1", "label": 1}', "nonsense", json.dumps({"id": "e9", **event})]
     arguments = ["stream", stream_model, "--state", "live", "--src", "customer", "--dst", "terminal"]
     check_text("stream.txt", told(folder, monkeypatch, *arguments, stdin="\n".join(lines)))
-    check_text("refit.txt", told(folder, monkeypatch, "refit", "live", "--force"))
+    check_text("refit.txt", told(folder, monkeypatch, "refit", "--state", "live", "--force"))
 
 
 MISTAKES = [

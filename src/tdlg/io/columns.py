@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 Which: TypeAlias = "str | int | None"
+Several: TypeAlias = "Which | Iterable[str | int] | NDArray[Any]"
+ALL, NONE = "all", "none"  # as features: every column that can be one, or no columns
 
 # Names are compared in lower case, without punctuation between words and, for src and dst, without "id", "no" and so on at
 # the end, unless the table has the name itself.
@@ -71,7 +73,7 @@ def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], An
 
 def named_by_comment(source: Source, wanted: list[Any]) -> Source:
     """The table with the names from the last comment that contains all requested columns, or else src and dst."""
-    requested = {which for which in wanted if isinstance(which, str)}
+    requested = {which for which in wanted if isinstance(which, str) and not which.isdecimal()}
     for names in [] if source.has_names else reversed(source.comments):
         if requested <= set(names) if requested else usual_at(names, "src") and usual_at(names, "dst"):
             return replace(source, names=names, has_names=True)
@@ -101,6 +103,12 @@ def position_of(source: Source, role: str, which: Any) -> int:
         if named:
             problem = f"The name {which!r} for '{role}' stands for the columns {named}."
             _fail(source, problem, f"Pass a position, such as {role}={named[0]!r}.")
+        numbered = {f"{name} (column {k})": k for k, name in enumerate(source.names) if source.names.count(name) > 1}
+        if which in numbered:
+            return numbered[which]
+    if isinstance(which, str) and which.isdecimal():  # as the shell writes positions
+        which = int(which)
+    if isinstance(which, str) and source.has_names:
         close = difflib.get_close_matches(which, source.names, 1, 0.6)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         _fail(source, f"No column {which!r} for '{role}'.{hint} {_present(source)}", parameter=role)
@@ -109,6 +117,40 @@ def position_of(source: Source, role: str, which: Any) -> int:
     allowed = f"a name or a position from 0 to {n_columns - 1}"
     problem = f"The '{role}' must be {allowed}. Got {which!r} instead. {_present(source)}"
     _fail(source, problem, parameter=role)
+
+
+def listed(which: Several) -> list[Any]:
+    """Columns as a list; one column, or none, too."""
+    if which is None:
+        return []
+    if isinstance(which, np.ndarray):
+        which = which.tolist()
+    return list(which) if isinstance(which, Iterable) and not isinstance(which, str) else [which]
+
+
+def listed_features(source: Source, features: Several, categories: Several) -> tuple[list[int] | None, list[int]]:
+    """Positions of the columns of features, None where they are chosen, and of categories.
+
+    Text may hold several names, separated by commas, or be the word "all" or "none".
+    """
+    codes = [position_of(source, "categories", which) for which in split(source, categories)]
+    if isinstance(features, str) and features in (ALL, NONE):
+        if source.has_names and features in source.names:
+            problem = f"{features!r} is also the name of a column."
+            _fail(
+                source, problem, f"Name all columns to use, as with features='{features},amount'.", parameter="features"
+            )
+        return (None if features == ALL else []), codes
+    if features is None:
+        return None, codes
+    return [position_of(source, "features", which) for which in split(source, features)], codes
+
+
+def split(source: Source, which: Several) -> list[Any]:
+    """Columns as a list, from text with commas too."""
+    if not isinstance(which, str) or which in source.names:
+        return listed(which)
+    return [name.strip() for name in which.split(",") if name.strip()]
 
 
 def usual_at(names: list[str], role: str) -> list[int]:
@@ -128,7 +170,7 @@ def usual_at(names: list[str], role: str) -> list[int]:
             stems = [name.removesuffix(ending) if name.endswith(ending) else "" for name in plain]
             found = [k for k, stem in enumerate(stems) if stem in usual and (not ending or len(stem) > 1)]
             if found:
-                return found
+                return [k for k in found if names[k] == role] or found  # the name itself is preferred to others
     return []
 
 

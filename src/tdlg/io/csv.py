@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from statistics import median_low
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tdlg.exceptions import ReadError, warn
 from tdlg.io.columns import Source, agreed
-from tdlg.io.files import text_bytes
+from tdlg.io.files import GZIP, is_csv, text_bytes
 from tdlg.tables.text import MISSING_WORDS, typed
 from tdlg.tables.times import has_time
 
@@ -29,6 +31,7 @@ NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.
 COMMENT_OR_QUOTED = re.compile(rb'("[^"]*")|(?<=[\r\n])([#%][^\r\n]*)(?:\r\n?|\n|\Z)')
 BLANKS = " \t\u00a0"  # removed around a value; a line break in quotes is part of the value
 SAMPLE_LINES = 50
+START = 1 << 20  # bytes of a large file by which it is seen how it is written
 NOT_CLOSED = "A quote in it is not closed: close or remove it."
 
 
@@ -263,3 +266,53 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
                 )
     hint = "Check its quotes and separator=."
     return ReadError(f"{path}: the file cannot be read as csv ({error}).", hint)
+
+
+# ---- larger than memory
+
+
+def write_parquet(path: Path, target: Path, separator: str | None = None, header: bool | None = None) -> None:
+    """Write a csv file or JSON lines of any size as a parquet file, in constant memory; all values of csv are text.
+
+    Text that polars cannot read in pieces is refused: values with line breaks, and separators of several characters.
+    """
+    import polars as pl
+
+    if not is_csv(path):
+        with _told(path):
+            pl.scan_ndjson(path, infer_schema_length=None).sink_parquet(target)
+        return
+    with path.open("rb") as raw, gzip.open(raw) if raw.read(2) == GZIP else raw as file:
+        raw.seek(0)
+        start = file.read(START)
+    with TemporaryDirectory() as folder:
+        (part := Path(folder) / path.name.removesuffix(".gz")).write_bytes(start[: start.rfind(b"\n") + 1] or start)
+        source = csv_source(part, separator, header, None)
+    prefixes = {line[:1].decode() for line in re.findall(rb"(?m)^[#%]", start)}
+    if len(source.separator.encode()) > 1 or source.separator == " " or len(prefixes) > 1:
+        why = "lines that start with # and with %" if len(prefixes) > 1 else f"the separator {source.separator!r}"
+        raise ReadError(f"{path}: a file with {why} cannot be read in pieces. Write it as parquet.")
+    names = [n if source.names.count(n) == 1 else f"{n} (column {k})" for k, n in enumerate(source.names)]
+    third = "time" if len(names) == 3 else "column_2"
+    names = names if source.has_names else ["src", "dst", third, *(f"column_{k}" for k in range(3, len(names)))]
+    with _told(path):
+        pl.scan_csv(
+            path,
+            separator=source.separator,
+            has_header=source.has_names,
+            schema=dict.fromkeys(names, pl.String),
+            comment_prefix=prefixes.pop() if prefixes else None,
+            glob=False,
+        ).select(pl.all().str.strip_chars(BLANKS).replace("", None)).sink_parquet(target)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        raise ReadError(
+            f"{path}: the file cannot be read in pieces ({error}). Correct it, or write it as parquet."
+        ) from None

@@ -1,39 +1,48 @@
-"""Tables to TemporalEdges: `read_edges` for csv, JSON lines and parquet, `from_frame` for any dataframe."""
+"""Tables to TemporalEdges: `read_edges` and `read_table` for csv, JSON lines and parquet, `from_frame` for any dataframe."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
-import shlex
-import zlib
+import warnings
 from collections.abc import Iterable
-from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tdlg.atomic import as_path
 from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError, warn
-from tdlg.io.columns import Source, Which, choose_features, named_by_comment, position_of, roles, usual_at
+from tdlg.io.columns import (
+    ALL,
+    NONE,
+    Several,
+    Source,
+    Which,
+    choose_features,
+    listed,
+    listed_features,
+    named_by_comment,
+    roles,
+    split,
+)
 from tdlg.io.csv import csv_source
-from tdlg.io.files import GZIP, PARQUET, check_path, is_csv, suffix_of
+from tdlg.io.files import PARQUET, check_path, is_csv, suffix_of
 from tdlg.io.json import jsonl_source
 from tdlg.io.parquet import parquet_source
 from tdlg.tables.column import as_column, check_polars_works, eager_frame, row_name, short
 from tdlg.tables.features import as_categories
-from tdlg.tables.labels import without_infinity, without_words
+from tdlg.tables.labels import LabelRule, without_infinity
 from tdlg.tables.text import WITH_DECIMAL_COMMA, unread_number
 from tdlg.tables.times import as_times, as_times_or_missing, from_numbers
 
-Several: TypeAlias = "Which | Iterable[str | int] | NDArray[Any]"
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
 
-START = 1 << 20  # bytes of a large csv file by which it is seen how it is written
 ENOUGH_TO_TELL = 100  # rows, with fewer of which nodes of one type may not be at both ends by chance
 USED_ALREADY = {
     "label": "and as a feature it would reveal the label to predict",
@@ -44,12 +53,43 @@ USED_ALREADY = {
 }
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read: its columns, and what their values mean; see `read_edges`."""
+
+    src: Which = None
+    dst: Which = None
+    time: Which = None
+    label: Which = None
+    missing: Iterable[Any] | None = None
+    positive: str | None = None
+    label_time: Which = None
+    label_delay: Any = None
+    weight: Which = None
+    features: Several = None
+    categories: Several = None
+    bipartite: bool | None = None
+    time_format: str | None = None
+    time_unit: str | None = None
+
+    def wanted(self) -> dict[str, Which]:
+        """The column of each role, None to find or to leave it out."""
+        return {role: getattr(self, role) for role in ("src", "dst", "time", "label", "label_time", "weight")}
+
+    def rule(self, column: str) -> LabelRule | None:
+        """How labels are read; None where their values are the labels."""
+        if self.missing is None and self.positive is None:
+            return None
+        return LabelRule(self.positive, None if self.missing is None else tuple(listed(self.missing)), column)
+
+
 class Built(NamedTuple):
-    """Edges of a table; the position of the column of each role; and why columns are not features, by name."""
+    """Edges; the position of the column of each role; why columns are not features, by name; and the positive class."""
 
     edges: TemporalEdges
     roles: dict[str, int]
     left_out: dict[str, str]
+    positive: Any = None
 
 
 def read_edges(
@@ -60,6 +100,7 @@ def read_edges(
     time: Which = None,
     label: Which = None,
     missing: Iterable[Any] | None = None,
+    positive: str | None = None,
     label_time: Which = None,
     label_delay: Any = None,
     weight: Which = None,
@@ -100,6 +141,10 @@ def read_edges(
     missing
         Values of the label column that mark a missing label beside empty cells, NA, null and similar words, for example
         ["?", "pending"] or [2]; in any case of letters. By default there are no others.
+    positive
+        The positive class: a label value such as "fraud", or a condition such as "> 0" (>, >=, <, <=, ==, !=). Words and two
+        different numbers keep their values, several other words become "not fraud"; more numbers become 1 where the
+        condition holds and 0 elsewhere. By default labels keep their values.
     label_time
         The column of the times at which the labels became known, by name or position, in the same form as the times. It
         may be empty where the label is missing. By default each label counts as known at the time of its edge.
@@ -151,10 +196,9 @@ def read_edges(
     >>> read_edges(path, label="fraud")
     TemporalEdges(2 edges, 3 nodes, 2020-01-31 to 2020-02-01, label: 2 values)
     """
-    source = file_source(as_path(path), separator, header, time_format)
-    wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
-    of_times = time_format, time_unit, label_delay
-    return build_edges(source, wanted, (features, categories), bipartite, *of_times, missing).edges
+    of_labels = label, missing, positive, label_time, label_delay
+    how = Reading(src, dst, time, *of_labels, weight, features, categories, bipartite, time_format, time_unit)
+    return build_edges(file_source(as_path(path), separator, header, time_format), how).edges
 
 
 def from_frame(
@@ -165,6 +209,7 @@ def from_frame(
     time: Which = None,
     label: Which = None,
     missing: Iterable[Any] | None = None,
+    positive: str | None = None,
     label_time: Which = None,
     label_delay: Any = None,
     weight: Which = None,
@@ -174,13 +219,15 @@ def from_frame(
     time_format: str | None = None,
     time_unit: str | None = None,
 ) -> TemporalEdges:
-    """Read temporal edges from a dataframe: pandas, polars (also lazy), pyarrow or any that narwhals supports.
+    """Read temporal edges from a dataframe: pandas, polars (also lazy), pyarrow, or any object that exports Arrow columns.
 
     Parameters
     ----------
     frame
         The dataframe, one row per edge.
-    src, dst, time, label, missing, label_time, label_delay, weight, features, categories, bipartite, time_format, time_unit
+    src, dst, time, label, missing, positive, label_time, label_delay, weight, features, categories, bipartite
+        The same as for `read_edges`.
+    time_format, time_unit
         The same as for `read_edges`.
 
     Returns
@@ -200,82 +247,171 @@ def from_frame(
     >>> from_frame(frame, label="stars", bipartite=True)
     TemporalEdges(2 edges, 3 nodes, time 0.5 to 2.5, label: 2 values, bipartite)
     """
-    wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time, "weight": weight}
-    listed = features, categories
-    of_times = time_format, time_unit, label_delay
-    return build_edges(_frame_source(frame), wanted, listed, bipartite, *of_times, missing).edges
+    of_labels = label, missing, positive, label_time, label_delay
+    how = Reading(src, dst, time, *of_labels, weight, features, categories, bipartite, time_format, time_unit)
+    try:
+        source = frame_source(frame)
+    except EdgesError as error:
+        raise error.as_kind(ReadError, error.problem) from None
+    return build_edges(source, how).edges
+
+
+class Table:
+    """A table and its edges; made by `read_table`.
+
+    Attributes
+    ----------
+    edges
+        Its rows as edges.
+    names
+        The name of the column for each role: src, dst, time, label, label_time.
+    unused
+        The columns that are neither a role nor a feature, and why; without a reason if the caller decided it.
+    positive
+        The positive class that a condition gives; None without a condition.
+    """
+
+    def __init__(self, source: Source, built: Built) -> None:
+        self._source, self.edges, self.positive = source, built.edges, built.positive
+        role_of = {at: role for role, at in built.roles.items()}
+        self._columns = [
+            (name if source.names.index(name) == at else f"{name} (column {at})")
+            if source.has_names
+            else role_of.get(at, f"column_{at}")
+            for at, name in enumerate(source.names)
+        ]
+        self.names = {role: self._columns[at] for role, at in built.roles.items()}
+        features = set(built.edges.feature_names)
+        self.unused = {
+            shown: built.left_out.get(name, "")
+            for at, (name, shown) in enumerate(zip(source.names, self._columns, strict=True))
+            if at not in role_of and not {name, f"{name} (column {at})"} & features
+        }
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """All columns as they are: text for csv, except for blanks around the values; with their types in other formats."""
+        import polars as pl
+
+        every = list(range(len(self._columns)))
+        read = self._source.read(every, set(), set(every))
+        return pl.DataFrame({name: read[at] for at, name in enumerate(self._columns)})
+
+    def with_columns(self, **added: Any) -> pl.DataFrame:
+        """The table with these columns added; a name that is taken gets a number."""
+        import polars as pl
+
+        return self.frame.with_columns(pl.Series(self.free_name(name), values) for name, values in added.items())
+
+    def free_name(self, name: str) -> str:
+        """The name for an added column, with a number if the name is taken."""
+        return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in self._columns)
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    separator: str | None = None,
+    header: bool | None = None,
+    to_learn: bool = False,
+    classes: tuple[Any, Any] | None = None,
+    **columns: Any,
+) -> Table:
+    r"""Read a table of interactions with all its columns, to add some to it.
+
+    Parameters
+    ----------
+    path, separator, header, columns
+        The same as for `read_edges`.
+    to_learn
+        Whether labels are refused that nothing can be learnt from: of fewer than two classes, or numbers that are no
+        classes. False by default.
+    classes
+        The two classes of a fitted model, the positive one last, which a condition in `positive` refers to. By default they
+        are found in the labels.
+
+    Returns
+    -------
+    Table
+        Its edges, the names of their columns, and the table itself, which is read when it is first needed. Columns that are
+        not used are in `unused` with the reason, and no warning names them.
+
+    Raises
+    ------
+    ReadError
+        As `read_edges`, and if the table has no rows.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.csv"
+    >>> _ = path.write_text("payer,payee,date,note,stars\nann,bob,2020-01-31,x,5\nbob,cat,2020-02-01,y,1\n")
+    >>> table = read_table(path, label="stars", positive="> 3", features="none")
+    >>> table.edges.label.tolist(), table.names["src"], list(table.unused)
+    ([1.0, 0.0], 'payer', ['note'])
+    >>> table.with_columns(score=[0.9, 0.1]).columns
+    ['payer', 'payee', 'date', 'note', 'stars', 'score']
+    """
+    how = Reading(**columns)
+    source = file_source(as_path(path), separator, header, how.time_format)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The (column|feature) '")  # what is not used, and why, is in `unused`
+        built = build_edges(source, how, to_learn=to_learn, classes=classes)
+    if not len(built.edges):
+        raise ReadError(f"{path}: the table has a header and no rows.")
+    return Table(source, built)
 
 
 def build_edges(
     source: Source,
-    wanted: dict[str, Which],
-    features: tuple[Several, Several] = ((), None),
-    bipartite: bool | None = False,
-    time_format: str | None = None,
-    time_unit: str | None = None,
-    label_delay: Any = None,
-    missing: Iterable[Any] | None = None,
+    how: Reading,
     *,
     checked: bool = True,
     with_ids: bool = True,
-    keep_revealing: bool = False,
+    to_learn: bool = False,
+    classes: tuple[Any, Any] | None = None,
 ) -> Built:
     """Make edges from a table that is already open.
 
-    Parameters
-    ----------
-    source
-        The table.
-    wanted
-        The column of each role, "src", "dst", "time", "label", "label_time" and "weight", by name or position; None to
-        detect "src", "dst" and "time", and to leave out the others.
-    features
-        The columns of the features, and of the features that are categories; None as the first chooses them.
-    bipartite, time_format, time_unit, label_delay, missing
-        The same as for `read_edges`.
-    checked
-        Whether a known label without a time is refused at once. If False, it is refused when the label times are needed,
-        so that labels can be made missing before.
-    with_ids
-        Whether messages show the ids of a row: False if they are not those of the user. True by default.
-    keep_revealing
-        Whether chosen features that give the label away are used all the same. False by default.
+    checked : whether a known label without a time is refused at once, else when its time is needed; with_ids : whether
+    messages show the ids of a row, which are not always those of the user; to_learn, classes : see `read_table`.
     """
-    check_unit("read_edges and from_frame", time_unit)
-    listed, codes = (_listed(which) for which in features)
-    source = named_by_comment(source, [*wanted.values(), *listed, *codes])
-    at = roles(source, wanted)
-    feature_at = [position_of(source, "features", which) for which in listed]
-    code_at = [position_of(source, "categories", which) for which in codes]
+    check_unit("read_edges and from_frame", how.time_unit)
+    named = [] if isinstance(how.features, str) and how.features in (ALL, NONE) else split(source, how.features)
+    source = named_by_comment(source, [*how.wanted().values(), *named, *split(source, how.categories)])
+    at = roles(source, how.wanted())
+    feature_at, code_at = listed_features(source, how.features, how.categories)
     left_out: dict[int, str] = {}
-    if features[0] is None:
+    if feature_at is None:
         others = [k for k in range(len(source.names)) if k not in {*at.values(), *code_at}]
-        label = source.read([at["label"]], set(), set())[at["label"]] if "label" in at and not keep_revealing else None
+        label = (
+            source.read([at["label"]], set(), set())[at["label"]] if "label" in at and how.features is None else None
+        )
         feature_at, left_out = choose_features(source.read(others, set(), set()), source.names, label)
-    feature_at += [k for k in dict.fromkeys(code_at) if k not in feature_at]
+    feature_at = [*feature_at, *(k for k in dict.fromkeys(code_at) if k not in feature_at)]
     _check_no_role(source, at, feature_at)
-    alike = set() if bipartite else {at["src"], at["dst"]}
+    alike = set() if how.bipartite else {at["src"], at["dst"]}
     dated = [at[role] for role in ("time", "label_time") if role in at]
-    as_is = {*code_at, *([] if time_format is None else dated)}
+    as_is = {*code_at, *([] if how.time_format is None else dated)}
     columns = source.read(sorted({*at.values(), *feature_at}), alike, as_is)
     for k in (at["src"], at["dst"]):
         if _is_misread_id(columns[k], source, k):
             columns |= source.read([k], set(), {k})
     parts = {role: columns[position] for role, position in at.items()}
     made = {role: column for role, column in parts.items() if role != "label_time"}
+    positive = None
     try:
-        times = _times(parts["time"], time_format, time_unit)
+        times = _times(parts["time"], how.time_format, how.time_unit)
         names = dict(zip(feature_at, _unlike(source, feature_at), strict=True))
         chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
-        edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bool(bipartite))
-        two_types = bipartite is None and len(edges) >= ENOUGH_TO_TELL and not edges.shares_nodes
-        if two_types:
+        edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bool(how.bipartite))
+        if how.bipartite is None and len(edges) >= ENOUGH_TO_TELL and not edges.shares_nodes:
             edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=True)
-        if missing is not None and edges.label is not None:
-            edges = edges.with_label(without_words(edges.label, _listed(missing)))
-        if "label_time" in parts or label_delay is not None:
-            late = _label_times(parts["label_time"], time_format, time_unit) if "label_time" in parts else None
-            dated_edges = edges.unchecked_labels(edges.label, late, label_delay)
+        if edges.label is not None:
+            edges, positive = _with_rule(edges, how, source.names[at["label"]], to_learn, classes)
+        if "label_time" in parts or how.label_delay is not None:
+            late = _label_times(parts["label_time"], how.time_format, how.time_unit) if "label_time" in parts else None
+            dated_edges = edges.unchecked_labels(edges.label, late, how.label_delay)
             edges = dated_edges.with_label(edges.label) if checked else dated_edges
     except EdgesError as error:
         problem = error.problem
@@ -284,10 +420,23 @@ def build_edges(
             problem = problem.replace(row_name(error.row), _shown_row(shown, error.row))
         raise error.as_kind(ReadError, f"{source.origin}: {problem}") from None
     _warn_of_unread_numbers(edges, {names[k] for k in code_at})
-    return Built(edges, at, {source.names[k]: why for k, why in left_out.items()})
+    return Built(edges, at, {source.names[k]: why for k, why in left_out.items()}, positive)
 
 
-# ---- files
+def _with_rule(
+    edges: TemporalEdges, how: Reading, column: str, to_learn: bool, classes: tuple[Any, Any] | None
+) -> tuple[TemporalEdges, Any]:
+    """The edges with labels as conditions and words for missing ones define them, and the positive class."""
+    rule = how.rule(column) or (LabelRule(column=column) if to_learn or classes is not None else None)
+    if rule is None or edges.label is None:
+        return edges, None
+    if to_learn:
+        return _labelled(edges, *rule.to_learn(edges.label))
+    return _labelled(edges, *rule.read(edges.label, to_learn=False, classes=classes))
+
+
+def _labelled(edges: TemporalEdges, labels: NDArray[Any] | None, positive: Any) -> tuple[TemporalEdges, Any]:
+    return edges.with_label(np.full(len(edges), np.nan) if labels is None else labels), positive
 
 
 def file_source(
@@ -317,45 +466,15 @@ def _check_no_csv_options(path: Path, file_type: str, **options: Any) -> None:
             )
 
 
-def parquet_command(path: Path | str) -> str:
-    """The command that writes a text file of any size as parquet, with ids as they are written."""
-    target = str(Path(path).with_suffix(".parquet")) if "://" not in str(path) else f"{Path(path).stem}.parquet"
-    options = ""
-    if is_csv(Path(path)):
-        options = ', schema_overrides={"src": polars.String, "dst": polars.String}'
-        with suppress(OSError, EOFError, zlib.error, ReadError):  # such as of a store, or of a file that is damaged
-            options = "".join(f", {name}={value}" for name, value in _scan_options(Path(path)).items())
-        options += ', infer_schema_length=None, null_values=["", "NA", "null", "NULL"]'
-    scan = "scan_csv" if is_csv(Path(path)) else "scan_ndjson"
-    code = f"import polars; polars.{scan}({json.dumps(str(path))}{options}).sink_parquet({json.dumps(target)})"
-    return f"python -c {shlex.quote(code)}"
+def frame_source(frame: Any) -> Source:
+    """A dataframe as a table; see `from_frame`."""
+    eager = eager_frame(frame, "frame")
+    keys = eager.columns
 
+    def read(positions: list[int], _alike: set[int], _text: set[int]) -> dict[int, Any]:
+        return {position: eager.get_column(keys[position]).to_native() for position in positions}
 
-def _scan_options(path: Path) -> dict[str, str]:
-    """How polars has to read a csv file, by its first rows: columns of ids and of other text are text for it."""
-    with path.open("rb") as raw, gzip.open(raw) if raw.read(2) == GZIP else raw as file:
-        raw.seek(0)
-        start = file.read(START)
-    with TemporaryDirectory() as folder:
-        part = Path(folder) / "start.csv"
-        part.write_bytes(start[: start.rfind(b"\n") + 1] if len(start) == START else start)
-        source = csv_source(part, None, None, None)
-        every = list(range(len(source.names)))
-        typed, written = (source.read(every, set(), as_is) for as_is in (set(), set(every)))
-    third = "time" if len(every) == 3 else "column_2"
-    names = (
-        source.names if source.has_names else ["src", "dst", third, *(f"column_{k}" for k in every[3:])][: len(every)]
-    )
-    ids = {*usual_at(names, "src"), *usual_at(names, "dst")}
-    text = [names[k] for k in every if k in ids or not typed[k].dtype.is_numeric()]
-    options = {"schema_overrides": "{" + ", ".join(f"{json.dumps(name)}: polars.String" for name in text) + "}"}
-    if not source.has_names:
-        options |= {"has_header": "False", "new_columns": json.dumps(names)}
-    if source.separator != ",":
-        options["separator"] = json.dumps(source.separator)
-    if any(typed[k].dtype.is_float() and written[k].str.contains(",").any() for k in every):
-        options["decimal_comma"] = "True"
-    return options
+    return Source("The frame", [str(key) for key in keys], True, [], read)
 
 
 # ---- parts of it
@@ -447,29 +566,3 @@ def _label_times(column: Any, time_format: str | None, time_unit: str | None) ->
     whole = rounded_up(ticks, None, None, np.dtype(np.int64)) if unit is None else ticks.copy()
     whole[missing], whole[never] = np.iinfo(np.int64).min, LAST_TICK
     return times_of(whole, unit or time_unit)  # the least integer is NaT
-
-
-def _listed(features: Several) -> list[Any]:
-    if features is None:
-        return []
-    if isinstance(features, np.ndarray):
-        features = features.tolist()
-    return list(features) if isinstance(features, Iterable) and not isinstance(features, str) else [features]
-
-
-def frame_source(frame: Any) -> Source:
-    """A dataframe as a table; see `tdlg.io.from_frame`."""
-    eager = eager_frame(frame, "frame")
-    keys = eager.columns
-
-    def read(positions: list[int], _alike: set[int], _text: set[int]) -> dict[int, Any]:
-        return {position: eager.get_column(keys[position]).to_native() for position in positions}
-
-    return Source("The frame", [str(key) for key in keys], True, [], read)
-
-
-def _frame_source(frame: Any) -> Source:
-    try:
-        return frame_source(frame)
-    except EdgesError as error:
-        raise error.as_kind(ReadError, error.problem) from None

@@ -125,6 +125,10 @@ def eager_frame(frame: Any, name: str) -> nw.DataFrame[Any]:
     """Convert any dataframe that narwhals supports; lazy frames are collected, and column names must differ."""
     import narwhals as nw
 
+    if hasattr(frame, "__arrow_c_stream__") and not type(frame).__module__.startswith(("polars", "pandas", "pyarrow")):
+        import polars as pl
+
+        frame = pl.DataFrame(frame)  # without a copy of most columns
     try:
         table = nw.from_native(frame)
         eager = table.collect() if isinstance(table, nw.LazyFrame) else table

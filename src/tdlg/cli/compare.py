@@ -1,20 +1,19 @@
-"""The commands compare, backtest and demo."""
+"""The commands compare and backtest, which measure how well labels are predicted."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.commands.serve import check_installed
-from tdlg.cli.cost import LEARNING, in_time, trial_seconds
-from tdlg.cli.files import check_fits
-from tdlg.cli.labels import as_two_numbers, labels_to_learn, note_known_at_once
+from tdlg.cli.group import command
 from tdlg.cli.options import (
+    EVALUATE_HELP,
+    AlertsPerDay,
     Columns,
     EdgesPath,
     Evaluate,
+    LabelColumn,
     LabelDelay,
     LabelTime,
     Missing,
@@ -22,16 +21,13 @@ from tdlg.cli.options import (
     Positive,
     Seed,
     duration,
-    example,
     late_labels,
     number_or_text,
     with_columns,
+    wrong,
 )
-from tdlg.cli.output import check_output, give, rounded
-from tdlg.cli.process import heed_termination
-from tdlg.cli.quality import HELD_OUT
-from tdlg.cli.table import note_table, read_table
-from tdlg.cli.terminal import count, note, progress
+from tdlg.cli.output import check_output, count, give, note, progress, rounded
+from tdlg.cli.tables import LEARNING, check_fits, labels_read, listed, note_known_at_once, note_table, read_table
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -39,33 +35,18 @@ if TYPE_CHECKING:
 
     from tdlg.edges import TemporalEdges
 
-__all__ = ["register"]
-
 USUAL = ("propagation", "tdlg", "tdlg-dense", "label-rates")
 ALL = "all"
 OF_LINKS = ("propagation-links", "edgebank")  # these do not use labels
-TRIALS = {"random": 3, "time": 1}  # the split by time is always the same
-LONG = 60.0  # seconds from which compare says how long it takes
+TRIALS = {"random": 3, "forecast": 1, "stream": 1}  # the split by time is always the same
+HELD_OUT = {"random": "random split", "forecast": "the latest ones", "stream": "the latest ones"}
+ALERTS_PER_DAY = 20
 
-
-def register(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command(
-        short_help="Compare methods on your own data.",
-        epilog=example("tdlg compare payments.csv --label fraud --evaluate time"),
-    )(compare)
-    app.command(
-        short_help="Go through time: refit regularly, and measure each period.",
-        epilog=example("tdlg backtest payments.csv --label fraud --every 30d --label-delay 7d -o periods.csv"),
-    )(backtest)
-    app.command(
-        short_help="Run the demo, in less than a minute.",
-        epilog=example("tdlg demo --report demo.html", "tdlg demo --live"),
-    )(demo)
+commands = typer.Typer(rich_markup_mode=None)
 
 
 def _label_methods() -> list[str]:
-    from tdlg.methods.registry import METHODS
+    from tdlg.judge.methods import METHODS
 
     return [name for name in METHODS if name not in OF_LINKS]
 
@@ -75,11 +56,12 @@ def _methods(incomplete: str) -> list[str]:
     return [f"{done},{name}".lstrip(",") for name in (*_label_methods(), ALL) if name.startswith(last)]
 
 
-@with_columns
+@command(commands, "tdlg compare payments.csv --label fraud --evaluate forecast")
+@with_columns()
 def compare(
     edges: EdgesPath,
     *,
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column: name or 0-based position.")],
+    label: LabelColumn,
     positive: Positive = None,
     missing: Missing = None,
     label_time: LabelTime = None,
@@ -95,14 +77,14 @@ def compare(
     evaluate: Annotated[
         Evaluate | None,
         typer.Option(
-            help="Hold out labels at random, or the latest ones (time). By default as in the report of classify: at random "
-            "where labels are missing here and there, else the latest ones."
+            help=f"{EVALUATE_HELP} By default as in the report of classify: random ones where labels are missing here and "
+            "there, else the latest ones."
         ),
     ] = None,
     trials: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Number of times that labels are held out. By default 3 with --evaluate random, 1 with time."
+            min=1, help="Number of times that labels are held out. By default 3 with --evaluate random, else 1."
         ),
     ] = None,
     output: Output = None,
@@ -116,8 +98,8 @@ def compare(
 
     The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
     to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep. They are slow, and
-    most need PyTorch or gensim; from a clone: pip install ".[compare]". With --methods all, all of these are run, which
-    may take hours on 100,000 edges; a note says roughly how long before it starts.
+    most need PyTorch or gensim; from a clone: pip install "./paper[deep]". With --methods all, all of these are run, which
+    may take hours on 100,000 edges; progress shows the remaining time.
     """
     import polars as pl
 
@@ -128,25 +110,27 @@ def compare(
     check_output(output)
     late = late_labels(label, label_time, label_delay)
     if evaluate == "random" and (label_time or label_delay):
-        raise typer.BadParameter(
+        raise wrong(
+            "--evaluate",
             "labels held out at random have labels before and after them, whenever they became known. Leave out --evaluate "
             "random, or --label-time and --label-delay.",
-            param_hint="--evaluate",
         )
     chosen = _chosen(methods)
     check_fits(edges, LEARNING)
-    table = read_table(edges, columns, label, late=late)
-    known, positive_class = as_two_numbers(*labels_to_learn(table.edges, label, positive, missing))
-    note_table(table, columns, _labels_read(known))
-    evaluate = evaluate or suitable_split(known, "auto")
+    of_labels = {"positive": positive, "missing": listed(missing)}
+    table = read_table(edges, columns, label, late, to_learn=True, **of_labels)
+    known, positive_class = _as_two_numbers(table.edges, table.positive)
+    note_table(table, columns, labels_read(known))
+    if evaluate is None:
+        latest: Evaluate = "forecast" if known.label_ticks is None else "stream"
+        evaluate = "random" if suitable_split(known, "auto") == "random" else latest
     task: Any = EdgeClassification(known)
-    if evaluate == "time":
+    if evaluate != "random":
         note_known_at_once(known)
-        task = ChronologicalClassification(known, prequential=known.label_ticks is not None)
+        task = ChronologicalClassification(known, prequential=evaluate == "stream")
     n_trials = trials or TRIALS[evaluate]
     for trial in range(n_trials):
         draw_trial(task, seed + trial)  # fails before any work is done
-    _warn_of_time(chosen, len(known), n_trials)
     rows = []
     with progress() as show:
         for number, name in enumerate(chosen):
@@ -169,25 +153,19 @@ def compare(
     give(_summary(found), output, first="auc")
 
 
-@with_columns
+@command(commands, "tdlg backtest payments.csv --label fraud --every 30d --label-delay 7d -o periods.csv")
+@with_columns()
 def backtest(
     edges: EdgesPath,
     *,
-    label: Annotated[str, typer.Option(metavar="COLUMN", help="Label column: name or 0-based position.")],
+    label: LabelColumn,
     every: Annotated[
         str,
         typer.Option(
             metavar="DURATION", help="Length of a period, for example 30d, or a number if the times are numbers."
         ),
     ],
-    alerts_per_day: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Number of rows that somebody can check per day, in UTC. If the times are numbers, a day is a thirtieth of "
-            "--every.",
-        ),
-    ] = 20,
+    alerts_per_day: AlertsPerDay = None,
     start: Annotated[
         str | None,
         typer.Option(
@@ -221,18 +199,22 @@ def backtest(
     from tdlg.judge.backtest import learning_curve
 
     period = duration(every, "--every")
+    n_alerts = ALERTS_PER_DAY if alerts_per_day is None else int(alerts_per_day)
+    if n_alerts < 1 or n_alerts != (alerts_per_day or n_alerts):
+        raise wrong("--alerts-per-day", f"it must be a whole number of at least 1. Got {alerts_per_day:g} instead.")
     check_output(output)
     late = late_labels(label, label_time, label_delay)
     check_fits(edges, LEARNING)
-    table = read_table(edges, columns, label, late=late)
-    known, positive_class = as_two_numbers(*labels_to_learn(table.edges, label, positive, missing))
+    of_labels = {"positive": positive, "missing": listed(missing)}
+    table = read_table(edges, columns, label, late, to_learn=True, **of_labels)
+    known, positive_class = _as_two_numbers(table.edges, table.positive)
     if positive_class is None:
         raise ParameterError(
             f"The column {label!r} has more than two classes. Give the positive class with --positive, for example "
             "--positive fraud.",
             parameter="positive",
         )
-    note_table(table, columns, _labels_read(known))
+    note_table(table, columns, labels_read(known))
     note_known_at_once(known)
     with progress() as show:
         show(0, 1, "fitting")
@@ -240,18 +222,29 @@ def backtest(
             known,
             period,
             start=None if start is None else number_or_text(start),
-            alerts_per_day=alerts_per_day,
+            alerts_per_day=n_alerts,
             random_state=seed,
             callback=lambda done, total: show(done, total, "periods"),
         )
-    note(f"positive class: {positive_class!r}; at most {count(alerts_per_day, 'alert')} per day")
+    note(f"positive class: {positive_class!r}; at most {count(n_alerts, 'alert')} per day")
     found = rounded(found if curve else _with_total(found), "auc", "average_precision", "alert_precision")
     give(found, output, rows=len(found))
 
 
-def _labels_read(edges: TemporalEdges) -> str:
-    n_known = int(edges.labelled.sum())
-    return f"; {count(n_known, 'known label')}, {len(edges) - n_known:,} missing"
+def _as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[TemporalEdges, Any]:
+    """Two classes as 0 and 1, and the positive class, by default by the rule; more classes unchanged, and None."""
+    import numpy as np
+
+    from tdlg.explain.positive import positive_class
+    from tdlg.tables.labels import plain_classes
+
+    labels = np.asarray(edges.label)
+    classes = np.unique(labels[edges.labelled])
+    if len(classes) != 2:
+        return edges, None
+    place = positive_class(classes, labels, looked_for)
+    is_positive = np.where(edges.labelled, labels == classes[place], np.nan)
+    return edges.with_label(is_positive), plain_classes(classes).tolist()[place]
 
 
 def _with_total(found: pl.DataFrame) -> pl.DataFrame:
@@ -268,25 +261,19 @@ def _with_total(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _chosen(methods: str) -> list[str]:
+    from tdlg.judge.methods import COMPARED, make_method
+
     available = _label_methods()
     if methods == ALL:
         return available
     chosen = [name.strip() for name in methods.split(",") if name.strip()]
     unknown = [name for name in chosen if name not in available]
+    if missing := [name for name in unknown if name in COMPARED]:
+        make_method(missing[0])  # fails, and says how to install it
     if unknown or not chosen:
         what = repr(unknown[0]) if unknown else "nothing"
-        raise typer.BadParameter(f"must be some of {', '.join(available)}. Got {what} instead.", param_hint="--methods")
+        raise wrong("--methods", f"must be some of {', '.join(available)}. Got {what} instead.")
     return chosen
-
-
-def _warn_of_time(methods: list[str], n_edges: int, n_trials: int) -> None:
-    seconds = {name: n_trials * trial_seconds(name, n_edges) for name in methods}
-    if sum(seconds.values()) > LONG:
-        longest = max(seconds, key=seconds.__getitem__)
-        note(
-            f"this takes roughly {in_time(sum(seconds.values()))}, most of it for {longest}; choose fewer with --methods or "
-            "--trials"
-        )
 
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
@@ -309,52 +296,3 @@ def _summary(rows: pl.DataFrame) -> pl.DataFrame:
         memory.round(0).alias("megabytes"),
     )
     return table
-
-
-# ---- the demo
-
-
-def demo(
-    report: Annotated[
-        Path | None,
-        typer.Option(metavar="PAGE", help="Path of the HTML report to write. By default tdlg-demo.html."),
-    ] = None,
-    live: Annotated[
-        bool, typer.Option("--live", help="Play synthetic payments into a live service, and show its desk instead.")
-    ] = False,
-    browser: Annotated[
-        bool | None,
-        typer.Option("--open/--no-open", help="With --live, open the desk in a browser, which is the default."),
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="With --live, the port; 0, the default, takes a free one.")
-    ] = None,
-    seed: Seed = 0,
-) -> None:
-    """Run the demo on synthetic networks, in less than a minute."""
-    others = {"--report": report} if live else {"--open": browser, "--port": port}
-    for name, value in others.items():
-        if value is not None:
-            raise typer.BadParameter(f"it works only with{'out' * live} --live. Leave out one.", param_hint=name)
-    if live:
-        _live_demo(browser is not False, port or 0, seed)
-        return
-    from tdlg.cli.output import check_folder
-    from tdlg.demo import run_demo
-
-    report = report or Path("tdlg-demo.html")
-    check_folder(report)
-    run_demo(report, random_state=seed, say=typer.echo)
-
-
-def _live_demo(browser: bool, port: int, seed: int) -> None:
-    import webbrowser
-
-    check_installed("tdlg demo --live")
-    from tdlg.serve.demo import run_live_demo
-
-    heed_termination()
-    try:
-        run_live_demo(port=port, random_state=seed, say=typer.echo, show=webbrowser.open if browser else None)
-    except KeyboardInterrupt:
-        note("stopped")

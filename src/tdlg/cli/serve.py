@@ -1,12 +1,15 @@
-"""The commands stream and refit, which work on the state of a live model."""
+"""The commands stream, refit and serve, which work on the state of a live model."""
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from types import FrameType
@@ -14,65 +17,53 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tdlg.cli.live import (
+from tdlg.cli.group import command
+from tdlg.cli.live import answer_line, open_live
+from tdlg.cli.options import (
     Ahead,
     AlertsPerDay,
     AllowMissing,
+    DstField,
     IdColumn,
     Keep,
     LateEvents,
+    ModelOrNot,
+    SrcField,
     StateFolder,
     Threshold,
-    answer_line,
-    open_live,
+    TimeField,
+    field_option,
+    wrong,
 )
-from tdlg.cli.options import example
-from tdlg.cli.terminal import aligned, count, note, warn, working
+from tdlg.cli.output import aligned, count, is_terminal, note, warn, working
 from tdlg.exceptions import ReadError
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
     from tdlg.live.refit import Figures
 
-__all__ = ["register"]
-
 MOST_LINES = 1000  # that are logged together
 PIPED_AT_ONCE = 1 << 18  # bytes that are read at once
 MOST_COMPLAINTS = 20  # that are shown
 SHOWN = 80  # characters of a line in a message
+SWITCH = 0.0005  # seconds after which a thread lets another one run
+HOUR = 3600.0  # seconds
+NEVER = 1_000_000  # collections of younger objects, until all objects are looked at
 
-ModelOrNot = Annotated[
-    Path | None,
-    typer.Argument(metavar="[MODEL]", help="Model file that another command wrote with --save; for a new state only."),
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command(
-        short_help="Score events as they come, from stdin to stdout.",
-        epilog=example("tdlg stream model.tdlg --state live < events.jsonl > scores.jsonl"),
-    )(stream)
-    app.command(
-        short_help="Learn a new model from what was logged, and use it unless it is worse.",
-        epilog=example("tdlg refit live"),
-    )(refit)
+commands = typer.Typer(rich_markup_mode=None)
 
 
-def _field(role: str, example: str) -> Any:
-    return typer.Option(metavar="FIELD", help=f"Field of the {role}, for example {example}. Stored with the state.")
-
-
+@command(commands, "tdlg stream model.tdlg --state live < events.jsonl > scores.jsonl")
 def stream(
     model: ModelOrNot = None,
     *,
     state: StateFolder,
-    src: Annotated[str | None, _field("source", "customer")] = None,
-    dst: Annotated[str | None, _field("destination", "terminal")] = None,
-    time: Annotated[str | None, _field("time", "when")] = None,
+    src: SrcField = None,
+    dst: DstField = None,
+    time: TimeField = None,
     id: IdColumn = None,
-    label: Annotated[str | None, _field("label", "fraud")] = None,
-    label_time: Annotated[str | None, _field("time when the label became known", "chargeback_at")] = None,
+    label: Annotated[str | None, field_option("label", "fraud")] = None,
+    label_time: Annotated[str | None, field_option("time when the label became known", "chargeback_at")] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a line with an error. By default it is reported and skipped.")
     ] = False,
@@ -285,9 +276,10 @@ def _stoppable() -> Iterator[_Stop]:
 # ---- refit
 
 
+@command(commands, "tdlg refit --state live")
 def refit(
-    state: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the state, which no other process uses now.")],
     *,
+    state: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the state, which no other process uses now.")],
     force: Annotated[
         bool, typer.Option("--force", help="Use the new model even if it is worse, or cannot be compared.")
     ] = False,
@@ -304,7 +296,7 @@ def refit(
 
     if back:
         if force:
-            raise typer.BadParameter("it has no meaning with --back. Leave out one of the two.", param_hint="--force")
+            raise wrong("--force", "it has no meaning with --back. Leave out one of the two.")
         note(f"back to the model of {go_back(state)}")
         return
     with working("learning"):
@@ -329,3 +321,100 @@ def _compared(old: Figures, new: Figures) -> str:
         return aligned([["", "error"], *([name, f"{of.error:.4g}"] for name, of in (("old", old), ("new", new)))])
     rows = [[name, f"{of.auc:.3f}", f"{of.average_precision:.3f}"] for name, of in (("old", old), ("new", new))]
     return aligned([["", "AUC", "average precision"], *rows])
+
+
+# ---- serve
+
+
+@command(commands, "tdlg serve model.tdlg --state live", "tdlg serve --state live --port 8080")
+def serve(
+    model: ModelOrNot = None,
+    *,
+    state: StateFolder,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. An address that other machines can reach needs --token-file.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File with the token that clients and the desk must know. By default none."),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Name by which the service is reached, such as desk.example.org; repeatable."
+        ),
+    ] = None,
+    alerts_per_day: AlertsPerDay = None,
+    threshold: Threshold = None,
+    keep: Keep = None,
+    late: LateEvents = None,
+    ahead: Ahead = None,
+    allow_missing: AllowMissing = None,
+    src: SrcField = None,
+    dst: DstField = None,
+    time: TimeField = None,
+    id: IdColumn = None,
+) -> None:
+    """Score events over HTTP as they happen, learn labels that come later, and show a page for those who look at alerts.
+
+    The page, the desk, is at the address that is printed. Events are sent to /score and labels to /labels; /openapi.json
+    describes all addresses. An answer leaves when the events are on the disk, so nothing that was answered is lost. Ctrl-C
+    and SIGTERM finish what was accepted and stop.
+    """
+    check_installed("tdlg serve")
+    from tdlg.cli.group import heed_termination
+    from tdlg.serve.service import Service, check_address
+    from tdlg.serve.tokens import read_token
+
+    token = None if token_file is None else read_token(token_file)
+    check_address(host, token)
+    heed_termination()
+    given = {"src": src, "dst": dst, "time": time, "id": id}
+    columns = {role: field for role, field in given.items() if field is not None}
+    options = {"keep": keep, "late": late, "ahead": ahead, "threshold": threshold}
+    options |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
+    with (
+        _logged(),
+        open_live(state, model, columns=columns or None, **options) as live,
+        Service(live, host=host, port=port, token=token, allowed_hosts=allowed_host or ()) as service,
+    ):
+        try:
+            avoid_pauses()
+            note(f"desk: {service.url} (Ctrl-C stops)")
+            while not service.wait(HOUR):
+                gc.collect()
+        except KeyboardInterrupt:
+            note("stopping")
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Where stderr is the log of a supervisor, write there what is otherwise said on a terminal only: that it compiles."""
+    if is_terminal(sys.stderr):
+        yield
+        return
+    logger, handler = logging.getLogger("tdlg"), logging.StreamHandler()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+
+
+def avoid_pauses() -> None:
+    """Avoid long pauses: switch threads often, and freeze the garbage collector's old generation, collected once an hour."""
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, NEVER)
+
+
+def check_installed(command: str) -> None:
+    """Say what to install if the extra is missing."""
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise ImportError(f'{command} needs starlette and uvicorn. From a clone of tdlg, run: pip install ".[serve]".')

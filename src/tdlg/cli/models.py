@@ -1,4 +1,4 @@
-"""Commands that apply a saved model to a table."""
+"""The commands score, nodes and explain, which apply a saved model to a table."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tdlg.cli.answers import answers, explained, kind_of, meaning, positive_label, two_classes
-from tdlg.cli.cost import SCORING
-from tdlg.cli.files import check_fits
-from tdlg.cli.labels import labelled_edges, plain_classes
-from tdlg.cli.live import IdColumn
+from tdlg.cli.group import command
 from tdlg.cli.options import (
     Columns,
     EdgesPath,
+    IdColumn,
     KnownLabel,
     LabelDelay,
     LabelTime,
@@ -25,22 +23,20 @@ from tdlg.cli.options import (
     Output,
     Positive,
     Top,
-    example,
     late_labels,
     needs_label,
-    with_columns_except,
+    with_columns,
+    wrong,
 )
-from tdlg.cli.output import check_output, give, rounded
-from tdlg.cli.table import Table, read_table
-from tdlg.cli.terminal import count, note, working
+from tdlg.cli.output import check_output, count, give, note, rounded, working
+from tdlg.cli.tables import SCORING, check_fits, listed, read_table
 from tdlg.exceptions import ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tdlg.edges import TemporalEdges
-
-__all__ = ["register"]
+    from tdlg.io.read import Table
 
 SHOWN_OF_NODES = ("node", "role", "n", "mean", "score", "row", "reason")
 SHOWN_OF_REASONS = ("what", "effect", "reason")
@@ -51,22 +47,11 @@ AMONG_FITTED = ("edge", "neighbours")  # positions in the table that the model w
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model that classify wrote with --save.")]
 
-
-def register(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command(
-        short_help="Score a table with a saved model.", epilog=example("tdlg score model.tdlg new.csv -o scored.csv")
-    )(score)
-    app.command(
-        short_help="Rank the nodes to look at first.", epilog=example("tdlg nodes model.tdlg payments.csv --top 10")
-    )(nodes)
-    app.command(
-        short_help="Explain the prediction for one row.",
-        epilog=example("tdlg explain model.tdlg payments.csv --row 17"),
-    )(explain)
+commands = typer.Typer(rich_markup_mode=None)
 
 
-@with_columns_except("features", "categories", "bipartite")
+@command(commands, "tdlg score model.tdlg new.csv -o scored.csv")
+@with_columns("features", "categories", "bipartite")
 def score(
     model: ModelPath,
     edges: EdgesPath,
@@ -104,12 +89,13 @@ def score(
         _score_with_state(state, model, edges, columns, labels, id, output)
         return
     if id is not None:
-        raise typer.BadParameter("it works only with --state. Add it, or leave out --id.", param_hint="--id")
+        raise wrong("--id", "it works only with --state. Add it, or leave out --id.")
     given = _Labels(label, positive, missing, late_labels(label, label_time, label_delay))
     given.check()
     check_output(output)
     fitted = _load(model, given)
-    table, known = _read(fitted, edges, columns, given)
+    table = _read(fitted, edges, columns, given)
+    known = table.edges
     _report_new_nodes(fitted, known)
     with working(f"scoring {count(len(known), 'row')}"):
         added = answers(fitted, known)
@@ -122,7 +108,8 @@ def _score_with_state(
     from tdlg.cli.nightly import Nightly
 
     def read(fitted: Any, path: Path, columns: Columns, *given: Any) -> tuple[Table, TemporalEdges]:
-        return _read(fitted, path, columns, _Labels(*given))
+        table = _read(fitted, path, columns, _Labels(*given))
+        return table, table.edges
 
     check_output(output)
     table, added, fitted = Nightly(state, model).score(edges, columns, labels, id, read)
@@ -136,7 +123,8 @@ def _give_scores(fitted: Any, table: Table, added: dict[str, Any], output: Path 
     give(table.with_columns(**added), output, first=None if first is None else table.free_name(first))
 
 
-@with_columns_except("features", "categories", "bipartite")
+@command(commands, "tdlg nodes model.tdlg payments.csv --top 10")
+@with_columns("features", "categories", "bipartite")
 def nodes(
     model: ClassifierPath,
     edges: EdgesPath,
@@ -163,7 +151,7 @@ def nodes(
     given.check()
     check_output(output)
     fitted = _load_classifier(model, given)
-    _, known = _read(fitted, edges, columns, given)
+    known = _read(fitted, edges, columns, given).edges
     _report_new_nodes(fitted, known)
     looked_for = positive_label(fitted)
     if looked_for is not None:
@@ -174,7 +162,8 @@ def nodes(
     give(rounded(found, *COMPUTED_OF_NODES), output, rows=top, shown=shown)
 
 
-@with_columns_except("features", "categories", "bipartite")
+@command(commands, "tdlg explain model.tdlg payments.csv --row 17")
+@with_columns("features", "categories", "bipartite")
 def explain(
     model: ClassifierPath,
     edges: EdgesPath,
@@ -199,7 +188,7 @@ def explain(
     given.check()
     check_output(output)
     fitted = _load_classifier(model, given, bursts=True)
-    _, known = _read(fitted, edges, columns, given)
+    known = _read(fitted, edges, columns, given).edges
     _report_new_nodes(fitted, known)
     if row > len(known):
         raise ParameterError(f"There is no row {row:,}: the table has {count(len(known), 'row')}.", parameter="row")
@@ -236,11 +225,8 @@ def _load(path: Path, given: _Labels) -> Any:
     setting = getattr(model, "setting_", None)
     if given.column is not None and setting != "stream":
         which = "this model" if setting is None else f"a model with the setting {setting}"
-        raise typer.BadParameter(
-            f"{which} uses no labels of the rows to score. Leave out --label, or use a model of `tdlg classify --setting "
-            "stream`.",
-            param_hint="--label",
-        )
+        way_out = "Leave out --label, or use a model of `tdlg classify --setting stream`."
+        raise wrong("--label", f"{which} uses no labels of the rows to score. {way_out}")
     return model
 
 
@@ -261,13 +247,16 @@ def _load_classifier(path: Path, given: _Labels, *, bursts: bool = False) -> Any
     return model
 
 
-def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> tuple[Table, TemporalEdges]:
-    """The table, read with the features and the bipartite flag of the model, and its edges with the known labels."""
+def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> Table:
+    """The table, read with the features and the bipartite flag of the model, and with its classes as known labels."""
     fitted = model.edges_
     names, categories = fitted.feature_names, tuple(fitted.feature_categories)
     columns = replace(columns, bipartite=fitted.bipartite)
     check_fits(path, SCORING)
-    table = read_table(path, columns, given.column, names, categories, given.late)
+    of_labels: dict[str, Any] = {"positive": given.positive, "missing": listed(given.missing)}
+    if given.column is not None:
+        of_labels["classes"] = two_classes(model)
+    table = read_table(path, columns, given.column, given.late, features=names, categories=categories, **of_labels)
     if (table.edges.time_unit is None) != (fitted.time_unit is None):
         here, there = ("numbers", "dates") if table.edges.time_unit is None else ("dates", "numbers")
         way_out = (
@@ -280,12 +269,9 @@ def _read(model: Any, path: Path, columns: Columns, given: _Labels) -> tuple[Tab
             f"{path}: the times are {here}, but the model was fitted on {there}. {way_out}.",
             parameter="edges",
         )
-    if given.column is None:
-        return table, table.edges
-    positive, missing = given.positive, given.missing
-    known = labelled_edges(table.edges, given.column, positive, missing, to_learn=False, classes=two_classes(model))
-    _check_known(model, known, given.column)
-    return table, known
+    if given.column is not None:
+        _check_known(model, table.edges, given.column)
+    return table
 
 
 def _report_new_nodes(model: Any, edges: TemporalEdges) -> None:
@@ -300,6 +286,8 @@ def _report_new_nodes(model: Any, edges: TemporalEdges) -> None:
 def _check_known(model: Any, edges: TemporalEdges, column: str) -> None:
     """Refuse labels that the model was not fitted on."""
     import numpy as np
+
+    from tdlg.tables.labels import plain_classes
 
     if edges.label is None or kind_of(model) != "classifier":
         return

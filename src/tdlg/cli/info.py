@@ -1,4 +1,4 @@
-"""Commands that describe a table, and list or download the public data sets."""
+"""The commands info, datasets and demo."""
 
 from __future__ import annotations
 
@@ -8,32 +8,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tdlg.cli.cost import classify_cost
-from tdlg.cli.files import describe_large, reason_for_disk
-from tdlg.cli.labels import MOST_CLASSES
+from tdlg.cli.group import command
 from tdlg.cli.options import (
     Columns,
     EdgesPath,
     LabelDelay,
     LabelTime,
+    Late,
     Missing,
     Output,
+    Positive,
+    Seed,
+    as_usage,
     example,
     late_labels,
     needs_label,
     with_columns,
+    wrong,
 )
-from tdlg.cli.output import check_output, give
-from tdlg.cli.table import Table, looks_like_seconds, note_words, read_table, text_columns, unused_in_words
-from tdlg.cli.terminal import aligned, count, note, one_line, working
+from tdlg.cli.output import aligned, check_folder, check_output, count, give, note, one_line, working
+from tdlg.cli.tables import (
+    LEARNING,
+    address,
+    listed,
+    looks_like_seconds,
+    note_words,
+    read_table,
+    reason_for_disk,
+    scanned,
+    text_columns,
+    unused_in_words,
+)
 from tdlg.memory import in_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tdlg.edges import TemporalEdges
-
-__all__ = ["register"]
+    from tdlg.io.read import Table
 
 IDS_IN_WORDS = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "b": "true or false"}
 PEOPLE = {"user", "customer", "client", "payer", "buyer", "reviewer", "rater", "account", "card", "cardholder"}
@@ -53,20 +65,15 @@ THINGS = {
 }
 ENTRY_BYTES = 12  # per entry of a sparse matrix: a float and an index
 
-datasets = typer.Typer(
-    invoke_without_command=True,
-    rich_markup_mode=None,
-    epilog=example("tdlg datasets get bitcoinalpha -o alpha.csv"),
-)
+ROWS_AT_ONCE = 500_000
+CLASSES_ON_DISK = 20  # more values become two classes with --positive
+CLASS_BYTES = 200  # per row that is learnt from and class
+
+commands = typer.Typer(rich_markup_mode=None)
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command(short_help="Show how a table is read.", epilog=example("tdlg info payments.csv"))(info)
-    app.add_typer(datasets, name="datasets")
-
-
-@with_columns
+@command(commands, "tdlg info payments.csv")
+@with_columns()
 def info(
     edges: EdgesPath,
     *,
@@ -74,6 +81,7 @@ def info(
         str | None, typer.Option(metavar="COLUMN", help="Label column to describe: name or 0-based position.")
     ] = None,
     missing: Missing = None,
+    positive: Positive = None,
     label_time: LabelTime = None,
     label_delay: LabelDelay = None,
     memory: Annotated[
@@ -88,21 +96,22 @@ def info(
 ) -> None:
     """Show how a table is read: columns, ids, times and degrees, and what classify would need."""
     late = late_labels(label, label_time, label_delay)
-    needs_label(label, missing=missing)
+    needs_label(label, missing=missing, positive=positive)
+    of_labels = {"positive": positive, "missing": listed(missing)}
     why = None if memory is not None else reason_for_disk(edges)
     if memory is not None or why is not None:
-        lines = describe_large(edges, label, missing, late, memory, why, columns)
+        lines = _describe_on_disk(edges, columns, label, late, of_labels, memory, why)
         typer.echo(aligned([(name, one_line(text)) for name, text in lines]))
         return
     with working("reading"):
-        table = read_table(edges, columns, label, late=late)
+        table = read_table(edges, columns, label, late, **of_labels)
     note_words(table.edges, columns)
     lines = [
         *_describe_columns(table),
         *_describe_times(table.edges),
         *_describe_scales(table.edges),
         *_describe_degrees(table.edges),
-        *_describe_labels(table, missing),
+        *_describe_labels(table),
         *_describe_cost(table.edges),
     ]
     typer.echo(aligned([(name, one_line(text)) for name, text in lines]))
@@ -191,26 +200,24 @@ def _describe_degrees(edges: TemporalEdges) -> list[tuple[str, str]]:
     ]
 
 
-def _describe_labels(table: Table, missing: str | None) -> list[tuple[str, str]]:
+def _describe_labels(table: Table) -> list[tuple[str, str]]:
     import numpy as np
 
-    from tdlg.cli.labels import labelled_edges, plain_classes
+    from tdlg.clock import duration_in_words
+    from tdlg.tables.labels import plain_classes
 
-    if table.edges.label is None:
+    edges = table.edges
+    if edges.label is None:
         return []
     name = table.names["label"]
-    edges = labelled_edges(table.edges, name, None, missing, to_learn=False)
-    if edges.label is None:
+    if not edges.labelled.any():
         return [("label", f"{name!r}: all missing")]
     values = plain_classes(np.asarray(edges.label)[edges.labelled])
     described = [("label", f"{name!r}: {_values(values)}; {len(edges) - len(values):,} missing")]
     if edges.label_ticks is not None:
-        from tdlg.clock import duration_in_words
-
         delay = float(np.median((edges.known_at.astype(np.float64) - edges.ticks)[edges.labelled]))
-        described.append(
-            ("labels known", f"{duration_in_words(delay, edges.time_unit)} after their row, in the median")
-        )
+        in_words = duration_in_words(delay, edges.time_unit)
+        described.append(("labels known", f"{in_words} after their row, in the median"))
     return described
 
 
@@ -218,7 +225,7 @@ def _values(labels: NDArray[Any]) -> str:
     """The shares of the classes; for other numbers their range, for too many different words their count."""
     import numpy as np
 
-    from tdlg.cli.labels import MOST_CLASSES
+    from tdlg.tables.labels import MOST_CLASSES
 
     classes, counts = np.unique(labels, return_counts=True)
     if labels.dtype.kind in "iuf" and (labels.dtype.kind == "f" or len(classes) > MOST_CLASSES):
@@ -233,24 +240,27 @@ def _values(labels: NDArray[Any]) -> str:
 
 
 def _describe_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
+    from tdlg.tables.labels import MOST_CLASSES
+
     degree = _degrees(edges).astype(float)
     entries = float((degree**2).sum())
     n_classes = 2 if edges.label is None else len(set(edges.label[edges.labelled].tolist()))
-    n_classes = (
-        n_classes if n_classes <= MOST_CLASSES else 2
-    )  # more classes are an error; --positive turns them into two
-    _, memory = classify_cost(len(edges), n_classes)
+    if n_classes > MOST_CLASSES:  # an error; --positive turns them into two
+        n_classes = 2
     of = f" with {n_classes} classes" if n_classes > 2 else ""
-    return [
-        (
-            "line graph",
-            f"as a matrix up to {entries:,.0f} entries, {in_bytes(ENTRY_BYTES * entries)}; tdlg never builds it",
-        ),
-        (
-            "tdlg classify",
-            f"in memory, with the similarity features; {in_bytes(memory)} of memory{of}",
-        ),
-    ]
+    size = in_bytes(memory_to_classify(len(edges), n_classes))
+    matrix = f"as a matrix up to {entries:,.0f} entries, {in_bytes(ENTRY_BYTES * entries)}; tdlg never builds it"
+    classify = f"in memory, with the similarity features; {size} of memory{of}"
+    return [("line graph", matrix), ("tdlg classify", classify)]
+
+
+def memory_to_classify(n_edges: int, n_classes: int = 2) -> float:
+    """The bytes that classify needs in memory, from measurements with 100,000, 1 and 3 million edges."""
+    return (
+        LEARNING.bytes(n_edges)
+        + min(n_edges, LEARNING.most_learnt) * CLASS_BYTES * max(n_classes - 2, 0)
+        + min(n_edges, LEARNING.most_learnt) * CLASS_BYTES * (n_classes > 2)
+    )
 
 
 def _degrees(edges: TemporalEdges) -> NDArray[Any]:
@@ -264,7 +274,57 @@ def _kind(ids: NDArray[Any]) -> str:
     return IDS_IN_WORDS.get(ids.dtype.kind, "text")
 
 
+def _describe_on_disk(
+    path: Path, columns: Columns, label: str | None, late: Late, of_labels: Any, memory: str | None, why: str | None
+) -> list[tuple[str, str]]:
+    """What is known of a table that is read in blocks."""
+    import numpy as np
+
+    from tdlg.clock import times_of
+    from tdlg.edges import TemporalEdges
+    from tdlg.engines.executors import opened_engine
+    from tdlg.engines.run import Limits
+    from tdlg.engines.summary import summarise
+    from tdlg.models.files import needs_of_file
+    from tdlg.tables.labels import as_labels
+
+    with (
+        scanned(address(path), columns, label, late, **of_labels) as (table, unused),
+        working("reading"),
+        opened_engine(None) as threads,
+    ):
+        with as_usage("memory", "--memory"):
+            limits = Limits.of(threads, memory)
+        seen = summarise(threads, table, table.blocks(ROWS_AT_ONCE))
+        first, last = times_of(np.array([seen.clock.low, seen.clock.high]), seen.clock.unit)
+        values = list(seen.labels)
+        named = None if label is None else table.rule.read(np.asarray(as_labels(values)), to_learn=False)[0]
+        nodes = [0] * len(values)
+        known = TemporalEdges(nodes, nodes, range(len(values)), label=named).labelled
+        known_labels = {value: seen.labels[value] for value, is_known in zip(values, known, strict=True) if is_known}
+        n_missing = table.n_rows - sum(known_labels.values()) if label is not None else table.n_rows // 10
+        n_classes = 2 if label is None else max(min(len(known_labels), CLASSES_ON_DISK), 2)
+        needs = needs_of_file(table, seen, n_missing, n_classes, limits)
+    names = {"src": "source", "dst": "destination", "time": "time"}
+    lines = [(name, repr(table.roles[role])) for role, name in names.items()]
+    lines += [("not used", unused_in_words(unused))] if unused else []
+    lines += [("span", f"{first} to {last}"), ("interactions", f"{table.n_rows:,}, read in blocks")]
+    if label is not None:
+        lines.append(("label", f"{table.roles['label']!r}: {len(known_labels):,} values; {n_missing:,} missing"))
+    given = "tdlg classify" if memory is None else f"tdlg classify --memory {memory}"
+    because = "" if memory is not None or why is None else f" ({why})"
+    sizes = f"{in_bytes(needs.memory)} of memory, {in_bytes(needs.disk)} of temporary files"
+    return [*lines, (given, f"on disk, without the similarity features{because}; {sizes}")]
+
+
 # ---- data sets
+
+datasets = typer.Typer(
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    epilog=example("tdlg datasets get bitcoinalpha -o alpha.csv"),
+)
+commands.add_typer(datasets, name="datasets")
 
 
 @datasets.callback()
@@ -274,7 +334,7 @@ def _datasets(context: typer.Context) -> None:
         list_datasets(None)
 
 
-@datasets.command("list", epilog=example("tdlg datasets list"))
+@command(datasets, "tdlg datasets list", name="list")
 def list_datasets(output: Output = None) -> None:
     """List the public data sets."""
     import polars as pl
@@ -304,7 +364,7 @@ def _names(incomplete: str) -> list[str]:
     return [name for name in DATASETS if name.startswith(incomplete)]
 
 
-@datasets.command("get", epilog=example("tdlg datasets get bitcoinalpha -o alpha.csv"))
+@command(datasets, "tdlg datasets get bitcoinalpha -o alpha.csv", name="get")
 def get_dataset(
     name: Annotated[
         str, typer.Argument(help="Name of a data set; `tdlg datasets list` lists them.", autocompletion=_names)
@@ -327,3 +387,55 @@ def get_dataset(
         typer.echo(path)
     else:
         give(text_columns(path, known.columns), output)
+
+
+# ---- the demo
+
+
+@command(commands, "tdlg demo --report demo.html", "tdlg demo --live")
+def demo(
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE", help="Path of the HTML report to write. By default tdlg-demo.html."),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Play synthetic payments into a live service, and show its desk instead.")
+    ] = False,
+    browser: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="With --live, open the desk in a browser, which is the default."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="With --live, the port; 0, the default, takes a free one.")
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Run the demo on synthetic networks, in less than a minute."""
+    others = {"--report": report} if live else {"--open": browser, "--port": port}
+    for name, value in others.items():
+        if value is not None:
+            raise wrong(name, f"it works only with{'out' * live} --live. Leave out one.")
+    if live:
+        _live_demo(browser is not False, port or 0, seed)
+        return
+    from tdlg.demo import run_demo
+
+    report = report or Path("tdlg-demo.html")
+    check_folder(report)
+    run_demo(report, random_state=seed, say=typer.echo)
+
+
+def _live_demo(browser: bool, port: int, seed: int) -> None:
+    import webbrowser
+
+    from tdlg.cli.group import heed_termination
+    from tdlg.cli.serve import check_installed
+
+    check_installed("tdlg demo --live")
+    from tdlg.serve.demo import run_live_demo
+
+    heed_termination()
+    try:
+        run_live_demo(port=port, random_state=seed, say=typer.echo, show=webbrowser.open if browser else None)
+    except KeyboardInterrupt:
+        note("stopped")
