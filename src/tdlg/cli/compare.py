@@ -96,16 +96,16 @@ def compare(
     With --label-time or --label-delay, the latest labels are held out: methods learn from the labels that were known at
     the cut, and later labels count from when they became known.
 
-    The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
-    to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep. They are slow, and
-    most need PyTorch or gensim; from a clone: pip install "./paper[deep]". With --methods all, all of these are run, which
-    may take hours on 100,000 edges; progress shows the remaining time.
+    The methods of this package are propagation, tdlg and tdlg-dense; label-rates and windows are simple references.
+    Published methods to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep.
+    They are slow, and most need PyTorch or gensim; from a clone: pip install "./paper[deep]". With --methods all, all of
+    these are run, which may take hours on 100,000 edges; progress shows the remaining time.
     """
     import polars as pl
 
-    from tdlg.judge.evaluate import evaluate as judge
     from tdlg.judge.holdout import draw_trial, suitable_split
-    from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
+    from tdlg.judge.run import evaluate as judge
+    from tdlg.judge.trials import ChronologicalClassification, EdgeClassification
 
     check_output(output)
     late = late_labels(label, label_time, label_delay)

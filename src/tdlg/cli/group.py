@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import inspect
 import os
 import re
@@ -177,7 +178,7 @@ def _plain_errors(context: Any) -> Iterator[None]:
             raise _interrupted() from None
         if not _is_plain(error) or os.environ.get("TDLG_TRACEBACK"):
             raise
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and error.errno == errno.EBADF:
             _forget_stdout()  # what could not be written is not tried again at exit
         red(f"error: {_of_system(error) or in_shell_words(error, context) or type(error).__name__}")
         raise typer.Exit(1) from None
@@ -210,6 +211,8 @@ def _of_system(error: Exception) -> str:
     """The message of an error of the operating system; empty for any other error."""
     if isinstance(error, MemoryError):
         return f"There is not enough memory. {error}".strip()
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        return "stdin or stdout is closed. Give the paths of files."
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}"

@@ -17,11 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from tdlg import memory as memory_of_machine
 from tdlg.cli.options import Columns, Late, as_usage, wrong
 from tdlg.cli.output import count, note, progress, warn
 from tdlg.exceptions import ReadError, TooLargeError
 from tdlg.io.files import PARQUET, is_csv
-from tdlg.memory import LEARNING, SCORING, Needs, free_bytes, in_bytes
+from tdlg.memory import LEARNING, SCORING, Needs, in_bytes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -252,7 +253,7 @@ def check_fits(path: Path, needs: Needs, *instead: str) -> None:
 
     Of text, the number of rows is estimated; a compressed file is not looked at.
     """
-    is_parquet, free = path.suffix.lower() in PARQUET, free_bytes()
+    is_parquet, free = path.suffix.lower() in PARQUET, memory_of_machine.free_bytes()
     n_rows = parquet_rows(path) if is_parquet else _rows_of_text(path)
     if n_rows is None or needs.bytes(n_rows) <= free:
         return
@@ -303,9 +304,9 @@ def reason_for_disk(path: Path, *, two_ends: bool | None = None) -> str | None:
     n_rows = parquet_rows(path)
     if n_rows is not None:
         return why_on_disk(n_rows, two_ends=two_ends)
-    if path.is_file() and TEXT_BYTES * path.stat().st_size > free_bytes():
+    if path.is_file() and TEXT_BYTES * path.stat().st_size > memory_of_machine.free_bytes():
         needed = in_bytes(TEXT_BYTES * path.stat().st_size)
-        return f"the text needs about {needed} of memory, and {in_bytes(free_bytes())} are free"
+        return f"the text needs about {needed} of memory, and {in_bytes(memory_of_machine.free_bytes())} are free"
     return None
 
 

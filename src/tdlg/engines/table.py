@@ -175,7 +175,7 @@ class ScannedEdges:
             time_unit=self.time_unit,
             label_delay=self.label_delay,
         )
-        return build_edges(source, how, checked=False, with_ids=False).edges  # ids are keys here
+        return build_edges(source, how, checked=False, with_ids=False, raw_labels=True).edges  # ids are keys here
 
     def _parts(self) -> tuple[_Part, ...]:
         """The files; another process may have looked at those of a folder."""
@@ -265,7 +265,8 @@ def scan_edges(
     if chosen is None:
         values = [name for name in source.names if name not in {*ends_and_times, *codes}]
     else:
-        values = [source.names[k] for k in chosen if source.names[k] not in codes] + [at["label"]] * ("label" in at)
+        values = [source.names[k] for k in chosen if source.names[k] not in codes]
+        values += [at["label"]] if "label" in at else []
     numbers = _numbers(place, lazy, list(dict.fromkeys(values))) if as_text else ()
     lazy = lazy.with_columns(_as_number(name, kind) for name, kind in numbers)
     if chosen is None:

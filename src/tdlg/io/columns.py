@@ -53,7 +53,8 @@ class Source:
     """A table whose columns are read on demand.
 
     `read` takes the positions to read and, for files without types, the positions whose types must agree and those to keep
-    as text. `comments` are lines above the table that may contain the column names. `separator` is that of a csv file.
+    as text. `comments` are lines above the table that may contain the column names; `separator` is that of a csv file;
+    `prepare` is told which columns will be read, so that the file is parsed once.
     """
 
     origin: str
@@ -63,6 +64,7 @@ class Source:
     read: Callable[[list[int], set[int], set[int]], dict[int, Any]]
     comments: list[list[str]] = field(default_factory=list)
     separator: str = ""
+    prepare: Callable[[list[int]], None] = lambda positions: None
 
 
 def agreed(columns: dict[int, Any], alike: set[int], as_text: Callable[[int], Any]) -> dict[int, Any]:
@@ -133,17 +135,16 @@ def listed_features(source: Source, features: Several, categories: Several) -> t
 
     Text may hold several names, separated by commas, or be the word "all" or "none".
     """
-    codes = [position_of(source, "categories", which) for which in split(source, categories)]
+    chosen: list[int] | None = None
     if isinstance(features, str) and features in (ALL, NONE):
         if source.has_names and features in source.names:
             problem = f"{features!r} is also the name of a column."
-            _fail(
-                source, problem, f"Name all columns to use, as with features='{features},amount'.", parameter="features"
-            )
-        return (None if features == ALL else []), codes
-    if features is None:
-        return None, codes
-    return [position_of(source, "features", which) for which in split(source, features)], codes
+            hint = f"Name all columns to use, as with features='{features},amount'."
+            _fail(source, problem, hint, parameter="features")
+        chosen = None if features == ALL else []
+    elif features is not None:
+        chosen = [position_of(source, "features", which) for which in split(source, features)]
+    return chosen, [position_of(source, "categories", which) for which in split(source, categories)]
 
 
 def split(source: Source, which: Several) -> list[Any]:

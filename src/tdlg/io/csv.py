@@ -57,15 +57,18 @@ def csv_source(
     names = first if has_names else [str(k) for k in range(len(first))]
     text: dict[int, pl.Series] = {}  # the columns that are parsed already
 
-    def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
+    def prepare(positions: list[int]) -> None:
         new = [k for k in positions if k not in text]
         if new:
             text.update(_read_columns(body, separator, len(first), new, path))
+
+    def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
+        prepare(positions)
         columns = {k: text[k] if k in as_is else typed(text[k], separator if k not in alike else "") for k in positions}
         return agreed(columns, alike, text.__getitem__)
 
     named = _possible_names(comments, separator, len(first))
-    return Source(str(path), names, has_names, first, read, named, separator)
+    return Source(str(path), names, has_names, first, read, named, separator, prepare)
 
 
 def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:

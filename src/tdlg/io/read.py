@@ -76,10 +76,8 @@ class Reading:
         """The column of each role, None to find or to leave it out."""
         return {role: getattr(self, role) for role in ("src", "dst", "time", "label", "label_time", "weight")}
 
-    def rule(self, column: str) -> LabelRule | None:
-        """How labels are read; None where their values are the labels."""
-        if self.missing is None and self.positive is None:
-            return None
+    def rule(self, column: str) -> LabelRule:
+        """How labels are read."""
         return LabelRule(self.positive, None if self.missing is None else tuple(listed(self.missing)), column)
 
 
@@ -356,7 +354,7 @@ def read_table(
     source = file_source(as_path(path), separator, header, how.time_format)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The (column|feature) '")  # what is not used, and why, is in `unused`
-        built = build_edges(source, how, to_learn=to_learn, classes=classes)
+        built = build_edges(source, how, raw_labels=False, to_learn=to_learn, classes=classes)
     if not len(built.edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
     return Table(source, built)
@@ -368,13 +366,15 @@ def build_edges(
     *,
     checked: bool = True,
     with_ids: bool = True,
+    raw_labels: bool | None = None,
     to_learn: bool = False,
     classes: tuple[Any, Any] | None = None,
 ) -> Built:
     """Make edges from a table that is already open.
 
     checked : whether a known label without a time is refused at once, else when its time is needed; with_ids : whether
-    messages show the ids of a row, which are not always those of the user; to_learn, classes : see `read_table`.
+    messages show the ids of a row, which are not always those of the user; raw_labels : whether the values of the label
+    column are the labels, by default without missing and positive; to_learn, classes : see `read_table`.
     """
     check_unit("read_edges and from_frame", how.time_unit)
     named = [] if isinstance(how.features, str) and how.features in (ALL, NONE) else split(source, how.features)
@@ -382,6 +382,8 @@ def build_edges(
     at = roles(source, how.wanted())
     feature_at, code_at = listed_features(source, how.features, how.categories)
     left_out: dict[int, str] = {}
+    every = range(len(source.names)) if feature_at is None else {*at.values(), *feature_at, *code_at}
+    source.prepare(sorted(every))
     if feature_at is None:
         others = [k for k in range(len(source.names)) if k not in {*at.values(), *code_at}]
         label = (
@@ -407,7 +409,9 @@ def build_edges(
         edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bool(how.bipartite))
         if how.bipartite is None and len(edges) >= ENOUGH_TO_TELL and not edges.shares_nodes:
             edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=True)
-        if edges.label is not None:
+        if raw_labels is None:
+            raw_labels = how.missing is None and how.positive is None
+        if edges.label is not None and not raw_labels:
             edges, positive = _with_rule(edges, how, source.names[at["label"]], to_learn, classes)
         if "label_time" in parts or how.label_delay is not None:
             late = _label_times(parts["label_time"], how.time_format, how.time_unit) if "label_time" in parts else None
@@ -427,16 +431,19 @@ def _with_rule(
     edges: TemporalEdges, how: Reading, column: str, to_learn: bool, classes: tuple[Any, Any] | None
 ) -> tuple[TemporalEdges, Any]:
     """The edges with labels as conditions and words for missing ones define them, and the positive class."""
-    rule = how.rule(column) or (LabelRule(column=column) if to_learn or classes is not None else None)
-    if rule is None or edges.label is None:
+    rule = how.rule(column)
+    if edges.label is None:
         return edges, None
     if to_learn:
         return _labelled(edges, *rule.to_learn(edges.label))
-    return _labelled(edges, *rule.read(edges.label, to_learn=False, classes=classes))
+    must_hold = how.positive is not None and classes is None and bool(edges.labelled.any())
+    return _labelled(edges, *rule.read(edges.label, to_learn=must_hold, classes=classes))
 
 
 def _labelled(edges: TemporalEdges, labels: NDArray[Any] | None, positive: Any) -> tuple[TemporalEdges, Any]:
-    return edges.with_label(np.full(len(edges), np.nan) if labels is None else labels), positive
+    if labels is None:
+        labels = np.full(len(edges), np.nan)
+    return (edges if labels is edges.label else edges.with_label(labels)), positive
 
 
 def file_source(

@@ -36,10 +36,7 @@ MEMBER = re.compile(r"[0-9]{6,9}\.(npy|json|skops)")
 SCALARS, ARRAYS = "biufcmM", "biufcmMUS"  # numpy kinds that are fully described by their bytes
 SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content
 JSON_INTEGERS = range(-(2**63), 2**63)
-COMPARED = ("CTDNE", "DyLink2Vec", "DyRep", "DynGEM", "EvolveGCN", "GCRN", "TIMERS", "VGRNN")
-COMPARED_METHODS = {name: f"tdlg.methods.{name.lower()}" for name in COMPARED}  # which `tdlg` does not export
 RECORDS = {
-    "Code": "tdlg.methods.dylink2vec",
     "ColumnPlan": "tdlg.propagate.plan",
     "LinkModel": "tdlg.models.link_columns",
     "OwnColumn": "tdlg.propagate.plan",
@@ -50,13 +47,11 @@ FIELDS = {"record": RECORDS, "decay": DECAYS}  # NamedTuples and dataclasses, an
 
 
 def is_estimator(class_: type) -> bool:
-    """Whether this is a public estimator or a method of this package itself, not a subclass of one."""
+    """Whether this is a public estimator of this package itself, not a subclass of one."""
     return _estimator_named(class_.__name__) is class_
 
 
 def _estimator_named(name: str) -> Any:
-    if name in COMPARED_METHODS:
-        return _named_in(COMPARED_METHODS, name)
     package = import_module("tdlg")  # a file may only name its public classes
     found = getattr(package, name) if name in package.__all__ else None
     return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None
