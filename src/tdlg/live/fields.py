@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdlg.exceptions import ParameterError
-from tdlg.tables.find_columns import usual_at
+from tdlg.io.columns import usual_at
 
 __all__ = ["ROLES", "Fields", "absent", "decode", "encode", "plain"]
 
