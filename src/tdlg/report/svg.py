@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tdlg.report.text import escaped
 
-__all__ = ["Panel", "bar", "chart", "curve", "marker", "thinned", "tipped"]
+__all__ = ["Panel", "bar", "chart", "curve", "marker", "stack", "thinned", "tipped"]
 
 Floats = NDArray[np.float64]
 Ticks = Sequence[tuple[float, str]]
@@ -114,6 +114,17 @@ def bar(panel: Panel, x: tuple[float, float], y: tuple[float, float], css: str) 
             f'<rect class="{css}" x="{left:.1f}" y="{top:.2f}" width="{right - left - air:.1f}" '
             f'height="{bottom - top:.2f}"/>'
         )
+
+
+def stack(panel: Panel, span: tuple[float, float], layers: Sequence[tuple[float, str]], tip: str) -> None:
+    """Draw bars of these heights one on another; they say something when they, or what is above them, are pointed at."""
+    panel.parts.append(f'<g data-tip="{escaped(tip)}">')
+    base = 0.0
+    for height, css in layers:
+        bar(panel, span, (base, base + height), css)
+        base += height
+    bar(panel, span, panel.y, "target")
+    panel.parts.append("</g>")
 
 
 def marker(shape: str, x: float, y: float, size: float, css: str) -> str:

@@ -92,8 +92,8 @@ def serve(
     and SIGTERM finish what was accepted and stop.
     """
     check_installed("tdlg serve")
+    from tdlg.serve.auth import read_token
     from tdlg.serve.service import Service, check_address
-    from tdlg.serve.tokens import read_token
 
     token = None if token_file is None else read_token(token_file)
     check_address(host, token)
@@ -143,12 +143,9 @@ def avoid_pauses() -> None:
 
 
 def check_installed(command: str) -> None:
-    """Say what to install if the extra is missing.
-
-    Parameters
-    ----------
-    command
-        What needs it.
-    """
-    if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise ImportError(f'{command} needs starlette and uvicorn. From a clone of tdlg, run: pip install ".[serve]".')
+    """Say what to install if the extra, which `command` needs, is missing."""
+    if any(find_spec(name) is None for name in ("msgspec", "prometheus_client", "starlette", "uvicorn")):
+        raise ImportError(
+            f"{command} needs starlette, uvicorn, msgspec and prometheus-client. From a clone of tdlg, run: "
+            'pip install ".[serve]".'
+        )

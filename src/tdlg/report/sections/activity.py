@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tdlg.report.cautions import LastLabels
 from tdlg.report.html import key, paragraph, plate, section
 from tdlg.report.subject import Subject
-from tdlg.report.svg import Panel, bar, chart, curve, marker, tipped
+from tdlg.report.svg import Panel, chart, curve, marker, stack, tipped
 from tdlg.report.text import escaped, nice_step, percent
 
 __all__ = ["activity"]
@@ -75,13 +75,7 @@ def _stack(subject: Subject, panel: Panel, span: tuple[float, float], layers: li
     """The bars of one interval, one on another, and what they say."""
     ends = (int(span[0]), int(span[1])) if subject.clock.unit else span
     tip = f"{subject.clock.span(*ends)}: " + ", ".join(f"{n:,} {name}" for name, _, n in layers)
-    panel.parts.append(f'<g data-tip="{escaped(tip)}">')
-    base = 0.0
-    for _, css, n in layers:
-        bar(panel, span, (base, base + n), css)
-        base += n
-    bar(panel, span, panel.y, "target")
-    panel.parts.append("</g>")
+    stack(panel, span, [(n, css) for _, css, n in layers], tip)
 
 
 def _shares_chart(subject: Subject, bounds: Floats, at: Counts, score: Floats, one_class: LastLabels | None) -> str:
