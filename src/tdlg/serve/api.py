@@ -14,27 +14,12 @@ from starlette.responses import Response, StreamingResponse
 
 from tdlg import __version__
 from tdlg.live.scorer import UnknownEventError
+from tdlg.serve import schema
 from tdlg.serve.auth import COOKIE, KNOWN
 from tdlg.serve.feed import Feed, changes_since
 from tdlg.serve.http import Body, Limits, RefusedError, answered, as_json, query_of, read_items, whole_body
 from tdlg.serve.metrics import Metrics
-from tdlg.serve.schema import (
-    JSON,
-    LINES,
-    STREAM,
-    About,
-    Alert,
-    AlertsQuery,
-    Answer,
-    ChangesQuery,
-    EventQuery,
-    ExplainQuery,
-    LabelAnswer,
-    NodeQuery,
-    Problem,
-    Refused,
-    document,
-)
+from tdlg.serve.schema import JSON, LINES, STREAM, Answer, LabelAnswer, Problem, Refused
 from tdlg.serve.worker import Worker
 
 if TYPE_CHECKING:
@@ -56,21 +41,20 @@ class Api:
         self._limits, self._metrics = limits, metrics
         self._classes = classes
 
-    # ---- what changes the state
+    # ---- events and labels
 
     async def score(self, request: Request) -> Response:
         """Score events and learn from them."""
         body = await self._items(request, "event")
         found = iter(await self._worker.submit([item for item in body.items if not isinstance(item, Refused)]))
         listed = [item if isinstance(item, Refused) else _answer(next(found), self._classes) for item in body.items]
-        for answer in listed:
-            if isinstance(answer, Refused):
-                self._metrics.events.labels("refused").inc()
-                continue
-            self._metrics.events.labels("repeated" if answer.repeated else "scored").inc()
-            if not answer.repeated:
-                self._metrics.late.inc(answer.late)
-                self._metrics.alerts.inc(answer.alert)
+        scored = [answer for answer in listed if isinstance(answer, Answer) and not answer.repeated]
+        self._metrics.late.inc(sum(answer.late for answer in scored))
+        self._metrics.alerts.inc(sum(answer.alert for answer in scored))
+        n_refused = sum(isinstance(answer, Refused) for answer in listed)
+        counts = {"scored": len(scored), "refused": n_refused, "repeated": len(listed) - len(scored) - n_refused}
+        for outcome, n in counts.items():
+            self._metrics.events.labels(outcome).inc(n)
         return _listed(body, listed, 422)
 
     async def labels(self, request: Request) -> Response:
@@ -80,8 +64,9 @@ class Api:
         found = iter(await self._worker.label([item for item in items if not isinstance(item, Refused)]))
         answers = [item if isinstance(item, Refused) else next(found) for item in items]
         listed = [answer if isinstance(answer, Refused) else _label_answer(answer) for answer in answers]
-        for one in listed:
-            self._metrics.labels.labels("refused" if isinstance(one, Refused) else "learnt").inc()
+        n_refused = sum(isinstance(one, Refused) for one in listed)
+        self._metrics.labels.labels("refused").inc(n_refused)
+        self._metrics.labels.labels("learnt").inc(len(listed) - n_refused)
         is_unknown = [isinstance(getattr(answer, "error", None), UnknownEventError) for answer in answers]
         return _listed(body, listed, 404 if all(is_unknown) else 422)
 
@@ -92,11 +77,11 @@ class Api:
         body = await whole_body(request, self._limits.body, self._limits.seconds)
         return read_items(body, headers.get("content-type", ""), self._limits, noun)
 
-    # ---- what is known
+    # ---- questions about the model
 
     async def explain(self, request: Request) -> Response:
         """The reasons for the score of an event."""
-        asked = query_of(request, ExplainQuery)
+        asked = query_of(request, schema.ExplainQuery)
 
         def found(live: LiveModel) -> dict[str, Any]:
             explained = live.explain(asked.id, top=asked.top)
@@ -109,7 +94,7 @@ class Api:
 
     async def events(self, request: Request) -> Response:
         """One event, with its score and label."""
-        id = query_of(request, EventQuery).id
+        id = query_of(request, schema.EventQuery).id
 
         def found(live: LiveModel) -> dict[str, Any]:
             event = live.event(id)
@@ -121,19 +106,21 @@ class Api:
 
     async def nodes(self, request: Request) -> Response:
         """The latest interactions of a node."""
-        asked = query_of(request, NodeQuery)
+        asked = query_of(request, schema.NodeQuery)
         return answered(await self._worker.ask(lambda live: shown_node(live, asked.id, asked.limit)))
 
     async def alerts(self, request: Request) -> Response:
         """The alerts of a status, the newest first."""
-        asked = query_of(request, AlertsQuery)
+        asked = query_of(request, schema.AlertsQuery)
         found = await self._worker.ask(
             lambda live: live.alerts(asked.status, asked.limit + 1, asked.before, explained=False)
         )
         for alert in found[: asked.limit]:
             if alert.reason is None:  # each is a question of its own, so that scoring does not wait for all of them
                 alert.reason = await self._worker.ask(lambda live, id=alert.id: live.reason(id))  # type: ignore[misc]
-        listed = [Alert(**{name: getattr(alert, name) for name in Alert.__struct_fields__}) for alert in found]
+        listed = [
+            schema.Alert(**{name: getattr(alert, name) for name in schema.Alert.__struct_fields__}) for alert in found
+        ]
         return answered({"alerts": listed[: asked.limit], "more": len(found) > asked.limit})
 
     async def statistics(self, request: Request) -> Response:
@@ -143,8 +130,8 @@ class Api:
     async def about(self, request: Request) -> Response:
         """What the scores mean, and which labels confirm and dismiss an alert."""
 
-        def found(live: LiveModel) -> About:
-            return About(
+        def found(live: LiveModel) -> schema.About:
+            return schema.About(
                 version=__version__,
                 model=type(live.model).__name__,
                 classes=[*live.classes],
@@ -160,7 +147,7 @@ class Api:
 
     async def changes(self, request: Request) -> Response:
         """What happened since a change: now as JSON, or from now on as a stream."""
-        asked = query_of(request, ChangesQuery).since
+        asked = query_of(request, schema.ChangesQuery).since
         since = None if asked is UNSET else asked
         if STREAM not in request.headers.get("accept", ""):
             return answered(await self._worker.ask(lambda live: changes_since(live, since or 0)))
@@ -170,7 +157,7 @@ class Api:
         since = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else since
         return StreamingResponse(self._feed.messages(since), media_type=STREAM, headers={"x-accel-buffering": "no"})
 
-    # ---- how it is
+    # ---- the service itself
 
     async def health(self, request: Request) -> Response:
         """Whether events can be scored. Without the token, this alone."""
@@ -204,10 +191,10 @@ class Api:
 
 @cache
 def _document() -> bytes:
-    return as_json(document())
+    return as_json(schema.document())
 
 
-# ---- events and labels
+# ---- from and to the types of the live model
 
 
 def _checked_label(item: Mapping[str, Any] | Refused) -> Mapping[str, Any] | Refused:
