@@ -364,8 +364,8 @@ def serve(
     """
     check_installed("tdlg serve")
     from tdlg.cli.group import heed_termination
+    from tdlg.serve.auth import read_token
     from tdlg.serve.service import Service, check_address
-    from tdlg.serve.tokens import read_token
 
     token = None if token_file is None else read_token(token_file)
     check_address(host, token)
@@ -416,5 +416,8 @@ def avoid_pauses() -> None:
 
 def check_installed(command: str) -> None:
     """Say what to install if the extra is missing."""
-    if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise ImportError(f'{command} needs starlette and uvicorn. From a clone of tdlg, run: pip install ".[serve]".')
+    if any(find_spec(name) is None for name in ("msgspec", "prometheus_client", "starlette", "uvicorn")):
+        raise ImportError(
+            f"{command} needs starlette, uvicorn, msgspec and prometheus-client. From a clone of tdlg, run: "
+            'pip install ".[serve]".'
+        )

@@ -14,7 +14,7 @@ import numpy as np
 
 from tdlg.report.text import escaped, figure, nice_step, percent, share
 
-__all__ = ["Panel", "bar", "chart", "curve", "marker", "tipped"]
+__all__ = ["Panel", "chart", "curve", "marker", "stack", "tipped"]
 
 Ticks = Sequence[tuple[float, str]]
 Values = dict[str, Any]
@@ -114,6 +114,17 @@ def bar(panel: Panel, x: tuple[float, float], y: tuple[float, float], css: str) 
             f'<rect class="{css}" x="{left:.1f}" y="{top:.2f}" width="{right - left - air:.1f}" '
             f'height="{bottom - top:.2f}"/>'
         )
+
+
+def stack(panel: Panel, span: tuple[float, float], layers: Sequence[tuple[float, str]], tip: str) -> None:
+    """Draw bars of these heights one on another; they say something when they, or what is above them, are pointed at."""
+    panel.parts.append(f'<g data-tip="{escaped(tip)}">')
+    base = 0.0
+    for height, css in layers:
+        bar(panel, span, (base, base + height), css)
+        base += height
+    bar(panel, span, panel.y, "target")
+    panel.parts.append("</g>")
 
 
 def marker(shape: str, x: float, y: float, size: float, css: str) -> str:
@@ -241,13 +252,8 @@ def counts(activity: Values) -> str:
     def draw(panel: Panel) -> None:
         for k, span in enumerate(pairwise(bounds)):
             found = ", ".join(f"{layer['n'][k]:,} {layer['name']}" for layer in layers)
-            panel.parts.append(f'<g data-tip="{escaped(activity["spans"][k])}: {escaped(found)}">')
-            base = 0.0
-            for layer in layers:
-                bar(panel, span, (base, base + layer["n"][k]), f"g{layer['group']}")
-                base += layer["n"][k]
-            bar(panel, span, panel.y, "target")
-            panel.parts.append("</g>")
+            heights = [(layer["n"][k], f"g{layer['group']}") for layer in layers]
+            stack(panel, span, heights, f"{activity['spans'][k]}: {found}")
 
     ticks = _steps(most, lambda value: f"{value:,.0f}", least=1.0)
     return _twice(activity, ticks, "interactions", draw, "Interactions over time, by label")

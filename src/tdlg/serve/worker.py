@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tdlg.exceptions import TdlgError
 from tdlg.live.log import StateError
-from tdlg.serve.limits import Limits
+from tdlg.serve.http import Limits
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel

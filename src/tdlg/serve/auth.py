@@ -2,22 +2,97 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import ipaddress
 import logging
+import os
+import stat
 import time
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tdlg.serve.answers import as_json
-from tdlg.serve.refusals import RefusedError
-from tdlg.serve.tokens import COOKIE, Token
+from tdlg.exceptions import ParameterError, warn
+from tdlg.serve.http import RefusedError, answered
+from tdlg.serve.schema import Refused
 
-__all__ = ["KNOWN", "Guard", "client_of"]
+__all__ = ["COOKIE", "KNOWN", "LIFETIME", "Guard", "Token", "client_of", "read_token"]
 
 logger = logging.getLogger(__name__)
+
+# ---- the token, and the cookie of a desk that has proved that it knows it
+
+COOKIE = "tdlg_desk"
+LIFETIME = 30 * 86_400  # seconds until a desk asks for the token again
+SHORTEST = 16  # characters
+WRONG_PER_MINUTE = 20  # tokens of one client
+MOST_CLIENTS = 10_000  # whose wrong tokens are counted apart
+MAKE_ONE = "Make one, for example with: (umask 077; openssl rand -hex 32 > token)"
+
+
+def read_token(path: str | os.PathLike[str]) -> str:
+    """The token in a file, without the space around it."""
+    try:
+        token = Path(path).read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        token = ""
+    if len(token) < SHORTEST or not (token.isascii() and token.isprintable()) or " " in token:
+        raise ParameterError(
+            f"{path}: a token has at least {SHORTEST} printable characters of ASCII, in one line. {MAKE_ONE}",
+            parameter="token_file",
+        )
+    if os.name == "posix" and os.stat(path).st_mode & (stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
+        warn(f"{path}: others on this machine can read or change the token.", "Run: chmod 600 on the file.")
+    return token
+
+
+class Token:
+    """Checks what clients give; comparing takes the same time however much of it is right."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+        self._wrong: Counter[str] = Counter()  # by client, in this minute
+        self._minute_ends = 0.0
+
+    def check(self, given: str, client: str, now: float) -> bool:
+        """Whether this is the token. A client that gives many wrong ones is refused and logged, but the right one passes.
+
+        So guesses are noticed rather than prevented, since clients behind one proxy share an address: a token must be long.
+        """
+        if hmac.compare_digest(given.encode(errors="replace"), self._secret):
+            return True
+        if now > self._minute_ends:
+            self._wrong.clear()
+            self._minute_ends = now + 60.0
+        client = client if client in self._wrong or len(self._wrong) < MOST_CLIENTS else "others"
+        self._wrong[client] += 1
+        if self._wrong[client] > WRONG_PER_MINUTE:
+            raise RefusedError(429, "Too many wrong tokens. Wait a minute.", {"retry-after": "60"})
+        if self._wrong[client] == WRONG_PER_MINUTE:
+            logger.warning("%d requests from %r had a wrong token within a minute.", WRONG_PER_MINUTE, client)
+        return False
+
+    def cookie(self, now: float) -> str:
+        """What the cookie of a desk holds: when it ends, and a proof that the service made it. Not the token."""
+        end = str(int(now) + LIFETIME)
+        return f"{end}.{self._proof(end)}"
+
+    def accepts_cookie(self, value: str, now: float) -> bool:
+        """Whether the service made this cookie, and it has not ended."""
+        end, _, proof = value.partition(".")
+        made_here = hmac.compare_digest(proof.encode(errors="replace"), self._proof(end).encode())
+        return made_here and int(end) > now
+
+    def _proof(self, end: str) -> str:
+        return hmac.new(self._secret, b"tdlg desk until " + end.encode(errors="replace"), hashlib.sha256).hexdigest()
+
+
+# ---- the guard
 
 HEADERS = [
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -40,16 +115,8 @@ class Guard:
     """Lets requests through to the application, or refuses them.
 
     A page of another site that a browser shows can send requests to this machine too, and by DNS rebinding even read the
-    answers. So the header Host must name the service itself, and Origin, where there is one, must be the same.
-
-    Parameters
-    ----------
-    app
-        The application.
-    token
-        The token, or None if everybody who reaches the address may ask.
-    allowed_hosts
-        Names by which the service is reached, besides the address of its socket: "desk.example.org", or with a port.
+    answers. So the header Host must name the service itself (the address of its socket, or one of `allowed_hosts`), and
+    Origin, where there is one, must be the same. Without a token everybody who reaches the address may ask.
     """
 
     def __init__(self, app: ASGIApp, *, token: Token | None = None, allowed_hosts: Iterable[str] = ()) -> None:
@@ -75,15 +142,16 @@ class Guard:
         try:
             self._check(scope)
             await self._app(scope, receive, send_guarded)
+            return
         except RefusedError as refusal:
-            await _send_refusal(refusal, send_guarded)
+            refused = refusal
         except Exception:
             if started:
                 raise
             logger.exception("%s %s failed", scope["method"], scope["path"])
-            await _send_refusal(
-                RefusedError(500, "An error of the service, which is described in its log."), send_guarded
-            )
+            refused = RefusedError(500, "An error of the service, which is described in its log.")
+        response = answered(Refused(error=refused.problem), refused.status, refused.headers)
+        await response(scope, receive, send_guarded)
 
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -116,8 +184,7 @@ class Guard:
         if scope["path"] == "/health":
             return False
         raise RefusedError(
-            421,
-            f"The Host header {host!r} is not allowed. To allow it, start the service with --allowed-host {name or 'NAME'}.",
+            421, f"The Host header {host!r} is not allowed. Add it with --allowed-host {name or 'NAME'}."
         )
 
     def _knows_token(self, headers: dict[bytes, bytes], client: str) -> bool:
@@ -133,15 +200,6 @@ class Guard:
 def client_of(scope: Scope) -> str:
     """The address of a client; behind a proxy on another machine it is that of the proxy."""
     return str((scope.get("client") or ("",))[0])[:80]
-
-
-async def _send_refusal(refusal: RefusedError, send: Send) -> None:
-    """Send the response of a refused request."""
-    body = as_json({"error": refusal.error})
-    headers = {"content-type": "application/json", "content-length": str(len(body)), **(refusal.headers or {})}
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
@@ -160,7 +218,7 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
     text = origin.decode("latin-1").lower()
     scheme, _, host = text.partition("://")
     if scheme not in DEFAULT_PORTS or host.encode("latin-1") != headers.get(b"host", b"").lower():
-        raise RefusedError(403, f"Cross-origin request refused: Origin {text!r} is not this service.")
+        raise RefusedError(403, f"Cross-origin request refused: origin {text!r} is not this service.")
 
 
 def _split(host: str, port: int) -> tuple[str, int]:
