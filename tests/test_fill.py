@@ -504,7 +504,7 @@ def test_words_for_a_missing_label_are_counted(payments, tmp_path, small):
 def test_what_cannot_be_done_is_an_error(payments, tmp_path):
     with pytest.raises(ParameterError, match=r"all edges in memory at once.*Leave out two_ends"):
         classified(payments, tmp_path, model=PropagationClassifier(two_ends=True))
-    with pytest.raises(ParameterError, match="'estimator' cannot be chosen"):
+    with pytest.raises(ParameterError, match="Files are always fitted with the built-in boosted trees"):
         classified(payments, tmp_path, model=PropagationClassifier("something"))
     with pytest.raises(ParameterError, match=r"'memory' must be a size of at least 1 GB.*Got '3MB'"):
         fill_file(payments, tmp_path / "out.parquet", label="fraud", memory="3MB")
