@@ -66,7 +66,7 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
         n_outputs = n_classes
         if n_classes <= FEW_CLASSES:  # the trees of each class use the columns of all classes
             n_columns = (18 * n_outputs + 24) / 42
-    n_rows = most_learnt(n_edges)
+    n_rows = min(n_edges, most_learnt(n_edges))
     seconds = n_fits * n_outputs * (n_edges * COLUMN_SECONDS + n_rows * TREE_SECONDS * n_columns)
     return START_SECONDS + seconds, LEARNING.bytes(n_edges) + n_rows * CLASS_BYTES * (n_outputs - 1)
 
