@@ -257,7 +257,7 @@ def _describe_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
 def memory_to_classify(n_edges: int, n_classes: int = 2) -> float:
     """The bytes that classify needs in memory, from measurements with 100,000, 1 and 3 million edges."""
     n_outputs = n_classes if n_classes > 2 else 1
-    return LEARNING.bytes(n_edges) + most_learnt(n_edges) * CLASS_BYTES * (n_outputs - 1)
+    return LEARNING.bytes(n_edges) + min(n_edges, most_learnt(n_edges)) * CLASS_BYTES * (n_outputs - 1)
 
 
 def _degrees(edges: TemporalEdges) -> NDArray[Any]:

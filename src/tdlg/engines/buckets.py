@@ -168,8 +168,8 @@ def map_buckets(
     found: dict[int, Any] = {}
     for group in groups:
         n_done = len(found)
-        said = None if callback is None else lambda done, _, n=n_done: callback(n + done, len(tasks))
-        results = run_all(engine, function, [tasks[k] for k in group], said, at_once=at_once)
+        of_all = None if callback is None else lambda done, _, n=n_done: callback(n + done, len(tasks))
+        results = run_all(engine, function, [tasks[k] for k in group], of_all, at_once=at_once)
         found |= zip(group, results, strict=True)
     return [found[k] for k in range(len(tasks))]
 

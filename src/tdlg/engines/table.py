@@ -312,14 +312,15 @@ def find_parts(path: str) -> Parts:
                 f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first.",
                 f"Use `tdlg.io.write_parquet({path!r}, 'edges.parquet')`, and as_text=True.",
             )
-        schema, part = _looked_at(path)
-        return Parts((part,), tuple(schema))
-    found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
-    names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
-    if not names:
+        paths = [path]
+    else:
+        found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
+        names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
+        paths = [f"{path.rstrip('/')}/{name}" for name in names]
+    if not paths:
         raise ReadError(f"{path}: there is no file whose name ends in .parquet in this folder.")
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        seen = list(threads.map(_looked_at, [f"{path.rstrip('/')}/{name}" for name in names]))
+        seen = list(threads.map(_looked_at, paths))
     columns, first = seen[0]
     for schema, part in seen:
         if list(schema.items()) != list(columns.items()):
