@@ -21,11 +21,10 @@ from tdlg.atomic import as_path, new_file
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, warn
 from tdlg.live.directory import Generation, StateDirectory
-from tdlg.live.fields import decode, encode
-from tdlg.live.ids import ids_of_edges
+from tdlg.live.event import decode, encode, ids_of_edges
 from tdlg.live.log import StateError
 from tdlg.live.scorer import StreamScorer
-from tdlg.live.state import EVENTS, LABELS, SETTINGS, LiveState, Settings
+from tdlg.live.state import EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL, LiveState, Settings
 from tdlg.persist.model import load_model
 from tdlg.propagate.running import stream_clock
 
@@ -44,7 +43,13 @@ __all__ = [
 ]
 
 MODEL, ORIGIN, ASIDE = "model.tdlg", "origin.json", "set-aside.json"
-RECORDS_IN_WORDS = {EVENTS: "events", LABELS: "labels", SETTINGS: "settings"}
+RECORDS_IN_WORDS = {
+    EVENTS: "events",
+    LABELS: "labels",
+    SETTINGS: "settings",
+    TABLE: "events",
+    WITHDRAWAL: "withdrawals",
+}
 LENGTHS = 26  # where the header of a file in a zip archive has the lengths of its name and of its extra field
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -18,7 +19,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning, warn
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
 from tdlg.live.directory import Generation, StateDirectory
-from tdlg.live.fields import decode
+from tdlg.live.event import decode, logged_events
+from tdlg.live.explain import edges_of_contents, labelled_edges
 from tdlg.live.generations import (
     MODEL,
     ArrayFile,
@@ -29,11 +31,10 @@ from tdlg.live.generations import (
     set_aside,
     write_state,
 )
-from tdlg.live.history import feature_value, weight_of
 from tdlg.live.log import Record, StateError
-from tdlg.live.meaning import Meaning
+from tdlg.live.outcome import Outcome
 from tdlg.live.scorer import StreamScorer
-from tdlg.live.state import EVENTS, LABELS, LiveState
+from tdlg.live.state import EVENTS, LABELS, TABLE, WITHDRAWAL, LiveState
 from tdlg.models.propagation import joined_edges
 from tdlg.persist.model import load_model
 from tdlg.tables.ids import id_key
@@ -167,7 +168,7 @@ def _check_hole(past: _Past, force: bool) -> None:
         return
     problem = (
         f"{past.n_lost:,} records of the log that the model in place was not fitted on have been removed. A new model would "
-        f"have a hole in its past, after {past.meaning.time(past.clock_before(0))}."
+        f"have a hole in its past, after {past.outcome.time(past.clock_before(0))}."
     )
     keep = "Keep the log for longer than it takes from one refit to the next (keep, --keep)."
     if not force:
@@ -244,18 +245,20 @@ class _Past:
         self.model, self.records = model, records
         self.n_lost = 0  # records of the log that were removed, and that the model was not fitted on
         fresh = StreamScorer(model, ids=origin.ids)
-        self._scorer, self.meaning = fresh, Meaning(model, fresh.clock)
+        self._scorer, self.outcome = fresh, Outcome(model, fresh.clock)
         self._origin = origin
         self.events: dict[Any, _Event] = {}
         self.labels: dict[Any, list[_Label]] = {}
+        self.withdrawn: dict[Any, int] = {}  # ids of events that were withdrawn, and the numbers of the records
         known = set(map(id_key, origin.ids))
         for record in records:
-            for content in _events_of(record):
+            for content in _events_of(record, self.outcome.unit):
                 id = id_key(content["id"])
                 if id not in self.events and id not in known:
                     self._add_event(record.sequence, id, content)
             for given in _labels_of(record):
                 self._add_label(record.sequence, id_key(given["id"]), given["label"], given["time"])
+            self.withdrawn |= {id_key(id): record.sequence for id in _withdrawn_in(record)}
 
     @classmethod
     def read(cls, state: StateDirectory) -> _Past:
@@ -305,15 +308,17 @@ class _Past:
 
     def clock_before(self, record: int) -> Any:
         """The latest time of an edge or event before a record."""
-        fitted = self.meaning.on_clock(self.model.edges_.ticks, self.model.edges_.time_unit).max().item()
+        fitted = self.outcome.on_clock(self.model.edges_.ticks, self.model.edges_.time_unit).max().item()
         return max([fitted, *(event.ticks for event in self.events.values() if event.record < record)])
 
     def edges_before(self, record: int) -> tuple[TemporalEdges, list[Any]]:
         """The fitted edges and the events before a record, with the labels that were known then; and their ids."""
-        events = [event for event in self.events.values() if event.record < record]
-        fitted = _with_labels(self.model)
+        gone = {id for id, number in self.withdrawn.items() if number < record}
+        events = [event for id, event in self.events.items() if event.record < record and id not in gone]
+        fitted, kept = labelled_edges(self.model), [id_key(id) not in gone for id in self._origin.ids]
+        fitted, ids = fitted[np.array(kept, bool)] if gone else fitted, [*compress(self._origin.ids, kept)]
         edges = joined_edges(fitted, self._as_edges(events)) if events else fitted
-        ids = [*self._origin.ids, *(event.content["id"] for event in events)]
+        ids += [event.content["id"] for event in events]
         return self._labelled(edges, ids, record), ids
 
     def _labelled(self, edges: TemporalEdges, ids: list[Any], record: int) -> TemporalEdges:
@@ -322,7 +327,7 @@ class _Past:
         label = np.full(len(edges), None, object)
         known = edges.labelled
         label[known] = np.asarray(edges.label)[known]
-        ticks = self.meaning.on_clock(edges.known_at, edges.time_unit)
+        ticks = self.outcome.on_clock(edges.known_at, edges.time_unit)
         for place, id in enumerate(map(id_key, ids)):
             if id in self.labels:
                 given = self.label_before(id, record)
@@ -331,24 +336,16 @@ class _Past:
                 ticks[place] = given.ticks if given is not None and is_known else ticks[place]
         numbers = np.asarray(self.model.labels_).dtype.kind in "iuf"
         typed = np.array([np.nan if one is None else one for one in label], float) if numbers else label
-        return edges.with_label(None).with_label(typed, times_of(ticks, self.meaning.unit))
+        return edges.with_label(None).with_label(typed, times_of(ticks, self.outcome.unit))
 
     def _as_edges(self, events: list[_Event]) -> TemporalEdges:
         fitted = self.model.edges_
-        contents = [event.content for event in events]
-        features = {
-            name: [feature_value(content.get(name), name, fitted) for content in contents]
-            for name in fitted.feature_names
-        }
-        weight = None if fitted.weight is None else [weight_of(content) for content in contents]
-        src, dst = ([content[end] for content in contents] for end in ("src", "dst"))
-        times = times_of(np.array([event.ticks for event in events], self._dtype), self.meaning.unit)
-        edges = TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)
-        return edges.with_ids_of(fitted)
+        times = times_of(np.array([event.ticks for event in events], self._dtype), self.outcome.unit)
+        return edges_of_contents([event.content for event in events], times, fitted[:0]).with_ids_of(fitted)
 
     @property
     def _dtype(self) -> Any:
-        return np.int64 if self.meaning.unit is not None else self.model.edges_.ticks.dtype
+        return np.int64 if self.outcome.unit is not None else self.model.edges_.ticks.dtype
 
     # ---- models and scorers
 
@@ -372,7 +369,7 @@ class _Past:
         for id in self.labels:
             given = self.label_before(id, record)
             if given is not None and given.ticks > clock:
-                _label(scorer, id, given.label, self.meaning.time(given.ticks))
+                _label(scorer, id, given.label, self.outcome.time(given.ticks))
         return scorer
 
     def scorer_before(self, state: StateDirectory, record: int) -> StreamScorer:
@@ -399,13 +396,13 @@ class _Stretch:
         self.ids, self._labels = ids, labels
         self.first = min(past.events[id].record for id in ids)
         ticks = [past.events[id].ticks for id in ids]
-        self.start, self.stop = past.meaning.time(min(ticks)), past.meaning.time(max(ticks))
-        self._is_positive = np.array([past.meaning.is_positive(label) for label in labels])
+        self.start, self.stop = past.outcome.time(min(ticks)), past.outcome.time(max(ticks))
+        self._is_positive = np.array([past.outcome.is_positive(label) for label in labels])
 
     @classmethod
     def last_of(cls, past: _Past, *, needed: bool) -> _Stretch | None:
         """The last part of the labelled events; more of them if a class is too rare there. None if that is not enough."""
-        final = {id: past.label_before(id, LAST) for id in past.events}
+        final = {id: past.label_before(id, LAST) for id in past.events if id not in past.withdrawn}
         labelled = [(id, found.label) for id, found in final.items() if found is not None]
         start, first = (int((1 - share) * len(labelled)) for share in (STRETCH, LONGEST_STRETCH))
         while start > first and not _is_enough(past, labelled[start:]):
@@ -423,25 +420,25 @@ class _Stretch:
     @property
     def n_positive(self) -> int | None:
         """Number of events of the positive class; None for a regressor."""
-        return int(self._is_positive.sum()) if self._past.meaning.classes else None
+        return int(self._is_positive.sum()) if self._past.outcome.classes else None
 
     def scores(self, scorer: StreamScorer, records: list[Record]) -> Floats:
         """The scores of these events as they would have been live."""
         found: dict[Any, float] = {}
         later = (record for record in records if record.sequence >= self.first)
         for ids, values in _replayed(scorer, later):
-            found |= zip(ids, self._past.meaning.scores(values).tolist(), strict=True)
+            found |= zip(ids, self._past.outcome.scores(values).tolist(), strict=True)
         return np.array([found[id] for id in self.ids])
 
     def figures(self, scores: Floats) -> Figures:
         """How well these scores tell the labels."""
-        if self._past.meaning.classes:
+        if self._past.outcome.classes:
             return Figures(*auc_and_precision(self._is_positive, scores))
         return Figures(error=float(np.sqrt(np.mean(self._squares(scores)))))
 
     def gain(self, old: Floats, new: Floats) -> Gain:
         """By how much the new scores are better than the old ones."""
-        if self._past.meaning.classes:
+        if self._past.outcome.classes:
             ranked = [rank(self._is_positive, scores) for scores in (old, new)]
             (was, of_old), (now, of_new) = (
                 (of.average_precision[0], of.resampled[:, 1]) for of in ranked if of is not None
@@ -461,27 +458,35 @@ LAST = 2**63  # a number after that of all records
 
 
 def _is_enough(past: _Past, labelled: Sequence[tuple[Any, Any]]) -> bool:
-    if not past.meaning.classes:
+    if not past.outcome.classes:
         return len(labelled) >= LEAST_OF_CLASS
-    n_positive = sum(past.meaning.is_positive(label) for _, label in labelled)
+    n_positive = sum(past.outcome.is_positive(label) for _, label in labelled)
     return min(n_positive, len(labelled) - n_positive) >= LEAST_OF_CLASS
 
 
 # ---- records
 
 
-def _events_of(record: Record) -> list[dict[str, Any]]:
-    return decode(record.payload.split(b"\n")[1:]) if record.kind == EVENTS else []
+def _events_of(record: Record, unit: str | None) -> list[dict[str, Any]]:
+    if record.kind not in (EVENTS, TABLE):
+        return []
+    events = logged_events(record.payload, unit, is_table=record.kind == TABLE)[1]
+    return events if isinstance(events, list) else [events.content(k) for k in range(len(events.ids))]
 
 
 def _labels_of(record: Record) -> list[dict[str, Any]]:
     return decode(record.payload.split(b"\n")) if record.kind == LABELS else []
 
 
+def _withdrawn_in(record: Record) -> list[Any]:
+    return [one["id"] for one in decode(record.payload.split(b"\n"))] if record.kind == WITHDRAWAL else []
+
+
 def _replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple[list[Any], Floats]]:
     """Replay records; gives the ids and values of the new events of each record."""
+    unit = Outcome(scorer.model, scorer.clock).unit
     for record in records:
-        events = _events_of(record)
+        events = _events_of(record, unit)
         if events:
             read = scorer.read(events)[0]
             scores = scorer.process(read)
@@ -489,6 +494,9 @@ def _replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple
             yield [read.ids[k] for k in new], scores.values[new]
         for given in _labels_of(record):
             _label(scorer, given["id"], given["label"], given["time"])
+        for id in _withdrawn_in(record):
+            if scorer.knows(id):
+                scorer.withdraw(id)
 
 
 def _label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
@@ -513,11 +521,3 @@ def _switched(state: StateDirectory, past: _Past) -> Generation:
         file = Path(folder) / MODEL
         model.save(file)
         return state.switch(fingerprint_of(file), lambda generation: write_state(generation, file, origin, following))
-
-
-def _with_labels(model: Any) -> TemporalEdges:
-    """The fitted edges with the labels and times that count."""
-    edges, late = model.edges_, model.label_ticks_
-    times = None if late is None else times_of(late, edges.time_unit)
-    labelled: TemporalEdges = edges.with_label(None).with_label(model.labels_, times)
-    return labelled

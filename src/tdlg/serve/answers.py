@@ -17,8 +17,8 @@ from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.bodies import Fault
 
 if TYPE_CHECKING:
-    from tdlg.live.alerts import Alert
-    from tdlg.live.events import EventError
+    from tdlg.live.cases import Alert
+    from tdlg.live.event import EventError
     from tdlg.live.model import LiveModel
     from tdlg.live.state import Answer, LabelAnswer
 

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from tdlg import __version__
-from tdlg.live.alerts import n_missed
+from tdlg.live.cases import n_missed
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import about, as_json, of_alert, of_answer, of_fault, of_label
 from tdlg.serve.batching import Worker

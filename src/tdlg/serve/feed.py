@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from tdlg.live.alerts import n_missed
+from tdlg.live.cases import n_missed
 from tdlg.serve.answers import as_json
 from tdlg.serve.batching import StoppingError, Worker
 

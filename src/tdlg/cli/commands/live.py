@@ -112,7 +112,7 @@ def stream(
 
 def _begin_line() -> None:
     """Do not append to a line that a crash has torn."""
-    from tdlg.live.torn import end_torn_line
+    from tdlg.cli.torn import end_torn_line
 
     with suppress(OSError, ValueError):  # an output without a file descriptor
         end_torn_line(sys.stdout.fileno())
