@@ -17,7 +17,7 @@ only if the process ends before the cut reaches the disk.
 A small file beside the segments, `log.end`, has the number of a late record that had been synced. It is written with each
 new segment, every few seconds and at the end. So a newest segment that was removed or cut by somebody else is noticed.
 
-One process may write (see `tdlg.live.directory`), and one thread of it at a time. Reading is possible from anywhere.
+One process may write (see `tdlg.live.store`), and one thread of it at a time. Reading is possible from anywhere.
 """
 
 from __future__ import annotations

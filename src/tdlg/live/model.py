@@ -22,22 +22,14 @@ from tdlg.clock import as_seconds
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.live.batch import Batch, Labels
 from tdlg.live.cases import Alert, Rate, Status, statistics_of, status_of
-from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.event import EventError, Fields, Mappings, Table, encode, ids_of_edges, plain
 from tdlg.live.explain import LiveExplainer
-from tdlg.live.generations import (
-    MODEL,
-    fingerprint_of,
-    model_file,
-    restored_state,
-    start_generation,
-    write_arrays,
-)
 from tdlg.live.log import StateError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import (
     EVENTS,
     LABELS,
+    MODEL,
     SETTINGS,
     TABLE,
     WITHDRAWAL,
@@ -46,8 +38,13 @@ from tdlg.live.state import (
     LiveState,
     Settings,
     events_payload,
+    fingerprint_of,
     labels_payload,
+    model_file,
+    restored_state,
+    start_generation,
 )
+from tdlg.live.store import Generation, StateDirectory, write_arrays
 from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]

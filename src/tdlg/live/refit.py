@@ -18,12 +18,18 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning, warn
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
-from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.event import decode, logged_events
 from tdlg.live.explain import edges_of_contents, labelled_edges
-from tdlg.live.generations import (
+from tdlg.live.log import Record, StateError
+from tdlg.live.outcome import Outcome
+from tdlg.live.scorer import StreamScorer
+from tdlg.live.state import (
+    EVENTS,
+    LABELS,
     MODEL,
-    ArrayFile,
+    TABLE,
+    WITHDRAWAL,
+    LiveState,
     Origin,
     fingerprint_of,
     origin_of,
@@ -31,10 +37,7 @@ from tdlg.live.generations import (
     set_aside,
     write_state,
 )
-from tdlg.live.log import Record, StateError
-from tdlg.live.outcome import Outcome
-from tdlg.live.scorer import StreamScorer
-from tdlg.live.state import EVENTS, LABELS, TABLE, WITHDRAWAL, LiveState
+from tdlg.live.store import ArrayFile, Generation, StateDirectory
 from tdlg.models.propagation import joined_edges
 from tdlg.persist.model import load_model
 from tdlg.tables.ids import id_key

@@ -6,22 +6,43 @@ of arrival does not matter: a label that comes without a time has the stream's c
 
 from __future__ import annotations
 
+import gc
+import hashlib
+import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.atomic import as_path, new_file
 from tdlg.clock import ticks_per_second
-from tdlg.exceptions import EdgesError, ParameterError, TdlgError
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError, TdlgError, warn
 from tdlg.live.cases import Alert, Alerts, RecentEvents, StoredEvent
-from tdlg.live.event import ALIAS, ROLES, EventError, Events, Fields, decode, encode, id_problem, logged_events
+from tdlg.live.event import (
+    ALIAS,
+    ROLES,
+    EventError,
+    Events,
+    Fields,
+    decode,
+    encode,
+    id_problem,
+    ids_of_edges,
+    logged_events,
+)
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import DAY, Outcome, Start, Threshold, saved_start, start_of
 from tdlg.live.scorer import StreamScorer, UnknownEventError
+from tdlg.live.store import ArrayFile, Generation, StateDirectory, write_arrays
+from tdlg.persist.model import load_model
+from tdlg.propagate.running import stream_clock
 from tdlg.propagate.state import Part, SavedArrays
 from tdlg.tables.ids import id_key
 
@@ -30,6 +51,14 @@ __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings"]
 Arrays = dict[str, NDArray[Any]]
 
 EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL = 1, 2, 3, 4, 5  # kinds of records
+MODEL, ORIGIN, ASIDE = "model.tdlg", "origin.json", "set-aside.json"
+RECORDS_IN_WORDS = {
+    EVENTS: "events",
+    LABELS: "labels",
+    SETTINGS: "settings",
+    TABLE: "events",
+    WITHDRAWAL: "withdrawals",
+}
 SNAPSHOT_FORMAT = 4
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = frozenset({*ROLES, ALIAS})
@@ -406,3 +435,156 @@ class LiveState:
         state.days = {day: counts for day, counts in content["days"]}
         state.aliases = {alias: id for alias, id in content["aliases"]}
         return state
+
+
+# ---- in a state directory
+
+
+class Origin(NamedTuple):
+    """What a model was fitted on."""
+
+    sequence: int  # number of the last record of the log that it learnt from; 0 if none
+    ids: list[Any]  # of the fitted edges as events
+    n_learnt: int = (
+        0  # of the fitted edges, the last ones are events of the log; the ids of the others follow from the edges
+    )
+
+
+def start_generation(generation: Generation, file: Path, settings: Settings, n_recent: int) -> None:
+    """Write a model that learnt from no record of the log, and the state that it starts with."""
+    model = load_model(file)
+    _check_nodes(model.edges_)
+    ids = _own_ids(model, len(model.edges_))
+    scorer = StreamScorer(model, ids=ids)
+    scorer.forget()
+    write_state(generation, file, Origin(0, ids), LiveState(model, scorer, settings, n_recent))
+
+
+def _check_nodes(edges: TemporalEdges) -> None:
+    """Refuse ids of nodes that neither events as JSON nor a snapshot can hold."""
+    for id in edges.node_ids.tolist():
+        if not isinstance(id, str | int | float):
+            raise ParameterError(
+                f"The nodes of a live model must have text or numbers as ids. The model was fitted with {id!r}, "
+                f"a {type(id).__name__}.",
+                "Fit it to edges whose ids are text, such as 'a/1' for ('a', 1).",
+                parameter="model",
+            )
+
+
+def write_state(generation: Generation, file: Path, origin: Origin, state: LiveState) -> None:
+    """Write a model, what it was fitted on, and its state after the last record that it learnt from."""
+    shutil.copyfile(file, generation.path / MODEL)
+    with new_file(generation.path / ORIGIN) as opened:
+        learnt = origin.ids[len(origin.ids) - origin.n_learnt :]
+        opened.write(encode({"sequence": origin.sequence, "ids": learnt}).encode())
+    generation.write_snapshot(origin.sequence, lambda path: write_arrays(path, state.arrays()))
+
+
+def origin_of(generation: Generation, model: Any) -> Origin:
+    """What the model of a generation was fitted on."""
+    try:
+        content = decode([(generation.path / ORIGIN).read_bytes()])[0]
+    except (OSError, ValueError) as error:
+        raise StateError(
+            f"{generation.path / ORIGIN}: the file is missing or damaged. Restore it from a copy."
+        ) from error
+    learnt = content["ids"]
+    ids = [*_own_ids(model, len(model.edges_) - len(learnt)), *learnt]
+    return Origin(content["sequence"], ids, len(learnt))
+
+
+def _own_ids(model: Any, n: int) -> list[str]:
+    """The ids of the first fitted edges, which were no events of the log."""
+    return ids_of_edges(model.edges_[:n], stream_clock(model.edges_)[0])
+
+
+def restored_state(directory: StateDirectory, model: Any, n_recent: int | None = None) -> tuple[LiveState, int]:
+    """The state after all records of the log, and the number of events and labels that came after the newest snapshot.
+
+    A record that cannot be learnt was never answered. It is set aside: the state is as if it had not come, it is noted in
+    a file of the directory, and a warning says so.
+    """
+    snapshot = directory.newest_snapshot()
+    if snapshot is None:
+        raise StateError(
+            f"The generation {str(directory.generation.path)!r} has no whole snapshot.", "Restore one from a copy."
+        )
+    aside = set_aside(directory)
+    while True:
+        state = LiveState.restored(model, ArrayFile(snapshot.path), n_recent)
+        n_replayed, failed = _replay(state, directory, snapshot.sequence, {record["sequence"] for record in aside})
+        state.set_aside = aside
+        if failed is None:
+            return state, n_replayed
+        aside = [*aside, failed]  # and again from the snapshot: the state may have changed before it failed
+        with suppress(OSError), new_file(directory.folder / ASIDE) as file:
+            file.write(encode(aside).encode())
+        what = failed["kind"].removesuffix("s") if failed["count"] == 1 else failed["kind"]
+        warn(
+            f"Record {failed['sequence']} of the log ({failed['count']:,} {what}) cannot be learnt and is set aside, "
+            f"because of {failed['error'].removesuffix('.')}.",
+            "It was never answered: if its sender does not send it again, send it yourself without what is wrong with it.",
+        )
+
+
+def set_aside(directory: StateDirectory) -> list[dict[str, Any]]:
+    """The records of the log that could not be learnt and are left out; see `LiveState`."""
+    try:
+        found: Any = decode([(directory.folder / ASIDE).read_bytes()])[0]
+        return list(found)
+    except (OSError, ValueError):  # a damaged list is found again by replaying
+        return []
+
+
+def _replay(
+    state: LiveState, directory: StateDirectory, after: int, aside: set[int]
+) -> tuple[int, dict[str, Any] | None]:
+    """Replay the log; the number of events and labels, and what is to be set aside if a record fails."""
+    n_replayed = 0
+    with _no_garbage_collection():
+        for record in directory.log.replay(after):
+            if record.sequence in aside:
+                continue
+            try:
+                state.replay(record)
+            except (MemoryError, OSError, StateError):
+                raise  # which are not the fault of the record
+            except Exception as error:
+                what = {"sequence": record.sequence, "kind": RECORDS_IN_WORDS[record.kind], "count": record.count}
+                return n_replayed, {**what, "error": f"{type(error).__name__}: {error}"}
+            n_replayed += record.count
+    return n_replayed, None
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage while many objects are made that stay: it would take a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def fingerprint_of(file: Path) -> str:
+    """What identifies the model in a file: a checksum of all its bytes."""
+    try:
+        with open(file, "rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256")
+    except OSError as error:
+        raise ParameterError(f"{file}: the model cannot be read: {error.strerror}.", parameter="model") from error
+    return f"sha256 {digest.hexdigest()}"
+
+
+@contextmanager
+def model_file(model: Any) -> Iterator[Path | None]:
+    """The file of a model; a fitted model is written into a temporary one."""
+    if model is None or not hasattr(model, "save"):
+        yield None if model is None else as_path(model)
+        return
+    with TemporaryDirectory() as folder:
+        model.save(Path(folder) / MODEL)
+        yield Path(folder) / MODEL
