@@ -598,7 +598,9 @@ def test_a_generation_that_is_missing_is_named(folder):
     opened(folder).close()
     manifest = json.loads((folder / "state.json").read_text())
     (folder / "state.json").write_text(json.dumps(manifest | {"active": ["generation-0007"]}))
-    with pytest.raises(StateError, match=r"names the generation 'generation-0007', .* one of these .*\['generation-0001'\]"):
+    with pytest.raises(
+        StateError, match=r"names the generation 'generation-0007', .* one of these .*\['generation-0001'\]"
+    ):
         opened(folder)
     (folder / "state.json").unlink()
     with pytest.raises(StateError, match=r"has no file 'state.json', but \['log-0+1.bin'\]"):

@@ -166,22 +166,20 @@ class RecentEvents:
         if not self._count_of[node]:
             del self._count_of[node]
 
-    def arrays(self) -> Arrays:
-        """All that `restored` needs, as arrays."""
-        events = list(self)
-        labelled = [(k, event) for k, event in enumerate(events) if event.label is not None]
-        lines = [e.stored if isinstance(e.stored, bytes) else encode(e.content()).encode() for e in events]
+    def arrays(self) -> dict[str, Any]:
+        """All that `restored` needs, as arrays or functions that make them, which later events do not change."""
+        events = [
+            (e.number, e.stored, e.ticks, e.score, e.late, e.values, e.label, e.label_ticks) for e in self
+        ]  # fmt: skip
+        labelled = [(k, event[6], event[7]) for k, event in enumerate(events) if event[6] is not None]
+        columns = {name: at for at, name in enumerate(("numbers", "", "ticks", "score", "late", "values")) if name}
         return {
             "n_added": np.array(self.n_added),
-            "numbers": np.array([event.number for event in events], np.int64),
-            "lines": np.frombuffer(b"\n".join(lines), np.uint8),
-            "ticks": np.array([event.ticks for event in events]),
-            "score": np.array([event.score for event in events]),
-            "late": np.array([event.late for event in events], bool),
-            "values": np.array([event.values for event in events]),
-            "labelled": np.array([k for k, _ in labelled], np.int64),
-            "labels": np.frombuffer(encode([event.label for _, event in labelled]).encode(), np.uint8),
-            "label_ticks": np.array([event.label_ticks for _, event in labelled]),
+            "lines": lambda: np.frombuffer(b"\n".join(map(_line, (event[1] for event in events))), np.uint8),
+            **{name: lambda at=at: np.array([event[at] for event in events]) for name, at in columns.items()},
+            "labelled": np.array([k for k, _, _ in labelled], np.int64),
+            "labels": np.frombuffer(encode([label for _, label, _ in labelled]).encode(), np.uint8),
+            "label_ticks": np.array([ticks for _, _, ticks in labelled]),
         }
 
     @classmethod
@@ -204,6 +202,10 @@ class RecentEvents:
                 recent.add(event)
         recent.n_added = n_added
         return recent
+
+
+def _line(stored: Any) -> bytes:
+    return stored if isinstance(stored, bytes) else encode(stored_content(stored)).encode()
 
 
 # ---- alerts

@@ -44,7 +44,7 @@ from tdlg.live.state import (
     restored_state,
     start_generation,
 )
-from tdlg.live.store import Generation, StateDirectory, write_arrays
+from tdlg.live.store import Generation, StateDirectory, array_steps, write_arrays
 from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]
@@ -102,6 +102,8 @@ class LiveModel:
         self._lock, self._rate, self._explainer = threading.RLock(), Rate(), LiveExplainer(state)
         self._keep, self._snapshot_every = keep, snapshot_every
         self._since_snapshot = self._n_differing = 0
+        self.in_steps = self._is_due = False  # whether snapshots are written by `work`, and whether one is due
+        self._writing: Iterator[None] | None = None
         self._failure: BaseException | None = None
         self._snapshot_failure: str | None = None
 
@@ -214,11 +216,54 @@ class LiveModel:
     def snapshot(self) -> None:
         """Write the state, so that a restart needs not replay what came before; remove what need not be kept."""
         self._check()
-        log = self._directory.log
-        newest = self._directory.newest_snapshot()
+        self._writing, self._is_due = None, False
+        log, newest = self._directory.log, self._directory.newest_snapshot()
         if newest is None or newest.sequence < log.synced:
             self._directory.write_snapshot(log.synced, lambda path: write_arrays(path, self._state.arrays()))
-        self._since_snapshot, self._snapshot_failure = 0, None
+        self._since_snapshot = 0
+        self._after_snapshot()
+
+    @locked
+    def work(self, seconds: float = 0.005) -> bool:
+        """Do a part of what is due besides events; call it between events after setting `in_steps`.
+
+        A snapshot is then written in steps: its content is copied at once, about as fast as memory can be copied, and then
+        written while events are scored.
+
+        Parameters
+        ----------
+        seconds
+            The time to work. A step takes a few milliseconds, and at least one is done.
+
+        Returns
+        -------
+        bool
+            Whether there is more to do.
+        """
+        if self._failure is not None:
+            return False
+        end = time.perf_counter() + seconds
+        try:
+            if self._writing is None and self._is_due:
+                arrays, self._is_due = self._state.arrays(copy=True), False
+                steps = self._directory.snapshot_steps(
+                    self._directory.log.synced, lambda path: array_steps(path, arrays)
+                )
+                self._writing = steps
+                return True
+            while self._writing is not None:
+                next(self._writing)
+                if time.perf_counter() > end:
+                    return True
+        except StopIteration:
+            self._writing = None
+            self._after_snapshot()
+        except (StateError, OSError) as error:
+            self._writing, self._snapshot_failure = None, str(error)
+        return False
+
+    def _after_snapshot(self) -> None:
+        self._snapshot_failure = None
         if self._keep is not None:
             self._directory.prune(time.time() - self._keep)
 
@@ -479,8 +524,9 @@ class LiveModel:
         if self._since_snapshot < (self._snapshot_every or SNAPSHOT_EVERY):
             return
         if self._since_snapshot >= (self._snapshot_every or self._state.scorer.nbytes // SNAPSHOT_BYTES):
-            self._since_snapshot = 0
-            self._try_snapshot()
+            self._since_snapshot, self._is_due = 0, self.in_steps
+            if not self.in_steps:
+                self._try_snapshot()
 
     def _try_snapshot(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any, NamedTuple, Self
 
@@ -27,6 +28,7 @@ Positions = NDArray[np.int64]
 HORIZON = 2.0  # of the longest time scale, and of the longest label delay: for how long labels of an event are accepted
 FAR_AHEAD = 10.0  # horizons after its event from which on a label counts as never known
 FORGET_EVERY = 100_000  # keys or events that are added before memory is looked through
+IDS_AT_ONCE = 100_000  # that are written together
 STARTED_AT_ONCE = 16_384  # fitted edges
 NO_ROW = -1
 
@@ -604,15 +606,21 @@ class StreamScorer:
             Whether to copy the arrays. True by default: otherwise they change with the next event, and are only good for
             writing them to a file at once.
         """
+        arrays = self.saved(copy=copy)
+        return {name: array() if callable(array) else array for name, array in arrays.items()}
+
+    def saved(self, *, copy: bool) -> dict[str, Any]:
+        """As `state`, with functions in place of arrays that take long to make; with `copy`, later events change nothing."""
         ids, rows = list(self._rows), list(self._rows.values())
         settings = {"horizon": self._horizon, "forget_after": self._forget_after, "looked_at": self._n_at_last_look}
         settings |= {"unseen": self.n_unseen, "allow_missing": self._reader.allow_missing}
-        listed = {"nodes": self._nodes.listed(), "ids": ids, "categories": self._reader.categories(), **settings}
-        text = np.frombuffer(json.dumps(listed).encode(), np.uint8)
-        arrays = self._running.state()
+        listed = {"nodes": self._nodes.listed(), "categories": self._reader.categories(), **settings}
+        arrays: dict[str, Any] = self._running.state()
         if copy:
             arrays = {name: array.copy() for name, array in arrays.items()}
-        return {**arrays, "listed": text, "rows_of_ids": np.array(rows, np.int64)}
+        for k in range(0, len(ids), IDS_AT_ONCE):
+            arrays[f"ids.{k // IDS_AT_ONCE}"] = partial(_as_bytes, ids[k : k + IDS_AT_ONCE])
+        return {**arrays, "listed": _as_bytes(listed), "rows_of_ids": np.array(rows, np.int64)}
 
     @classmethod
     def restore(cls, model: Any, state: SavedArrays) -> Self:
@@ -631,7 +639,10 @@ class StreamScorer:
         scorer._running.restore(state)
         scorer._nodes.restore(*listed["nodes"])
         scorer._reader.restore_categories(listed["categories"])
-        scorer._rows = dict(zip(listed["ids"], state["rows_of_ids"].tolist(), strict=True))
+        ids = listed.get("ids", [])  # of an older version
+        for k in range(sum(name.startswith("ids.") for name in state)):
+            ids += json.loads(state[f"ids.{k}"].tobytes())
+        scorer._rows = dict(zip(ids, state["rows_of_ids"].tolist(), strict=True))
         scorer._horizon, scorer._forget_after = listed["horizon"], listed["forget_after"]
         scorer._n_at_last_look, scorer.n_unseen = listed["looked_at"], listed["unseen"]
         scorer._reader.allow_missing = listed["allow_missing"]
@@ -641,6 +652,10 @@ class StreamScorer:
 def _some(events: StreamEvents, which: Positions) -> StreamEvents:
     src, dst, ticks, own, categories = events
     return StreamEvents(src[which], dst[which], ticks[which], own[which], categories[which])
+
+
+def _as_bytes(value: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
 
 
 def _in_place(columns: Floats, order: Positions, n: int) -> Floats:

@@ -391,8 +391,8 @@ class LiveState:
 
     # ---- snapshots
 
-    def arrays(self) -> Arrays:
-        """The state as arrays without objects, to be written at once: the next event changes them."""
+    def arrays(self, *, copy: bool = False) -> dict[str, Any]:
+        """The state as arrays without objects, or functions that make them; without `copy`, to be written at once."""
         content = {
             "format": SNAPSHOT_FORMAT,
             "settings": asdict(self.settings),
@@ -403,8 +403,8 @@ class LiveState:
             "n_recent": self.recent.capacity,
             "aliases": [[alias, id] for alias, id in self.aliases.items() if self.scorer.knows(id)],
         }
-        parts = {
-            "scorer": self.scorer.state(copy=False),
+        parts: dict[str, dict[str, Any]] = {
+            "scorer": self.scorer.saved(copy=copy),
             "recent": self.recent.arrays(),
             "alerts": self.alerts.arrays(),
             "threshold": self._threshold.arrays(),
@@ -445,9 +445,7 @@ class Origin(NamedTuple):
 
     sequence: int  # number of the last record of the log that it learnt from; 0 if none
     ids: list[Any]  # of the fitted edges as events
-    n_learnt: int = (
-        0  # of the fitted edges, the last ones are events of the log; the ids of the others follow from the edges
-    )
+    n_learnt: int = 0  # the last ones, which are events of the log; the ids of the others follow from the edges
 
 
 def start_generation(generation: Generation, file: Path, settings: Settings, n_recent: int) -> None:
