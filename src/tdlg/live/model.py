@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, cast
 
@@ -31,12 +32,14 @@ from tdlg.live.state import (
     LABELS,
     MODEL,
     SETTINGS,
+    SWITCH,
     TABLE,
     WITHDRAWAL,
     Answer,
     LabelAnswer,
     LiveState,
     Settings,
+    Successor,
     events_payload,
     fingerprint_of,
     labels_payload,
@@ -44,7 +47,7 @@ from tdlg.live.state import (
     restored_state,
     start_generation,
 )
-from tdlg.live.store import Generation, StateDirectory, array_steps, write_arrays
+from tdlg.live.store import REQUEST, Generation, StateDirectory, array_steps, write_arrays
 from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]
@@ -53,6 +56,8 @@ SNAPSHOT_EVERY = 100_000
 SNAPSHOT_BYTES = 16_000  # written per event at most, so that snapshots of a large state do not hold up the events
 N_RECENT = 100_000
 AT_ONCE = 10_000  # rows of a table that are logged together
+LOOK_EVERY = 1.0  # seconds, for a model that a refit left
+MOST_BEHIND = 20  # records that a new model replays before it takes over; the others while it waits
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -102,8 +107,12 @@ class LiveModel:
         self._lock, self._rate, self._explainer = threading.RLock(), Rate(), LiveExplainer(state)
         self._keep, self._snapshot_every = keep, snapshot_every
         self._since_snapshot = self._n_differing = 0
-        self.in_steps = self._is_due = False  # whether snapshots are written by `work`, and whether one is due
+        self.in_steps, self._is_due = False, directory.is_adopting  # snapshots are written by `work`; one is due
         self._writing: Iterator[None] | None = None
+        self._successor: Successor | None = None
+        self._preparing: threading.Thread | None = None
+        self._looked_at = -LOOK_EVERY
+        self._request_failure: str | None = None
         self._failure: BaseException | None = None
         self._snapshot_failure: str | None = None
 
@@ -186,7 +195,7 @@ class LiveModel:
             state.warn_of_losses()
             loaded = load_model(state.generation.path / MODEL)
             restored, n_replayed = restored_state(state, loaded, n_recent)
-            live = cls(state, loaded, restored, None if keep is None else as_seconds(keep), snapshot_every)
+            live = cls(state, restored.model, restored, None if keep is None else as_seconds(keep), snapshot_every)
             live._since_snapshot = n_replayed
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
@@ -244,6 +253,8 @@ class LiveModel:
             return False
         end = time.perf_counter() + seconds
         try:
+            if self._take_request():
+                return True
             if self._writing is None and self._is_due:
                 arrays, self._is_due = self._state.arrays(copy=True), False
                 steps = self._directory.snapshot_steps(
@@ -261,6 +272,57 @@ class LiveModel:
         except (StateError, OSError) as error:
             self._writing, self._snapshot_failure = None, str(error)
         return False
+
+    def _take_request(self) -> bool:
+        """Take over the model that `refit` left, step by step; whether something was done.
+
+        Another thread loads it and follows the log. When it has caught up, a record of the log says from where on the new
+        model answers, and the next snapshot makes its generation the active one.
+        """
+        log = self._directory.log
+        if self._preparing is not None:
+            if self._preparing.is_alive():
+                return False
+            self._preparing = None
+            if self._successor is None:  # it failed: without a model that waits it is not tried again
+                shutil.rmtree(self._directory.folder / REQUEST, ignore_errors=True)
+            elif log.synced - self._successor.done > MOST_BEHIND:
+                self._prepare(self._successor.follow, log)
+            else:
+                self._switch(self._successor)
+                return True
+            return False
+        if self._writing is not None or time.monotonic() < self._looked_at + LOOK_EVERY:
+            return False
+        self._looked_at, folder = time.monotonic(), self._directory.request()
+        if folder is not None:
+            self._prepare(self._load_successor, folder)
+        return False
+
+    def _prepare(self, act: Callable[[Any], object], given: Any) -> None:
+        def run() -> None:
+            try:
+                act(given)
+            except Exception as error:
+                self._successor, self._request_failure = None, f"{type(error).__name__}: {error}"
+
+        self._preparing = threading.Thread(target=run, name="tdlg-successor", daemon=True)
+        self._preparing.start()
+
+    def _load_successor(self, folder: Path) -> None:
+        aside = {record["sequence"] for record in self._state.set_aside}
+        self._successor = Successor(folder, aside)
+        self._successor.follow(self._directory.log)
+
+    def _switch(self, successor: Successor) -> None:
+        successor.follow(self._directory.log)
+        generation = self._directory.take_request()
+        self._write((SWITCH, encode({"generation": generation.name}).encode(), 1))
+        with self._learning():
+            self._state, self.model = successor.state_after(self._state), successor.model
+            self._explainer, self._successor, self._request_failure = LiveExplainer(self._state), None, None
+            self._directory.adopt(generation)
+        self._is_due = True
 
     def _after_snapshot(self) -> None:
         self._snapshot_failure = None
@@ -732,6 +794,7 @@ class LiveModel:
             "n_differing": self._n_differing,
             "state_bytes": state.scorer.nbytes,
             "snapshot_failure": self._snapshot_failure,
+            "refit_failure": self._request_failure,
             "missing_records": log.n_missing,
             "free_bytes": shutil.disk_usage(log.folder).free,
             "set_aside": state.set_aside,

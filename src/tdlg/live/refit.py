@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -18,26 +19,28 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning, warn
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
-from tdlg.live.event import decode, logged_events
 from tdlg.live.explain import edges_of_contents, labelled_edges
 from tdlg.live.log import Record, StateError
-from tdlg.live.outcome import Outcome
+from tdlg.live.outcome import Outcome, start_of
 from tdlg.live.scorer import StreamScorer
 from tdlg.live.state import (
-    EVENTS,
-    LABELS,
     MODEL,
-    TABLE,
-    WITHDRAWAL,
+    SCORER,
     LiveState,
     Origin,
+    events_of,
     fingerprint_of,
+    labels_of,
+    learn_label,
     origin_of,
+    replayed,
     restored_state,
     set_aside,
+    withdrawn_by,
+    write_origin,
     write_state,
 )
-from tdlg.live.store import ArrayFile, Generation, StateDirectory
+from tdlg.live.store import ArrayFile, Generation, InUseError, StateDirectory, StateReader, write_arrays
 from tdlg.models.propagation import joined_edges
 from tdlg.persist.model import load_model
 from tdlg.tables.ids import id_key
@@ -92,7 +95,9 @@ class Comparison:
     reason
         Why the new model is in use, or why the old one stays.
     generation
-        Name of the new generation; None if the old model stays.
+        Name of the new generation; None if the old model stays, or if another process takes the new one over.
+    is_requested
+        Whether another process uses the state directory, and takes the new model over.
     """
 
     old: Figures | None = None
@@ -105,6 +110,7 @@ class Comparison:
     stop: Any = None
     reason: str = "nothing was compared"
     generation: str | None = None
+    is_requested: bool = False
 
     @property
     def objection(self) -> str | None:
@@ -138,7 +144,8 @@ def refit(
     Parameters
     ----------
     directory
-        The state directory, which no other process may use now.
+        The state directory. If another process uses it, such as the service, that process takes the new model over,
+        within seconds (see `LiveModel.work`).
     force
         Whether to put the new model in place in any case: also if it is worse, if there are too few labels to compare the
         two, or if a part of the log was removed. False by default.
@@ -152,8 +159,14 @@ def refit(
     StateError
         If events that the old model was not fitted on have been removed from the log (`keep`), and it is not forced.
     """
-    with StateDirectory(directory) as state:
-        state.warn_of_losses()
+    try:
+        opened: StateDirectory | StateReader = StateDirectory(directory)
+    except InUseError:
+        opened = StateReader(directory)
+        callback("beside the process that uses the state, which takes over the new model")
+    with opened as state:
+        if isinstance(state, StateDirectory):
+            state.warn_of_losses()
         past = _Past.read(state)
         _check_hole(past, force)
         stretch = None if past.n_lost else _Stretch.last_of(past, needed=not force)
@@ -162,6 +175,9 @@ def refit(
             return replace(found, reason=found.objection)
         callback("fitting the new model to everything")
         reason = found.reason if found.objection is None else f"it was forced, though {found.objection}"
+        if isinstance(state, StateReader):
+            _leave_request(state, past)
+            return replace(found, reason=reason, is_requested=True)
         return replace(found, reason=reason, generation=_switched(state, past).name)
 
 
@@ -179,7 +195,9 @@ def _check_hole(past: _Past, force: bool) -> None:
     warn(problem, keep)
 
 
-def _compared(state: StateDirectory, past: _Past, stretch: _Stretch, callback: Callable[[str], object]) -> Comparison:
+def _compared(
+    state: StateDirectory | StateReader, past: _Past, stretch: _Stretch, callback: Callable[[str], object]
+) -> Comparison:
     callback("replaying the log with the old model")
     old = stretch.scores(past.scorer_before(state, stretch.first), past.records)
     callback(f"fitting a new model to what was known before {stretch.start}")
@@ -255,16 +273,16 @@ class _Past:
         self.withdrawn: dict[Any, int] = {}  # ids of events that were withdrawn, and the numbers of the records
         known = set(map(id_key, origin.ids))
         for record in records:
-            for content in _events_of(record, self.outcome.unit):
+            for content in events_of(record, self.outcome.unit):
                 id = id_key(content["id"])
                 if id not in self.events and id not in known:
                     self._add_event(record.sequence, id, content)
-            for given in _labels_of(record):
+            for given in labels_of(record):
                 self._add_label(record.sequence, id_key(given["id"]), given["label"], given["time"])
-            self.withdrawn |= {id_key(id): record.sequence for id in _withdrawn_in(record)}
+            self.withdrawn |= {id_key(id): record.sequence for id in withdrawn_by(record)}
 
     @classmethod
-    def read(cls, state: StateDirectory) -> _Past:
+    def read(cls, state: StateDirectory | StateReader) -> _Past:
         """What the active generation of a state directory was fitted on, and its log."""
         model = load_model(state.generation.path / MODEL)
         if getattr(model, "setting_", None) != "stream":
@@ -372,10 +390,10 @@ class _Past:
         for id in self.labels:
             given = self.label_before(id, record)
             if given is not None and given.ticks > clock:
-                _label(scorer, id, given.label, self.outcome.time(given.ticks))
+                learn_label(scorer, id, given.label, self.outcome.time(given.ticks))
         return scorer
 
-    def scorer_before(self, state: StateDirectory, record: int) -> StreamScorer:
+    def scorer_before(self, state: StateDirectory | StateReader, record: int) -> StreamScorer:
         """The scorer of the old model as it was before a record: from a snapshot, or from the start."""
         for snapshot in state.generation.whole_snapshots():
             if snapshot.sequence < record:
@@ -386,7 +404,7 @@ class _Past:
             done, scorer = self._origin.sequence, self._scorer
         if state.log.first > done + 1:
             raise StateError("The log does not reach back far enough to replay the old model.", "Keep more of it.")
-        for _ in _replayed(scorer, (each for each in self.records if done < each.sequence < record)):
+        for _ in replayed(scorer, (each for each in self.records if done < each.sequence < record)):
             pass
         return scorer
 
@@ -429,7 +447,7 @@ class _Stretch:
         """The scores of these events as they would have been live."""
         found: dict[Any, float] = {}
         later = (record for record in records if record.sequence >= self.first)
-        for ids, values in _replayed(scorer, later):
+        for ids, values in replayed(scorer, later):
             found |= zip(ids, self._past.outcome.scores(values).tolist(), strict=True)
         return np.array([found[id] for id in self.ids])
 
@@ -467,48 +485,6 @@ def _is_enough(past: _Past, labelled: Sequence[tuple[Any, Any]]) -> bool:
     return min(n_positive, len(labelled) - n_positive) >= LEAST_OF_CLASS
 
 
-# ---- records
-
-
-def _events_of(record: Record, unit: str | None) -> list[dict[str, Any]]:
-    if record.kind not in (EVENTS, TABLE):
-        return []
-    events = logged_events(record.payload, unit, is_table=record.kind == TABLE)[1]
-    return events if isinstance(events, list) else [events.content(k) for k in range(len(events.ids))]
-
-
-def _labels_of(record: Record) -> list[dict[str, Any]]:
-    return decode(record.payload.split(b"\n")) if record.kind == LABELS else []
-
-
-def _withdrawn_in(record: Record) -> list[Any]:
-    return [one["id"] for one in decode(record.payload.split(b"\n"))] if record.kind == WITHDRAWAL else []
-
-
-def _replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple[list[Any], Floats]]:
-    """Replay records; gives the ids and values of the new events of each record."""
-    unit = Outcome(scorer.model, scorer.clock).unit
-    for record in records:
-        events = _events_of(record, unit)
-        if events:
-            read = scorer.read(events)[0]
-            scores = scorer.process(read)
-            new = np.flatnonzero(~scores.repeated)
-            yield [read.ids[k] for k in new], scores.values[new]
-        for given in _labels_of(record):
-            _label(scorer, given["id"], given["label"], given["time"])
-        for id in _withdrawn_in(record):
-            if scorer.knows(id):
-                scorer.withdraw(id)
-
-
-def _label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
-    try:
-        scorer.label(id, label, time)
-    except TdlgError:
-        return  # it was refused when it came
-
-
 # ---- the new generation
 
 
@@ -524,3 +500,23 @@ def _switched(state: StateDirectory, past: _Past) -> Generation:
         file = Path(folder) / MODEL
         model.save(file)
         return state.switch(fingerprint_of(file), lambda generation: write_state(generation, file, origin, following))
+
+
+def _leave_request(state: StateReader, past: _Past) -> None:
+    """Fit a model on everything, and leave it with its scorer for the process that holds the directory."""
+    model, ids = past.fitted(LAST)
+    scorer = past.scorer_of(model, ids, LAST)
+    scorer.forget()
+    start = start_of(model, Outcome(model, scorer.clock))
+    arrays = {f"scorer/{name}": array for name, array in scorer.saved(copy=False).items()}
+    arrays |= {"start": start.scores, "counts": np.array([start.per_day, start.n_edges])}
+
+    def fill(folder: Path) -> None:
+        write_origin(folder, Origin(state.synced, ids, past.n_learnt))
+        write_arrays(folder / SCORER, arrays)
+        shutil.move(file, folder / MODEL)
+
+    with TemporaryDirectory() as temporary:
+        file = Path(temporary) / MODEL
+        model.save(file)
+        state.leave_request(fingerprint_of(file), fill)

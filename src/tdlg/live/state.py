@@ -10,7 +10,7 @@ import gc
 import hashlib
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -40,7 +40,7 @@ from tdlg.live.event import (
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import DAY, Outcome, Start, Threshold, saved_start, start_of
 from tdlg.live.scorer import StreamScorer, UnknownEventError
-from tdlg.live.store import ArrayFile, Generation, StateDirectory, write_arrays
+from tdlg.live.store import ArrayFile, Generation, StateDirectory, StateReader, write_arrays
 from tdlg.persist.model import load_model
 from tdlg.propagate.running import stream_clock
 from tdlg.propagate.state import Part, SavedArrays
@@ -50,14 +50,15 @@ __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings"]
 
 Arrays = dict[str, NDArray[Any]]
 
-EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL = 1, 2, 3, 4, 5  # kinds of records
-MODEL, ORIGIN, ASIDE = "model.tdlg", "origin.json", "set-aside.json"
+EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL, SWITCH = 1, 2, 3, 4, 5, 6  # kinds of records
+MODEL, ORIGIN, SCORER, ASIDE = "model.tdlg", "origin.json", "scorer.state", "set-aside.json"
 RECORDS_IN_WORDS = {
     EVENTS: "events",
     LABELS: "labels",
     SETTINGS: "settings",
     TABLE: "events",
     WITHDRAWAL: "withdrawals",
+    SWITCH: "models",
 }
 SNAPSHOT_FORMAT = 4
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
@@ -380,9 +381,10 @@ class LiveState:
 
     # ---- other models
 
-    def followed_by(self, model: Any, scorer: StreamScorer) -> LiveState:
+    def followed_by(self, model: Any, scorer: StreamScorer, start: Start | None = None) -> LiveState:
         """The state of another model that takes over: recent events and alerts stay, the default threshold is its own."""
-        state = LiveState(model, scorer, self.settings, self.recent.capacity)
+        state = LiveState(model, scorer, self.settings, self.recent.capacity, start)
+        state.is_fresh, state.set_aside = self.is_fresh, self.set_aside
         state.recent, state.alerts, state.position, state.days = self.recent, self.alerts, self.position, self.days
         state.n_events, state.n_labels, state.aliases = self.n_events, self.n_labels, self.aliases
         for alert in state.alerts:
@@ -473,10 +475,15 @@ def _check_nodes(edges: TemporalEdges) -> None:
 def write_state(generation: Generation, file: Path, origin: Origin, state: LiveState) -> None:
     """Write a model, what it was fitted on, and its state after the last record that it learnt from."""
     shutil.copyfile(file, generation.path / MODEL)
-    with new_file(generation.path / ORIGIN) as opened:
+    write_origin(generation.path, origin)
+    generation.write_snapshot(origin.sequence, lambda path: write_arrays(path, state.arrays()))
+
+
+def write_origin(folder: Path, origin: Origin) -> None:
+    """Write what a model was fitted on."""
+    with new_file(folder / ORIGIN) as opened:
         learnt = origin.ids[len(origin.ids) - origin.n_learnt :]
         opened.write(encode({"sequence": origin.sequence, "ids": learnt}).encode())
-    generation.write_snapshot(origin.sequence, lambda path: write_arrays(path, state.arrays()))
 
 
 def origin_of(generation: Generation, model: Any) -> Origin:
@@ -497,7 +504,9 @@ def _own_ids(model: Any, n: int) -> list[str]:
     return ids_of_edges(model.edges_[:n], stream_clock(model.edges_)[0])
 
 
-def restored_state(directory: StateDirectory, model: Any, n_recent: int | None = None) -> tuple[LiveState, int]:
+def restored_state(
+    directory: StateDirectory | StateReader, model: Any, n_recent: int | None = None
+) -> tuple[LiveState, int]:
     """The state after all records of the log, and the number of events and labels that came after the newest snapshot.
 
     A record that cannot be learnt was never answered. It is set aside: the state is as if it had not come, it is noted in
@@ -511,13 +520,14 @@ def restored_state(directory: StateDirectory, model: Any, n_recent: int | None =
     aside = set_aside(directory)
     while True:
         state = LiveState.restored(model, ArrayFile(snapshot.path), n_recent)
-        n_replayed, failed = _replay(state, directory, snapshot.sequence, {record["sequence"] for record in aside})
         state.set_aside = aside
+        state, n_replayed, failed = _replay(state, directory, snapshot.sequence)
         if failed is None:
             return state, n_replayed
         aside = [*aside, failed]  # and again from the snapshot: the state may have changed before it failed
-        with suppress(OSError), new_file(directory.folder / ASIDE) as file:
-            file.write(encode(aside).encode())
+        if isinstance(directory, StateDirectory):
+            with suppress(OSError), new_file(directory.folder / ASIDE) as file:
+                file.write(encode(aside).encode())
         what = failed["kind"].removesuffix("s") if failed["count"] == 1 else failed["kind"]
         warn(
             f"Record {failed['sequence']} of the log ({failed['count']:,} {what}) cannot be learnt and is set aside, "
@@ -526,7 +536,7 @@ def restored_state(directory: StateDirectory, model: Any, n_recent: int | None =
         )
 
 
-def set_aside(directory: StateDirectory) -> list[dict[str, Any]]:
+def set_aside(directory: StateDirectory | StateReader) -> list[dict[str, Any]]:
     """The records of the log that could not be learnt and are left out; see `LiveState`."""
     try:
         found: Any = decode([(directory.folder / ASIDE).read_bytes()])[0]
@@ -536,23 +546,97 @@ def set_aside(directory: StateDirectory) -> list[dict[str, Any]]:
 
 
 def _replay(
-    state: LiveState, directory: StateDirectory, after: int, aside: set[int]
-) -> tuple[int, dict[str, Any] | None]:
-    """Replay the log; the number of events and labels, and what is to be set aside if a record fails."""
-    n_replayed = 0
+    state: LiveState, directory: StateDirectory | StateReader, after: int
+) -> tuple[LiveState, int, dict[str, Any] | None]:
+    """Replay the log; the state, the number of events and labels, and what is to be set aside if a record fails."""
+    n_replayed, aside = 0, {record["sequence"] for record in state.set_aside}
     with _no_garbage_collection():
         for record in directory.log.replay(after):
             if record.sequence in aside:
                 continue
             try:
-                state.replay(record)
+                if record.kind == SWITCH:
+                    new = directory.named(decode([record.payload])[0]["generation"])
+                    if new is not None and not new.listed:  # else it was active, and was left by going back
+                        successor = Successor(new.path, aside)
+                        successor.follow(directory.log, record.sequence)
+                        state = successor.state_after(state)
+                        directory.adopt(new)
+                else:
+                    state.replay(record)
             except (MemoryError, OSError, StateError):
                 raise  # which are not the fault of the record
             except Exception as error:
                 what = {"sequence": record.sequence, "kind": RECORDS_IN_WORDS[record.kind], "count": record.count}
-                return n_replayed, {**what, "error": f"{type(error).__name__}: {error}"}
+                return state, n_replayed, {**what, "error": f"{type(error).__name__}: {error}"}
             n_replayed += record.count
-    return n_replayed, None
+    return state, n_replayed, None
+
+
+class Successor:
+    """A model that a refit left, and its scorer, which follows the log up to the present. aside : records to leave out."""
+
+    def __init__(self, path: Path, aside: set[int]) -> None:
+        self.model, arrays = load_model(path / MODEL), ArrayFile(path / SCORER)
+        self._scorer = StreamScorer.restore(self.model, Part(arrays, "scorer/"))
+        per_day, n_edges = arrays["counts"].tolist()
+        self._start, self._aside = Start(arrays["start"], per_day, int(n_edges)), aside
+        self.done = decode([(path / ORIGIN).read_bytes()])[0]["sequence"]
+
+    def follow(self, log: Any, last: int | None = None) -> None:
+        """Learn the records of the log up to one, by default all that are synced."""
+        for record in log.replay(self.done):
+            if last is not None and record.sequence >= last:
+                break
+            if record.sequence not in self._aside:
+                for _ in replayed(self._scorer, [record]):
+                    pass
+            self.done = record.sequence
+
+    def state_after(self, state: LiveState) -> LiveState:
+        """The state of this model after that of the one before."""
+        return state.followed_by(self.model, self._scorer, self._start)
+
+
+def replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple[list[Any], NDArray[np.float64]]]:
+    """Replay records with a scorer alone; gives the ids and values of the new events of each record."""
+    unit = Outcome(scorer.model, scorer.clock).unit
+    for record in records:
+        events = events_of(record, unit)
+        if events:
+            read = scorer.read(events)[0]
+            scores = scorer.process(read)
+            new = np.flatnonzero(~scores.repeated)
+            yield [read.ids[k] for k in new], scores.values[new]
+        for given in labels_of(record):
+            learn_label(scorer, given["id"], given["label"], given["time"])
+        for id in withdrawn_by(record):
+            if scorer.knows(id):
+                scorer.withdraw(id)
+
+
+def learn_label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
+    """Learn a label, unless it was refused when it came."""
+    with suppress(TdlgError):
+        scorer.label(id, label, time)
+
+
+def events_of(record: Record, unit: str | None) -> list[dict[str, Any]]:
+    """The events of a record."""
+    if record.kind not in (EVENTS, TABLE):
+        return []
+    events = logged_events(record.payload, unit, is_table=record.kind == TABLE)[1]
+    return events if isinstance(events, list) else [events.content(k) for k in range(len(events.ids))]
+
+
+def labels_of(record: Record) -> list[dict[str, Any]]:
+    """The labels of a record."""
+    return decode(record.payload.split(b"\n")) if record.kind == LABELS else []
+
+
+def withdrawn_by(record: Record) -> list[Any]:
+    """The ids of the events that a record withdraws."""
+    return [one["id"] for one in decode(record.payload.split(b"\n"))] if record.kind == WITHDRAWAL else []
 
 
 @contextmanager

@@ -37,15 +37,25 @@ from numpy.typing import NDArray
 from tdlg import __version__
 from tdlg.atomic import DRAFT, as_path, draft_of, new_file, put_in_place, sync_folder, sync_path
 from tdlg.exceptions import ParameterError, warn
-from tdlg.live.log import SEGMENT_BYTES, Log, LogError, StateError
+from tdlg.live.log import SEGMENT_BYTES, Log, LogError, Record, StateError, noted_end, read_records
 
-__all__ = ["ArrayFile", "Generation", "Lock", "Snapshot", "StateDirectory", "array_steps", "write_arrays"]
+__all__ = [
+    "ArrayFile",
+    "Generation",
+    "InUseError",
+    "Snapshot",
+    "StateDirectory",
+    "StateReader",
+    "array_steps",
+    "write_arrays",
+]
 
 DIRECTORY_FORMAT = 2
 KEPT_SNAPSHOTS = 2  # of each generation: the older one is used if the newer one is damaged
 KEPT_GENERATIONS = 2  # besides the active one
 AT_ONCE = 1 << 22  # bytes that are written or summed in one step
 MANIFEST = "state.json"
+REQUEST = "request"  # folder with a new model that a refit beside the writing process has made
 GENERATION = re.compile(r"generation-([0-9]{4,})")
 SNAPSHOT = re.compile(r"snapshot-([0-9]{20})-([0-9a-f]{8})\.state")
 OURS = re.compile(rf"lock|state\.json|\..*{re.escape(DRAFT)}|{GENERATION.pattern}")  # in an unfinished new directory
@@ -164,6 +174,7 @@ class StateDirectory:
     ) -> None:
         self.folder = as_path(folder).absolute()
         self._clock = clock
+        self._adopted: Generation | None = None
         is_new = _is_new(self.folder, can_be=fill is not None and fingerprint is not None)
         with _clear_errors(self.folder, "the state directory"):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -231,6 +242,7 @@ class StateDirectory:
         for draft in self.folder.rglob(f".*{DRAFT}"):
             with suppress(OSError):
                 draft.unlink()
+        shutil.rmtree(self.folder / f".{REQUEST}{DRAFT}", ignore_errors=True)
         for name in os.listdir(self.folder):
             if GENERATION.fullmatch(name) and name not in self._generations:
                 shutil.rmtree(self.folder / name, ignore_errors=True)
@@ -298,13 +310,17 @@ class StateDirectory:
                 f"A snapshot needs synced records. Got {sequence=}; the last is {self.log.synced}.",
                 parameter="sequence",
             )
-        generation, before = self.generation, [*self.generation.listed]
+        generation = self._adopted or self.generation
+        before = [*generation.listed]
         yield from generation.snapshot_steps(sequence, write)
         generation.listed[:] = islice(generation.whole_snapshots(), KEPT_SNAPSHOTS)
         new = [snapshot for snapshot in generation.listed if snapshot not in before]
         with _clear_errors(generation.path, "the snapshot"):
             try:
-                self._write_manifest([self.generation, *self._before], self.generations())
+                if self._adopted is None:
+                    self._write_manifest([self.generation, *self._before], self.generations())
+                else:
+                    self._activate(generation)
             except BaseException:
                 generation.listed[:], before = before, new
                 raise
@@ -339,25 +355,55 @@ class StateDirectory:
         and the one before it are kept to go back to; if nothing was active before, the newest of the others is kept.
         """
         new = self._new_generation(fingerprint, fill)
+        try:
+            self._activate(new)
+        except StateError:
+            shutil.rmtree(new.path, ignore_errors=True)
+            raise
+        return new
+
+    def _activate(self, new: Generation) -> None:
         active = [new, *[self.generation, *self._before][:KEPT_GENERATIONS]]
         others = [other for other in self.generations() if other not in active]
         n_spare = KEPT_GENERATIONS - len(active[1:])
         kept = [*others[len(others) - n_spare :]] if n_spare else []
-        try:
-            self._write_manifest(active, sorted([*active, *kept], key=lambda one: _number_of(one.name)))
-        except StateError:
-            shutil.rmtree(new.path, ignore_errors=True)
-            raise
+        self._write_manifest(active, sorted([*active, *kept], key=lambda one: _number_of(one.name)))
+        self._adopted = None
         for old in others:
             if old not in kept:
                 shutil.rmtree(old.path, ignore_errors=True)
-        return new
+
+    def request(self) -> Path | None:
+        """The folder with a new model that waits to be taken over."""
+        folder = self.folder / REQUEST
+        return folder if (folder / MANIFEST).exists() else None
+
+    def take_request(self) -> Generation:
+        """Make a generation of the model that waits. It becomes active with its first snapshot, see `adopt`."""
+        folder = self.folder / REQUEST
+        numbers = [_number_of(name) for name in os.listdir(self.folder) if GENERATION.fullmatch(name)]
+        path = self.folder / f"generation-{1 + max(numbers):04}"
+        generation = Generation(path, str(_read_json(folder / MANIFEST)["model"]), self._now())
+        with _clear_errors(path, "the generation"):
+            os.rename(folder, path)
+            sync_folder(self.folder)
+        self._write_manifest([self.generation, *self._before], [*self.generations(), generation])
+        return generation
+
+    def adopt(self, generation: Generation) -> None:
+        """Use a generation from now on, as a record of the log says; the next snapshot is its first and makes it active."""
+        self._adopted = generation
+
+    def named(self, name: str) -> Generation | None:
+        """The generation with this name, if it is there."""
+        return self._generations.get(name)
 
     def go_back(self) -> None:
         """Make the generation that was active before the present one active again, by one rename."""
         if not self._before:
             raise StateError(f"There is no generation before {self.generation.name!r} to go back to.")
-        self._write_manifest(self._before, self.generations())
+        kept = [one for one in self.generations() if one.listed or one in (self.generation, *self._before)]
+        self._write_manifest(self._before, kept)
 
     def _new_generation(self, fingerprint: str, fill: Fill) -> Generation:
         names = [name for name in os.listdir(self.folder) if GENERATION.fullmatch(name)]
@@ -375,6 +421,11 @@ class StateDirectory:
             shutil.rmtree(path, ignore_errors=True)
             raise
         return generation
+
+    @property
+    def is_adopting(self) -> bool:
+        """Whether a generation is used that has no snapshot yet."""
+        return self._adopted is not None
 
     def disk_use(self) -> dict[str, int]:
         """Size in bytes of the log, the snapshots, and the models with all else in the generations."""
@@ -398,6 +449,53 @@ class StateDirectory:
             "segments": self.log.n_segments,
             "bytes": self.disk_use(),
         }
+
+
+class StateReader:
+    """A state directory that another process may write to, as it stands now; it is its own log, up to a synced record."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = as_path(folder).absolute()
+        manifest = read_manifest(self.folder)
+        self._generations = generations_of(self.folder, manifest)
+        self.generation = self._generations[manifest["active"][0]]
+        self.first, self.synced = noted_end(self.folder)
+        self.log = self
+
+    def __enter__(self) -> StateReader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def replay(self, after: int) -> Iterator[Record]:
+        """The records after this one."""
+        return read_records(self.folder, after, self.synced) if after < self.synced else iter(())
+
+    def newest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot of the active generation that is whole and within the log as it is read here."""
+        return next((one for one in self.generation.whole_snapshots() if one.sequence <= self.synced), None)
+
+    def named(self, name: str) -> Generation | None:
+        """The generation with this name, if it is there."""
+        return self._generations.get(name)
+
+    def adopt(self, generation: Generation) -> None:
+        """Nothing is changed here."""
+
+    def leave_request(self, fingerprint: str, fill: Callable[[Path], object]) -> None:
+        """Leave a new model for the process that holds the directory; `fill` writes into the given folder."""
+        draft, folder = self.folder / f".{REQUEST}{DRAFT}", self.folder / REQUEST
+        with _clear_errors(folder, "the new model"):
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir()
+            fill(draft)
+            (draft / MANIFEST).write_text(json.dumps({"model": fingerprint}))
+            for file in draft.iterdir():
+                sync_path(file)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.rename(draft, folder)
+            sync_folder(self.folder)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -552,8 +650,11 @@ else:
     def _lock(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    # Closing a copy of the descriptor does not unlock the file.
-    os.register_at_fork(after_in_child=lambda: [lock.release() for lock in [*_HELD]])
+    def _release_in_child() -> None:
+        for lock in [*_HELD]:
+            lock.release()
+
+    os.register_at_fork(after_in_child=_release_in_child)  # closing a copy of the descriptor does not unlock the file
 
 
 # ---- arrays in a file
@@ -571,7 +672,7 @@ def array_steps(path: Path, arrays: Mapping[str, Any]) -> Iterator[None]:
     with open(path, "wb") as file:
         for name, given in arrays.items():
             array = np.asarray(given() if callable(given) else given)
-            data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             places[name] = array.dtype.str, array.shape, at
             at += len(data)
             for start in range(0, len(data), AT_ONCE):
