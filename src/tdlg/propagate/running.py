@@ -294,9 +294,18 @@ class RunningColumns:
         if self._waiting.remove_label(row):
             self.rows.release(rows)
             return
+        known_at = np.maximum(np.array([known], self.dtype), self.rows["ticks"][rows])
+        self._take_back(rows, self._waiting.new(rows, self.rows["ticks"][rows], known_at, -1.0))
+
+    def withdraw(self, row: int) -> None:
+        """Take back an event without a label: all sums are as if it had not been, but the time of the last edge stays."""
+        rows = np.array([row])
+        self._take_back(rows, self._waiting.new(rows, self.rows["ticks"][rows], sign=-1.0))
+
+    def _take_back(self, rows: Positions, taken: Absorptions) -> None:
         self.rows.hold(rows)
-        ticks, n_before = self.rows["ticks"][rows], [sums.n for sums in self._all_sums]
-        self._absorb(self._waiting.new(rows, ticks, np.maximum(np.array([known], self.dtype), ticks), -1.0))
+        n_before = [sums.n for sums in self._all_sums]
+        self._absorb(taken)
         for sums, n in zip(self._all_sums, n_before, strict=True):
             sums.sums[n : sums.n] = 0.0  # keys that were forgotten have nothing that could be taken away
 
