@@ -187,7 +187,7 @@ def complaints_about(folder: Path, path: str, source: str) -> list[str]:
         ("edges.py", "if TYPE_CHECKING:\n    from tdlg.io import read_edges", "edges imports io"),
         ("edges.py", "from tdlg.linegraph.decay import Gaussian", "edges imports linegraph"),
         ("_kernels/grid.py", "from ..edges import TemporalEdges", "_kernels imports edges"),
-        ("models/__init__.py", "from ..judge.tasks import Task", "models imports judge"),
+        ("models/__init__.py", "from ..judge.trials import Task", "models imports judge"),
         ("models/rows.py", "from tdlg import LineGraph", "imports tdlg.LineGraph: name the module"),
         ("models/rows.py", "import tdlg", "imports tdlg: name the module"),
         ("models/rows.py", "from tdlg.utils import a, b", "rows.py:1: imports utils, which is not in the list"),

@@ -1061,12 +1061,12 @@ def test_compare_offers_published_methods(table):
 
 
 def test_compare_says_what_cannot_be_run(table, monkeypatch):
-    import tdlg.judge.evaluate
+    import tdlg.judge.run
 
     def judge(name, *arguments, **options):
         raise ImportError("It needs torch.")
 
-    monkeypatch.setattr(tdlg.judge.evaluate, "evaluate", judge)
+    monkeypatch.setattr(tdlg.judge.run, "evaluate", judge)
     result = run("compare", table, *OPTIONS, "--label", LABEL, "--methods", "all")
     assert result.exit_code == 1
     assert "tdlg: not run (It needs torch.)" in result.stderr

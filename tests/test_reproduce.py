@@ -83,7 +83,7 @@ def small_world(monkeypatch):
 
     monkeypatch.setattr(run, "load_dataset", load)
     monkeypatch.setattr(run, "WARM_UP", 100)
-    monkeypatch.setattr("tdlg.judge.evaluate._give_back_free_memory", lambda: None)  # takes longer than a cheap trial
+    monkeypatch.setattr("tdlg.judge.run._give_back_free_memory", lambda: None)  # takes longer than a cheap trial
     run._edges.cache_clear()
     for key in list(METHODS):
         monkeypatch.delitem(METHODS, key)
@@ -279,7 +279,7 @@ class TestReproduce:
         path = tmp_path / "runtime.csv"
         path.write_text("\n".join(line.rpartition(",")[0] for line in path.read_text().splitlines()) + "\n")
         before = read_results(path)
-        for module in ("results", "evaluate"):
+        for module in ("results", "run"):
             monkeypatch.setattr(f"tdlg.judge.{module}.__version__", "9.9")
         reproduce("runtime", trials=2, **asked)
         after = read_results(path)

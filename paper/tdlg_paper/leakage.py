@@ -17,10 +17,10 @@ from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ReadError
-from tdlg.judge.evaluate import evaluate
 from tdlg.judge.methods import make_method
 from tdlg.judge.results import read_results, summarise
-from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Task
+from tdlg.judge.run import evaluate
+from tdlg.judge.trials import ChronologicalClassification, EdgeClassification, Task
 from tdlg_paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, in_epochs, within_budget
 from tdlg_paper.lineup import LINEUP, Entry
 from tdlg_paper.plots import question_bars

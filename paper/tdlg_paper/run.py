@@ -19,9 +19,9 @@ from tdlg.atomic import new_file
 from tdlg.datasets.load import describe, load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.judge.evaluate import evaluate
 from tdlg.judge.methods import Method
-from tdlg.judge.tasks import EdgeClassification, LinkPrediction, Task
+from tdlg.judge.run import evaluate
+from tdlg.judge.trials import EdgeClassification, LinkPrediction, Task
 from tdlg_paper import synthetic
 from tdlg_paper.budget import TRIAL_SECONDS, as_measured, quick, rows_in, seconds_per_trial, within_budget
 from tdlg_paper.lineup import DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE

@@ -26,7 +26,7 @@ from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.events import own_columns
 from tdlg.linegraph.operator import LineGraph, Normalization
 from tdlg.models.linegraph import LineGraphClassifier
-from tdlg.models.link_columns import LinkModel
+from tdlg.models.links import LinkModel
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.models.training import Setting
 
@@ -41,6 +41,7 @@ __all__ = [
     "logistic_regression",
     "make_method",
     "scores_of",
+    "settings_of",
 ]
 
 TINY_TOL = 1e-8  # entries of vectors may be so small that the default of 1e-4 is reached before the first step
@@ -49,7 +50,7 @@ NOTEBOOK_DECAY = Gaussian(relative=0.1 * 2**0.5)  # its formula has 4 s^2 where 
 
 
 class Method(BaseEstimator, ABC):
-    """A method that learns from some edges and scores others; see `tdlg.judge.evaluate`.
+    """A method that learns from some edges and scores others; see `tdlg.judge.run`.
 
     It has three steps, so that each can be timed: `embed`, `fit` and `score`. Its parameters are those of its constructor,
     as in scikit-learn, and each trial uses a new copy.
@@ -63,7 +64,7 @@ class Method(BaseEstimator, ABC):
 
         It identifies rows of results, so it is the same in every process for equal parameters.
         """
-        return _changed_parameters(self)
+        return settings_of(self)
 
     def embed(self, edges: TemporalEdges) -> None:
         """Compute everything that does not need the labels, such as node vectors.
@@ -105,7 +106,8 @@ class Method(BaseEstimator, ABC):
         return _shown(self)
 
 
-def _changed_parameters(estimator: BaseEstimator) -> str:
+def settings_of(estimator: BaseEstimator) -> str:
+    """The parameters of an estimator that differ from their defaults, by name; the same text in every process."""
     declared = inspect.signature(type(estimator).__init__).parameters
     shown = {name: _shown(value) for name, value in sorted(estimator.get_params(deep=False).items())}
     return ", ".join(f"{name}={text}" for name, text in shown.items() if text != _shown(declared[name].default))
@@ -114,7 +116,7 @@ def _changed_parameters(estimator: BaseEstimator) -> str:
 def _shown(value: Any) -> str:
     """A parameter as text that depends only on its value, not on its memory address."""
     if isinstance(value, BaseEstimator):
-        return f"{type(value).__name__}({_changed_parameters(value)})"
+        return f"{type(value).__name__}({settings_of(value)})"
     if isinstance(value, np.random.Generator):
         return f"Generator({_digest(_shown(value.bit_generator.state).encode())})"
     if isinstance(value, np.random.RandomState):
@@ -359,6 +361,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "propagation": Propagation,
     "propagation-links": PropagationLinks,
     "label-rates": _reference("LabelRates"),
+    "windows": _reference("Windows"),
     "edgebank": _reference("EdgeBank"),
     **_installed(),
 }

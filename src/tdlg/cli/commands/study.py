@@ -121,9 +121,9 @@ def compare(
     """
     import polars as pl
 
-    from tdlg.judge.evaluate import evaluate as judge
     from tdlg.judge.holdout import draw_trial, suitable_split
-    from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
+    from tdlg.judge.run import evaluate as judge
+    from tdlg.judge.trials import ChronologicalClassification, EdgeClassification
 
     check_output(output)
     late = late_labels(label, label_time, label_delay)

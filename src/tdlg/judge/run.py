@@ -1,4 +1,7 @@
-"""evaluate: a method on a task, trial by trial, as rows of results that are kept as they come."""
+"""One harness for all that is judged: an estimator is fitted to what a trial shows, and scores the rest.
+
+`evaluate` keeps rows of results as they come; `hold_out` and `backtest` use the same `Fitted` and `scores_in_time`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,25 +21,26 @@ from sklearn.base import clone
 
 from tdlg import __version__
 from tdlg.checks import check_count, set_missing_seed
+from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
-from tdlg.judge.holdout import Fitted
-from tdlg.judge.methods import Method, make_method
+from tdlg.judge.methods import Method, make_method, scores_of, settings_of
 from tdlg.judge.metrics import class_metrics
 from tdlg.judge.results import Result, append_rows, as_frame, check_same, read_rows
-from tdlg.judge.tasks import Task, Trial
+from tdlg.judge.trials import Task, Trial
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["evaluate"]
+__all__ = ["Fitted", "evaluate", "scores_in_time"]
 
 Scores = NDArray[np.float64]
+Seconds = tuple[float, float, float]  # to embed, to fit and to predict
 
 BLOCKS = 6  # number of refits of a method that cannot add labels one by one
 
 
 def evaluate(
-    method: Method | str,
+    method: Any,
     task: Task,
     trials: int = 10,
     random_state: int = 0,
@@ -46,12 +51,14 @@ def evaluate(
     any_version: bool = False,
     callback: Callable[[int, int], bool | None] | None = None,
 ) -> pl.DataFrame:
-    """Evaluate a method on the trials of a task.
+    """Evaluate a method, or any classifier of edges, on the trials of a task.
 
     Parameters
     ----------
     method
-        A method, or its name in `tdlg.judge.methods.METHODS`.
+        A name in `tdlg.judge.methods.METHODS`, a `Method`, or any estimator in the manner of scikit-learn with `fit(edges)`
+        and `decision_function(edges)` or `predict_proba(edges)`: such as `PropagationClassifier()`, or a pipeline that
+        begins with a transformer of edges. Rows of results name it by its `name`, else by its class.
     task
         The task, such as `EdgeClassification(edges)` or `LinkPrediction(edges)`.
     trials
@@ -85,13 +92,14 @@ def evaluate(
     Examples
     --------
     >>> from tdlg import TemporalEdges
-    >>> from tdlg.judge.tasks import EdgeClassification
+    >>> from tdlg.judge.trials import EdgeClassification
     >>> edges = TemporalEdges(["a", "b", "c"] * 40, ["x", "y", "z", "x"] * 30, range(120), label=[0, 1, 1, 0] * 30)
     >>> rows = evaluate("label-rates", EdgeClassification(edges), trials=2)
     >>> rows["seed", "auc"].to_dicts()
     [{'seed': 0, 'auc': 1.0}, {'seed': 1, 'auc': 1.0}]
     """
     method = make_method(method) if isinstance(method, str) else method
+    labels = getattr(method, "name", type(method).__name__), settings_of(method)
     check_count("evaluate", "trials", trials, 1)
     check_count("evaluate", "random_state", random_state, 0)
     trials = trials if getattr(task, "is_random", True) else 1
@@ -101,14 +109,14 @@ def evaluate(
         seed = random_state + done
         trial = task.draw(seed)
         fingerprint = _fingerprint(trial, positive)
-        keys = [(dataset, name, method.name, method.settings, seed) for name in _settings(task, trial)]
+        keys = [(dataset, name, *labels, seed) for name in _settings(task, trial)]
         for key in known.keys() & keys:
             sizes = len(trial.train), len(_settings(task, trial)[key[1]])
             check_same(path, known[key], sizes, fingerprint, any_version)
         if all(key in known for key in keys):
             rows += [known[key] for key in keys]
         else:
-            results = _run(method, task, trial, dataset, seed, fingerprint, positive)
+            results = _run(method, labels, task, trial, dataset, seed, fingerprint, positive)
             if path is not None:
                 append_rows(Path(path), [result for result in results if result.key not in known])
             rows += results
@@ -120,47 +128,34 @@ def evaluate(
 # ---- one trial
 
 
-def _run(
-    method: Method, task: Task, trial: Trial, dataset: str, seed: int, fingerprint: str, positive: Any
-) -> list[Result]:
-    """The three steps, timed; one result per setting."""
-    fresh = clone(method)
-    set_missing_seed(fresh, seed)
-    memory = _Memory()
-    results = []
-    fitted = None if trial.reveals else Fitted(fresh, trial)
-    for name, test in _settings(task, trial).items():
-        scores, seconds = _in_time(fresh, trial, test) if fitted is None else fitted.score(trial.edges[test])
-        metrics = class_metrics(trial.y, trial.train, test, scores, positive)
-        results.append(
-            Result(
-                dataset,
-                name,
-                method.name,
-                method.settings,
-                seed,
-                *metrics,
-                *seconds,
-                memory.growth(),
-                len(trial.train),
-                len(test),
-                __version__,
-                fingerprint,
-            )
-        )
-    return results
+class Fitted:
+    """An estimator that was fitted to what a trial shows, with the seconds that it took."""
+
+    def __init__(self, estimator: Any, trial: Trial) -> None:
+        self.estimator, seen = estimator, trial.seen()
+        self.embed_seconds = 0.0
+        if hasattr(estimator, "embed"):
+            _, self.embed_seconds = _timed(lambda: estimator.embed(seen))
+        _, self.fit_seconds = _timed(lambda: estimator.fit(seen))
+
+    def score(self, edges: TemporalEdges) -> tuple[Scores, Seconds]:
+        """Scores, and the seconds of the three steps."""
+        is_method = isinstance(self.estimator, Method)
+        score = self.estimator.score if is_method else lambda edges: scores_of(self.estimator, edges)
+        scores, predict_seconds = _timed(lambda: score(edges))
+        return scores, (self.embed_seconds, self.fit_seconds, predict_seconds)
 
 
-def _in_time(method: Method, trial: Trial, test: NDArray[np.int64]) -> tuple[Scores, tuple[float, float, float]]:
-    """Scores where labels become known as time goes on: taken in by the method itself, or by fitting it anew for blocks."""
-    streaming = method.streaming()
+def scores_in_time(estimator: Any, trial: Trial, test: NDArray[np.int64]) -> tuple[Scores, Seconds]:
+    """Scores where labels become known as time goes on: taken in by the estimator itself, or by fitting it to each block."""
+    streaming = _streaming(estimator)
     if streaming is not None:
         revealed, took = Fitted(streaming, trial).score(trial.revealed(test))
         return revealed[: len(test)], took
     parts, seconds = [], np.zeros(3)
     for block in trial.blocks(test, BLOCKS):
         to_score = block.tests[""]
-        scores, took = Fitted(clone(method), block).score(trial.edges[to_score])
+        scores, took = Fitted(clone(estimator), block).score(trial.edges[to_score])
         parts.append((to_score, scores))
         seconds += took
     place = np.empty(len(trial.edges), np.int64)
@@ -176,6 +171,46 @@ def _in_time(method: Method, trial: Trial, test: NDArray[np.int64]) -> tuple[Sco
         whole[place[to_score]] = scores
     embed_seconds, fit_seconds, predict_seconds = seconds.tolist()
     return whole, (embed_seconds, fit_seconds, predict_seconds)
+
+
+def _streaming(estimator: Any) -> Any:
+    """The same estimator for labels that become known over time, or None if it must be fitted again for new labels."""
+    if isinstance(estimator, Method):
+        return estimator.streaming()
+    has_setting = "setting" in estimator.get_params(deep=False)
+    return clone(estimator).set_params(setting="stream") if has_setting else None
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    start = perf_counter()
+    value = work()
+    return value, perf_counter() - start
+
+
+def _run(
+    method: Any,
+    labels: tuple[str, str],
+    task: Task,
+    trial: Trial,
+    dataset: str,
+    seed: int,
+    fingerprint: str,
+    positive: Any,
+) -> list[Result]:
+    """The three steps, timed; one result per setting."""
+    fresh = clone(method)
+    set_missing_seed(fresh, seed)
+    memory = _Memory()
+    results = []
+    fitted = None if trial.reveals else Fitted(fresh, trial)
+    for name, test in _settings(task, trial).items():
+        scores, seconds = scores_in_time(fresh, trial, test) if fitted is None else fitted.score(trial.edges[test])
+        metrics = class_metrics(trial.y, trial.train, test, scores, positive)
+        sizes = len(trial.train), len(test)
+        results.append(
+            Result(dataset, name, *labels, seed, *metrics, *seconds, memory.growth(), *sizes, __version__, fingerprint)
+        )
+    return results
 
 
 def _fingerprint(trial: Trial, positive: Any) -> str:

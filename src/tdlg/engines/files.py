@@ -1,17 +1,34 @@
-"""Files of a run, on a local path or at an address such as s3://bucket/folder. A file appears when it is complete."""
+"""Files of a run, on a local path or at an address such as s3://bucket/folder. A file appears when it is complete.
+
+A task that sorts rows writes one *split file*: records for several destinations, those of each destination side by side. The
+task of a destination reads its part of all of them. So no file is ever appended to, no two tasks write the same file, and a
+task that is lost can simply be run again: a task whose file is there does nothing.
+
+A split file has the bytes of `MAGIC`; the number of destinations; the position of the first record of each of them, closed
+by the number of records; the length of the description of a record, and the description (numpy's, as JSON); and the records.
+Numbers are little-endian, 8 bytes each.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
-from tdlg.exceptions import ParameterError
+import numpy as np
+from numpy.typing import NDArray
 
+from tdlg.exceptions import ParameterError, ReadError
+
+Records = NDArray[np.void]
+
+MAGIC = b"tdlgspl1"
+NUMBER = np.dtype("<u8")
 TAGS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")  # of a version
 
 
@@ -43,10 +60,8 @@ def exists(path: str) -> bool:
 
 
 def files_under(folder: str) -> list[str]:
-    """The files in a folder and in its folders, by their paths in it; none if there is no such folder."""
+    """The files in a folder of a store and in its folders, by their paths in it; none if there is no such folder."""
     place = as_place(folder)
-    if not is_remote(folder):
-        return sorted(str(file.relative_to(place)) for file in place.rglob("*") if file.is_file())
     root = place.path.rstrip("/")
     return sorted(file.removeprefix(f"{root}/") for file in place.fs.find(root)) if place.exists() else []
 
@@ -104,7 +119,7 @@ def version_of(path: str) -> tuple[Any, ...]:
 @contextmanager
 def reading(path: str) -> Iterator[BinaryIO]:
     """A file open for reading, with `seek`."""
-    with as_place(path).open("rb", **({} if is_remote(path) else {"buffering": 0})) as file:
+    with as_place(path).open("rb") as file:
         yield cast(BinaryIO, file)
 
 
@@ -157,3 +172,79 @@ def _write_all(file: Any, view: memoryview) -> None:
     """Write all bytes: the system may take fewer at a time."""
     while len(view):
         view = view[file.write(view) :]
+
+
+# ---- split files
+
+
+class SplitFile(NamedTuple):
+    """What a split file has.
+
+    first : the position of the first record of each destination, closed by the number of records; dtype : the type of the
+    records; start : where they start in the file, in bytes.
+    """
+
+    first: NDArray[np.int64]
+    dtype: np.dtype[Any]
+    start: int
+
+    @classmethod
+    def of(cls, path: str) -> SplitFile:
+        """Read the description of a file."""
+        with reading(path) as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise ReadError(f"{path}: this is not a bucket file, or it is damaged. Remove it and run again.")
+            n = int(np.frombuffer(file.read(8), NUMBER)[0])
+            numbers = np.frombuffer(file.read(8 * (n + 2)), NUMBER).astype(np.int64)
+            text = file.read(int(numbers[-1]))
+        fields = [(name, dtype, *map(tuple, shape)) for name, dtype, *shape in json.loads(text)]
+        return cls(numbers[:-1], np.dtype(fields), len(MAGIC) + 8 * (n + 3) + len(text))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The number of records of each destination."""
+        return np.diff(self.first)
+
+
+def write_split(path: str, records: Records, destination: NDArray[np.integer[Any]], n: int) -> None:
+    """Write records sorted by destination, from 0 to n - 1 and n at most 65,536; those of one keep their order."""
+    small = destination.astype(np.uint16)  # which numpy sorts by digits
+    order = np.argsort(small, kind="stable")
+    first = np.append(0, np.cumsum(np.bincount(small, minlength=n)))
+    text = json.dumps([list(field) for field in records.dtype.descr]).encode()
+    head = np.concatenate([[n], first, [len(text)]]).astype(NUMBER)
+    write_whole(path, [MAGIC, head, text, np.take(records, order)])
+
+
+def read_split(paths: Sequence[str], destinations: range) -> Records:
+    """The records of destinations that follow each other, from files with records of one type, file after file."""
+    one = SplitFile.of(paths[0])  # the others have as many destinations and the same type, so their heads are not read
+    numbers = len(MAGIC) + 8 * (1 + destinations.start), len(MAGIC) + 8 * (2 + destinations.stop)
+
+    def bounds(part: bytes, path: str) -> tuple[int, int]:
+        if len(part) < numbers[1] - numbers[0]:
+            raise _ends_early(path)
+        first, stop = np.frombuffer(part, NUMBER)[[0, -1]].tolist()
+        return one.start + first * one.dtype.itemsize, one.start + stop * one.dtype.itemsize
+
+    if is_remote(paths[0]):
+        found = read_ranges(paths, [numbers] * len(paths))
+        wanted = [bounds(part, path) for part, path in zip(found, paths, strict=True)]
+        parts = read_ranges(paths, wanted)
+    else:
+        parts, wanted = [], []
+        for path in paths:
+            with reading(path) as file:
+                file.seek(numbers[0])
+                first, stop = bounds(file.read(numbers[1] - numbers[0]), path)
+                file.seek(first)
+                wanted.append((first, stop))
+                parts.append(file.read(stop - first))
+    for part, (first, stop), path in zip(parts, wanted, paths, strict=True):
+        if len(part) < stop - first:
+            raise _ends_early(path)
+    return np.frombuffer(bytearray().join(parts), one.dtype)
+
+
+def _ends_early(path: str) -> ReadError:
+    return ReadError(f"{path}: the bucket file ends too early. Remove it and run again.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -15,7 +15,7 @@ from tdlg.exceptions import EdgesError
 from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
 
-__all__ = ["ChronologicalClassification", "EdgeClassification", "LinkPrediction", "Task", "Trial"]
+__all__ = ["ChronologicalClassification", "EdgeClassification", "LinkPrediction", "Task", "TimeOrderedSplit", "Trial"]
 
 Positions = NDArray[np.int64]
 Negatives = Literal["shuffled", "time-kept", "historical", "inductive"]
@@ -298,6 +298,67 @@ class LinkPrediction:
         past, later = self.edges[~late], self.edges[late]
         of_past = "historical" if self.negatives == "historical" else "time-kept"
         return concatenate_edges(_NEGATIVES[of_past](past, past, rng), _NEGATIVES[self.negatives](later, past, rng))
+
+
+class TimeOrderedSplit:
+    """Folds for scikit-learn's `cross_validate` that predict later edges from the labels known before them.
+
+    The labelled edges are cut by time into `n_splits` + 1 parts of equal size. Each part but the first is scored once, by a
+    model that learnt from the edges before it whose labels were known by then. Edges at one time are never divided. With
+    scikit-learn's `TimeSeriesSplit`, a model would learn from labels that become known only after the cut.
+
+    Parameters
+    ----------
+    n_splits
+        The number of folds, 5 by default.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(["a", "b"] * 4, ["x", "y"] * 4, range(8), label=[0, 1] * 4, label_delay=1)
+    >>> for train, test in TimeOrderedSplit(3).split(edges):
+    ...     print(train, test)
+    [0] [2 3]
+    [0 1 2] [4 5]
+    [0 1 2 3 4] [6 7]
+    """
+
+    def __init__(self, n_splits: int = 5) -> None:
+        check_count("TimeOrderedSplit", "n_splits", n_splits, 1)
+        self.n_splits = n_splits
+
+    def split(self, X: TemporalEdges, y: Any = None, groups: Any = None) -> Iterator[tuple[Positions, Positions]]:
+        """The positions to train on and to score, one pair per fold.
+
+        Parameters
+        ----------
+        X
+            Edges with labels; with a `label_time` or `label_delay`, if labels become known late.
+        y, groups
+            Ignored: the labels are those of the edges.
+        """
+        labelled = np.flatnonzero(X.labelled)
+        if len(labelled) <= self.n_splits:
+            raise EdgesError(
+                f"{len(labelled):,} labelled edges are too few for {self.n_splits} folds. Pass more labels or fewer folds.",
+                parameter="n_splits",
+            )
+        ticks, known_at = X.ticks[labelled], X.known_at[labelled]
+        cuts = np.sort(ticks)[np.arange(1, self.n_splits + 1) * len(labelled) // (self.n_splits + 1)]
+        for k, cut in enumerate(cuts):
+            is_test = (ticks >= cut) & (ticks < cuts[k + 1] if k + 1 < len(cuts) else True)
+            is_train = (ticks < cut) & (known_at < cut)
+            if not is_train.any() or not is_test.any():
+                missing = "score" if is_train.any() else "learn from"
+                raise EdgesError(
+                    f"Fold {k + 1} of {self.n_splits} has no labels to {missing}: too many edges are at one time, or their "
+                    "labels become known too late. Pass fewer folds.",
+                    parameter="n_splits",
+                )
+            yield labelled[is_train], labelled[is_test]
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """The number of folds."""
+        return self.n_splits
 
 
 def _is_late(edges: TemporalEdges, whole: TemporalEdges, n_intervals: int) -> NDArray[np.bool_]:
