@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tdlg.report.charts import Panel, bar, chart, marker, tipped
+from tdlg.report.svg import Panel, bar, chart, marker, tipped
 from tdlg.report.text import Clock, escaped, figure, name_of, nice_step, percent
 
 __all__ = ["NARROW", "WIDE", "days_chart", "node_chart", "scores_chart"]
