@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from tdlg import TemporalEdges
-from tdlg.cli.cost import trial_seconds
 from tdlg.judge.methods import METHODS
 from tdlg.judge.results import read_results
 from tdlg_paper import budget, run
 from tdlg_paper.__main__ import _described
 from tdlg_paper.baselines.node_vectors import NodeVectorMethod
-from tdlg_paper.budget import as_measured, in_epochs, quick, seconds_per_trial, within_budget
+from tdlg_paper.budget import as_measured, in_epochs, quick, seconds_per_trial, trial_seconds, within_budget
 from tdlg_paper.lineup import EDGE, LINEUP
 from tdlg_paper.recipes import Run
 from tdlg_paper.results import Results

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tdlg.cli.cost import in_time
 from tdlg.exceptions import TdlgError
-from tdlg_paper.budget import TRIAL_SECONDS
+from tdlg_paper.budget import TRIAL_SECONDS, in_time
 from tdlg_paper.lineup import DATASETS
 from tdlg_paper.recipes import RECIPES
 from tdlg_paper.run import Report, Step, run_recipes

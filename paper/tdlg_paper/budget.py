@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
-from tdlg.cli.cost import trial_seconds
 from tdlg.edges import TemporalEdges
 from tdlg.judge.methods import Method
 from tdlg.judge.results import read_results
@@ -27,14 +26,46 @@ __all__ = [
     "TRIAL_SECONDS",
     "as_measured",
     "in_epochs",
+    "in_time",
     "quick",
     "rows_in",
     "seconds_per_trial",
+    "trial_seconds",
     "within_budget",
 ]
 
 TRIAL_SECONDS = 25 * 60.0
+PER_EDGES = 10_000
+METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, measured on 24,000 to 107,000 beside other work
+    "propagation": 3.0,
+    "tdlg": 0.2,
+    "tdlg-dense": 3.0,
+    "label-rates": 0.1,
+    "windows": 0.5,
+    "edgebank": 0.01,
+    "ctdne": 1.2,
+    "timers": 7.0,
+    "evolvegcn": 16.0,
+    "evolvegcn-o": 16.0,
+    "dyngem": 54.0,
+    "gcrn": 17.0,
+    "vgrnn": 19.0,
+    "dylink2vec": 24.0,
+    "dyrep": 48.0,
+}
 EPOCHS = re.compile(r"\bepochs=(\d+)")  # in the settings of a row
+
+
+def trial_seconds(method: str, n_edges: int) -> float:
+    """Estimate the seconds of one trial of a method of `METHOD_SECONDS`, for two classes."""
+    return METHOD_SECONDS[method] * n_edges / PER_EDGES
+
+
+def in_time(seconds: float) -> str:
+    """A duration as text, for example "4 s", "3 min" or "5 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 # ---- epochs

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tdlg.cli.cost import trial_seconds
 from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
@@ -21,7 +20,7 @@ from tdlg.judge.methods import make_method
 from tdlg.judge.results import read_results, summarise
 from tdlg.judge.run import evaluate
 from tdlg.judge.trials import ChronologicalClassification, EdgeClassification, Task
-from tdlg_paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, in_epochs, within_budget
+from tdlg_paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, in_epochs, trial_seconds, within_budget
 from tdlg_paper.lineup import LINEUP, Entry
 from tdlg_paper.plots import question_bars
 

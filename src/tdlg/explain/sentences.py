@@ -331,6 +331,8 @@ class Words:
         if not raises and alike >= USUAL * n:
             return f"{name} {_value(mine)} is usual among interactions {where}: {share}"
         usual = self._share_of_all(name, mine)
+        if not usual:
+            return f"{name} {_value(mine)} is new: no interaction that the model learnt from has it"
         if n == 1:
             alone = f"{'as' if alike else 'unlike'} in {many} interaction {where}"
             return f"{name} is {_value(mine)}, {alone} ({_percent(usual)} of all)"
@@ -618,8 +620,6 @@ def _in_calendar(name: str, value: float) -> str:
 
 
 def _percent(share: float) -> str:
-    if not share:
-        return "none"
     return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}" if share >= 0.001 else "a tiny part"
 
 

@@ -296,7 +296,7 @@ class BinnedColumns(NamedTuple):
         kinds: dict[bytes, int] = {}
         for k, codes in enumerate(self.codes.T):
             if len(codes) and (codes != codes[0]).any():
-                kinds.setdefault(blake2b(np.ascontiguousarray(codes), digest_size=16).digest(), k)
+                kinds.setdefault(blake2b(codes.tobytes(), digest_size=16).digest(), k)
         return np.array(list(kinds.values()) or [0], np.int64)
 
 
@@ -381,7 +381,9 @@ class _OnBins:
         return self.binned.codes
 
     def _check_interaction_cst(self, n_features: int) -> Any:
-        return _SampledColumns(self.useful, self.n_per_tree, self.random_state) if self.n_per_tree < n_features else None
+        return (
+            _SampledColumns(self.useful, self.n_per_tree, self.random_state) if self.n_per_tree < n_features else None
+        )
 
 
 class _Classifier(_OnBins, HistGradientBoostingClassifier):
