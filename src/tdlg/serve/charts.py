@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tdlg.report.charts import Panel, chart, marker, stack, tipped
+from tdlg.report.svg import Panel, chart, marker, stack, tipped
 from tdlg.report.text import Clock, figure, name_of, nice_step, percent
 
 __all__ = ["NARROW", "WIDE", "days_chart", "node_chart", "scores_chart"]
