@@ -292,11 +292,11 @@ class BinnedColumns(NamedTuple):
         return BinnedColumns(np.asfortranarray(self.codes[rows]), self.thresholds)
 
     def useful(self) -> Positions:
-        """Positions of the columns that tell rows apart, each kind of bins once: a tree could not tell the others from it."""
+        """Positions of the columns that tell rows apart; of several with the same bins in all rows the first one."""
         kinds: dict[bytes, int] = {}
         for k, codes in enumerate(self.codes.T):
             if len(codes) and (codes != codes[0]).any():
-                kinds.setdefault(blake2b(np.ascontiguousarray(codes), digest_size=16).digest(), k)
+                kinds.setdefault(blake2b(codes.tobytes(), digest_size=16).digest(), k)
         return np.array(list(kinds.values()) or [0], np.int64)
 
 
@@ -381,7 +381,9 @@ class _OnBins:
         return self.binned.codes
 
     def _check_interaction_cst(self, n_features: int) -> Any:
-        return _SampledColumns(self.useful, self.n_per_tree, self.random_state) if self.n_per_tree < n_features else None
+        return (
+            _SampledColumns(self.useful, self.n_per_tree, self.random_state) if self.n_per_tree < n_features else None
+        )
 
 
 class _Classifier(_OnBins, HistGradientBoostingClassifier):
