@@ -156,8 +156,8 @@ def test_reasons_say_when_it_was_and_what_came_after():
     k = said["edge"][0] + 2500
     same = np.flatnonzero((card == card[k]) & (np.arange(n) < k))
     last = same[label[same] == 1].max()
-    words = f"from 'card {card[k]}' that had is_fraud = 1 was {k - last:,} time units before, and {(same > last).sum()} inter"
-    assert words in said["reason"][0]
+    assert f"from 'card {card[k]}' that had is_fraud = 1 was {k - last:,} time units before, and" in said["reason"][0]
+    assert f" and {(same > last).sum()} interactions came after it" in said["reason"][0]
     assert last in said["neighbours"][0]
     del model.label_name_
     new = TemporalEdges(["card 99"] * 3, ["shop 1"] * 3, [2500, 2501, 2502], label=[0, 0, None])
