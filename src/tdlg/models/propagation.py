@@ -801,7 +801,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
             warn(
                 f"Only {n_rarest} of the {counts.sum():,} known labels are {rarest!s}, which is hardly enough to learn "
                 f"from. The order of the scores can be useful; their sizes are uncertain by at least {n_rarest**-0.5:.0%}, "
-                f"and a quarter that is held out would have about {max(round(n_rarest / 4), 1)} of them, too few to judge by. "
+                f"and a quarter held out would have about {max(round(n_rarest / 4), 1)} of them, too few to judge by. "
                 "Pass more labels."
             )
         if len(self.classes_) > MANY_CLASSES and self.estimator is None:
