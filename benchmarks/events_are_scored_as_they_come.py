@@ -20,11 +20,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from paper.graph_features import graph_preprocessor, graph_table
 from tdlg import PropagationClassifier, StreamScorer, TemporalEdges
 from tdlg.datasets import load_dataset
 from tdlg.models.training import boosting_settings
 from tdlg.models.trees import predict_proba
+from tdlg_paper.graph_features import graph_preprocessor, graph_table
 
 BATCH, N_BATCHES, N_SINGLE = 1_000, 40, 2_000
 WINDOW = 30 * 86_400  # seconds; the scales of the model reach from hours to weeks

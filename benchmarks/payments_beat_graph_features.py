@@ -17,9 +17,9 @@ from _bench import NOT_RUN, Claim, data_file
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from paper.graph_features import graph_columns
-from paper.handbook import Week, book_columns, measures, our_boosting, stream, week
 from tdlg.datasets import load_dataset
+from tdlg_paper.graph_features import graph_columns
+from tdlg_paper.handbook import Week, book_columns, measures, our_boosting, stream, week
 
 DAYS = 37
 MARGIN = 0.05  # of average precision

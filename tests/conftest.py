@@ -89,11 +89,11 @@ def browser(chromium, tmp_path_factory):
 @contextmanager
 def fewer_trees():
     """A tenth of the boosted trees by default, and no choice of their number."""
-    from tdlg.models import link_columns, training
+    from tdlg.models import links, training
 
     many = training.boosting_settings
     with pytest.MonkeyPatch.context() as patch:
-        for module in (training, link_columns):
+        for module in (training, links):
             patch.setattr(module, "boosting_settings", lambda *n: many(*n) | {"max_iter": 20, "learning_rate": 0.3})
         patch.setattr(training, "ENOUGH_ROWS", 10**9)
         yield

@@ -1,11 +1,14 @@
 """A service in this process, and a plain client for it."""
 
+import asyncio
 import http.client
 import json
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+from tdlg.serve.limits import Limits
 from tdlg.serve.service import Service
+from tdlg.serve.worker import Worker
 
 JSON = "application/json"
 
@@ -56,3 +59,19 @@ def serving(live, **options):
             yield client
         finally:
             client.close()
+
+
+def working(live, test, **limits):
+    """Run a test, a coroutine function of a worker, and stop the worker."""
+
+    async def run():
+        sizes = []
+        worker = Worker(live, Limits(**limits), sizes.append)
+        worker.sizes = sizes
+        worker.start()
+        try:
+            return await test(worker)
+        finally:
+            await worker.stop()
+
+    return asyncio.run(run())

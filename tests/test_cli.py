@@ -432,7 +432,7 @@ def counted(monkeypatch, counts, owner, name):
 
 def test_each_thing_is_done_once(table, tmp_path, monkeypatch):
     from tdlg.io import tables as reading
-    from tdlg.methods.references import LabelRates
+    from tdlg.judge.references import LabelRates
     from tdlg.models import propagation as models
     from tdlg.models.propagation import PropagationClassifier
     from tdlg.tables import csv as csv_files
@@ -1052,7 +1052,7 @@ def test_compare(table):
 
 
 def test_compare_offers_published_methods(table):
-    from tdlg.methods.registry import METHODS
+    from tdlg.judge.methods import METHODS
 
     told = " ".join(ok("compare", "--help").stdout.replace("│", " ").split())
     assert all(name in told for name in METHODS if name not in ("propagation-links", "edgebank"))
@@ -1061,12 +1061,12 @@ def test_compare_offers_published_methods(table):
 
 
 def test_compare_says_what_cannot_be_run(table, monkeypatch):
-    import tdlg.judge.evaluate
+    import tdlg.judge.run
 
     def judge(name, *arguments, **options):
         raise ImportError("It needs torch.")
 
-    monkeypatch.setattr(tdlg.judge.evaluate, "evaluate", judge)
+    monkeypatch.setattr(tdlg.judge.run, "evaluate", judge)
     result = run("compare", table, *OPTIONS, "--label", LABEL, "--methods", "all")
     assert result.exit_code == 1
     assert "tdlg: not run (It needs torch.)" in result.stderr
@@ -1081,7 +1081,7 @@ def test_compare_says_what_cannot_be_run(table, monkeypatch):
 
 
 def test_the_time_of_every_method_is_known():
-    from tdlg.methods.registry import METHODS
+    from tdlg.judge.methods import METHODS
 
     assert METHOD_SECONDS.keys() == METHODS.keys() - {"propagation-links"}
     assert trial_seconds("tdlg", 20_000) == 2 * METHOD_SECONDS["tdlg"]

@@ -30,8 +30,8 @@ import tdlg
 from saving import N, made_edges, reloaded, round_trip, same
 from tdlg import Gaussian, Laplace, LineGraph, LineGraphClassifier, Mixture, NoDecay, TemporalEdges, load_model
 from tdlg.exceptions import ParameterError, ReadError
+from tdlg.persist import codec as parts
 from tdlg.persist import model as persist
-from tdlg.persist import sklearn_parts as parts
 from tdlg.persist.model import save_model
 from tdlg.propagate.plan import OwnColumn
 

@@ -14,10 +14,10 @@ from tdlg.datasets.blocks import BlockSample, make_tsbm
 from tdlg.edges import TemporalEdges
 from tdlg.embed.eigenvectors import EdgeEmbedding
 from tdlg.embed.nodes import node_embeddings
-from tdlg.judge.evaluate import evaluate
-from tdlg.judge.tasks import EdgeClassification
+from tdlg.judge.references import LabelRates
+from tdlg.judge.run import evaluate
+from tdlg.judge.trials import EdgeClassification
 from tdlg.linegraph.decay import Decay, Gaussian, NoDecay
-from tdlg.methods.references import LabelRates
 from tdlg.models.outliers import EdgeOutlierDetector
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.report import write_report

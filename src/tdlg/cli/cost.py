@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tdlg.memory import LEARNING, SCORING, Needs
+from tdlg.memory import LEARNING, SCORING, Needs, most_learnt
 
 __all__ = ["LEARNING", "LINE_GRAPH", "LINE_GRAPH_OF_LINKS", "METHOD_SECONDS", "RANKING", "SCORING", "Needs"]
 __all__ += ["classify_cost", "in_time", "trial_seconds", "vectors"]
@@ -16,6 +16,7 @@ METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, meas
     "tdlg": 0.2,
     "tdlg-dense": 3.0,
     "label-rates": 0.1,
+    "windows": 0.5,
     "edgebank": 0.01,
     "ctdne": 1.2,
     "timers": 7.0,
@@ -65,7 +66,7 @@ def classify_cost(n_edges: int, n_classes: int = 2, n_fits: int = 1) -> tuple[fl
         n_outputs = n_classes
         if n_classes <= FEW_CLASSES:  # the trees of each class use the columns of all classes
             n_columns = (18 * n_outputs + 24) / 42
-    n_rows = min(n_edges, LEARNING.most_learnt)
+    n_rows = most_learnt(n_edges)
     seconds = n_fits * n_outputs * (n_edges * COLUMN_SECONDS + n_rows * TREE_SECONDS * n_columns)
     return START_SECONDS + seconds, LEARNING.bytes(n_edges) + n_rows * CLASS_BYTES * (n_outputs - 1)
 

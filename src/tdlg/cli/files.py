@@ -142,7 +142,7 @@ class Where(NamedTuple):
         others
             The values of the other options, by their names.
         """
-        from tdlg.engines.output import Output
+        from tdlg.engines.run import Output
         from tdlg.memory import as_bytes
 
         given = "with --engine" if engine is not None else "with --memory" if memory is not None else None
@@ -225,7 +225,7 @@ def classify_large(
 def outliers_large(where: Where, fast: Any, slow: Any, columns: Columns) -> None:
     """Find bursts in a table on disk; for the parameters see `outliers`."""
     from tdlg.clock import duration_in_words
-    from tdlg.models.bursts import BurstDetector
+    from tdlg.models.outliers import BurstDetector
 
     scanned, unused = _scanned(where.path, columns, features=False)
     with _progress() as said:

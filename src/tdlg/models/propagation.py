@@ -19,6 +19,7 @@ from tdlg.estimator import EdgesEstimator, Explainable, Scored, all_or_nothing, 
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.events import Copies
 from tdlg.linegraph.match import NODE_MATCHES
+from tdlg.memory import most_learnt
 from tdlg.models import training
 from tdlg.models.training import Setting, TrainingRows, Windows, weights_for
 from tdlg.models.trees import BinnedColumns, bin_columns, fit_boosting
@@ -152,7 +153,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         windows = self.choose_windows(edges.ticks[kept], codes[kept], np.bincount(codes[known]), late=late)
         self.features_ = self.unfitted_features(self._used_two_ends(len(edges))).fit(edges)
 
-        samples = windows.samples(training.MOST_ROWS if self.estimator is None else np.inf)
+        samples = windows.samples(most_learnt(len(edges)) if self.estimator is None else np.inf)
         seed = training.sampling_seed(self.random_state)
         chosen = [sample.rows(edges.ticks, codes, seed + k) for k, sample in enumerate(samples)]
         rows, columns = self._training_columns(samples, chosen)
@@ -563,12 +564,13 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
     """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
     Boosted trees are trained on the columns of `PropagationFeatures`, with bins that follow the tails and the rare classes
-    as well. Of more than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are
-    corrected for it, so that they stay calibrated. For forecasts, where the future may differ from the past, the
-    log-probabilities of the trees are averaged with those of logistic regression, with weights 2 and 1, unless the trees
-    alone clearly predict the latest training edges better. Pass all edges to `fit`, with missing labels where they are to be
-    predicted, and then call `predict_proba(edges)`. New edges can be scored too; they count as unlabelled neighbours of each
-    other. A training edge never sees its own label, however it is passed.
+    as well. Of more than 300,000 training edges a sample is used, which keeps those of rare classes; it has a tenth of the
+    edges, at least 300,000 and at most a million, and probabilities are corrected for it, so that they stay calibrated. For
+    forecasts, where the future may differ from the past, the log-probabilities of the trees are averaged with those of
+    logistic regression, with weights 2 and 1, unless the trees alone clearly predict the latest training edges better. Pass
+    all edges to `fit`, with missing labels where they are to be predicted, and then call `predict_proba(edges)`. New edges
+    can be scored too; they count as unlabelled neighbours of each other. A training edge never sees its own label, however
+    it is passed.
 
     Parameters
     ----------
@@ -791,10 +793,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
     def set_classes(self, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
         """Note the classes, given how often each is known; refuse a single one, and warn of few labels and many classes."""
         self.classes_ = classes
-        if len(self.classes_) < 2:
-            raise EdgesError(
-                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
-            )
+        self._check_two_classes()
         n_rarest = int(counts.min())
         if n_rarest < FEW_LABELS or counts.sum() < 2 * FEW_LABELS:
             rarest = plain_classes(self.classes_)[counts.argmin()]

@@ -32,7 +32,6 @@ LOOKED_AT = 100_000  # edges that are looked at for copies
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
 HORIZON = 1 / 3  # rows to train on after a cut, as a share of the labelled edges: whatever the edges to score are
 BURN_IN = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
-MOST_ROWS = 300_000  # more rows to learn from are sampled in memory; for files see `tdlg.engines.sizes`
 
 ROWS_TO_COMPARE = 60_000  # most rows that models which are compared learn from
 INNER = 0.25  # share of the rows on which they are compared

@@ -118,7 +118,7 @@ class _Table:
             if self._is_all and MATCHES[match].same_ends:
                 return col_keys, col_keys, n_keys
             return row_keys[self._rows], col_keys, n_keys
-        from tdlg._kernels.ids import factorise_integers
+        from tdlg._kernels.layout import factorise_integers
 
         feature, end = self._plan.category_matches[match]
         cols = self._query.evidence.categories[self._network.first, feature]

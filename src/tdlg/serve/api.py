@@ -15,7 +15,6 @@ from tdlg import __version__
 from tdlg.live.alerts import n_missed
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import about, as_json, of_alert, of_answer, of_fault, of_label
-from tdlg.serve.batching import Worker
 from tdlg.serve.bodies import JSON, LINES, Body, Fault, read_items
 from tdlg.serve.feed import Feed
 from tdlg.serve.guard import KNOWN
@@ -23,6 +22,7 @@ from tdlg.serve.limits import Limits
 from tdlg.serve.metrics import Metrics
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.tokens import COOKIE
+from tdlg.serve.worker import Worker
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel

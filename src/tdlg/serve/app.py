@@ -20,7 +20,6 @@ from tdlg.live.log import LogError, StateError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.answers import as_json
 from tdlg.serve.api import Api
-from tdlg.serve.batching import BusyError, StoppingError, Worker
 from tdlg.serve.bodies import JSON
 from tdlg.serve.feed import Feed
 from tdlg.serve.guard import Guard
@@ -29,6 +28,7 @@ from tdlg.serve.metrics import Metrics
 from tdlg.serve.pages import Pages
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.tokens import Token
+from tdlg.serve.worker import BusyError, StoppingError, Worker
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from tdlg.live.alerts import n_missed
 from tdlg.serve.answers import as_json
-from tdlg.serve.batching import StoppingError, Worker
+from tdlg.serve.worker import StoppingError, Worker
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel

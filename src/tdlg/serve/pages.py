@@ -13,13 +13,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tdlg.serve.api import id_of, json_response, option, whole_body
-from tdlg.serve.batching import Worker
 from tdlg.serve.bodies import JSON
 from tdlg.serve.charts import NARROW, WIDE, days_chart, node_chart, scores_chart
 from tdlg.serve.guard import KNOWN, client_of
 from tdlg.serve.limits import Limits
 from tdlg.serve.refusals import RefusedError
 from tdlg.serve.tokens import COOKIE, LIFETIME, Token
+from tdlg.serve.worker import Worker
 
 __all__ = ["Pages"]
 

@@ -65,7 +65,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _label_methods() -> list[str]:
-    from tdlg.methods.registry import METHODS
+    from tdlg.judge.methods import METHODS
 
     return [name for name in METHODS if name not in OF_LINKS]
 
@@ -116,14 +116,14 @@ def compare(
 
     The methods of this package are propagation, tdlg and tdlg-dense; label-rates is a simple reference. Published methods
     to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep. They are slow, and
-    most need PyTorch or gensim; from a clone: pip install ".[compare]". With --methods all, all of these are run, which
+    most need PyTorch or gensim; from a clone: pip install "./paper[deep]". With --methods all, all of these are run, which
     may take hours on 100,000 edges; a note says roughly how long before it starts.
     """
     import polars as pl
 
-    from tdlg.judge.evaluate import evaluate as judge
     from tdlg.judge.holdout import draw_trial, suitable_split
-    from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
+    from tdlg.judge.run import evaluate as judge
+    from tdlg.judge.trials import ChronologicalClassification, EdgeClassification
 
     check_output(output)
     late = late_labels(label, label_time, label_delay)
@@ -268,11 +268,15 @@ def _with_total(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _chosen(methods: str) -> list[str]:
+    from tdlg.judge.methods import COMPARED, make_method
+
     available = _label_methods()
     if methods == ALL:
         return available
     chosen = [name.strip() for name in methods.split(",") if name.strip()]
     unknown = [name for name in chosen if name not in available]
+    if missing := [name for name in unknown if name in COMPARED]:
+        make_method(missing[0])  # fails, and says how to install it
     if unknown or not chosen:
         what = repr(unknown[0]) if unknown else "nothing"
         raise typer.BadParameter(f"must be some of {', '.join(available)}. Got {what} instead.", param_hint="--methods")
