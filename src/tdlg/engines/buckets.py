@@ -323,9 +323,11 @@ def make_columns(task: ColumnsTask) -> None:
     if plan.compares(task.match):
         values = np.hstack([values, to_sum(mine, plan.own)])  # of rows, which are the columns
     known = np.flatnonzero(cols["label"] >= 0)
+    targets = plan.class_targets[cols["label"][known]]
     labels = Labels(
         known,
-        np.hstack([np.ones((len(known), 1)), plan.class_targets[cols["label"][known]]]),
+        np.hstack([np.ones((len(known), 1)), targets]),
+        plan.is_rare(targets),
         form.times(cols["known"][known]) if form.late and plan.past_only else None,
     )
     keyed = _keyed(task.match, form, rows, cols, at)
