@@ -67,7 +67,7 @@ def cautions(subject: Subject, held: HeldOut | None, selected: Selected, last: L
             f"{count(len(selected.edges), 'interaction')} to predict "
             f"are later than every label, but the labels held out were chosen at random among earlier and later "
             f"ones. Expect worse predictions than measured. To measure this setting, hold out the last labels: "
-            f"<code>--evaluate time</code>, or <code>evaluate=&quot;time&quot;</code> in Python."
+            f"<code>--evaluate forecast</code>, or <code>evaluate=&quot;time&quot;</code> in Python."
         )
     items = "".join(f"<p>{text}</p>" for text in found)
     return f'<div class="cautions" role="note" aria-label="Warnings">{items}</div>' if found else ""
