@@ -20,8 +20,7 @@ import numpy as np
 import polars as pl
 from _bench import Claim
 
-from tdlg import PropagationClassifier, scan_edges, write_payments
-from tdlg.engines import run as file_run
+from tdlg import PropagationClassifier, memory, scan_edges, write_payments
 from tdlg.engines.executors import opened_engine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -57,7 +56,7 @@ def processor_time(engine) -> tuple[float, float]:
 
 
 def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
-    file_run.MOST_ROWS = file_run.LEAST_ROWS = FEW_ROWS
+    memory.MOST_LEARNT = memory.LEAST_LEARNT = FEW_ROWS
     claim = Claim(f"A cluster shares the work: {n_edges:,} payments, {turns} turns")
     with tempfile.TemporaryDirectory(prefix="tdlg-cluster-") as name, ExitStack() as stack:
         home = Path(name)

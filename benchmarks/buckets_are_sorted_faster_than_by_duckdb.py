@@ -31,7 +31,7 @@ KEYS, TURNS = (1, 3), 3  # the numbers of keys; how often each is measured
 def by_buckets(table: Path, folder: Path, n_keys: int) -> None:
     from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
     from tdlg.engines.executors import run_all
-    from tdlg.engines.summary import Labels, summarise
+    from tdlg.engines.summary import LabelCodes, summarise
     from tdlg.engines.table import scan_edges
 
     edges = scan_edges(table, label="fraud")
@@ -39,7 +39,7 @@ def by_buckets(table: Path, folder: Path, n_keys: int) -> None:
     clock = summarise(engine, edges, blocks[:1] + blocks[-1:]).clock  # the payments are in the order of time
     form, n_buckets = RecordForm(edges.n_rows, clock, False, 2), -(-edges.n_rows // BUCKET)
     buckets = Buckets(str(folder), form, tuple(COLUMNS)[:n_keys], n_buckets, len(blocks))
-    labels = Labels((0, 1), (0, 1))
+    labels = LabelCodes((0, 1), (0, 1))
     run_all(engine, partition, [PartitionTask(edges, block, k, labels, buckets) for k, block in enumerate(blocks)])
     run_all(engine, sort_bucket, [(buckets, kind, number) for kind in buckets.kinds for number in range(n_buckets)])
 
@@ -48,9 +48,8 @@ def sort_bucket(task) -> None:
     """Sort as for columns and products."""
     import numpy as np
 
-    from tdlg._kernels.ids import factorise_integers
-    from tdlg._kernels.layout import place_symmetric
-    from tdlg.engines.buckets import read_split
+    from tdlg._kernels.layout import factorise_integers, place_symmetric
+    from tdlg.engines.files import read_split
 
     buckets, kind, number = task
     records = read_split(buckets.paths(kind), range(number, number + 1))

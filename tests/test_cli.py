@@ -23,7 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tdlg
-from tdlg import demo
+from tdlg import demo, make_payments
 from tdlg.cli import app, compare, output
 from tdlg.cli.compare import _as_two_numbers as as_two_numbers
 from tdlg.cli.output import one_line
@@ -1134,15 +1134,22 @@ def test_the_demo_command(monkeypatch, tmp_path):
     assert ok("demo", "--report", tmp_path / "d.html", "--seed", 2).stdout == f"{tmp_path / 'd.html'} 2\n"
 
 
-def test_the_demo(tmp_path):
+def test_the_demo(tmp_path, few_trees):
     said = []
     demo.run_demo(tmp_path / "demo.html", say=said.append)
     text = "\n".join(said)
-    assert re.search(r"with times +100%", text)
-    assert re.search(r"without times +5\d%", text)
-    assert re.search(r"9\d% of the hidden labels", text)
-    assert int(re.search(r"(\d+) of them are among the 40", text)[1]) >= 20
-    assert (tmp_path / "demo.html").stat().st_size > 10_000
+    payments = make_payments(10_000, 0)
+    n_open = int((payments.label_time > demo.TODAY).sum())
+    assert f"the labels of {n_open:,} payments are not known" in text
+    found, there = map(int, re.search(r"(\d+) of the (\d+) frauds to find are among the 50 payments", text).groups())
+    assert there == int(payments.edges.label[payments.label_time > demo.TODAY].sum())
+    assert 10 < found < there
+    assert len(re.findall(r"[01]\.\d\d  customer \d+ -> terminal \d+: ", text)) == 3
+    page = (tmp_path / "demo.html").read_text(encoding="utf-8")
+    precision, rates = re.search(r"average precision (0\.\d\d) .*label rates (0\.\d\d), windows", text).groups()
+    shown = [float(value) for value in re.findall(r">(0\.\d{3}) <small>", page.partition("Average precision")[2])[:2]]
+    assert [f"{value:.2f}" for value in shown] == [precision, rates]
+    assert "fraud = 1" in page
     assert "demo.html" in said[-1]
 
 

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from live_payments import EDGES, LABEL_TIME, N_FITTED, N, batch_scores, classifier, detector, event, events, id_of
 from tdlg.cli import app
+from tdlg.cli.torn import end_torn_line
 from tdlg.live import refit as refits
 from tdlg.live.model import LiveModel
-from tdlg.live.torn import end_torn_line
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -247,7 +247,7 @@ def test_a_line_with_an_error_is_skipped_or_stops(model, tmp_path):
 def test_a_line_in_the_far_future_is_skipped_unless_that_is_wanted(model, tmp_path):
     future = event(N_FITTED + 5, time="2999-01-01T00:00:00")
     result = ok("stream", model, "--state", tmp_path / "live", given=lines([future, event(N_FITTED)]))
-    assert "line 1 is skipped: time: It is " in result.stderr
+    assert "line 1 is skipped: time: The time is " in result.stderr
     assert "--ahead" in result.stderr
     (answer,) = answers(result)
     assert (answer["id"], answer["late"]) == (id_of(N_FITTED), False)

@@ -128,7 +128,8 @@ def classify(
         typer.Option(help=f"{EVALUATE_HELP} Then report how well they are predicted. By default nothing is evaluated."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="PAGE", help="Write an HTML report to this file, for example page.html.")
+        Path | None,
+        typer.Option(metavar="PAGE", help="Write a report to this file: a page, page.html, or its content, page.json."),
     ] = None,
     save: Annotated[
         Path | None,
@@ -475,7 +476,7 @@ def outliers(
 
 
 def _outliers_on_disk(where: Where, fast: Any, slow: Any, columns: Columns) -> None:
-    from tdlg.models.bursts import BurstDetector
+    from tdlg.models.outliers import BurstDetector
 
     with scanned(where.path, columns, beside=where.output, features=False) as (table, unused):
         found = where.fill(BurstDetector(fast, slow), table)

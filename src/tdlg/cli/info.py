@@ -39,7 +39,7 @@ from tdlg.cli.tables import (
     text_columns,
     unused_in_words,
 )
-from tdlg.memory import in_bytes
+from tdlg.memory import in_bytes, most_learnt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -256,11 +256,8 @@ def _describe_cost(edges: TemporalEdges) -> list[tuple[str, str]]:
 
 def memory_to_classify(n_edges: int, n_classes: int = 2) -> float:
     """The bytes that classify needs in memory, from measurements with 100,000, 1 and 3 million edges."""
-    return (
-        LEARNING.bytes(n_edges)
-        + min(n_edges, LEARNING.most_learnt) * CLASS_BYTES * max(n_classes - 2, 0)
-        + min(n_edges, LEARNING.most_learnt) * CLASS_BYTES * (n_classes > 2)
-    )
+    n_outputs = n_classes if n_classes > 2 else 1
+    return LEARNING.bytes(n_edges) + min(n_edges, most_learnt(n_edges)) * CLASS_BYTES * (n_outputs - 1)
 
 
 def _degrees(edges: TemporalEdges) -> NDArray[Any]:
@@ -339,7 +336,7 @@ def list_datasets(output: Output = None) -> None:
     """List the public data sets."""
     import polars as pl
 
-    from tdlg.datasets.files import is_available
+    from tdlg.datasets.fetch import is_available
     from tdlg.datasets.registry import DATASETS
 
     check_output(output)
@@ -372,7 +369,7 @@ def get_dataset(
     output: Output = None,
 ) -> None:
     """Download a public data set and print the path of its file, or write it as a table with named columns (-o)."""
-    from tdlg.datasets.files import dataset_file
+    from tdlg.datasets.fetch import dataset_file
     from tdlg.datasets.registry import DATASETS
 
     check_output(output)
@@ -410,7 +407,7 @@ def demo(
     ] = None,
     seed: Seed = 0,
 ) -> None:
-    """Run the demo on synthetic networks, in less than a minute."""
+    """Find the frauds among synthetic card payments and say why, in less than a minute."""
     others = {"--report": report} if live else {"--open": browser, "--port": port}
     for name, value in others.items():
         if value is not None:

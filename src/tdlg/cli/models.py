@@ -232,7 +232,7 @@ def _load(path: Path, given: _Labels) -> Any:
 
 def _load_classifier(path: Path, given: _Labels, *, bursts: bool = False) -> Any:
     """A classifier or regressor, or also a detector of bursts."""
-    from tdlg.models.bursts import BurstDetector
+    from tdlg.models.outliers import BurstDetector
 
     model = _load(path, given)
     made_by = MADE_BY.get(kind_of(model))

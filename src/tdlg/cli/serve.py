@@ -103,7 +103,7 @@ def stream(
 
 def _begin_line() -> None:
     """Do not append to a line that a crash has torn."""
-    from tdlg.live.torn import end_torn_line
+    from tdlg.cli.torn import end_torn_line
 
     with suppress(OSError, ValueError):  # an output without a file descriptor
         end_torn_line(sys.stdout.fileno())
@@ -188,6 +188,7 @@ class _Answers:
             else:
                 self._score(lines, position)
         sys.stdout.flush()
+        self._live.work()  # a new model that a refit left
 
     def _kind(self, line: _Line) -> str:
         if line.problem is not None:
@@ -279,7 +280,9 @@ def _stoppable() -> Iterator[_Stop]:
 @command(commands, "tdlg refit --state live")
 def refit(
     *,
-    state: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the state, which no other process uses now.")],
+    state: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of the state. A service that uses it takes the new model over.")
+    ],
     force: Annotated[
         bool, typer.Option("--force", help="Use the new model even if it is worse, or cannot be compared.")
     ] = False,
@@ -310,7 +313,11 @@ def refit(
         what = "average precision" if found.n_positive is not None else "error"
         low, high = (f"{end:+.3g}" for end in found.gain[1:])
         note(f"gain in {what}: {found.gain.value:+.3g} (80 % interval {low} to {high})")
-    if found.generation is None:
+    if found.is_requested:
+        note(
+            f"the new model waits for the process that uses the state, which takes it over within seconds: {found.reason}"
+        )
+    elif found.generation is None:
         note(f"the old model stays: {found.reason}; --force uses the new one nevertheless")
     else:
         note(f"the new model is in use, as {found.generation}: {found.reason}; --back returns to the old one")
@@ -364,8 +371,8 @@ def serve(
     """
     check_installed("tdlg serve")
     from tdlg.cli.group import heed_termination
+    from tdlg.serve.auth import read_token
     from tdlg.serve.service import Service, check_address
-    from tdlg.serve.tokens import read_token
 
     token = None if token_file is None else read_token(token_file)
     check_address(host, token)
@@ -416,5 +423,8 @@ def avoid_pauses() -> None:
 
 def check_installed(command: str) -> None:
     """Say what to install if the extra is missing."""
-    if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise ImportError(f'{command} needs starlette and uvicorn. From a clone of tdlg, run: pip install ".[serve]".')
+    if any(find_spec(name) is None for name in ("msgspec", "prometheus_client", "starlette", "uvicorn")):
+        raise ImportError(
+            f"{command} needs starlette, uvicorn, msgspec and prometheus-client. From a clone of tdlg, run: "
+            'pip install ".[serve]".'
+        )

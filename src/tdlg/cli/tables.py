@@ -326,7 +326,7 @@ class Where(NamedTuple):
         cls, path: Path, output: Path | None, memory: str | None, engine: str | None, others: dict[str, Any]
     ) -> Self:
         """Refuse other options that need all rows in memory, and output that is not a file."""
-        from tdlg.engines.output import Output
+        from tdlg.engines.run import Output
         from tdlg.memory import as_bytes
 
         given = "with --engine" if engine is not None else "with --memory" if memory is not None else None

@@ -1,9 +1,13 @@
-"""`scan_edges`: parquet files of edges that are larger than memory, read in blocks of rows, with keys in place of ids."""
+"""`scan_edges`: parquet files of edges that are larger than memory, read in blocks of rows, with keys in place of ids.
+
+Keys are 64-bit numbers for ids, pairs and categories, the same on every machine, without a table of all ids. Integers become
+keys one to one, also if text spells them; those beyond int64 by a hash, because negative ones have the same bits. Other text
+becomes a key by a hash: of n different ids two share a key with a probability of about n^2 / 2^65, 0.03 % for a hundred
+million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,18 +17,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
-from tdlg.engines.keys import id_keys
-from tdlg.engines.paths import as_place, is_remote, version_of
+from tdlg.engines.files import as_place, is_remote, version_of
 from tdlg.exceptions import EdgesError, ReadError
 from tdlg.io.columns import Several, Source, Which, choose_features, listed, listed_features, roles
 from tdlg.io.files import PARQUET, check_path
 from tdlg.io.parquet import check_parquet, damaged_parquet
 from tdlg.io.read import Reading, build_edges, frame_source
 from tdlg.tables.column import check_polars_works
+from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
 from tdlg.tables.labels import LabelRule
+from tdlg.tables.rows import mixed
 from tdlg.tables.text import CODE, DECIMAL_COMMA, MISSING_WORDS, ONLY_DECIMAL, unread_number
 from tdlg.tables.times import PATTERNS, YEAR_LAST, format_of
 
@@ -33,9 +39,15 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+Keys = NDArray[np.uint64]
+
+SEED = 20  # of the hash of text
+UPWARDS, DOWNWARDS, LOOP = 0, 1, 2  # last two bits of a pair: source below destination, above it, the same node
+MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
+
 FIRST_ROWS = 10_000  # in which features are looked at
 ROWS_TO_CHOOSE_BY = 100_000  # from which features are chosen
-AT_ONCE = 16  # files that are looked at together: stores answer late
+FILES_AT_ONCE = 16  # files that are looked at together: stores answer late
 NUMBERS_AS: dict[str, Any] = {"Int64": int, "Float64": float}
 NUMBERS = r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})"  # how YEAR_LAST begins
 ZONE = r":\d{2}\S*\s*(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$"
@@ -49,9 +61,16 @@ class Block(NamedTuple):
     stop: int
 
 
+class TableFile(NamedTuple):
+    """A file of a table, and the number of its rows."""
+
+    path: str
+    n_rows: int
+
+
 @dataclass(frozen=True, repr=False)
 class ScannedEdges:
-    """Edges in parquet files that are not read yet; made by `scan_edges`. Plain data, which tasks carry.
+    """Edges in parquet files that are not read yet; made by `scan_edges`.
 
     Attributes
     ----------
@@ -67,8 +86,8 @@ class ScannedEdges:
         The same as for `tdlg.read_edges`.
     orders
         For columns of dates such as 31/01/2020, whether the day or the month comes first; alike in all blocks.
-    listing
-        Text that changes with the names and the numbers of rows of the files of a folder; empty for a file.
+    parts
+        The files and their numbers of rows.
     left_out
         Columns that were not chosen as features, and why.
     rule
@@ -87,7 +106,7 @@ class ScannedEdges:
     time_unit: str | None = None
     label_delay: Any = None
     orders: tuple[tuple[str, str], ...] = ()
-    listing: str = ""
+    parts: tuple[TableFile, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
     rule: LabelRule = field(default_factory=LabelRule)
     numbers: tuple[tuple[str, str], ...] = ()
@@ -110,7 +129,7 @@ class ScannedEdges:
 
     def files(self) -> list[str]:
         """The paths of all files, in the order of the rows."""
-        return [part.path for part in self._parts()]
+        return [part.path for part in self.parts]
 
     def version(self) -> tuple[Any, ...]:
         """What differs between two versions of the files; empty if a store cannot be asked."""
@@ -122,11 +141,10 @@ class ScannedEdges:
 
     def frame(self, block: Block, names: list[str] | None = None) -> pl.DataFrame:
         """Some columns of a block as they are; by default all columns."""
-        parts = self._parts()
-        starts = np.append(0, np.cumsum([part.n_rows for part in parts]))
-        low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(parts) - 1)
+        starts = np.append(0, np.cumsum([part.n_rows for part in self.parts]))
+        low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(self.parts) - 1)
         high = max(int(np.searchsorted(starts, block.stop, side="left")), low + 1)
-        lazy = _lazy([part.path for part in parts[low:high]])
+        lazy = _lazy(self.files()[low:high])
         with _damage_told(self.path):
             some = lazy if names is None else lazy.select(list(dict.fromkeys(names)))
             return some.slice(block.start - int(starts[low]), block.stop - block.start).collect()
@@ -176,20 +194,6 @@ class ScannedEdges:
             label_delay=self.label_delay,
         )
         return build_edges(source, how, checked=False, with_ids=False, raw_labels=True).edges  # ids are keys here
-
-    def _parts(self) -> tuple[_Part, ...]:
-        """The files; another process may have looked at those of a folder."""
-        if not self.listing:
-            return (_Part(self.path, self.n_rows),)
-        found = _FOUND.get((self.path, self.listing))
-        if found is None:
-            parts = find_parts(self.path)
-            if parts.listing != self.listing:
-                raise ReadError(
-                    f"{self.path}: the files in this folder have changed since the work began. Start it again."
-                )
-            found = parts.files
-        return found
 
 
 def scan_edges(
@@ -284,28 +288,17 @@ def scan_edges(
     of_times = time_format, time_unit, label_delay, orders
     rule = LabelRule(positive, None if missing is None else tuple(listed(missing)), at.get("label", "label"))
     of_columns = at, tuple(every), tuple(codes), bipartite, *of_times
-    return ScannedEdges(place, n_rows, *of_columns, parts.listing, left_out, rule, numbers)
+    return ScannedEdges(place, n_rows, *of_columns, parts.files, left_out, rule, numbers)
 
 
 # ---- the files of a table
 
 
-class _Part(NamedTuple):
-    """A file, and the number of its rows."""
-
-    path: str
-    n_rows: int
-
-
 class Parts(NamedTuple):
-    """The files of a table in order, the names of their columns, and the listing of a folder; see `ScannedEdges`."""
+    """The files of a table in order, and the names of their columns."""
 
-    files: tuple[_Part, ...]
+    files: tuple[TableFile, ...]
     names: tuple[str, ...]
-    listing: str = ""
-
-
-_FOUND: dict[tuple[str, str], tuple[_Part, ...]] = {}  # files of folders by path and listing, in this process
 
 
 def find_parts(path: str) -> Parts:
@@ -319,14 +312,15 @@ def find_parts(path: str) -> Parts:
                 f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first.",
                 f"Use `tdlg.io.write_parquet({path!r}, 'edges.parquet')`, and as_text=True.",
             )
-        schema, part = _looked_at(path)
-        return Parts((part,), tuple(schema))
-    found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
-    names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
-    if not names:
+        paths = [path]
+    else:
+        found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
+        names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
+        paths = [f"{path.rstrip('/')}/{name}" for name in names]
+    if not paths:
         raise ReadError(f"{path}: there is no file whose name ends in .parquet in this folder.")
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        seen = list(threads.map(_looked_at, [f"{path.rstrip('/')}/{name}" for name in names]))
+    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
+        seen = list(threads.map(_looked_at, paths))
     columns, first = seen[0]
     for schema, part in seen:
         if list(schema.items()) != list(columns.items()):
@@ -334,14 +328,10 @@ def find_parts(path: str) -> Parts:
                 f"{part.path}: {_difference(schema, columns)} {Path(first.path).name}. All files of a folder must have the "
                 "same columns, of the same types and in the same order."
             )
-    files = tuple(part for _, part in seen)
-    facts = [[name, part.n_rows] for name, part in zip(names, files, strict=True)]
-    listing = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    _FOUND[path, listing] = files
-    return Parts(files, tuple(columns), listing)
+    return Parts(tuple(part for _, part in seen), tuple(columns))
 
 
-def _looked_at(path: str) -> tuple[dict[str, Any], _Part]:
+def _looked_at(path: str) -> tuple[dict[str, Any], TableFile]:
     """The types of the columns of a file by name, and the number of its rows."""
     import polars as pl
 
@@ -350,7 +340,7 @@ def _looked_at(path: str) -> tuple[dict[str, Any], _Part]:
         if not is_remote(path):
             check_parquet(path)
         lazy = _lazy([path])
-        return dict(lazy.collect_schema()), _Part(path, int(lazy.select(pl.len()).collect().item()))
+        return dict(lazy.collect_schema()), TableFile(path, int(lazy.select(pl.len()).collect().item()))
 
 
 def _difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
@@ -442,12 +432,10 @@ def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:
 
 def _orders(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str, str], ...]:
     """The orders of day and month in those columns of times that are text."""
-    import polars as pl
-
     schema = lazy.collect_schema()
     with _damage_told(path):
-        found = {name: _order_of_days(path, lazy, name) for name in names if schema[name] == pl.String}
-    return tuple((name, order) for name, order in found.items() if order is not None)
+        found = [(name, _order_of_days(path, lazy, name)) for name in names if str(schema[name]) == "String"]
+    return tuple((name, order) for name, order in found if order is not None)
 
 
 def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:
@@ -486,3 +474,65 @@ def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:
             f"Pass time_format={format_of(found['first'], 'md')!r} if the month comes first.",
         )
     return MONTH_FIRST if month else DAY_FIRST
+
+
+# ---- keys
+
+
+def id_keys(values: Any, name: str) -> Keys:
+    """The keys of a column of ids, integers or text; `name` is for messages."""
+    import polars as pl
+
+    column = as_ids(values, name)
+    if is_integers(column):
+        return _integer_keys(np.asarray(column, np.int64).view(np.uint64))
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column):
+            return _unsigned_keys(column.astype(np.uint64))
+        raise EdgesError(
+            f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
+            "Convert the ids to text."
+        )
+    keys = text_keys(column)
+    rows = column.str.contains(f"^({WHOLE_NUMBER.pattern})$").arg_true()  # 7 and "7" are the same id
+    for dtype, keys_of in ((pl.Int64, _integer_keys), (pl.UInt64, _unsigned_keys)):
+        numbers = column.gather(rows).cast(dtype, strict=False)
+        is_read = numbers.is_not_null()
+        keys[rows.filter(is_read).to_numpy()] = keys_of(numbers.drop_nulls().to_numpy().view(np.uint64))
+        rows = rows.filter(~is_read)
+    return keys
+
+
+def _unsigned_keys(bits: Keys) -> Keys:
+    keys = _integer_keys(bits)
+    return np.where(bits > np.uint64(MOST_SIGNED), mixed(keys), keys)  # negative integers have the same bits
+
+
+def _integer_keys(bits: Keys) -> Keys:
+    return mixed(bits + np.uint64(0x9E3779B97F4A7C15))
+
+
+def text_keys(column: Any) -> Keys:
+    """The keys of a polars column of text; a missing value has a key of its own."""
+    return column.hash(SEED).to_numpy(writable=True).astype(np.uint64, copy=False)
+
+
+def joint_keys(first: Keys, second: Keys) -> Keys:
+    """A key for two keys, in this order."""
+    return mixed(mixed(first) + second)
+
+
+def pair_keys(src: Keys, dst: Keys) -> Keys:
+    """Keys of ordered pairs; a pair and its reverse fall into the same bucket, and differ in the last bit."""
+    way = np.where(src < dst, UPWARDS, np.where(src > dst, DOWNWARDS, LOOP)).astype(np.uint64)
+    return (joint_keys(np.minimum(src, dst), np.maximum(src, dst)) & ~np.uint64(3)) | way
+
+
+def reversed_pairs(pairs: Keys) -> Keys:
+    """The keys of the same pairs, with source and destination exchanged."""
+    return np.where(pairs & np.uint64(LOOP), pairs, pairs ^ np.uint64(1))
+
+
+def bucket_of(keys: Keys, n_buckets: int) -> NDArray[np.uint16]:
+    """The bucket of each key: buckets are ranges of keys of the same width."""
+    return ((keys >> np.uint64(32)) * np.uint64(n_buckets) >> np.uint64(32)).astype(np.uint16)

@@ -26,7 +26,7 @@ from tdlg.linegraph.decay import Decay, Gaussian
 from tdlg.linegraph.events import own_columns
 from tdlg.linegraph.operator import LineGraph, Normalization
 from tdlg.models.linegraph import LineGraphClassifier
-from tdlg.models.link_columns import LinkModel
+from tdlg.models.links import LinkModel
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.models.training import Setting
 

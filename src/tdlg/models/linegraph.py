@@ -236,10 +236,7 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         """Set `classes_`; return 0/1 targets, shape (n_edges,) for two classes, else (n_edges, n_classes)."""
         check_classification_targets(values)
         self.classes_, codes = np.unique(values, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise EdgesError(
-                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
-            )
+        self._check_two_classes()
         target = np.zeros((len(known), len(self.classes_)))
         target[np.flatnonzero(known), codes] = 1.0
         return target[:, 1] if len(self.classes_) == 2 else target

@@ -22,11 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg import __version__
 from tdlg.atomic import as_path, is_special, new_file, target_of
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.persist.codec import MEMBER, Decoder, Encoder, is_estimator
-from tdlg.persist.sklearn_parts import check_stored
+from tdlg.persist.codec import MEMBER, Decoder, Encoder, check_stored, is_estimator
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 6  # increased when fitted models get other attributes or columns; files of other versions are refused
+FORMAT_VERSION = 7  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"
 MARK = b"tdlg model, sha256 "
 HEX_DIGITS = 64  # of a sha256 in hexadecimal
