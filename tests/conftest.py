@@ -57,6 +57,7 @@ NEEDS = {
     "dask": ("Dask", "make test installs it", lambda: importlib.util.find_spec("distributed")),
     "mkdocs": ("mkdocs", "make test-heavy installs it", lambda: importlib.util.find_spec("mkdocs")),
     "chromium": ("Chromium", "make test-heavy installs it", find_chromium),
+    "node": ("Node.js or Chromium", "apt-get install nodejs", lambda: shutil.which("node") or find_chromium()),
     "time": ("a minute of time", "make test-heavy gives it", lambda: os.environ.get("TDLG_NO_SKIPS") == "1"),
     "data": ("real data", "set TDLG_DATA to the folder that holds it", has_data),
 }

@@ -150,6 +150,9 @@ class FakeLive:
         ]
         return {"id": event["id"], "score": event["score"], "reasons": reasons[:top]}
 
+    def work(self, seconds=0.005):
+        return False
+
     def is_positive(self, label):
         return label == 1
 

@@ -432,7 +432,7 @@ def test_a_service_avoids_pauses(model_file, tmp_path, monkeypatch, own_signals)
 
 
 def test_what_to_install_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("tdlg.cli.commands.serve.find_spec", lambda name: None)
+    monkeypatch.setattr("tdlg.cli.serve.find_spec", lambda name: None)
     assert 'pip install ".[serve]"' in refused("--state", tmp_path / "state")
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sklearn.metrics import roc_auc_score
 
 from tdlg import __version__
-from tdlg.datasets.files import is_available
+from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError

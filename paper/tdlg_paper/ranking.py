@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg import __version__
-from tdlg.datasets.files import is_available
+from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.judge.ranking import (

@@ -23,7 +23,7 @@ from tdlg.serve.schema import JSON, LINES, STREAM, Answer, LabelAnswer, Problem,
 from tdlg.serve.worker import Worker
 
 if TYPE_CHECKING:
-    from tdlg.live.events import EventError
+    from tdlg.live.event import EventError
     from tdlg.live.model import LiveModel
     from tdlg.live.state import Answer as LiveAnswer
     from tdlg.live.state import LabelAnswer as LiveLabelAnswer

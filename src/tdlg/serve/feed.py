@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from tdlg.live.alerts import n_missed
+from tdlg.live.cases import n_missed
 from tdlg.serve.http import as_json
 from tdlg.serve.worker import StoppingError, Worker
 

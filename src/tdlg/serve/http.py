@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from tdlg.checks import check_count
 from tdlg.exceptions import ParameterError
-from tdlg.live.fields import plain
+from tdlg.live.event import plain
 from tdlg.serve.schema import ARROW, JSON, LINES, Problem, Refused, properties
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.json import schema_components
 
 from tdlg import __version__
-from tdlg.live.alerts import Status
+from tdlg.live.cases import Status
 
 __all__ = [
     "ADDRESSES", "ARROW", "JSON", "LINES", "MOST_LISTED", "STREAM", "About", "Address", "Alert", "Alerts", "AlertsQuery",
