@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
-from tdlg.explain.bursts import explain_bursts
 from tdlg.explain.propagation import explain_propagation
+from tdlg.explain.reasons import explain_bursts
 from tdlg.live.history import Around, History
 from tdlg.live.recent import StoredEvent
 from tdlg.live.scorer import UnknownEventError
