@@ -207,7 +207,7 @@ def test_no_damaged_file_gives_a_wrong_answer(killed, tmp_path):
 
 
 def test_a_snapshot_is_checked_once(tmp_path, monkeypatch):
-    from tdlg.live import directory
+    from tdlg.live import store as directory
 
     read, crc_of = [], directory._crc_of
     monkeypatch.setattr(directory, "_crc_of", lambda path: read.append(path.name) or crc_of(path))

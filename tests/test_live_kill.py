@@ -26,7 +26,7 @@ NURSERY = """
     from pathlib import Path
     from tdlg.live.log import LogFullError
     from tdlg.live.model import LiveModel
-    from tdlg.live.torn import end_torn_line
+    from tdlg.cli.torn import end_torn_line
 
     folder, steps, output = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()), Path(sys.argv[3])
     n_kills, chance = int(sys.argv[4]), random.Random(0)

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from tdlg.exceptions import ParameterError, TdlgError
 from tdlg.live import log as logs
-from tdlg.live.directory import Generation, StateDirectory
 from tdlg.live.log import HEADER, Log, LogError, LogFullError, StateError, read_records
+from tdlg.live.store import Generation, StateDirectory
 
 posix = pytest.mark.skipif(os.name == "nt", reason="no such signals and limits")
 
@@ -430,7 +430,7 @@ def opened(folder, fingerprint="one", **options):
 
 CHILD = """
     import os, random, sys
-    from tdlg.live.directory import StateDirectory
+    from tdlg.live.store import StateDirectory
 
     def payload(number):
         return f"{number} ".encode() * (1 + number % 7)
@@ -472,7 +472,7 @@ def test_killing_it_loses_nothing(folder):
 
 HOLDER = """
     import sys
-    from tdlg.live.directory import StateDirectory
+    from tdlg.live.store import StateDirectory
 
     state = StateDirectory(sys.argv[1], "one", lambda generation: None)
     print("open", flush=True)
@@ -495,7 +495,7 @@ def test_one_process_writes_and_its_death_lets_the_next_one_in(folder):
 
 FORKING = """
     import os, sys, time
-    from tdlg.live.directory import StateDirectory
+    from tdlg.live.store import StateDirectory
 
     state = StateDirectory(sys.argv[1], "one", lambda generation: None)
     reading, writing = os.pipe()
@@ -569,16 +569,16 @@ def test_another_model_is_refused_by_name(folder):
 def test_a_newer_version_is_refused_by_name(folder):
     opened(folder).close()
     made = json.loads((folder / "state.json").read_text())
-    (folder / "state.json").write_text(json.dumps(made | {"format": 2, "tdlg": "9.1"}))
+    (folder / "state.json").write_text(json.dumps(made | {"format": 3, "tdlg": "9.1"}))
     with pytest.raises(
-        StateError, match=r"has the format 2 of tdlg 9\.1; .* reads format 1\. Install tdlg 9\.1 or newer"
+        StateError, match=r"has the format 3 of tdlg 9\.1; .* reads format 2\. Install tdlg 9\.1 or newer"
     ):
         opened(folder)
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
     (tmp_path / "holiday.jpg").touch()
-    with pytest.raises(StateError, match=r"not a state directory: it has no file 'current', but \['holiday.jpg'\]"):
+    with pytest.raises(StateError, match=r"not a state directory: it has no file 'state.json', but \['holiday.jpg'\]"):
         opened(tmp_path)
     assert os.listdir(tmp_path) == ["holiday.jpg"]
     with pytest.raises(StateError, match="There is no state directory at"):
@@ -586,7 +586,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
     assert os.listdir(tmp_path) == ["holiday.jpg"]
 
 
-@pytest.mark.parametrize("name", ["state.json", "generation-0001/generation.json"])
+@pytest.mark.parametrize("name", ["state.json"])
 def test_a_damaged_file_is_named(folder, name):
     opened(folder).close()
     (folder / name).write_text("{")
@@ -596,11 +596,14 @@ def test_a_damaged_file_is_named(folder, name):
 
 def test_a_generation_that_is_missing_is_named(folder):
     opened(folder).close()
-    (folder / "current").write_text("generation-0007\n")
-    with pytest.raises(StateError, match=r"names the generation 'generation-0007', .* names .*\['generation-0001'\]"):
+    manifest = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps(manifest | {"active": ["generation-0007"]}))
+    with pytest.raises(
+        StateError, match=r"names the generation 'generation-0007', .* one of these .*\['generation-0001'\]"
+    ):
         opened(folder)
-    (folder / "current").unlink()
-    with pytest.raises(StateError, match=r"has no file 'current', but \['log-0+1.bin'\]"):
+    (folder / "state.json").unlink()
+    with pytest.raises(StateError, match=r"has no file 'state.json', but \['log-0+1.bin'\]"):
         opened(folder)
 
 
@@ -740,7 +743,7 @@ def test_model_and_state_are_switched_together(folder):
 def test_an_unfinished_generation_is_removed(folder):
     opened(folder).close()
     (folder / "generation-0002").mkdir()
-    (folder / "generation-0002" / "model.tdlg").touch()  # and no generation.json
+    (folder / "generation-0002" / "model.tdlg").touch()  # and it is not in the manifest
     with opened(folder) as directory:
         assert [path.name for path in folder.glob("generation*")] == ["generation-0001"]
         assert [generation.name for generation in directory.generations()] == ["generation-0001"]
@@ -829,8 +832,8 @@ def test_an_unfinished_new_directory_is_made_again(folder):
         with pytest.raises(KeyboardInterrupt):
             StateDirectory(folder, "another", interrupted)
     (folder / "generation-0001").mkdir()
-    (folder / "generation-0001" / "generation.json").write_text("{}")  # killed before `current` was written
-    (folder / f".current.{'0' * 32}.tdlg-tmp").touch()
+    (folder / "generation-0001" / "origin.json").write_text("{}")  # killed before the manifest was written
+    (folder / f".state.json.{'0' * 32}.tdlg-tmp").touch()
     with opened(folder) as directory:
         assert directory.generation.name == "generation-0001"
         assert (directory.generation.path / "model.tdlg").exists()

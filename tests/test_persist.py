@@ -509,7 +509,7 @@ def test_other_fitted_attributes_need_another_version_of_the_format(name):
     few = {"n_components": 5} if "n_components" in kind().get_params() else {}
     model = kind(**few).fit(made_edges())
     assert set(model.__getstate__()) - set(model.get_params(deep=False)) == set(FITTED_IN_VERSION_5[name].split())
-    assert persist.FORMAT_VERSION == 6
+    assert persist.FORMAT_VERSION == 7
 
 
 def test_only_public_estimators_are_known():

@@ -122,12 +122,12 @@ def test_a_tie_gives_the_model_with_the_newer_labels(folder, monkeypatch):
 def test_few_labels_prove_nothing():
     """The same two models, compared on more and more labels."""
     rng = np.random.default_rng(0)
-    meaning = type("Meaning", (), {"classes": [0, 1], "is_positive": bool, "time": int})
+    outcome = type("Meaning", (), {"classes": [0, 1], "is_positive": bool, "time": int})
     widths = []
     for n in (40, 400, 4000):
         labels = (rng.random(n) < 0.5).astype(int).tolist()
         events = {k: refits._Event(k, {}, k) for k in range(n)}
-        stretch = refits._Stretch(type("Past", (), {"meaning": meaning, "events": events}), list(events), labels)
+        stretch = refits._Stretch(type("Past", (), {"outcome": outcome, "events": events}), list(events), labels)
         good, bad = (np.array(labels) + rng.normal(0, noise, n) for noise in (0.9, 1.1))
         assert stretch.gain(good, good) == (0, 0, 0)
         gain = stretch.gain(bad, good)

@@ -8,15 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from fake_live import FakeLive
-from serving import working
+from serving import event, working
 from tdlg.exceptions import ParameterError
 from tdlg.live.log import LogError
-from tdlg.serve.limits import Limits
+from tdlg.serve.http import Limits
 from tdlg.serve.worker import SLICE, BusyError, StoppingError, Worker
-
-
-def event(id, src="ann", dst="shop", time="2025-01-01T00:00:00", **more):
-    return {"id": id, "src": src, "dst": dst, "time": time, **more}
 
 
 @pytest.fixture

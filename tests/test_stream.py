@@ -161,7 +161,7 @@ class TestScore:
 
 def sums_of(scorer) -> dict[str, np.ndarray]:
     """All decayed sums as of the clock, by key, with keys whose sums are 0 left out."""
-    running = scorer._engine._running
+    running = scorer._running
     running._absorb(running._waiting.take(running.clock))
     found = {}
     for name in ("_around", "_ends", "_pairs"):
@@ -263,11 +263,11 @@ class TestLabels:
         return scorer
 
     def asked(self, scorer, later=5.0):
-        return scorer._engine._running.columns(*self.entered(scorer, later), keep=False)
+        return scorer._running.columns(*self.entered(scorer, later), keep=False)
 
     def entered(self, scorer, later):
-        arrived = scorer._tables.arrived(TemporalEdges([1], [3], [self.now + later]))
-        return scorer._engine.enter(arrived), arrived.own
+        arrived = scorer._reader.arrived(TemporalEdges([1], [3], [self.now + later]))
+        return scorer._running.enter(arrived), arrived.own
 
     def test_by_id_count_from_when_they_became_known(self):
         scorer = self.scorer()
@@ -308,7 +308,7 @@ class TestLabels:
                 scorer.label(id, label, time=self.now + 1)
             if "e1" in labels:
                 scorer.label("e1", None)
-            kept = scorer._engine._running._rings
+            kept = scorer._running._rings
             ring = kept.of_node[scorer._nodes.find(1, 0), 0]
             rings.append(kept.residual[ring, : kept.n_edges[ring]].copy())
         np.testing.assert_array_equal(*rings)
@@ -384,7 +384,7 @@ class TestMemory:
                 dst = [f"d{k}-{i}" for i in range(n)]
                 time = now + k * 2_000 + np.arange(n)
                 scorer.update(TemporalEdges(src, dst, time, label=[0, 1] * (n // 2)), ids=src)
-                scorer_sizes.append((scorer.n_nodes, scorer._engine.n_keys, scorer.n_pending, scorer.nbytes))
+                scorer_sizes.append((scorer.n_nodes, scorer._running.n_keys, scorer.n_pending, scorer.nbytes))
         finally:
             module.FORGET_EVERY = module_every
         nodes, keys, pending, n_bytes = np.array(scorer_sizes).T
@@ -404,9 +404,9 @@ class TestMemory:
             scorer.update(middle)
         forgets.update(far[:5])
         keeps.update(far[:5])
-        before = forgets._engine.n_keys
+        before = forgets._running.n_keys
         forgets.forget()
-        assert forgets._engine.n_keys < before
+        assert forgets._running.n_keys < before
         names = model.features_.get_feature_names_out()
         sums = [k for k, name in enumerate(names) if "agreement" not in name and "common" not in name]
         found, expected = (scorer.score_update(far[5:]).columns for scorer in (forgets, keeps))

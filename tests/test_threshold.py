@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tdlg.live.threshold import Start, Threshold, saved_start, score_reached
+from tdlg.live.outcome import Start, Threshold, saved_start, score_reached
 
 DAY = 86_400.0
 

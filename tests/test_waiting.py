@@ -50,7 +50,7 @@ class TestFarAhead:
         model.fit(known_at(EDGES.time[-1])[:N_FITTED].with_label(EDGES.label[:N_FITTED], far))
         scorer = StreamScorer(model)
         scorer.score_update(EDGES[N_FITTED:].with_label(None))
-        waits = scorer._engine._running._waiting.all()
+        waits = scorer._running._waiting.all()
         assert waits.tick.max() < np.datetime64(FAR, "us").astype(int)
 
     def test_an_event_with_such_a_label_has_none(self, tmp_path):
@@ -75,4 +75,4 @@ class TestFarAhead:
         scorer = StreamScorer(classifier())
         new = EDGES[N_FITTED : N_FITTED + 50]
         scorer.score_update(new.with_label(new.label, np.full(50, np.datetime64(FAR))))
-        assert not scorer._engine._running._waiting.all().is_label.any()
+        assert not scorer._running._waiting.all().is_label.any()

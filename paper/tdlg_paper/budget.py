@@ -34,7 +34,6 @@ __all__ = [
     "within_budget",
 ]
 
-TRIAL_SECONDS = 25 * 60.0
 PER_EDGES = 10_000
 METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, measured on 24,000 to 107,000 beside other work
     "propagation": 3.0,
@@ -53,19 +52,8 @@ METHOD_SECONDS = {  # of one trial of edge classification per 10,000 edges, meas
     "dylink2vec": 24.0,
     "dyrep": 48.0,
 }
+TRIAL_SECONDS = 25 * 60.0
 EPOCHS = re.compile(r"\bepochs=(\d+)")  # in the settings of a row
-
-
-def trial_seconds(method: str, n_edges: int) -> float:
-    """Estimate the seconds of one trial of a method of `METHOD_SECONDS`, for two classes."""
-    return METHOD_SECONDS[method] * n_edges / PER_EDGES
-
-
-def in_time(seconds: float) -> str:
-    """A duration as text, for example "4 s", "3 min" or "5 h"."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 # ---- epochs
@@ -182,3 +170,15 @@ def _read(path: Path, stamp: tuple[int, int, int]) -> pl.DataFrame:
 
 def _seconds(row: dict[str, Any]) -> float:
     return float(row["embed_seconds"] + row["fit_seconds"] + row["predict_seconds"])
+
+
+def trial_seconds(method: str, n_edges: int) -> float:
+    """Estimate the seconds of one trial of a method of `METHOD_SECONDS`, for two classes."""
+    return METHOD_SECONDS[method] * n_edges / PER_EDGES
+
+
+def in_time(seconds: float) -> str:
+    """A duration as text, for example "4 s", "3 min" or "5 h"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -6,8 +6,8 @@ from .edges import TemporalEdges as TemporalEdges
 from .embed.eigenvectors import EdgeEmbedding as EdgeEmbedding
 from .embed.lowrank import LowRankFeatures as LowRankFeatures
 from .engines.table import scan_edges as scan_edges
-from .io.tables import from_frame as from_frame
-from .io.tables import read_edges as read_edges
+from .io.read import from_frame as from_frame
+from .io.read import read_edges as read_edges
 from .linegraph.decay import Gaussian as Gaussian
 from .linegraph.decay import Laplace as Laplace
 from .linegraph.decay import Mixture as Mixture

@@ -18,7 +18,7 @@ from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, warn
 from tdlg.linegraph.operator import LineGraph, NormalizedLineGraph, check_walks
-from tdlg.tables.frames import eager_frame
+from tdlg.tables.column import eager_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -236,7 +236,7 @@ def _is_known(model: Any, edges: TemporalEdges) -> NDArray[np.bool_]:
 
 def _named_order(names: list[str]) -> list[int]:
     """Positions of src, dst, time and the features in a dataframe, by common column names or else by position."""
-    from tdlg.tables.find_columns import usual_at
+    from tdlg.io.columns import usual_at
 
     found = {role: usual_at(names, role) for role in ROLES}
     if len(names) == ENDS and found["src"] == [1] and found["dst"] == [0]:

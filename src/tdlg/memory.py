@@ -97,8 +97,8 @@ def in_bytes(number: float) -> str:
 
 
 def most_learnt(n_rows: int) -> int:
-    """How many rows the trees learn from at most, of a table in memory or on disk: of more, a sample."""
-    return min(n_rows, MOST_LEARNT, max(n_rows // 10, LEAST_LEARNT))
+    """How many rows the trees learn from at most, of a table of n_rows in memory or on disk: of more, a sample."""
+    return min(MOST_LEARNT, max(n_rows // 10, LEAST_LEARNT))
 
 
 class Needs(NamedTuple):
@@ -113,7 +113,7 @@ class Needs(NamedTuple):
 
     def bytes(self, n_rows: int) -> float:
         """What a table of this number of rows needs."""
-        return self.start + self.row * n_rows + self.learnt * most_learnt(n_rows)
+        return self.start + self.row * n_rows + self.learnt * min(n_rows, most_learnt(n_rows))
 
     def n_rows(self, n_bytes: float) -> int:
         """How many rows fit into this memory."""

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from tdlg.cli.live import answer_columns, open_live
 from tdlg.cli.options import Columns, Late
-from tdlg.cli.table import Table
-from tdlg.cli.terminal import count, note, progress, warn
+from tdlg.cli.output import count, note, progress, warn
 from tdlg.exceptions import ParameterError, ReadError
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
+    from tdlg.io.read import Table
     from tdlg.live.model import LiveModel
     from tdlg.live.state import Answer
 
 __all__ = ["Nightly"]
-
-AT_ONCE = 10_000  # rows that are logged together
 
 
 class Nightly:
@@ -52,9 +50,14 @@ class Nightly:
             reading = _Reading(live, columns, labels, id)
             table, edges = reading.table(path, read)
             live.remember(reading.names(table), reading.stored)
-            rows = _Rows(live, table, edges, reading.id)
-            before = live.n_labels
-            answers = rows.submit(path)
+            ids, before = None if reading.id is None else _ids(table, reading.id), live.n_labels
+            with progress() as show:
+                answers = live.submit_table(
+                    edges,
+                    ids=ids,
+                    position={"file": path.name},
+                    progress=lambda done, n: show(done, n, f"scoring {count(n, 'row')}"),
+                )
             _report(answers, live.n_labels - before)
             return table, answer_columns(live, edges, answers), live.model
 
@@ -105,92 +108,13 @@ def _of_events(live: LiveModel) -> dict[str, str]:
     return {name: field for name, field in live.settings.columns.items() if name in ("src", "dst", "time", "id")}
 
 
-class _Rows:
-    """The rows of a table as events."""
-
-    def __init__(self, live: LiveModel, table: Table, edges: TemporalEdges, id: str | None) -> None:
-        self._live, self._edges = live, edges
-        self.ids = self._given_ids(table, id) if id is not None else _made_ids(live, edges)
-        self._labels = _labels(edges)
-        self._events = self._all_events()
-
-    @staticmethod
-    def _given_ids(table: Table, id: str) -> list[Any]:
-        if id not in table.frame.columns:
-            raise ParameterError(
-                f"There is no column {id!r} for the ids. The columns are {table.frame.columns}.",
-                parameter="id",
-            )
-        return table.frame[id].to_list()
-
-    def _all_events(self) -> list[dict[str, Any]]:
-        """One event per row, with the field names of the state directory."""
-        columns = self._live.settings.columns
-        edges, names = self._edges, {"id": self.ids}
-        names |= {"src": edges.src.tolist(), "dst": edges.dst.tolist(), "time": _as_json(edges.time)}
-        names |= {name: _feature(edges, name) for name in edges.feature_names}
-        if edges.weight is not None:
-            names["weight"] = edges.weight.tolist()
-        if self._labels:
-            names["label"] = [self._labels.get(row) for row in range(len(edges))]
-            if edges.label_time is not None:
-                known_at = _as_json(edges.label_time)
-                names["label_time"] = [known_at[row] if row in self._labels else None for row in range(len(edges))]
-        fields = [columns.get(name, name) for name in names]
-        return [dict(zip(fields, values, strict=True)) for values in zip(*names.values(), strict=True)]
-
-    def submit(self, path: Path) -> list[Answer]:
-        """Score and learn the rows in the order of time; the answers are in the order of the rows."""
-        order = self._order()
-        answers: dict[int, Answer] = {}
-        with progress() as show:
-            for start in range(0, len(order), AT_ONCE):
-                part = order[start : start + AT_ONCE]
-                position = {"file": path.name, "rows": start + len(part)}
-                answers |= zip(part, self._live.submit([self._events[row] for row in part], position), strict=True)
-                show(start + len(part), len(order), f"scoring {count(len(order), 'row')}")
-        return [answers[row] for row in range(len(order))]
-
-    def _order(self) -> list[int]:
-        """Rows in the order of time, but those that came before and are labelled now apart.
-
-        They come first if it is given when the labels became known, so that all new rows see them, else last: the labels
-        become known now, after the new rows.
-        """
-        import numpy as np
-
-        order = np.argsort(self._edges.time, kind="stable").tolist()
-        known = {row for row in self._labels if self._live.knows(self._live.id_of(self._events[row]))}
-        are_last = self._edges.label_time is None
-        return sorted(order, key=lambda row: (row in known) == are_last)
-
-
-def _made_ids(live: LiveModel, edges: TemporalEdges) -> list[str]:
-    from tdlg.live.ids import ids_of_edges
-
-    return ids_of_edges(edges, live.time_unit)
-
-
-def _labels(edges: TemporalEdges) -> dict[int, Any]:
-    """The known labels by row."""
-    import numpy as np
-
-    if edges.label is None:
-        return {}
-    return {int(row): edges.label[row : row + 1].tolist()[0] for row in np.flatnonzero(edges.labelled)}
-
-
-def _feature(edges: TemporalEdges, name: str) -> list[Any]:
-    from tdlg.models.propagation import feature_values
-
-    values = feature_values(edges, name).tolist()
-    return [None if value is None or value != value else value for value in values]
-
-
-def _as_json(times: Any) -> list[Any]:
-    import numpy as np
-
-    listed: list[Any] = np.datetime_as_string(times).tolist() if times.dtype.kind == "M" else times.tolist()
+def _ids(table: Table, id: str) -> list[Any]:
+    if id not in table.frame.columns:
+        raise ParameterError(
+            f"There is no column {id!r} for the ids. The columns are {table.frame.columns}.",
+            parameter="id",
+        )
+    listed: list[Any] = table.frame[id].to_list()
     return listed
 
 

@@ -168,8 +168,8 @@ def map_buckets(
     found: dict[int, Any] = {}
     for group in groups:
         n_done = len(found)
-        said = None if callback is None else lambda done, _, n=n_done: callback(n + done, len(tasks))
-        results = run_all(engine, function, [tasks[k] for k in group], said, at_once=at_once)
+        of_all = None if callback is None else lambda done, _, n=n_done: callback(n + done, len(tasks))
+        results = run_all(engine, function, [tasks[k] for k in group], of_all, at_once=at_once)
         found |= zip(group, results, strict=True)
     return [found[k] for k in range(len(tasks))]
 
@@ -323,9 +323,11 @@ def make_columns(task: ColumnsTask) -> None:
     if plan.compares(task.match):
         values = np.hstack([values, to_sum(mine, plan.own)])  # of rows, which are the columns
     known = np.flatnonzero(cols["label"] >= 0)
+    targets = plan.class_targets[cols["label"][known]]
     labels = Labels(
         known,
-        np.hstack([np.ones((len(known), 1)), plan.class_targets[cols["label"][known]]]),
+        np.hstack([np.ones((len(known), 1)), targets]),
+        plan.is_rare(targets),
         form.times(cols["known"][known]) if form.late and plan.past_only else None,
     )
     keyed = _keyed(task.match, form, rows, cols, at)

@@ -9,7 +9,7 @@ million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,17 +23,15 @@ from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
 from tdlg.engines.files import as_place, is_remote, version_of
 from tdlg.exceptions import EdgesError, ReadError
-from tdlg.io.tables import build_edges
-from tdlg.tables.choose_features import choose_features
+from tdlg.io.columns import Several, Source, Which, choose_features, listed, listed_features, roles
+from tdlg.io.files import PARQUET, check_path
+from tdlg.io.parquet import check_parquet, damaged_parquet
+from tdlg.io.read import Reading, build_edges, frame_source
 from tdlg.tables.column import check_polars_works
-from tdlg.tables.csv import Source
-from tdlg.tables.find_columns import Which, position_of, roles
-from tdlg.tables.frames import damaged_parquet, frame_source
 from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
-from tdlg.tables.parquet import check_parquet
-from tdlg.tables.paths import PARQUET, check_path, parquet_command
+from tdlg.tables.labels import LabelRule
 from tdlg.tables.rows import mixed
-from tdlg.tables.text import unread_number
+from tdlg.tables.text import CODE, DECIMAL_COMMA, MISSING_WORDS, ONLY_DECIMAL, unread_number
 from tdlg.tables.times import PATTERNS, YEAR_LAST, format_of
 
 if TYPE_CHECKING:
@@ -50,6 +48,7 @@ MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
 FIRST_ROWS = 10_000  # in which features are looked at
 ROWS_TO_CHOOSE_BY = 100_000  # from which features are chosen
 FILES_AT_ONCE = 16  # files that are looked at together: stores answer late
+NUMBERS_AS: dict[str, Any] = {"Int64": int, "Float64": float}
 NUMBERS = r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})"  # how YEAR_LAST begins
 ZONE = r":\d{2}\S*\s*(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$"
 DAY_FIRST, MONTH_FIRST = "$3-$2-$1", "$3-$1-$2"  # the year, the month and the day
@@ -91,6 +90,10 @@ class ScannedEdges:
         The files and their numbers of rows.
     left_out
         Columns that were not chosen as features, and why.
+    rule
+        Which values of the label column are missing labels, and which the positive class.
+    numbers
+        Columns of text that hold numbers, and their type: "Int64", "Float64", or "comma" for numbers with a decimal comma.
     """
 
     path: str
@@ -105,6 +108,8 @@ class ScannedEdges:
     orders: tuple[tuple[str, str], ...] = ()
     parts: tuple[TableFile, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
+    rule: LabelRule = field(default_factory=LabelRule)
+    numbers: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         parts = [f"{self.n_rows:,} rows of {self.path!r}", *(f"{role}: {name}" for role, name in self.roles.items())]
@@ -174,14 +179,21 @@ class ScannedEdges:
             keys = {role: id_keys(frame[name], role).view(np.int64) for role, name in ends.items() if with_ids}
         except EdgesError as error:
             raise error.as_kind(ReadError, f"{origin}: {error.problem}") from None
+        frame = frame.with_columns(_as_number(name, kind) for name, kind in self.numbers if name in frame.columns)
         nothing = np.zeros(len(frame), np.int64)
         frame = frame.with_columns(pl.Series(name, keys.get(role, nothing)) for role, name in ends.items())
         frame = frame.with_columns(pl.col(name).str.strip_chars().str.replace(NUMBERS, to) for name, to in self.orders)
         source = replace(frame_source(frame), origin=origin)
-        of_times = self.time_format, self.time_unit, self.label_delay
-        listed = list(self.features), list(self.categories)
-        how: Any = {"checked": False, "with_ids": False}  # ids are keys here
-        return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how).edges
+        how = Reading(
+            **self.roles,
+            features=list(self.features),
+            categories=list(self.categories),
+            bipartite=self.bipartite,
+            time_format=self.time_format,
+            time_unit=self.time_unit,
+            label_delay=self.label_delay,
+        )
+        return build_edges(source, how, checked=False, with_ids=False, raw_labels=True).edges  # ids are keys here
 
 
 def scan_edges(
@@ -191,13 +203,16 @@ def scan_edges(
     src: Which = None,
     dst: Which = None,
     time: Which = None,
+    missing: Iterable[Any] | None = None,
+    positive: str | None = None,
     label_time: Which = None,
     label_delay: Any = None,
-    features: Sequence[str | int] | None = None,
-    categories: Sequence[str | int] = (),
+    features: Several = None,
+    categories: Several = None,
     bipartite: bool = False,
     time_format: str | None = None,
     time_unit: str | None = None,
+    as_text: bool = False,
 ) -> ScannedEdges:
     """Look at a parquet file of edges that may be larger than memory, or at a folder of them, without reading it.
 
@@ -210,11 +225,13 @@ def scan_edges(
         same columns. An address such as "s3://bucket/folder" is read by polars.
     label
         The column of labels, by name or position. By default the edges have no labels.
-    src, dst, time, label_time, label_delay, bipartite, time_format, time_unit
+    src, dst, time, missing, positive, label_time, label_delay, categories, bipartite, time_format, time_unit
         The same as for `read_edges`.
-    features, categories
-        Lists of names or positions of the columns of features, and of those that are codes and not amounts. By default
-        features are chosen as by `read_edges`, from the first 100,000 rows; [] for none.
+    features
+        The columns of features. By default they are chosen as by `read_edges`, from the first 100,000 rows; [] for none.
+    as_text
+        Whether numbers may be written as text, as in a file that was made from csv. The columns of label and features are
+        then read once more, to find them. False by default: text is text.
 
     Returns
     -------
@@ -246,22 +263,32 @@ def scan_edges(
     if not n_rows:
         raise ReadError(f"{place}: the table has no rows.")
     lazy, left_out = _lazy([part.path for part in parts.files]), {}
-    codes = [source.names[position_of(source, "features", which)] for which in categories]
-    if features is None:
+    chosen, code_at = listed_features(source, features, categories)
+    codes = [source.names[position] for position in code_at]
+    ends_and_times = {at[role] for role in ("src", "dst", "time", "label_time") if role in at}
+    if chosen is None:
+        values = [name for name in source.names if name not in {*ends_and_times, *codes}]
+    else:
+        values = [source.names[k] for k in chosen if source.names[k] not in codes]
+        values += [at["label"]] if "label" in at else []
+    numbers = _numbers(place, lazy, list(dict.fromkeys(values))) if as_text else ()
+    lazy = lazy.with_columns(_as_number(name, kind) for name, kind in numbers)
+    if chosen is None:
         with _damage_told(place):
             first = lazy.head(ROWS_TO_CHOOSE_BY).collect()
         others = {k: first[name] for k, name in enumerate(first.columns) if name not in {*at.values(), *codes}}
-        chosen = choose_features(others, first.columns, None if label is None else first[at["label"]])
-        listed = [first.columns[k] for k in chosen.features]
-        left_out = {first.columns[k]: why for k, why in chosen.left_out.items()}
-    else:
-        listed = [source.names[position_of(source, "features", which)] for which in features]
-    listed += [name for name in codes if name not in listed]
-    _check_numbers(place, lazy, [name for name in listed if name not in codes])
+        of_label = first[at["label"]] if "label" in at and features is None else None
+        found = choose_features(others, first.columns, of_label)
+        chosen, left_out = found.features, {first.columns[k]: why for k, why in found.left_out.items()}
+    every = [source.names[k] for k in chosen]
+    every += [name for name in codes if name not in every]
+    _check_numbers(place, lazy, [name for name in every if name not in codes])
     dated = [at[role] for role in ("time", "label_time") if role in at]
     orders = _orders(place, lazy, dated) if time_format is None else ()
     of_times = time_format, time_unit, label_delay, orders
-    return ScannedEdges(place, n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.files, left_out)
+    rule = LabelRule(positive, None if missing is None else tuple(listed(missing)), at.get("label", "label"))
+    of_columns = at, tuple(every), tuple(codes), bipartite, *of_times
+    return ScannedEdges(place, n_rows, *of_columns, parts.files, left_out, rule, numbers)
 
 
 # ---- the files of a table
@@ -282,17 +309,18 @@ def find_parts(path: str) -> Parts:
             check_path(Path(path))
         if not path.lower().endswith(PARQUET):
             raise ReadError(
-                f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first: "
-                f"{parquet_command(path)}"
+                f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first.",
+                f"Use `tdlg.io.write_parquet({path!r}, 'edges.parquet')`, and as_text=True.",
             )
-        schema, part = _looked_at(path)
-        return Parts((part,), tuple(schema))
-    found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
-    names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
-    if not names:
+        paths = [path]
+    else:
+        found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
+        names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
+        paths = [f"{path.rstrip('/')}/{name}" for name in names]
+    if not paths:
         raise ReadError(f"{path}: there is no file whose name ends in .parquet in this folder.")
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        seen = list(threads.map(_looked_at, [f"{path.rstrip('/')}/{name}" for name in names]))
+        seen = list(threads.map(_looked_at, paths))
     columns, first = seen[0]
     for schema, part in seen:
         if list(schema.items()) != list(columns.items()):
@@ -347,6 +375,42 @@ def _damage_told(path: str) -> Iterator[None]:
 
 
 # ---- what is decided once for the whole table
+
+
+def _numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str, str], ...]:
+    """Those columns of text that hold nothing but numbers, with their types; in constant memory."""
+    import polars as pl
+
+    text = [name for name in names if lazy.collect_schema()[name] == pl.String]
+    asked: dict[str, pl.Expr] = {}
+    for k, name in enumerate(text):
+        written = pl.col(name).filter(~pl.col(name).str.to_lowercase().is_in(MISSING_WORDS))
+        failed = {kind: written.cast(dtype, strict=False).null_count() for kind, dtype in NUMBERS_AS.items()}
+        asked |= {f"{k} {kind}": count for kind, count in failed.items()}
+        asked |= {f"{k} none": written.len() == 0, f"{k} code": written.str.contains(CODE).any()}
+        asked |= {f"{k} comma": (~written.str.contains(DECIMAL_COMMA)).sum()}
+        asked |= {f"{k} sure": written.str.contains(ONLY_DECIMAL).any()}
+    if not text:
+        return ()
+    with _damage_told(path):
+        found = lazy.select(**asked).collect(engine="streaming").row(0, named=True)
+    kinds = {}
+    for k, name in enumerate(text):
+        if found[f"{k} none"] or found[f"{k} code"]:
+            continue
+        fits = [kind for kind in (*NUMBERS_AS, "comma") if not found[f"{k} {kind}"]]
+        if fits and (fits[0] != "comma" or found[f"{k} sure"]):
+            kinds[name] = fits[0]
+    return tuple(kinds.items())
+
+
+def _as_number(name: str, kind: str) -> pl.Expr:
+    import polars as pl
+
+    text = pl.col(name)
+    if kind == "comma":
+        text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    return text.cast(pl.Int64 if kind == "Int64" else pl.Float64, strict=False)
 
 
 def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:

@@ -309,6 +309,23 @@ class Words:
             found if len(found) else recent
         )
 
+    def since(self, i: int, match: str) -> Reason:
+        """How long ago the last neighbour was that is known to be of the rarest class, and how many came after it."""
+        around, where, plan = self._around(i, match), self._with_nodes(WHERE[match], i), self._features.plan_
+        if not len(around):
+            return self._first(i, match), []
+        known, code = self._labelled(i, around), plan.rarest or 0
+        rare = known[plan.is_rare(self._evidence.targets[known])]
+        if not len(rare):
+            none = f"none of the {len(known):,} labelled interactions" if len(known) > 1 else "no labelled interaction"
+            return f"{none} {where} {self._were(code, 2 if len(known) > 1 else 1)} so far", []
+        last = rare[np.argmax(self._ticks[rare])]
+        n_after = int((self._ticks[around] >= self._ticks[last]).sum()) - 1
+        one = f"the last labelled interaction {where} that {self._were(code, 1)}"
+        return f"{one} was {self._when(i, last)}, and {_several(n_after, 'interaction')} came after it", [
+            *self._behind(np.array([last]))
+        ]
+
     def _with_feature(self, i: int, match: str, name: str) -> Positions:
         around = self._around(i, match)
         return around[_present(self._values_of(name)[around])]

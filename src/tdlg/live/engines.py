@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -19,21 +18,20 @@ from tdlg.propagate.plan import OwnColumn, own_values
 from tdlg.propagate.running import Absorptions, RunningColumns, stream_clock
 from tdlg.propagate.state import EventRows, Part, SavedArrays, StreamEvents
 
-__all__ = ["Engine", "engine_of"]
+__all__ = ["engine_of"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
-State = dict[str, NDArray[Any]]
 
 
-def engine_of(model: Any) -> Engine:
+def engine_of(model: Any) -> Any:
     """What computes the scores of a model; a model that cannot be used for streams is refused."""
     check_is_fitted(model)
     if isinstance(detector := getattr(model, "detector_", model), BurstDetector):
-        return BurstEngine(detector)
+        return _Bursts(detector)
     if isinstance(model, PropagationClassifier | PropagationRegressor):
         if model.setting_ == "stream":
-            return PropagationEngine(model)
+            return _Propagation(model)
         raise ParameterError(
             f"StreamScorer needs a model with the setting 'stream'. This {type(model).__name__} has the setting "
             f"{model.setting_!r}.",
@@ -42,36 +40,18 @@ def engine_of(model: Any) -> Engine:
         )
     raise ParameterError(
         "StreamScorer needs a fitted PropagationClassifier, PropagationRegressor, BurstDetector or "
-        "EdgeOutlierDetector(method='burst'). "
-        f"Got {type(model).__name__} instead.",
+        f"EdgeOutlierDetector(method='burst'). Got {type(model).__name__} instead.",
         parameter="model",
     )
 
 
-class Engine(ABC):
-    """Scores events by the state of a stream, and keeps the state.
+class _Clocked:
+    """What all have that compute scores: the fitted edges, and ticks on the clock of the stream."""
 
-    Attributes
-    ----------
-    unit, dtype
-        Unit and type of the ticks of the stream.
-    longest
-        The longest time scale, in ticks.
-    rows
-        Memory of events, with the arrays "ticks", "known" (when the label became known) and "answer".
-    own, edges
-        How features become numbers, and the fitted edges.
-    classes
-        The classes of a classifier; else None.
-    takes_labels
-        Whether labels are of use.
-    """
-
-    rows: EventRows
-    longest: float
-    own: list[OwnColumn]
     classes: NDArray[Any] | None = None
-    takes_labels = True
+    own: list[OwnColumn]  # how features become numbers
+    longest: float  # the longest time scale, in ticks
+    n_values = 1  # per event
 
     def __init__(self, edges: TemporalEdges) -> None:
         self.edges = edges
@@ -86,139 +66,56 @@ class Engine(ABC):
             return ticks // 1000
         return rounded_up(ticks, unit, self.unit, self.dtype)
 
-    @property
-    @abstractmethod
-    def n_values(self) -> int:
-        """The number of values per event."""
 
-    @property
-    @abstractmethod
-    def clock(self) -> Any:
-        """The latest time of an event, in ticks; None before the first one."""
+class _Propagation(_Clocked):
+    """Columns of a propagation model, which `running` carries along, scored by its trees."""
 
-    @abstractmethod
-    def own_of(self, edges: TemporalEdges) -> Floats:
-        """The features of edges as numbers, (n_edges, n_own)."""
-
-    @abstractmethod
-    def enter(self, events: StreamEvents) -> Positions:
-        """Give events a row each, to be released when it is not needed any more."""
-
-    @abstractmethod
-    def start(self, events: StreamEvents, rows: Positions, labels: Absorptions | None) -> None:
-        """Absorb the fitted edges without scoring them."""
-
-    @abstractmethod
-    def score(
-        self, events: StreamEvents, rows: Positions, labels: Absorptions | None, *, keep: bool
-    ) -> tuple[Floats, Floats | None]:
-        """The values, (n_events, n_values), and the columns of events in the order of time."""
-
-    def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Absorptions:
-        """Note the labels of events, for `score` or `absorb`."""
-        raise _no_labels()
-
-    def absorb(self, labels: Absorptions) -> None:
-        """Absorb labels by themselves."""
-        raise _no_labels()
-
-    def withdraw(self, row: int) -> None:
-        """Take back the label of an event."""
-        raise _no_labels()
-
-    def targets_of(self, labels: NDArray[Any]) -> Floats:
-        """Labels as numbers minus their prior, (n_labels, n_targets)."""
-        raise _no_labels()
-
-    @abstractmethod
-    def forget(self, n_codes: int, after: float | None) -> Positions:
-        """Forget what has faded; returns the codes of nodes that are not used any more."""
-
-    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
-        """Which codes of a feature with many categories are still used, (n_codes,)."""
-        return np.ones(n_codes, bool)
-
-    @property
-    @abstractmethod
-    def n_keys(self) -> int:
-        """The number of nodes, pairs and other keys that have sums."""
-
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-
-    @abstractmethod
-    def state(self) -> State:
-        """All that is needed to go on, as arrays, which are not copied."""
-
-    @abstractmethod
-    def restore(self, state: SavedArrays) -> None:
-        """Take over what `state` returned."""
-
-
-class PropagationEngine(Engine):
-    """Columns of a propagation model, scored by its trees."""
+    takes_labels = True
 
     def __init__(self, model: PropagationClassifier | PropagationRegressor) -> None:
         super().__init__(model.edges_)
-        self._features = model.features_
+        self._model, self._features = model, model.features_
         self.own = list(self._features.plan_.own)
         self.classes = getattr(model, "classes_", None)
         if self.classes is not None:
-            targets = self._features.plan_.class_targets
-            self._targets = dict(zip(self.classes.tolist(), targets, strict=True))
-        self._model = model
-        self._running = RunningColumns(self._features, self.n_values)
-        self.rows = self._running.rows
+            self.n_values = len(self.classes)
+            self._targets = dict(zip(self.classes.tolist(), self._features.plan_.class_targets, strict=True))
+        self.running = RunningColumns(self._features, self.n_values)
         self.longest = self._longest()
 
     def _longest(self) -> float:
         """The longest time scale, or the longest delay of a fitted label if that is longer."""
         widths = self._features.plan_.widths(self.unit)
-        late = self._features.label_ticks_
+        late, edges = self._features.label_ticks_, self._features.edges_
         if late is None:
             return float(widths.max())
-        edges = self._features.edges_
         delay = rounded_up(late - edges.ticks, edges.time_unit, self.unit, self.dtype)[self._features.labelled_]
         ticks = rounded_up(edges.ticks, edges.time_unit, self.unit, self.dtype)
         within = delay[delay <= max(np.ptp(ticks), widths.max())]  # not those that never become known
         return max(float(widths.max()), float(within.max(initial=0)))
 
-    @property
-    def n_values(self) -> int:
-        return 1 if self.classes is None else len(self.classes)
-
-    @property
-    def clock(self) -> Any:
-        return self._running.clock
-
     def own_of(self, edges: TemporalEdges) -> Floats:
+        """The features of edges as numbers, (n_edges, n_own)."""
         return own_values(edges, self._features.plan_.own)
 
-    def enter(self, events: StreamEvents) -> Positions:
-        return self._running.enter(events)
-
     def start(self, events: StreamEvents, rows: Positions, labels: Absorptions | None) -> None:
-        self._running.columns(rows, events.own, labels, wanted=False)
+        """Absorb the fitted edges without scoring them."""
+        self.running.columns(rows, events.own, labels, wanted=False)
 
     def score(
         self, events: StreamEvents, rows: Positions, labels: Absorptions | None, *, keep: bool
     ) -> tuple[Floats, Floats | None]:
-        columns = self._running.columns(rows, events.own, labels, keep=keep)
+        """The values, (n_events, n_values), and the columns of events in the order of time."""
+        columns = self.running.columns(rows, events.own, labels, keep=keep)
         return self._model.values_of(columns).reshape(len(rows), self.n_values), columns
 
     def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Absorptions:
-        self.rows["known"][rows] = known
-        return self._running.labels(rows, targets, known)
-
-    def absorb(self, labels: Absorptions) -> None:
-        self._running.absorb(labels)
-
-    def withdraw(self, row: int) -> None:
-        self._running.withdraw_label(row, self.rows["known"][row])
+        """Note the labels of events, to be absorbed."""
+        self.running.rows["known"][rows] = known
+        return self.running.labels(rows, targets, known)
 
     def targets_of(self, labels: NDArray[Any]) -> Floats:
+        """Labels as numbers minus their prior, (n_labels, n_targets)."""
         if self.classes is None:
             return self._features.plan_.targets_of(labels, np.ones(len(labels), bool))
         strange = [label for label in labels.tolist() if label not in self._targets]
@@ -228,35 +125,15 @@ class PropagationEngine(Engine):
             )
         return np.array([self._targets[label] for label in labels.tolist()])
 
-    def forget(self, n_codes: int, after: float | None) -> Positions:
-        return self._running.forget(n_codes, after)
 
-    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
-        return self._running.used_categories(feature, n_codes)
-
-    @property
-    def n_keys(self) -> int:
-        return self._running.n_keys
-
-    @property
-    def nbytes(self) -> int:
-        return self._running.nbytes
-
-    def state(self) -> State:
-        return self._running.state()
-
-    def restore(self, state: SavedArrays) -> None:
-        self._running.restore(state)
-
-
-class BurstEngine(Engine):
-    """Burst scores: minus the surprise, as in `BurstDetector.score_samples`."""
+class _Bursts(_Clocked):
+    """Burst scores, minus the surprise as in `BurstDetector.score_samples`; it is its own `running`."""
 
     takes_labels = False
 
     def __init__(self, model: BurstDetector) -> None:
         super().__init__(model.edges_)
-        self.own = []
+        self.own, self.running = [], self
         fast, slow = (decay.parts(self.unit)[0].bandwidth for decay in (model.fast_, model.slow_))
         start = self.ticks_of(np.array([model.edges_.ticks.min()]), model.edges_.time_unit)[0]
         self._bursts = RunningBursts(fast, slow, start, self.dtype)
@@ -268,10 +145,6 @@ class BurstEngine(Engine):
             nodes=np.zeros((0, 2), np.int64),
         )
         self.longest = float(slow)
-
-    @property
-    def n_values(self) -> int:
-        return 1
 
     @property
     def clock(self) -> Any:
@@ -294,6 +167,12 @@ class BurstEngine(Engine):
     ) -> tuple[Floats, Floats | None]:
         return -self._bursts.surprises(events, keep=keep)[:, np.newaxis], None
 
+    def targets_of(self, labels: NDArray[Any]) -> Floats:
+        raise EdgesError("Burst scores use no labels. Leave them out.")
+
+    def withdraw(self, row: int) -> None:
+        """The counts of a burst stay: they fade, and no later event has been scored without it."""
+
     def forget(self, n_codes: int, after: float | None) -> Positions:
         return self._bursts.forget(n_codes, after, self.rows["nodes"][self.rows.in_use])
 
@@ -305,7 +184,7 @@ class BurstEngine(Engine):
     def nbytes(self) -> int:
         return self._bursts.counts.nbytes + self.rows.nbytes
 
-    def state(self) -> State:
+    def state(self) -> dict[str, NDArray[Any]]:
         rows = {f"rows.{name}": array for name, array in self.rows.state().items()}
         counts = {f"counts.{name}": array for name, array in self._bursts.counts.state().items()}
         return {**rows, **counts, "clock": np.array([self.clock], self.dtype)}
@@ -314,7 +193,3 @@ class BurstEngine(Engine):
         for name, part in (("rows.", self.rows), ("counts.", self._bursts.counts)):
             part.restore(Part(state, name))
         self._bursts.clock = state["clock"][0]
-
-
-def _no_labels() -> EdgesError:
-    return EdgesError("Burst scores use no labels. Leave them out.")

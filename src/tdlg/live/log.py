@@ -17,7 +17,7 @@ only if the process ends before the cut reaches the disk.
 A small file beside the segments, `log.end`, has the number of a late record that had been synced. It is written with each
 new segment, every few seconds and at the end. So a newest segment that was removed or cut by somebody else is noticed.
 
-One process may write (see `tdlg.live.directory`), and one thread of it at a time. Reading is possible from anywhere.
+One process may write (see `tdlg.live.store`), and one thread of it at a time. Reading is possible from anywhere.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tdlg.atomic import DRAFT, sync_folder
 from tdlg.checks import check_count
 from tdlg.exceptions import ParameterError, TdlgError
 
-__all__ = ["Log", "LogError", "LogFullError", "Record", "StateError", "read_records", "sync_file"]
+__all__ = ["Log", "LogError", "LogFullError", "Record", "StateError", "noted_end", "read_records", "sync_file"]
 
 SEGMENT_BYTES = 64 << 20
 LARGEST_PAYLOAD = 1 << 30  # bytes of a payload
@@ -417,7 +417,7 @@ class Log:
         self._pending, self._n_pending = [], 0
 
 
-def read_records(folder: str | os.PathLike[str], after: int | None = None) -> Iterator[Record]:
+def read_records(folder: str | os.PathLike[str], after: int | None = None, last: int | None = None) -> Iterator[Record]:
     """Read the records of a log, also while another process writes it. An unfinished end is left out, and left alone.
 
     Parameters
@@ -426,8 +426,16 @@ def read_records(folder: str | os.PathLike[str], after: int | None = None) -> It
         The folder of the segments.
     after
         Sequence number after which to start. By default, all records that are kept.
+    last
+        Sequence number of the last record to read, which must be there. By default, as far as the log is whole.
     """
-    return _read(_segments_of(Path(folder)), after, None)
+    return _read(_segments_of(Path(folder)), after, last)
+
+
+def noted_end(folder: Path) -> tuple[int, int]:
+    """The first record of a log, and a late one that had been synced, by the note that its writer makes now and then."""
+    segments = _segments_of(folder)
+    return (segments[0].first if segments else 1), _noted_end(folder)
 
 
 def sync_file(file: int) -> None:

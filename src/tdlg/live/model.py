@@ -1,40 +1,53 @@
-"""LiveModel: a model that scores events as they happen, learns from them, and loses nothing that it answered."""
+"""LiveModel: a model that scores events as they happen, learns from them, and loses nothing that it answered.
+
+All that comes is checked, then logged, then learnt.
+"""
 
 from __future__ import annotations
 
 import shutil
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, cast
 
-from tdlg.live.batch import Batch, LabelBatch, lacking_fields
-from tdlg.live.directory import Generation, StateDirectory
-from tdlg.live.events import EventError
-from tdlg.live.fields import Fields, encode, plain
-from tdlg.live.generations import (
-    MODEL,
-    fingerprint_of,
-    model_file,
-    restored_state,
-    start_generation,
-    write_arrays,
-)
+import numpy as np
+
+from tdlg.checks import check_choice, check_count, check_number, is_number
+from tdlg.clock import as_seconds
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.live.batch import Batch, Labels
+from tdlg.live.cases import Alert, Rate, Status, statistics_of, status_of
+from tdlg.live.event import EventError, Fields, Mappings, Table, encode, ids_of_edges, plain
+from tdlg.live.explain import LiveExplainer
 from tdlg.live.log import StateError
-from tdlg.live.options import check_options, seconds_of
-from tdlg.live.questions import Questions, locked
+from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import (
     EVENTS,
     LABELS,
+    MODEL,
     SETTINGS,
+    SWITCH,
+    TABLE,
+    WITHDRAWAL,
     Answer,
     LabelAnswer,
     LiveState,
     Settings,
+    Successor,
     events_payload,
+    fingerprint_of,
     labels_payload,
+    model_file,
+    restored_state,
+    start_generation,
 )
+from tdlg.live.store import REQUEST, Generation, StateDirectory, array_steps, write_arrays
 from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]
@@ -42,9 +55,25 @@ __all__ = ["LiveModel"]
 SNAPSHOT_EVERY = 100_000
 SNAPSHOT_BYTES = 16_000  # written per event at most, so that snapshots of a large state do not hold up the events
 N_RECENT = 100_000
+AT_ONCE = 10_000  # rows of a table that are logged together
+LOOK_EVERY = 1.0  # seconds, for a model that a refit left
+MOST_BEHIND = 20  # records that a new model replays before it takes over; the others while it waits
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class LiveModel(Questions):
+def locked(method: Method) -> Method:
+    """Let one thread at a time use a live model."""
+
+    @wraps(method)
+    def alone(self: LiveModel, *args: Any, **options: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return cast(Method, alone)
+
+
+class LiveModel:
     """A model with its durable state: events are logged, scored and learnt; labels come later by event id.
 
     Use `LiveModel.open`. One process can hold a state directory at a time; all methods can be called from several threads.
@@ -74,10 +103,16 @@ class LiveModel(Questions):
     def __init__(
         self, directory: StateDirectory, model: Any, state: LiveState, keep: float | None, snapshot_every: int | None
     ) -> None:
-        super().__init__(state)
-        self._directory, self.model = directory, model
+        self._directory, self.model, self._state = directory, model, state
+        self._lock, self._rate, self._explainer = threading.RLock(), Rate(), LiveExplainer(state)
         self._keep, self._snapshot_every = keep, snapshot_every
         self._since_snapshot = self._n_differing = 0
+        self.in_steps, self._is_due = False, directory.is_adopting  # snapshots are written by `work`; one is due
+        self._writing: Iterator[None] | None = None
+        self._successor: Successor | None = None
+        self._preparing: threading.Thread | None = None
+        self._looked_at = -LOOK_EVERY
+        self._request_failure: str | None = None
         self._failure: BaseException | None = None
         self._snapshot_failure: str | None = None
 
@@ -137,7 +172,7 @@ class LiveModel(Questions):
             Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
             default as many as before; 100,000 in a new directory.
         """
-        check_options(columns, keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
+        _check_options(columns, keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
         given = {
             "columns": None if columns is None else dict(columns),
             "late": late,
@@ -160,7 +195,7 @@ class LiveModel(Questions):
             state.warn_of_losses()
             loaded = load_model(state.generation.path / MODEL)
             restored, n_replayed = restored_state(state, loaded, n_recent)
-            live = cls(state, loaded, restored, seconds_of(keep), snapshot_every)
+            live = cls(state, restored.model, restored, None if keep is None else as_seconds(keep), snapshot_every)
             live._since_snapshot = n_replayed
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
@@ -190,11 +225,107 @@ class LiveModel(Questions):
     def snapshot(self) -> None:
         """Write the state, so that a restart needs not replay what came before; remove what need not be kept."""
         self._check()
-        log = self._directory.log
-        newest = self._directory.newest_snapshot()
+        self._writing, self._is_due = None, False
+        log, newest = self._directory.log, self._directory.newest_snapshot()
         if newest is None or newest.sequence < log.synced:
             self._directory.write_snapshot(log.synced, lambda path: write_arrays(path, self._state.arrays()))
-        self._since_snapshot, self._snapshot_failure = 0, None
+        self._since_snapshot = 0
+        self._after_snapshot()
+
+    @locked
+    def work(self, seconds: float = 0.005) -> bool:
+        """Do a part of what is due besides events; call it between events after setting `in_steps`.
+
+        A snapshot is then written in steps: its content is copied at once, about as fast as memory can be copied, and then
+        written while events are scored.
+
+        Parameters
+        ----------
+        seconds
+            The time to work. A step takes a few milliseconds, and at least one is done.
+
+        Returns
+        -------
+        bool
+            Whether there is more to do.
+        """
+        if self._failure is not None:
+            return False
+        end = time.perf_counter() + seconds
+        try:
+            if self._take_request():
+                return True
+            if self._writing is None and self._is_due:
+                arrays, self._is_due = self._state.arrays(copy=True), False
+                steps = self._directory.snapshot_steps(
+                    self._directory.log.synced, lambda path: array_steps(path, arrays)
+                )
+                self._writing = steps
+                return True
+            while self._writing is not None:
+                next(self._writing)
+                if time.perf_counter() > end:
+                    return True
+        except StopIteration:
+            self._writing = None
+            self._after_snapshot()
+        except (StateError, OSError) as error:
+            self._writing, self._snapshot_failure = None, str(error)
+        return False
+
+    def _take_request(self) -> bool:
+        """Take over the model that `refit` left, step by step; whether something was done.
+
+        Another thread loads it and follows the log. When it has caught up, a record of the log says from where on the new
+        model answers, and the next snapshot makes its generation the active one.
+        """
+        log = self._directory.log
+        if self._preparing is not None:
+            if self._preparing.is_alive():
+                return False
+            self._preparing = None
+            if self._successor is None:  # it failed: without a model that waits it is not tried again
+                shutil.rmtree(self._directory.folder / REQUEST, ignore_errors=True)
+            elif log.synced - self._successor.done > MOST_BEHIND:
+                self._prepare(self._successor.follow, log)
+            else:
+                self._switch(self._successor)
+                return True
+            return False
+        if self._writing is not None or time.monotonic() < self._looked_at + LOOK_EVERY:
+            return False
+        self._looked_at, folder = time.monotonic(), self._directory.request()
+        if folder is not None:
+            self._prepare(self._load_successor, folder)
+        return False
+
+    def _prepare(self, act: Callable[[Any], object], given: Any) -> None:
+        def run() -> None:
+            try:
+                act(given)
+            except Exception as error:
+                self._successor, self._request_failure = None, f"{type(error).__name__}: {error}"
+
+        self._preparing = threading.Thread(target=run, name="tdlg-successor", daemon=True)
+        self._preparing.start()
+
+    def _load_successor(self, folder: Path) -> None:
+        aside = {record["sequence"] for record in self._state.set_aside}
+        self._successor = Successor(folder, aside)
+        self._successor.follow(self._directory.log)
+
+    def _switch(self, successor: Successor) -> None:
+        successor.follow(self._directory.log)
+        generation = self._directory.take_request()
+        self._write((SWITCH, encode({"generation": generation.name}).encode(), 1))
+        with self._learning():
+            self._state, self.model = successor.state_after(self._state), successor.model
+            self._explainer, self._successor, self._request_failure = LiveExplainer(self._state), None, None
+            self._directory.adopt(generation)
+        self._is_due = True
+
+    def _after_snapshot(self) -> None:
+        self._snapshot_failure = None
         if self._keep is not None:
             self._directory.prune(time.time() - self._keep)
 
@@ -231,31 +362,153 @@ class LiveModel(Questions):
         fields = self._fields_for(events)
         if fields is not self._state.fields:
             self._use({"columns": fields.columns})
-        batch = Batch(self._state, events)
-        records = [*_labels_record(batch.labels)]
-        if batch.events or position is not None:
-            records.append((EVENTS, events_payload(position, batch.lines), len(batch.events)))
+        source = Mappings(events, fields)
+        return self._learnt(source, Batch(self._state, source, *self._state.scorer.read_all(source.contents)), position)
+
+    def submit_table(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        label_time: Any = None,
+        ids: Sequence[Any] | None = None,
+        position: Any = None,
+        progress: Callable[[int, int], object] = lambda done, n: None,
+    ) -> list[Answer]:
+        """Score and learn the rows of a table, in the order of time; each sees all that came before.
+
+        Rows that came before are recognised by their ids, and a label that such a row has now is learnt: before the new
+        rows if it is given when the labels became known, else after them, since it then becomes known now.
+
+        Parameters
+        ----------
+        X
+            The rows: `TemporalEdges`, or a table with the columns that the model was fitted on.
+        y
+            Labels, one value per row, missing if unknown. By default the labels of X.
+        label_time
+            When the labels became known, one value per row. By default the `label_time` of X, else as for `submit`.
+        ids
+            Ids of the rows. By default they are made of source, destination and time, with a number for further copies.
+        position
+            Where the source stands after these rows, see `submit`.
+        progress
+            A function that is called with the number of rows that are done, and of all rows.
+
+        Returns
+        -------
+        list of Answer
+            One answer per row in the same order.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from tdlg import PropagationClassifier, make_payments
+        >>> payments = make_payments(1500, random_state=0)
+        >>> past, new = payments.edges[:1400].with_label(payments.label[:1400]), payments.edges[1400:]
+        >>> model = PropagationClassifier(setting="stream", random_state=0).fit(past)
+        >>> with TemporaryDirectory() as folder, LiveModel.open(folder, model) as live:
+        ...     print(sum(answer.repeated for answer in live.submit_table(new)), len(live.submit_table(new)))
+        0 100
+        """
+        scorer = self._state.scorer
+        edges = scorer.edges_of(X, y, label_time)
+        if not len(edges):
+            return []
+        listed = ids_of_edges(edges, self.time_unit) if ids is None else [plain(id) for id in ids]
+        if len(listed) != len(edges):
+            raise EdgesError(f"The 'ids' must have one value per row: {len(edges):,}. Got {len(listed):,} instead.")
+        order = np.argsort(edges.ticks, kind="stable")
+        if edges.label is not None and edges.labelled.any():
+            knows = self._state.knows
+            known = edges.labelled & [
+                has and knows(id) for id, has in zip(listed, edges.labelled.tolist(), strict=True)
+            ]
+            is_last = edges.label_time is None
+            order = order[np.argsort(known[order] == is_last, kind="stable")]
+        answers: list[Any] = [None] * len(edges)
+        for start in range(0, len(order), AT_ONCE):
+            rows = order[start : start + AT_ONCE]
+            found = self._submit_rows(edges[rows], [listed[row] for row in rows.tolist()], position)
+            for row, answer in zip(rows.tolist(), found, strict=True):
+                answers[row] = answer
+            progress(start + len(rows), len(order))
+        return answers
+
+    @locked
+    def _submit_rows(self, edges: Any, ids: list[Any], position: Any) -> list[Answer]:
+        self._check()
+        source = self._state.scorer.columns_of(edges, ids)
+        return self._learnt(source, Batch(self._state, source, *self._state.scorer.read_columns(source)), position)
+
+    def _learnt(self, source: Mappings | Table, batch: Batch, position: Any) -> list[Answer]:
+        """Log what is new in a batch, then learn it."""
+        state, places, labels = self._state, batch.places, batch.labels
+        kind = EVENTS if isinstance(source, Mappings) else TABLE
+        records = [(LABELS, labels_payload(labels.new), len(labels.new))] if labels.new else []
+        if places or position is not None:
+            lines = source.payload(batch.stored) if places else []
+            records.append((kind if places else EVENTS, events_payload(position, lines), len(places)))
         self._write(*records)
         with self._learning():
-            batch.labels.learn(self._state)
+            labels.learn(state)
             if position is not None:
-                self._state.position = position
-            answers = self._state.process(batch.events, batch.lines, batch.read) if batch.events else []
-            self._state.is_fresh &= not batch.events
-        self._rate.add(len(events))
-        self._count(len(batch.events) + len(batch.labels.new))
-        found = batch.in_order(answers)
+                state.position = position
+            ids = source.ids_at(places)
+            answers = state.process(batch.read, ids, batch.stored, batch.aliases) if places else []
+            state.is_fresh &= not places
+        found = batch.answers(answers)
+        self._rate.add(len(found))
+        self._count(len(places) + len(labels.new))
         self._n_differing += sum(answer.differs for answer in found)
         return found
 
     @locked
     def check(self, events: Sequence[Mapping[str, Any]]) -> list[EventError]:
         """What is wrong with events, in their order; nothing is logged or learnt."""
-        fields = self._fields_for(events)
-        read = [fields.event(event) for event in events]
-        errors = [*self._state.scorer.read(read)[1], *lacking_fields(self._state, fields, events, read)]
-        first = {error.position: error for error in reversed(errors)}
-        return [first[position] for position in sorted(first)]
+        fields, state = self._fields_for(events), self._state
+        source = Mappings(events, fields)
+        errors = {error.position: error for error in state.scorer.read(source.contents)[1]}
+        for position, event in enumerate([] if state.settings.allow_missing else events):
+            lacking = fields.absent(event)
+            if lacking is not None and not state.knows(source.ids[position]):
+                errors.setdefault(position, EventError(position, lacking[0], None, lacking[1]))
+        return [errors[position] for position in sorted(errors)]
+
+    @locked
+    def withdraw(self, ids: Sequence[Any]) -> list[LabelAnswer]:
+        """Log that events were no events, such as payments that were cancelled, and forget them.
+
+        All decayed sums are then as if the events had not been, and their labels with them. Scores that were given stay,
+        and so does what the columns about both ends keep of later events. The time since the last event of a node counts
+        from the withdrawn one until the next one comes. Burst counts fade, and are not taken back.
+
+        Parameters
+        ----------
+        ids
+            The ids of the events.
+
+        Returns
+        -------
+        list of LabelAnswer
+            One answer per id in the same order; the error of an unknown or expired id is an `UnknownEventError`.
+        """
+        self._check()
+        state, answers, known = self._state, [], {}
+        for given in map(plain, ids):
+            id = state.known_as(given)
+            is_known = state.knows(given) and id not in known
+            error = None if is_known else UnknownEventError(f"There is no event with the id {given!r}.", parameter="id")
+            answers.append(LabelAnswer(given, error))
+            if is_known:
+                known[id] = {"id": id}
+        if known:
+            self._write((WITHDRAWAL, labels_payload([*known.values()]), len(known)))
+            with self._learning():
+                for id in known:
+                    state.withdraw(id)
+            self._count(len(known))
+        return answers
 
     @locked
     def knows(self, id: Any) -> bool:
@@ -265,7 +518,9 @@ class LiveModel(Questions):
     @locked
     def id_of(self, event: Mapping[str, Any]) -> Any:
         """The id by which an event is known: its own, or one made of source, destination and time; see `submit`."""
-        return self._state.with_id(self._state.fields.event(event))["id"]
+        source = Mappings([event], self._state.fields)
+        Batch(self._state, source, *self._state.scorer.read_all(source.contents))
+        return source.content(0).get("id")
 
     @locked
     def remember(self, columns: Mapping[str, str], reading: Mapping[str, Any]) -> None:
@@ -276,7 +531,9 @@ class LiveModel(Questions):
     def _fields_for(self, events: Sequence[Mapping[str, Any]]) -> Fields:
         """The fields; before the first event, src, dst and time are found by the names that an event without fault has."""
         fields, scorer = self._state.fields, self._state.scorer
-        for event in () if self._state.n_events else events:
+        if self._state.n_events:
+            return fields
+        for event in events:
             found = fields.found_in(event) if isinstance(event, Mapping) else fields
             if found is not fields and not scorer.read([found.event(event)])[1]:
                 return found
@@ -299,12 +556,14 @@ class LiveModel(Questions):
             One answer per label in the same order; the error of an unknown or expired id is an `UnknownEventError`.
         """
         self._check()
-        batch = LabelBatch(self._state, [_plain_label(given) for given in labels], self._state.now())
-        self._write(*_labels_record(batch))
+        given = [{name: plain(one.get(name)) for name in ("id", "label", "time")} for one in labels]
+        batch = Labels(self._state, given, self._state.now())
+        if batch.new:
+            self._write((LABELS, labels_payload(batch.new), len(batch.new)))
         with self._learning():
             batch.learn(self._state)
         self._count(len(batch.new))
-        return batch.in_order()
+        return batch.answers()
 
     def _write(self, *records: tuple[int, bytes, int]) -> None:
         """Log records (kind, payload and count) with one sync; all of them or none."""
@@ -324,12 +583,12 @@ class LiveModel(Questions):
     def _count(self, n: int) -> None:
         """Write a snapshot after enough events. If that fails, the log is longer to replay, and it is tried again later."""
         self._since_snapshot += n
-        if self._since_snapshot >= self._events_per_snapshot():
-            self._since_snapshot = 0
-            self._try_snapshot()
-
-    def _events_per_snapshot(self) -> int:
-        return self._snapshot_every or max(SNAPSHOT_EVERY, self._state.scorer.nbytes // SNAPSHOT_BYTES)
+        if self._since_snapshot < (self._snapshot_every or SNAPSHOT_EVERY):
+            return
+        if self._since_snapshot >= (self._snapshot_every or self._state.scorer.nbytes // SNAPSHOT_BYTES):
+            self._since_snapshot, self._is_due = 0, self.in_steps
+            if not self.in_steps:
+                self._try_snapshot()
 
     def _try_snapshot(self) -> None:
         try:
@@ -352,9 +611,163 @@ class LiveModel(Questions):
             if isinstance(failure, StateError):
                 raise failure
             raise StateError(
-                f"An event was logged but not learnt, because of {type(failure).__name__}: {failure}.",
-                "Open the directory again: the log is replayed, without that event if it cannot be learnt.",
+                f"Internal error: a record was logged but not learnt, because of {type(failure).__name__}: {failure}.",
+                "Open the directory again: the log is replayed. A record that fails again is set aside.",
             )
+
+    # ---- questions, none of which changes the state
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes of the model, with whole numbers as integers; empty if it has none."""
+        return self._state.outcome.classes
+
+    @property
+    def positive(self) -> Any:
+        """The class that scores are about; None if the model has no classes."""
+        return self._state.outcome.positive
+
+    @property
+    def negative(self) -> Any:
+        """The label of a dismissed alert: the other one of two classes; None if there is no such class."""
+        return self._state.outcome.other
+
+    def is_positive(self, label: Any) -> bool:
+        """Whether a label is the positive class; any label above 0 for a model without classes."""
+        return self._state.outcome.is_positive(label)
+
+    @property
+    def threshold(self) -> float:
+        """The score from which on an event is an alert."""
+        return self._state.threshold
+
+    @property
+    def position(self) -> Any:
+        """The position of the source that came with the latest events; None if none did."""
+        return self._state.position
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels were set or withdrawn."""
+        return self._state.n_labels
+
+    @property
+    def time_unit(self) -> str | None:
+        """The unit of the stream's clock; None if times are numbers."""
+        return self._state.outcome.unit
+
+    def values_of(self, answer: Answer) -> Any:
+        """The values that the model gave in an answer: probabilities, a number, or the score of a burst."""
+        return self._state.outcome.values(answer.score, answer.probabilities)
+
+    @property
+    def settings(self) -> Settings:
+        """What was chosen for the directory."""
+        return self._state.settings
+
+    @property
+    def sequence(self) -> int:
+        """Number of changes so far; see `changes`."""
+        return self._state.alerts.sequence
+
+    @locked
+    def event(self, id: Any) -> dict[str, Any] | None:
+        """An event with its score and label; None if it is neither recent nor an alert."""
+        return self._explainer.event(id)
+
+    @locked
+    def explain(self, id: Any, top: int = 3) -> dict[str, Any]:
+        """The reasons for the score of an event, in words.
+
+        Parameters
+        ----------
+        id
+            The id of a recent event or of an alert.
+        top
+            The most reasons to give, those of the largest effect first.
+
+        Returns
+        -------
+        dict
+            "id", "score", and "reasons": a list of {"what", "effect", "reason", "events"}, see
+            `PropagationClassifier.explain`; "events" are the interactions behind a reason. Interactions that are no
+            longer recent are missing in the words, though they count in the score.
+
+        Raises
+        ------
+        UnknownEventError
+            If the event is not kept any more, or never was.
+        """
+        check_count("explain", "top", top, 1)
+        return self._explainer.explain(id, top)
+
+    @locked
+    def alerts(
+        self, status: Status = "open", limit: int = 50, before: int | None = None, *, explained: bool = True
+    ) -> list[Alert]:
+        """The alerts of a status, the newest first, each with its main reason.
+
+        Parameters
+        ----------
+        status
+            "open", "confirmed", "dismissed", "expired" (not decided, and too long ago for a label) or "all".
+        limit
+            The most alerts to give.
+        before
+            The `sequence` of an alert, to continue with older ones. By default the newest alerts.
+        explained
+            Whether reasons that nobody asked for yet are found, which takes some milliseconds each. See `reason`.
+        """
+        oldest = self._state.oldest
+        listed = self._state.alerts.listed(status, limit, before, oldest)
+        if explained:
+            for alert in listed:
+                self.reason(alert.id)
+        return [replace(alert, status=status_of(alert, oldest)) for alert in listed]
+
+    @locked
+    def reason(self, id: Any) -> str:
+        """The main reason for an alert in words; empty if none stands out, or if the alert is not kept any more."""
+        alert = self._state.alerts.get(id)
+        if alert is None:
+            return ""
+        if alert.reason is None:
+            alert.reason = self._explainer.main_reason(id)
+        return alert.reason
+
+    @locked
+    def node(self, id: Any, limit: int = 100) -> dict[str, Any]:
+        """The latest interactions of a node, fitted and live.
+
+        Parameters
+        ----------
+        id
+            The node. The text of a number stands for the number.
+        limit
+            The most interactions to give.
+
+        Returns
+        -------
+        dict
+            "id"; "events", in the order of time, the latest last; "n_live" and "n_fitted", the numbers of its
+            interactions among the recent and the fitted ones; "labelled" and "positive", how many of the listed ones have
+            a label, and the positive one.
+        """
+        return self._explainer.node(id, limit)
+
+    @locked
+    def statistics(self) -> dict[str, Any]:
+        """Numbers for a page; see `tdlg.live.cases.statistics_of`."""
+        return statistics_of(self._state, self._rate)
+
+    @locked
+    def changes(self, since: int = 0) -> list[dict[str, Any]]:
+        """What happened to alerts after change number `since`, the oldest first.
+
+        Each change has "sequence", "kind" ("alert" or "decision"), "id" and "status". The latest 10,000 are kept: if the
+        first sequence is above `since` + 1, those between are not kept any more.
+        """
+        return self._state.alerts.changes(since)
 
     @locked
     def health(self) -> dict[str, Any]:
@@ -385,6 +798,7 @@ class LiveModel(Questions):
             "n_differing": self._n_differing,
             "state_bytes": state.scorer.nbytes,
             "snapshot_failure": self._snapshot_failure,
+            "refit_failure": self._request_failure,
             "missing_records": log.n_missing,
             "free_bytes": shutil.disk_usage(log.folder).free,
             "set_aside": state.set_aside,
@@ -392,10 +806,37 @@ class LiveModel(Questions):
         }
 
 
-def _plain_label(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: plain(given.get(name)) for name in ("id", "label", "time")}
-
-
-def _labels_record(batch: LabelBatch) -> list[tuple[int, bytes, int]]:
-    """The record of the labels that are new, if there are any."""
-    return [(LABELS, labels_payload(batch.new), len(batch.new))] if batch.new else []
+def _check_options(
+    columns: Any,
+    keep: Any,
+    late: Any,
+    threshold: Any,
+    alerts_per_day: Any,
+    allow_missing: Any,
+    snapshot_every: Any,
+    n_recent: Any,
+) -> None:
+    """Refuse invalid options of `LiveModel.open`; None stands for an option that is not given."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise ParameterError(
+            f"The 'columns' parameter of LiveModel.open must be a mapping from roles to fields. Got {columns!r} instead.",
+            "Pass columns={'src': 'customer', 'dst': 'terminal', 'time': 'when'}, for example.",
+            parameter="columns",
+        )
+    if keep is not None:
+        as_seconds(keep)
+    if late is not None:
+        check_choice("LiveModel.open", "late", late, ("score", "refuse"))
+    if alerts_per_day is not None:
+        check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
+    if threshold is not None and not (is_number(threshold) and -np.inf < threshold < np.inf):
+        raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
+    if allow_missing not in (None, True, False):
+        raise ParameterError(
+            f"The 'allow_missing' parameter must be True or False. Got {allow_missing!r} instead.",
+            parameter="allow_missing",
+        )
+    if snapshot_every is not None:
+        check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
+    if n_recent is not None:
+        check_count("LiveModel.open", "n_recent", n_recent, 1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -17,23 +19,28 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning, warn
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
-from tdlg.live.directory import Generation, StateDirectory
-from tdlg.live.fields import decode
-from tdlg.live.generations import (
+from tdlg.live.explain import edges_of_contents, labelled_edges
+from tdlg.live.log import Record, StateError
+from tdlg.live.outcome import Outcome, start_of
+from tdlg.live.scorer import StreamScorer
+from tdlg.live.state import (
     MODEL,
-    ArrayFile,
+    SCORER,
+    LiveState,
     Origin,
+    events_of,
     fingerprint_of,
+    labels_of,
+    learn_label,
     origin_of,
+    replayed,
     restored_state,
     set_aside,
+    withdrawn_by,
+    write_origin,
     write_state,
 )
-from tdlg.live.history import feature_value, weight_of
-from tdlg.live.log import Record, StateError
-from tdlg.live.meaning import Meaning
-from tdlg.live.scorer import StreamScorer
-from tdlg.live.state import EVENTS, LABELS, LiveState
+from tdlg.live.store import ArrayFile, Generation, InUseError, StateDirectory, StateReader, write_arrays
 from tdlg.models.propagation import joined_edges
 from tdlg.persist.model import load_model
 from tdlg.tables.ids import id_key
@@ -88,7 +95,9 @@ class Comparison:
     reason
         Why the new model is in use, or why the old one stays.
     generation
-        Name of the new generation; None if the old model stays.
+        Name of the new generation; None if the old model stays, or if another process takes the new one over.
+    is_requested
+        Whether another process uses the state directory, and takes the new model over.
     """
 
     old: Figures | None = None
@@ -101,6 +110,7 @@ class Comparison:
     stop: Any = None
     reason: str = "nothing was compared"
     generation: str | None = None
+    is_requested: bool = False
 
     @property
     def objection(self) -> str | None:
@@ -134,7 +144,8 @@ def refit(
     Parameters
     ----------
     directory
-        The state directory, which no other process may use now.
+        The state directory. If another process uses it, such as the service, that process takes the new model over,
+        within seconds (see `LiveModel.work`).
     force
         Whether to put the new model in place in any case: also if it is worse, if there are too few labels to compare the
         two, or if a part of the log was removed. False by default.
@@ -148,8 +159,14 @@ def refit(
     StateError
         If events that the old model was not fitted on have been removed from the log (`keep`), and it is not forced.
     """
-    with StateDirectory(directory) as state:
-        state.warn_of_losses()
+    try:
+        opened: StateDirectory | StateReader = StateDirectory(directory)
+    except InUseError:
+        opened = StateReader(directory)
+        callback("beside the process that uses the state, which takes over the new model")
+    with opened as state:
+        if isinstance(state, StateDirectory):
+            state.warn_of_losses()
         past = _Past.read(state)
         _check_hole(past, force)
         stretch = None if past.n_lost else _Stretch.last_of(past, needed=not force)
@@ -158,6 +175,9 @@ def refit(
             return replace(found, reason=found.objection)
         callback("fitting the new model to everything")
         reason = found.reason if found.objection is None else f"it was forced, though {found.objection}"
+        if isinstance(state, StateReader):
+            _leave_request(state, past)
+            return replace(found, reason=reason, is_requested=True)
         return replace(found, reason=reason, generation=_switched(state, past).name)
 
 
@@ -167,7 +187,7 @@ def _check_hole(past: _Past, force: bool) -> None:
         return
     problem = (
         f"{past.n_lost:,} records of the log that the model in place was not fitted on have been removed. A new model would "
-        f"have a hole in its past, after {past.meaning.time(past.clock_before(0))}."
+        f"have a hole in its past, after {past.outcome.time(past.clock_before(0))}."
     )
     keep = "Keep the log for longer than it takes from one refit to the next (keep, --keep)."
     if not force:
@@ -175,7 +195,9 @@ def _check_hole(past: _Past, force: bool) -> None:
     warn(problem, keep)
 
 
-def _compared(state: StateDirectory, past: _Past, stretch: _Stretch, callback: Callable[[str], object]) -> Comparison:
+def _compared(
+    state: StateDirectory | StateReader, past: _Past, stretch: _Stretch, callback: Callable[[str], object]
+) -> Comparison:
     callback("replaying the log with the old model")
     old = stretch.scores(past.scorer_before(state, stretch.first), past.records)
     callback(f"fitting a new model to what was known before {stretch.start}")
@@ -244,21 +266,23 @@ class _Past:
         self.model, self.records = model, records
         self.n_lost = 0  # records of the log that were removed, and that the model was not fitted on
         fresh = StreamScorer(model, ids=origin.ids)
-        self._scorer, self.meaning = fresh, Meaning(model, fresh.clock)
+        self._scorer, self.outcome = fresh, Outcome(model, fresh.clock)
         self._origin = origin
         self.events: dict[Any, _Event] = {}
         self.labels: dict[Any, list[_Label]] = {}
+        self.withdrawn: dict[Any, int] = {}  # ids of events that were withdrawn, and the numbers of the records
         known = set(map(id_key, origin.ids))
         for record in records:
-            for content in _events_of(record):
+            for content in events_of(record, self.outcome.unit):
                 id = id_key(content["id"])
                 if id not in self.events and id not in known:
                     self._add_event(record.sequence, id, content)
-            for given in _labels_of(record):
+            for given in labels_of(record):
                 self._add_label(record.sequence, id_key(given["id"]), given["label"], given["time"])
+            self.withdrawn |= {id_key(id): record.sequence for id in withdrawn_by(record)}
 
     @classmethod
-    def read(cls, state: StateDirectory) -> _Past:
+    def read(cls, state: StateDirectory | StateReader) -> _Past:
         """What the active generation of a state directory was fitted on, and its log."""
         model = load_model(state.generation.path / MODEL)
         if getattr(model, "setting_", None) != "stream":
@@ -305,15 +329,17 @@ class _Past:
 
     def clock_before(self, record: int) -> Any:
         """The latest time of an edge or event before a record."""
-        fitted = self.meaning.on_clock(self.model.edges_.ticks, self.model.edges_.time_unit).max().item()
+        fitted = self.outcome.on_clock(self.model.edges_.ticks, self.model.edges_.time_unit).max().item()
         return max([fitted, *(event.ticks for event in self.events.values() if event.record < record)])
 
     def edges_before(self, record: int) -> tuple[TemporalEdges, list[Any]]:
         """The fitted edges and the events before a record, with the labels that were known then; and their ids."""
-        events = [event for event in self.events.values() if event.record < record]
-        fitted = _with_labels(self.model)
+        gone = {id for id, number in self.withdrawn.items() if number < record}
+        events = [event for id, event in self.events.items() if event.record < record and id not in gone]
+        fitted, kept = labelled_edges(self.model), [id_key(id) not in gone for id in self._origin.ids]
+        fitted, ids = fitted[np.array(kept, bool)] if gone else fitted, [*compress(self._origin.ids, kept)]
         edges = joined_edges(fitted, self._as_edges(events)) if events else fitted
-        ids = [*self._origin.ids, *(event.content["id"] for event in events)]
+        ids += [event.content["id"] for event in events]
         return self._labelled(edges, ids, record), ids
 
     def _labelled(self, edges: TemporalEdges, ids: list[Any], record: int) -> TemporalEdges:
@@ -322,7 +348,7 @@ class _Past:
         label = np.full(len(edges), None, object)
         known = edges.labelled
         label[known] = np.asarray(edges.label)[known]
-        ticks = self.meaning.on_clock(edges.known_at, edges.time_unit)
+        ticks = self.outcome.on_clock(edges.known_at, edges.time_unit)
         for place, id in enumerate(map(id_key, ids)):
             if id in self.labels:
                 given = self.label_before(id, record)
@@ -331,24 +357,16 @@ class _Past:
                 ticks[place] = given.ticks if given is not None and is_known else ticks[place]
         numbers = np.asarray(self.model.labels_).dtype.kind in "iuf"
         typed = np.array([np.nan if one is None else one for one in label], float) if numbers else label
-        return edges.with_label(None).with_label(typed, times_of(ticks, self.meaning.unit))
+        return edges.with_label(None).with_label(typed, times_of(ticks, self.outcome.unit))
 
     def _as_edges(self, events: list[_Event]) -> TemporalEdges:
         fitted = self.model.edges_
-        contents = [event.content for event in events]
-        features = {
-            name: [feature_value(content.get(name), name, fitted) for content in contents]
-            for name in fitted.feature_names
-        }
-        weight = None if fitted.weight is None else [weight_of(content) for content in contents]
-        src, dst = ([content[end] for content in contents] for end in ("src", "dst"))
-        times = times_of(np.array([event.ticks for event in events], self._dtype), self.meaning.unit)
-        edges = TemporalEdges(src, dst, times, weight=weight, features=features or None, bipartite=fitted.bipartite)
-        return edges.with_ids_of(fitted)
+        times = times_of(np.array([event.ticks for event in events], self._dtype), self.outcome.unit)
+        return edges_of_contents([event.content for event in events], times, fitted[:0]).with_ids_of(fitted)
 
     @property
     def _dtype(self) -> Any:
-        return np.int64 if self.meaning.unit is not None else self.model.edges_.ticks.dtype
+        return np.int64 if self.outcome.unit is not None else self.model.edges_.ticks.dtype
 
     # ---- models and scorers
 
@@ -372,10 +390,10 @@ class _Past:
         for id in self.labels:
             given = self.label_before(id, record)
             if given is not None and given.ticks > clock:
-                _label(scorer, id, given.label, self.meaning.time(given.ticks))
+                learn_label(scorer, id, given.label, self.outcome.time(given.ticks))
         return scorer
 
-    def scorer_before(self, state: StateDirectory, record: int) -> StreamScorer:
+    def scorer_before(self, state: StateDirectory | StateReader, record: int) -> StreamScorer:
         """The scorer of the old model as it was before a record: from a snapshot, or from the start."""
         for snapshot in state.generation.whole_snapshots():
             if snapshot.sequence < record:
@@ -386,7 +404,7 @@ class _Past:
             done, scorer = self._origin.sequence, self._scorer
         if state.log.first > done + 1:
             raise StateError("The log does not reach back far enough to replay the old model.", "Keep more of it.")
-        for _ in _replayed(scorer, (each for each in self.records if done < each.sequence < record)):
+        for _ in replayed(scorer, (each for each in self.records if done < each.sequence < record)):
             pass
         return scorer
 
@@ -399,13 +417,13 @@ class _Stretch:
         self.ids, self._labels = ids, labels
         self.first = min(past.events[id].record for id in ids)
         ticks = [past.events[id].ticks for id in ids]
-        self.start, self.stop = past.meaning.time(min(ticks)), past.meaning.time(max(ticks))
-        self._is_positive = np.array([past.meaning.is_positive(label) for label in labels])
+        self.start, self.stop = past.outcome.time(min(ticks)), past.outcome.time(max(ticks))
+        self._is_positive = np.array([past.outcome.is_positive(label) for label in labels])
 
     @classmethod
     def last_of(cls, past: _Past, *, needed: bool) -> _Stretch | None:
         """The last part of the labelled events; more of them if a class is too rare there. None if that is not enough."""
-        final = {id: past.label_before(id, LAST) for id in past.events}
+        final = {id: past.label_before(id, LAST) for id in past.events if id not in past.withdrawn}
         labelled = [(id, found.label) for id, found in final.items() if found is not None]
         start, first = (int((1 - share) * len(labelled)) for share in (STRETCH, LONGEST_STRETCH))
         while start > first and not _is_enough(past, labelled[start:]):
@@ -423,25 +441,25 @@ class _Stretch:
     @property
     def n_positive(self) -> int | None:
         """Number of events of the positive class; None for a regressor."""
-        return int(self._is_positive.sum()) if self._past.meaning.classes else None
+        return int(self._is_positive.sum()) if self._past.outcome.classes else None
 
     def scores(self, scorer: StreamScorer, records: list[Record]) -> Floats:
         """The scores of these events as they would have been live."""
         found: dict[Any, float] = {}
         later = (record for record in records if record.sequence >= self.first)
-        for ids, values in _replayed(scorer, later):
-            found |= zip(ids, self._past.meaning.scores(values).tolist(), strict=True)
+        for ids, values in replayed(scorer, later):
+            found |= zip(ids, self._past.outcome.scores(values).tolist(), strict=True)
         return np.array([found[id] for id in self.ids])
 
     def figures(self, scores: Floats) -> Figures:
         """How well these scores tell the labels."""
-        if self._past.meaning.classes:
+        if self._past.outcome.classes:
             return Figures(*auc_and_precision(self._is_positive, scores))
         return Figures(error=float(np.sqrt(np.mean(self._squares(scores)))))
 
     def gain(self, old: Floats, new: Floats) -> Gain:
         """By how much the new scores are better than the old ones."""
-        if self._past.meaning.classes:
+        if self._past.outcome.classes:
             ranked = [rank(self._is_positive, scores) for scores in (old, new)]
             (was, of_old), (now, of_new) = (
                 (of.average_precision[0], of.resampled[:, 1]) for of in ranked if of is not None
@@ -461,41 +479,10 @@ LAST = 2**63  # a number after that of all records
 
 
 def _is_enough(past: _Past, labelled: Sequence[tuple[Any, Any]]) -> bool:
-    if not past.meaning.classes:
+    if not past.outcome.classes:
         return len(labelled) >= LEAST_OF_CLASS
-    n_positive = sum(past.meaning.is_positive(label) for _, label in labelled)
+    n_positive = sum(past.outcome.is_positive(label) for _, label in labelled)
     return min(n_positive, len(labelled) - n_positive) >= LEAST_OF_CLASS
-
-
-# ---- records
-
-
-def _events_of(record: Record) -> list[dict[str, Any]]:
-    return decode(record.payload.split(b"\n")[1:]) if record.kind == EVENTS else []
-
-
-def _labels_of(record: Record) -> list[dict[str, Any]]:
-    return decode(record.payload.split(b"\n")) if record.kind == LABELS else []
-
-
-def _replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple[list[Any], Floats]]:
-    """Replay records; gives the ids and values of the new events of each record."""
-    for record in records:
-        events = _events_of(record)
-        if events:
-            read = scorer.read(events)[0]
-            scores = scorer.process(read)
-            new = np.flatnonzero(~scores.repeated)
-            yield [read.ids[k] for k in new], scores.values[new]
-        for given in _labels_of(record):
-            _label(scorer, given["id"], given["label"], given["time"])
-
-
-def _label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
-    try:
-        scorer.label(id, label, time)
-    except TdlgError:
-        return  # it was refused when it came
 
 
 # ---- the new generation
@@ -515,9 +502,21 @@ def _switched(state: StateDirectory, past: _Past) -> Generation:
         return state.switch(fingerprint_of(file), lambda generation: write_state(generation, file, origin, following))
 
 
-def _with_labels(model: Any) -> TemporalEdges:
-    """The fitted edges with the labels and times that count."""
-    edges, late = model.edges_, model.label_ticks_
-    times = None if late is None else times_of(late, edges.time_unit)
-    labelled: TemporalEdges = edges.with_label(None).with_label(model.labels_, times)
-    return labelled
+def _leave_request(state: StateReader, past: _Past) -> None:
+    """Fit a model on everything, and leave it with its scorer for the process that holds the directory."""
+    model, ids = past.fitted(LAST)
+    scorer = past.scorer_of(model, ids, LAST)
+    scorer.forget()
+    start = start_of(model, Outcome(model, scorer.clock))
+    arrays = {f"scorer/{name}": array for name, array in scorer.saved(copy=False).items()}
+    arrays |= {"start": start.scores, "counts": np.array([start.per_day, start.n_edges])}
+
+    def fill(folder: Path) -> None:
+        write_origin(folder, Origin(state.synced, ids, past.n_learnt))
+        write_arrays(folder / SCORER, arrays)
+        shutil.move(file, folder / MODEL)
+
+    with TemporaryDirectory() as temporary:
+        file = Path(temporary) / MODEL
+        model.save(file)
+        state.leave_request(fingerprint_of(file), fill)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any, NamedTuple, Self
 
@@ -15,8 +16,7 @@ from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, tic
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
-from tdlg.live.events import EventError, EventReader, Events
-from tdlg.live.tables import TableReader
+from tdlg.live.event import EventError, EventReader, Events, Table
 from tdlg.propagate.state import NodeCodes, SavedArrays, StreamEvents
 from tdlg.tables.ids import id_key
 
@@ -28,6 +28,7 @@ Positions = NDArray[np.int64]
 HORIZON = 2.0  # of the longest time scale, and of the longest label delay: for how long labels of an event are accepted
 FAR_AHEAD = 10.0  # horizons after its event from which on a label counts as never known
 FORGET_EVERY = 100_000  # keys or events that are added before memory is looked through
+IDS_AT_ONCE = 100_000  # that are written together
 STARTED_AT_ONCE = 16_384  # fitted edges
 NO_ROW = -1
 
@@ -136,9 +137,9 @@ class StreamScorer:
     def _set_up(self, model: Any, horizon: Any, forget_after: Any) -> None:
         self.model = model
         self._engine = engine_of(model)
+        self._running = self._engine.running
         self._nodes = NodeCodes(model.edges_)
-        self._reader = EventReader(self._engine, getattr(model, "label_delay_", None))
-        self._tables = TableReader(model, self._engine, self._nodes, self._reader)
+        self._reader = EventReader(model, self._engine, self._nodes)
         self._horizon = self._ticks_of("horizon", horizon, HORIZON * self._engine.longest)
         self._forget_after = self._ticks_of("forget_after", forget_after, None)
         self._rows: dict[Hashable, int] = {}  # of events that can be labelled, by id
@@ -173,7 +174,7 @@ class StreamScorer:
             The edges: `TemporalEdges`, or a table with the columns that the model was fitted on. They see each other.
         """
         with self._nodes.borrowed():
-            arrived = self._tables.arrived(self._tables.edges(X), keep=False)
+            arrived = self._reader.arrived(self._reader.edges(X), keep=False)
             again = self._are_fitted(arrived, [None] * len(arrived.ticks))
             found = np.empty((len(again), self._engine.n_values))
             for part in (np.flatnonzero(again), np.flatnonzero(~again)):
@@ -206,14 +207,14 @@ class StreamScorer:
         self, X: Any, y: Any = None, *, label_time: Any = None, ids: Iterable[Hashable] | None = None
     ) -> LiveScores:
         """Score edges one after the other in the order of time, and absorb them; see `update` for the parameters."""
-        edges = self._tables.edges(X, y, label_time)
+        edges = self._reader.edges(X, y, label_time)
         listed: list[Hashable | None] = (
             [None] * len(edges) if ids is None else [None if id is None else id_key(id) for id in ids]
         )
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
-        arrived = self._tables.arrived(edges)
-        labels, known = self._becoming_known(arrived.ticks, *self._tables.labels(edges))
+        arrived = self._reader.arrived(edges)
+        labels, known = self._becoming_known(arrived.ticks, *self._reader.labels(edges))
         return self._process(arrived, listed, labels, known, self._repeated(listed))
 
     # ---- events
@@ -228,8 +229,31 @@ class StreamScorer:
             if there are any, "id", "label" and "label_time".
         """
         read, errors = self._reader.read(events)
+        return self._timely(read), errors
+
+    def read_all(self, events: Sequence[Any]) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
+        """As `read`, but by position what is wrong with events, and with the labels of others."""
+        read, errors, of_labels = self._reader.read_all(events)
+        return self._timely(read), errors, of_labels
+
+    def read_columns(self, table: Table) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
+        """As `read_all` for a table that `columns_of` gave."""
+        read, errors, of_labels = self._reader.read_columns(table)
+        return self._timely(read), errors, of_labels
+
+    def columns_of(self, edges: TemporalEdges, ids: Sequence[Any]) -> Table:
+        """Edges as columns of plain values."""
+        return self._reader.columns(edges, ids)
+
+    def edges_of(self, X: Any, y: Any = None, label_time: Any = None) -> TemporalEdges:
+        """Edges, or a table as edges, with their labels; see `update`."""
+        return self._reader.edges(X, y, label_time)
+
+    def _timely(self, read: Events) -> Events:
+        if not read.labels:
+            return read
         labels, known = self._becoming_known(read.ticks, read.labels, read.known)
-        return read._replace(labels=labels, known=known), errors
+        return read._replace(labels=labels, known=known)
 
     def _becoming_known(
         self, ticks: NDArray[Any], labels: list[tuple[int, Any]], known: list[Any]
@@ -245,8 +269,8 @@ class StreamScorer:
     def process(self, events: Events) -> LiveScores:
         """Score events that were read, one after the other in the order of time, and absorb them."""
         repeated = self._repeated(events.ids)
-        self.n_unseen += int(np.array(events.unseen, bool)[~repeated].sum())
-        arrived = self._tables.events(events, ~repeated)
+        self.n_unseen += int(events.unseen[~repeated].sum())
+        arrived = self._reader.entered(events, ~repeated)
         return self._process(arrived, events.ids, events.labels, events.known, repeated)
 
     def label(self, id: Hashable, label: Any, time: Any = None) -> None:
@@ -264,8 +288,8 @@ class StreamScorer:
         if not self._engine.takes_labels:
             raise EdgesError("Burst scores use no labels. Leave them out.")
         row = self._row_of(id)
-        rows = self._engine.rows
-        known = self._engine.clock if time is None else self._reader.tick_of(time)
+        rows = self._running.rows
+        known = self._running.clock if time is None else self._reader.tick_of(time)
         self._check_known(row, known, time)
         targets = None if label is None else self._engine.targets_of(np.array([self._reader.label_of(label)]))
         if rows["labels"][row, 0]:
@@ -275,13 +299,13 @@ class StreamScorer:
                 and np.array_equal(targets[0], rows["labels"][row, 1:])
             ):
                 return
-            self._engine.withdraw(row)
+            self._running.withdraw_label(row, rows["known"][row])
             rows["labels"][row] = 0.0
         if targets is not None:
-            self._engine.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
+            self._running.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
 
     def _check_known(self, row: int, known: Any, time: Any) -> None:
-        if self._is_far_ahead(self._engine.rows["ticks"][row], known):
+        if self._is_far_ahead(self._running.rows["ticks"][row], known):
             raise ParameterError(
                 f"The label would become known too long after its interaction. Got the time {time!r}: correct it, or pass "
                 "the label when it is known.",
@@ -296,30 +320,33 @@ class StreamScorer:
         if label is not None:
             self._reader.label_of(label)
 
+    def withdraw(self, id: Hashable) -> None:
+        """Take back an interaction that came before, and its label: sums are as if it had not been.
+
+        What was computed with it before stays: scores, and what the columns about both ends keep of later interactions. The
+        time since the last interaction of its nodes counts from it until the next one.
+        """
+        row, running = self._row_of(id), self._running
+        if self._engine.takes_labels:
+            self.label(id, None)
+        running.withdraw(row)
+        del self._rows[id_key(id)]
+        running.rows.release(np.array([row]))
+
     def label_of(self, label: Any) -> Any:
         """A label as the model has it: 1 for "1", if 1 is a class; another value is refused."""
         return self._reader.label_of(label)
 
     def knows(self, id: Hashable) -> bool:
         """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
-        row = self._rows.get(id_key(id), NO_ROW)
-        return row != NO_ROW and not self._is_expired(self._engine.rows["ticks"][row])
-
-    def becomes_known(self, id: Hashable, time: Any) -> bool:
-        """Whether a label of an interaction that came before is not dated in the far future. A wrong time is not judged."""
-        row = self._rows.get(id_key(id), NO_ROW)
-        if time is None or row == NO_ROW:
-            return True
-        try:
-            return not self._is_far_ahead(self._engine.rows["ticks"][row], self.tick_of(time))
-        except TdlgError:
-            return True
+        row = self._rows.get(id_key(id))
+        return row is not None and not self._is_expired(self._running.rows["ticks"][row])
 
     def has_label(self, id: Hashable, label: Any) -> bool:
         """Whether an interaction has this label already; None: whether it has none."""
         if not self.knows(id) or not self._engine.takes_labels:
             return False
-        held = self._engine.rows["labels"][self._rows[id_key(id)]]
+        held = self._running.rows["labels"][self._rows[id_key(id)]]
         if label is None or not held[0]:
             return label is None and not held[0]
         try:
@@ -343,7 +370,7 @@ class StreamScorer:
 
     def has_ends(self, id: Hashable, src: Any, dst: Any, tick: Any) -> bool:
         """Whether the interaction with this id, which is known, has this source, destination and time in ticks."""
-        rows, row = self._engine.rows, self._row_of(id)
+        rows, row = self._running.rows, self._row_of(id)
         ends = [self._nodes.find(src, SRC), self._nodes.find(dst, DST)]
         return rows["nodes"][row].tolist() == ends and bool(rows["ticks"][row] == tick)
 
@@ -362,7 +389,7 @@ class StreamScorer:
 
     def _row_of(self, id: Hashable) -> int:
         row = self._rows.get(id_key(id), NO_ROW)
-        if row == NO_ROW or self._is_expired(self._engine.rows["ticks"][row]):
+        if row == NO_ROW or self._is_expired(self._running.rows["ticks"][row]):
             raise UnknownEventError(
                 f"There is no interaction with the id {id!r}, or it was too long ago: labels are accepted for "
                 f"{self._horizon_in_words()}.",
@@ -374,22 +401,22 @@ class StreamScorer:
 
     def _start(self, edges: TemporalEdges, ids: list[Hashable] | None) -> None:
         """Absorb the fitted edges."""
-        engine, order = self._engine, self._fitted_order
-        whole, labelled, known = self._tables.fitted(edges), *self._tables.fitted_labels(edges)
+        engine, running, order = self._engine, self._running, self._fitted_order
+        whole, labelled, known = self._reader.fitted(edges)
         labelled = labelled & ~self._is_far_ahead(whole.ticks, known)
         for start in range(0, len(order), STARTED_AT_ONCE):
             part = order[start : start + STARTED_AT_ONCE]
             events, has_label = _some(whole, part), labelled[part]
-            rows = engine.enter(events)
+            rows = running.enter(events)
             labels = None
             if has_label.any():
                 some = part[has_label]
                 labels = engine.labels(rows[has_label], engine.targets_of(self.model.labels_[some]), known[some])
             engine.start(events, rows, labels)
             if ids is None:
-                engine.rows.release(rows)
+                running.rows.release(rows)
             else:
-                engine.rows["answer"][rows], engine.rows["late"][rows] = np.nan, False
+                running.rows["answer"][rows], running.rows["late"][rows] = np.nan, False
                 self._rows.update(zip([ids[k] for k in part.tolist()], rows.tolist(), strict=True))
 
     def _process(
@@ -400,7 +427,7 @@ class StreamScorer:
         known: list[Any],
         repeated: NDArray[np.bool_],
     ) -> LiveScores:
-        engine, events = self._engine, arrived
+        engine, running, events = self._engine, self._running, arrived
         again = self._are_fitted(arrived, ids) & ~repeated
         peeked = self._peek(_some(arrived, np.flatnonzero(again))) if again.any() else None
         repeated = repeated | again
@@ -412,9 +439,9 @@ class StreamScorer:
             order = order[np.argsort(arrived.ticks[order], kind="stable")]
             events = _some(arrived, order)
         late = np.zeros(len(ids), bool)
-        if engine.clock is not None:
-            late[order], late[again] = events.ticks < engine.clock, arrived.ticks[again] < engine.clock
-        rows = engine.enter(events)
+        if running.clock is not None:
+            late[order], late[again] = events.ticks < running.clock, arrived.ticks[again] < running.clock
+        rows = running.enter(events)
         row_of = np.full(len(ids), NO_ROW)
         row_of[order] = rows
         values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
@@ -434,9 +461,9 @@ class StreamScorer:
         """Values and columns of events, of which nothing is kept."""
         order = np.argsort(arrived.ticks, kind="stable")
         events = _some(arrived, order)
-        rows = self._engine.enter(events)
+        rows = self._running.enter(events)
         values, columns = self._engine.score(events, rows, None, keep=False)
-        self._engine.rows.release(rows)
+        self._running.rows.release(rows)
         found = np.empty_like(values)
         found[order] = values
         return found, None if columns is None else _in_place(columns, order, len(order))
@@ -465,7 +492,7 @@ class StreamScorer:
             if id is None:
                 continue
             repeated[k] = id in seen or (
-                id in self._rows and not self._is_expired(self._engine.rows["ticks"][self._rows[id]])
+                id in self._rows and not self._is_expired(self._running.rows["ticks"][self._rows[id]])
             )
             seen.add(id)
         return repeated
@@ -485,7 +512,7 @@ class StreamScorer:
         self, ids: list[Hashable | None], row_of: Positions, rows: Positions, values: Floats, late: NDArray[np.bool_]
     ) -> None:
         """Keep the events that have an id, and their answers."""
-        self._engine.rows["answer"][rows], self._engine.rows["late"][rows] = values, late
+        self._running.rows["answer"][rows], self._running.rows["late"][rows] = values, late
         without = []
         for id, row in zip(ids, row_of.tolist(), strict=True):
             if row == NO_ROW:
@@ -497,7 +524,7 @@ class StreamScorer:
                 without.append(self._rows[id])
             self._rows[id] = row
         if without:
-            self._engine.rows.release(np.array(without))
+            self._running.rows.release(np.array(without))
 
     def _first_answers(
         self, ids: list[Hashable | None], repeated: NDArray[np.bool_], late: NDArray[np.bool_]
@@ -506,7 +533,7 @@ class StreamScorer:
         found = np.empty((len(ids), self._engine.n_values))
         for k in np.flatnonzero(repeated).tolist():
             row = self._rows[ids[k]]
-            found[k], late[k] = self._engine.rows["answer"][row], self._engine.rows["late"][row]
+            found[k], late[k] = self._running.rows["answer"][row], self._running.rows["late"][row]
         return found
 
     def _shaped(self, values: Floats) -> Floats:
@@ -515,9 +542,15 @@ class StreamScorer:
     # ---- memory
 
     @property
+    def tick(self) -> Any:
+        """The latest time seen, in ticks."""
+        now = self._running.clock
+        return now.item() if isinstance(now, np.generic) else now
+
+    @property
     def clock(self) -> Any:
         """The latest time seen, as datetime64 or a number."""
-        now = self._engine.clock
+        now = self._running.clock
         return now if self._engine.unit is None else times_of(np.array([now]), self._engine.unit)[0]
 
     @property
@@ -533,21 +566,21 @@ class StreamScorer:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return self._engine.nbytes
+        return self._running.nbytes
 
     def forget(self) -> None:
         """Forget what has faded, and interactions beyond the horizon. It is called now and then by itself."""
         rows = np.fromiter(self._rows.values(), np.int64, len(self._rows))
-        is_gone = self._engine.rows["ticks"][rows] < self.oldest
+        is_gone = self._running.rows["ticks"][rows] < self.oldest
         for id in list(compress(self._rows, is_gone.tolist())):
             del self._rows[id]
-        self._engine.rows.release(rows[is_gone])
-        self._nodes.forget(self._engine.forget(self._nodes.n_codes, self._forget_after))
+        self._running.rows.release(rows[is_gone])
+        self._nodes.forget(self._running.forget(self._nodes.n_codes, self._forget_after))
         self._reader.forget_categories()
         self._n_at_last_look = self._size()
 
     def _size(self) -> int:
-        return self._engine.n_keys + len(self._rows)
+        return self._running.n_keys + len(self._rows)
 
     def _forget_if_due(self) -> None:
         if self._size() > 2 * self._n_at_last_look + FORGET_EVERY:
@@ -556,7 +589,7 @@ class StreamScorer:
     @property
     def oldest(self) -> float:
         """The ticks from which on interactions can be labelled and are recognised."""
-        return float("-inf") if self._horizon is None else self._engine.clock - self._horizon
+        return float("-inf") if self._horizon is None else self._running.clock - self._horizon
 
     def _is_expired(self, tick: Any) -> bool:
         return bool(tick < self.oldest)
@@ -573,15 +606,21 @@ class StreamScorer:
             Whether to copy the arrays. True by default: otherwise they change with the next event, and are only good for
             writing them to a file at once.
         """
+        arrays = self.saved(copy=copy)
+        return {name: array() if callable(array) else array for name, array in arrays.items()}
+
+    def saved(self, *, copy: bool) -> dict[str, Any]:
+        """As `state`, with functions in place of arrays that take long to make; with `copy`, later events change nothing."""
         ids, rows = list(self._rows), list(self._rows.values())
         settings = {"horizon": self._horizon, "forget_after": self._forget_after, "looked_at": self._n_at_last_look}
         settings |= {"unseen": self.n_unseen, "allow_missing": self._reader.allow_missing}
-        listed = {"nodes": self._nodes.listed(), "ids": ids, "categories": self._reader.categories(), **settings}
-        text = np.frombuffer(json.dumps(listed).encode(), np.uint8)
-        arrays = self._engine.state()
+        listed = {"nodes": self._nodes.listed(), "categories": self._reader.categories(), **settings}
+        arrays: dict[str, Any] = self._running.state()
         if copy:
             arrays = {name: array.copy() for name, array in arrays.items()}
-        return {**arrays, "listed": text, "rows_of_ids": np.array(rows, np.int64)}
+        for k in range(0, len(ids), IDS_AT_ONCE):
+            arrays[f"ids.{k // IDS_AT_ONCE}"] = partial(_as_bytes, ids[k : k + IDS_AT_ONCE])
+        return {**arrays, "listed": _as_bytes(listed), "rows_of_ids": np.array(rows, np.int64)}
 
     @classmethod
     def restore(cls, model: Any, state: SavedArrays) -> Self:
@@ -597,10 +636,13 @@ class StreamScorer:
         scorer = cls.__new__(cls)
         scorer._set_up(model, None, None)
         listed = json.loads(state["listed"].tobytes())
-        scorer._engine.restore(state)
+        scorer._running.restore(state)
         scorer._nodes.restore(*listed["nodes"])
         scorer._reader.restore_categories(listed["categories"])
-        scorer._rows = dict(zip(listed["ids"], state["rows_of_ids"].tolist(), strict=True))
+        ids = listed.get("ids", [])  # of an older version
+        for k in range(sum(name.startswith("ids.") for name in state)):
+            ids += json.loads(state[f"ids.{k}"].tobytes())
+        scorer._rows = dict(zip(ids, state["rows_of_ids"].tolist(), strict=True))
         scorer._horizon, scorer._forget_after = listed["horizon"], listed["forget_after"]
         scorer._n_at_last_look, scorer.n_unseen = listed["looked_at"], listed["unseen"]
         scorer._reader.allow_missing = listed["allow_missing"]
@@ -610,6 +652,10 @@ class StreamScorer:
 def _some(events: StreamEvents, which: Positions) -> StreamEvents:
     src, dst, ticks, own, categories = events
     return StreamEvents(src[which], dst[which], ticks[which], own[which], categories[which])
+
+
+def _as_bytes(value: Any) -> NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(value).encode(), np.uint8)
 
 
 def _in_place(columns: Floats, order: Positions, n: int) -> Floats:

@@ -51,7 +51,7 @@ from tdlg.persist.model import load_model, save_model
 from tdlg.propagate.bursts import KEYS
 from tdlg.propagate.features import PropagationFeatures, check_features, class_targets, useful_matches
 from tdlg.propagate.plan import ColumnPlan, OwnColumn, fit_own, plan_decays, scales_between
-from tdlg.tables.labels import plain_classes
+from tdlg.tables.labels import LabelRule, plain_classes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -301,6 +301,8 @@ def fill_labels(
         run.progress("reading")
         summary = summarise(run.engine, table, run.blocks)
         values = list(summary.labels)
+        if classes is None and table.rule != LabelRule(column=table.rule.column):
+            classes = table.rule.classes
         named, chosen = (values, None) if classes is None else classes(values)
         setup = set_up(table, summary, dict(zip(values, named, strict=True)), model)
         del summary  # which holds the kept rows

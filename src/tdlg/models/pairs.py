@@ -13,7 +13,7 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.reasons import as_series
 from tdlg.sampling.candidates import candidate_pairs
 from tdlg.sampling.index import edge_index
-from tdlg.tables.frames import eager_frame
+from tdlg.tables.column import eager_frame
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:

@@ -303,7 +303,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     def _settings(self, rows: TrainingRows) -> dict[str, Any]:
         """Settings of the boosted trees."""
-        return training.boosting_settings(len(rows.target)) | {"random_state": as_seed(self.random_state)}
+        target = rows.target if self._target == "classes" else None
+        return training.boosting_settings(len(rows.target), 0, target) | {"random_state": as_seed(self.random_state)}
 
     def _linear_goes_astray(self, members: list[Any], rows: TrainingRows, binned: BinnedColumns) -> bool:
         """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones."""
@@ -553,7 +554,7 @@ def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
 
 
 FEW_CLASSES = 5  # with more classes, each class has its own trees
-FEW_LABELS = 10  # of a class, or four times as many in all, which are hardly enough to learn from
+FEW_LABELS = 20  # of a class, or twice as many in all, which are hardly enough to learn from
 MANY_CLASSES = 20  # with more classes, each has fewer trees of larger steps
 FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
@@ -793,11 +794,14 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         """Note the classes, given how often each is known; refuse a single one, and warn of few labels and many classes."""
         self.classes_ = classes
         self._check_two_classes()
-        if counts.min() < FEW_LABELS or counts.sum() < 4 * FEW_LABELS:
+        n_rarest = int(counts.min())
+        if n_rarest < FEW_LABELS or counts.sum() < 2 * FEW_LABELS:
             rarest = plain_classes(self.classes_)[counts.argmin()]
             warn(
-                f"Only {counts.min()} of the {counts.sum():,} known labels are {rarest!s}, which is "
-                "hardly enough to learn from. Pass more labels, and judge the model on held-out ones."
+                f"Only {n_rarest} of the {counts.sum():,} known labels are {rarest!s}, which is hardly enough to learn "
+                f"from. The order of the scores can be useful; their sizes are uncertain by at least {n_rarest**-0.5:.0%}, "
+                f"and a quarter held out would have about {max(round(n_rarest / 4), 1)} of them, too few to judge by. "
+                "Pass more labels."
             )
         if len(self.classes_) > MANY_CLASSES and self.estimator is None:
             warn(

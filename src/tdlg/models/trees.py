@@ -292,7 +292,7 @@ class BinnedColumns(NamedTuple):
         return BinnedColumns(np.asfortranarray(self.codes[rows]), self.thresholds)
 
     def useful(self) -> Positions:
-        """Positions of the columns that tell rows apart, each kind of bins once: a tree could not tell the others from it."""
+        """Positions of the columns that tell rows apart, each kind of bins once: a tree could not use the others."""
         kinds: dict[bytes, int] = {}
         for k, codes in enumerate(self.codes.T):
             if len(codes) and (codes != codes[0]).any():

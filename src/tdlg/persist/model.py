@@ -25,7 +25,7 @@ from tdlg.exceptions import ParameterError, ReadError
 from tdlg.persist.codec import MEMBER, Decoder, Encoder, check_stored, is_estimator
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 6  # increased when fitted models get other attributes or columns; files of other versions are refused
+FORMAT_VERSION = 7  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"
 MARK = b"tdlg model, sha256 "
 HEX_DIGITS = 64  # of a sha256 in hexadecimal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tdlg.exceptions import TdlgError
 from tdlg.live.log import StateError
-from tdlg.serve.limits import Limits
+from tdlg.serve.http import Limits
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BusyError", "StoppingError", "Worker"]
 
+IDLE = 1.0  # seconds after which a worker without requests looks for a new model
 SLICE = 0.003  # seconds of questions while events wait; the question that is under way then is still finished
 
 T = TypeVar("T")
@@ -131,15 +132,18 @@ class Worker:
     # ---- on the thread
 
     def _run(self) -> None:
-        stopping = False
+        stopping = has_more = False
+        self._live.in_steps = True  # snapshots are written between events
         while not stopping:
-            self._wake.wait()
+            self._wake.wait(0 if has_more else IDLE)
             self._wake.clear()
             stopping = self._stopping  # nothing is appended once this is true
             while self._jobs or self._questions:
                 for _, same in groupby(self._taken(), lambda job: job.act):
                     self._do(list(same), is_counted=True)
                 self._answer_questions()
+                self._live.work(SLICE)
+            has_more = not stopping and self._live.work(SLICE)
 
     def _taken(self) -> list[Job]:
         """All events and labels that wait, up to the limit of a turn but at least one job."""
