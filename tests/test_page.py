@@ -35,12 +35,12 @@ def propagation():
 
 
 SUBJECTS = {
-    "two-classes": lambda: page_model(propagation(), ratings()),
+    "two-classes": lambda: page_model(LineGraphClassifier(), ratings()),
     "several-classes": lambda: page_model(LineGraphClassifier(), ratings(labels=tuple("abcdefgh"), hidden="mixed")),
     "no-labels-to-judge": lambda: page_model(
-        propagation(), TemporalEdges(list("abcd"), list("wxyz"), [1, 2, 3, 4], label=["no", "yes", "no", None])
+        LineGraphClassifier(), TemporalEdges(list("abcd"), list("wxyz"), [1, 2, 3, 4], label=["no", "yes", "no", None])
     ),
-    "all-labelled": lambda: page_model(propagation(), ratings(hidden="none", bipartite=True)),
+    "all-labelled": lambda: page_model(LineGraphClassifier(), ratings(hidden="none", bipartite=True)),
     "payments": lambda: page_model(
         propagation(), Payments.edges, label_name="is_fraud", ids=Payments.ids, unused=["note"], command="tdlg classify"
     ),

@@ -313,7 +313,7 @@ def _node_vectors(edges: TemporalEdges, vectors: Any) -> pl.DataFrame:
     import polars as pl
 
     from tdlg.embed.nodes import node_embeddings
-    from tdlg.explain.rows import as_series
+    from tdlg.explain.reasons import as_series
 
     means = np.asarray(node_embeddings(edges, vectors))
     frame = pl.DataFrame({f"e{k}": column for k, column in enumerate(means.T)})

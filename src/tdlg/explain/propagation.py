@@ -14,7 +14,7 @@ from tdlg.checks import check_count
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
 from tdlg.explain.positive import positive_of, refuse_positive
-from tdlg.explain.rows import chosen_rows, reasons_table
+from tdlg.explain.reasons import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason, Words
 from tdlg.propagate.columns import Query, table_columns
 from tdlg.propagate.features import PropagationFeatures

@@ -614,6 +614,31 @@ def _agrees(above: float, raises: bool) -> bool:
     return above > 0 if raises else above < 0
 
 
+# ---- other models
+
+
+def near_interaction(model: Any, is_known: bool, edges: TemporalEdges, i: int, at: int, is_itself: bool = False) -> str:
+    """A fitted interaction as the reason that the line-graph classifier gives for the i-th edge."""
+    fitted = model.edges_
+    of = f"labelled {label_in_words(model.labels_[at])}" if is_known else "of unknown label"
+    if is_itself:
+        return f"this interaction itself, which the model was fitted on, {of}"
+    gap = fitted.time[at] - edges.time[i]
+    unit = None if fitted.time_unit is None else np.datetime_data(gap.dtype)[0]
+    when = time_in_words(gap.item() if unit is None else int(gap.astype(np.int64)), unit)
+    return f"near the interaction from {node_in_words(fitted.src[at])} to {node_in_words(fitted.dst[at])}, {when}, {of}"
+
+
+def burst(edges: TemporalEdges, i: int, key: str, n: int, usual: float, window: str) -> str:
+    """How many interactions of a key there were within a window, and how many are usual."""
+    where = WHERE[key].format(src=node_in_words(edges.src[i]), dst=node_in_words(edges.dst[i]))
+    many = f"{n:,} interactions" if n > 1 else "1 interaction"
+    if not usual > 0:
+        return f"{many} {where} within {window}, the first ever"
+    shown = f"{usual:,.0f}" if usual >= 10 else f"{usual:.2g}"
+    return f"{many} {where} within {window}, where {shown} {'is' if shown == '1' else 'are'} usual"
+
+
 # ---- single words
 
 

@@ -17,7 +17,7 @@ from tdlg.clock import Duration
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import EdgesEstimator, Scored, all_or_nothing
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.explain.bursts import explain_bursts
+from tdlg.explain.reasons import explain_bursts
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace, time_spread
 from tdlg.linegraph.events import own_columns
 from tdlg.models.links import LinkPredictor, check_enough, check_parameters

@@ -1,4 +1,4 @@
-"""Why the paper's classifier predicts what it predicts: the fitted interactions behind a score."""
+"""Reasons for scores as tables: of the line-graph classifier, its fitted interactions; of bursts, the counts behind them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import check_count
-from tdlg.clock import time_in_words
+from tdlg.clock import round_duration
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import fitted_graph
 from tdlg.exceptions import ParameterError
-from tdlg.explain.positive import label_in_words, positive_of
-from tdlg.explain.sentences import Reason, node_in_words
+from tdlg.explain.positive import positive_of
+from tdlg.explain.sentences import NAMED, Reason, burst, near_interaction
 from tdlg.linegraph.events import own_columns
+from tdlg.propagate.bursts import KEYS, Arrivals, surprises_of_key
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-__all__ = ["as_series", "chosen_rows", "contributions_of_rows", "explain_rows", "main_interactions", "reasons_table"]
+__all__ = [
+    "as_series",
+    "burst_counts",
+    "chosen_rows",
+    "contributions_of_rows",
+    "explain_bursts",
+    "explain_rows",
+    "main_interactions",
+    "reasons_table",
+]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -86,7 +96,9 @@ def explain_rows(
         rank=np.array([rank + 1 for _, rank, *_ in lines], np.int64),
         what=["itself" if at == own[i] else "interaction" for i, _, _, at, _ in lines],
         effects=[effect for *_, effect in lines],
-        reasons=[(_reason(model, known, asked, i, at, own[i]), [int(at)]) for i, _, _, at, _ in lines],
+        reasons=[
+            (near_interaction(model, known[at], asked, i, at, at == own[i]), [int(at)]) for i, _, _, at, _ in lines
+        ],
     )
 
 
@@ -270,7 +282,7 @@ def main_interactions(model: Any, edges: TemporalEdges, code: int | None) -> lis
     reasons: list[str | None] = []
     for i, terms in enumerate(_all_terms(model, edges, code)):
         raised = terms.at[(terms.contribution > 0) & (terms.at != own[i])]
-        reasons.append(_reason(model, known, edges, i, raised[0], own[i]) if len(raised) else None)
+        reasons.append(near_interaction(model, known[raised[0]], edges, i, raised[0]) if len(raised) else None)
     return reasons
 
 
@@ -279,14 +291,75 @@ def _known(model: Any) -> NDArray[np.bool_]:
     return known
 
 
-def _reason(model: Any, known: NDArray[np.bool_], edges: TemporalEdges, i: int, at: Any, own: int) -> str:
-    """A fitted interaction as the reason for the i-th edge."""
-    fitted = model.edges_
-    of = f"labelled {label_in_words(model.labels_[at])}" if known[at] else "of unknown label"
-    if at == own:
-        return f"this interaction itself, which the model was fitted on, {of}"
-    gap = fitted.time[at] - edges.time[i]
-    unit = None if fitted.time_unit is None else np.datetime_data(gap.dtype)[0]
-    when = time_in_words(gap.item() if unit is None else int(gap.astype(np.int64)), unit)
-    ends = f"from {node_in_words(fitted.src[at])} to {node_in_words(fitted.dst[at])}"
-    return f"near the interaction {ends}, {when}, {of}"
+# ---- bursts
+
+
+def explain_bursts(
+    model: Any, edges: TemporalEdges, places: Positions, top: int = 3, *, rows: Any = None
+) -> pl.DataFrame:
+    """What makes each edge part of a burst, see `BurstDetector.explain`; places : among the fitted edges, -1 for new ones.
+
+    The neighbours are the latest edges of the burst; positions from the number of fitted edges on are new edges.
+    """
+    check_count("explain", "top", top, 1)
+    which, fitted, new = chosen_rows(rows, len(edges)), model.edges_, np.flatnonzero(places < 0)
+    arrivals = Arrivals.of(fitted, edges[new])
+    at = places.copy()
+    at[new] = len(fitted) + np.arange(len(new))
+    fast, slow = (decay.parts(arrivals.time_unit)[0].bandwidth for decay in (model.fast_, model.slow_))
+    surprise, usual = burst_counts(arrivals, at[which], fast, slow)
+    ranked = np.argsort(-surprise, axis=1, kind="stable")[:, :top]
+    lines = [(i, rank, k) for i, keys in enumerate(ranked) for rank, k in enumerate(keys) if surprise[i, k] > 0]
+    row, rank, key = np.array(lines, np.int64).reshape(-1, 3).T
+    window, words = round_duration(fast, arrivals.time_unit)
+    counts = [_Latest(arrivals, k) for k in range(len(KEYS))]
+    behind = [counts[k].within(at[which[i]], window) for i, _, k in lines]
+    reasons = [
+        burst(edges, which[i], KEYS[k], len(there), usual[i, k] * window / fast, words)
+        for (i, _, k), there in zip(lines, behind, strict=True)
+    ]
+    return reasons_table(
+        edges,
+        which[row],
+        None,
+        scores=surprise.max(axis=1, initial=0.0)[row],
+        rank=rank + 1,
+        what=[KEYS[k] for k in key],
+        effects=surprise[row, key],
+        reasons=[(reason, there[-NAMED:][::-1].tolist()) for reason, there in zip(reasons, behind, strict=True)],
+    )
+
+
+def burst_counts(arrivals: Arrivals, rows: Positions, fast: float, slow: float) -> tuple[Floats, Floats]:
+    """The surprises of some edges, and the fast counts expected from the edges before, NaN if there is no time before.
+
+    Both are of shape (n_rows, 3), in the order of `KEYS`; see `tdlg.propagate.bursts.burst_surprises`.
+    """
+    ticks, order, start = arrivals.ticks, arrivals.order, arrivals.start
+    age = (ticks[rows] - start).astype(np.float64)
+    inside, seen = (-width * np.expm1(-age / width) for width in (fast, slow))
+    before = np.where(seen > inside, seen - inside, np.nan)
+    found, usual = np.empty((2, len(rows), len(KEYS)))
+    counts = np.empty((len(order), 2))
+    for k, keys in enumerate(arrivals.keys):
+        found[:, k] = surprises_of_key(keys, ticks, order, start, fast, slow, counts)[rows]
+        count, total = counts[rows].T
+        usual[:, k] = (total - count) / before * inside
+    return found, usual
+
+
+class _Latest:
+    """The edges of a key, in the order in which they come."""
+
+    def __init__(self, arrivals: Arrivals, key: int) -> None:
+        self._ticks, self._keys = arrivals.ticks, arrivals.keys[key]
+        self._place = np.empty(len(arrivals.order), np.int64)
+        self._place[arrivals.order] = np.arange(len(arrivals.order))
+        self._order = np.lexsort((self._place, self._keys))
+        self._sorted = self._keys[self._order]
+
+    def within(self, edge: int, window: float) -> Positions:
+        """Positions of the edges with the same key as an edge, up to this edge and not older than the window."""
+        start, stop = np.searchsorted(self._sorted, [self._keys[edge], self._keys[edge] + 1])
+        same = self._order[start : np.searchsorted(self._place[self._order[start:stop]], self._place[edge]) + start + 1]
+        return same[self._ticks[edge] - self._ticks[same] <= window]
