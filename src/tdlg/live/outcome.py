@@ -132,7 +132,7 @@ def time_as_json(ticks: Any, unit: str | None) -> Any:
     """
     if unit is None:
         return ticks.item() if isinstance(ticks, np.generic) else ticks
-    text = str(np.datetime64(int(ticks), unit))
+    text = str(np.array(int(ticks)).astype(f"datetime64[{unit}]"))
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
